@@ -1,0 +1,42 @@
+"""ingest_log: what became of each capture file."""
+
+import pyarrow as pa
+
+from schemas.table import TIMESTAMP, Column, Table
+
+INGEST_LOG = Table(
+    name="ingest_log",
+    row="one capture file, as it was last ingested; its date is that of its first packet",
+    columns=(
+        Column("capture", pa.string(), "name of the capture file", required=True),
+        Column("front_end", pa.string(), "what read it: builtin", required=True),
+        Column("frames", pa.int64(), "records read from the file", "packets", required=True),
+        Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
+        Column("skipped", pa.map_(pa.string(), pa.int64()), "what could not be read or does not "
+               "belong, counted by reason (`giscope schema` prints the reasons)", required=True),
+        Column("bytes", pa.int64(), "size of the file", "B", required=True),
+        Column("seconds", pa.float64(), "time the ingest took", "s", required=True),
+        Column("first_ts", TIMESTAMP, "earliest packet"),
+        Column("last_ts", TIMESTAMP, "latest packet"),
+        Column("content", pa.string(), "XXH3 128-bit hash of the uncompressed capture",
+               required=True),
+        Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
+    ),
+)
+
+SKIP_REASONS = {
+    "not_ip": "frames that carry no IP (ARP, LLDP, PPP control, ...)",
+    "not_subscriber": "IP packets with neither end in the network's subscriber prefixes",
+    "unknown_link_type": "frames of a link type that the reader does not know",
+    "short_capture": "packets cut by the capture before the end of their IP header",
+    "malformed_ip": "packets whose IP or GTP header contradicts itself",
+    "short_tcp": "kept as rows, TCP columns null: the capture cut the TCP header",
+    "malformed_tcp": "kept as rows, TCP columns null: data offset outside the packet",
+    "malformed_options": "kept as rows: TCP options after a lying length are not read",
+    "clock_backwards": "kept as rows: packets stamped more than a second before their predecessor",
+    "implausible_time": "packets stamped outside 1970-9999, or on the 401st date in one file",
+    "corrupt_record": "places where a record header lied; reading went on at the next sound one",
+    "corrupt_bytes": "bytes passed over at such places",
+    "truncated_file": "1 where the file ends within a record",
+    "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
+}

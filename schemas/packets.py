@@ -1,0 +1,50 @@
+"""packets: what the monitor at Gi saw, one row an IP packet of a subscriber."""
+
+import pyarrow as pa
+
+from schemas.table import DELTA, PLAIN, SPLIT, TIMESTAMP, Column, Table
+
+TCP = "RFC 9293"
+
+PACKETS = Table(
+    name="packets",
+    row="one IP packet of a subscriber, in capture order within a file; no payload is ever kept",
+    columns=(
+        Column("capture", pa.string(), "name of the capture file", required=True),
+        Column("frame", pa.int64(), "number of the packet in the file, from 1", required=True,
+               encoding=DELTA),
+        Column("ts", TIMESTAMP, "when the monitor saw it", required=True, encoding=DELTA),
+        Column("bucket", pa.int32(), "share of the users it belongs to: user key's hash modulo the "
+               "network's bucket count", required=True),
+        Column("user", pa.string(), "the subscriber's key: its address, or its pseudonym",
+               required=True),
+        Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port"),
+        Column("server", pa.string(), "the Internet side's address", required=True),
+        Column("server_port", pa.uint16(), "the Internet side's TCP or UDP port"),
+        Column("downlink", pa.bool_(), "towards the mobile", required=True),
+        Column("ip_proto", pa.uint8(), "protocol above IP, after IPv6 extension headers",
+               source="IANA protocol numbers", required=True),
+        Column("ip_len", pa.uint32(), "IP total length, from the header", "B", "RFC 791, RFC 8200",
+               required=True),
+        Column("ip_id", pa.uint16(), "IPv4 identification; null for IPv6", source="RFC 6864",
+               encoding=SPLIT),
+        Column("ttl", pa.uint8(), "time to live or hop limit", "hops", required=True),
+        Column("tcp_flags", pa.uint16(), "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, "
+               "URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another "
+               "protocol, a later fragment, a capture cut too short)", source=TCP),
+        Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
+        Column("ack", pa.uint32(), "acknowledgement number, as on the wire", source=TCP,
+               encoding=PLAIN),
+        Column("window", pa.uint16(), "window as on the wire, not scaled", source=TCP),
+        Column("payload_len", pa.uint32(), "TCP payload, by the IP and TCP headers", "B", TCP),
+        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP),
+        Column("window_scale", pa.uint8(), "window scale option: shift count", "bit", "RFC 7323"),
+        Column("sack_permitted", pa.bool_(), "true where the option is there", source="RFC 2018"),
+        Column("ts_val", pa.uint32(), "timestamp option: sender's clock", source="RFC 7323",
+               encoding=SPLIT),
+        Column("ts_ecr", pa.uint32(), "timestamp option: echoed clock", source="RFC 7323",
+               encoding=PLAIN),
+        Column("sack", pa.list_(pa.uint32()), "SACK block edges: left, right, left, right, ...",
+               source="RFC 2018, RFC 2883"),
+    ),
+)

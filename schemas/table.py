@@ -1,0 +1,89 @@
+"""What a table is: its columns, each written once, and what derives from them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
+DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    meaning: what the value is; unit: how it is counted; source: the paper's section or the RFC
+    that defines it. A value that could not be measured is null, so every column may be null
+    unless `required`. encoding: how Parquet stores it, where that was measured to matter.
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str = ""
+    source: str = ""
+    required: bool = False
+    encoding: str = DICTIONARY
+
+
+PARTITION_COLUMNS = (
+    Column("network", pa.string(), "the network's name in the networks file", required=True),
+    Column("date", pa.date32(), "UTC day", required=True),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: `row` says what one row is.
+
+    The partition columns (`network` and `date`) are the folders that the files lie in; they are
+    columns for every reader, but are not stored in the files.
+    """
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    partitions: tuple[Column, ...] = PARTITION_COLUMNS
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The columns stored in each file."""
+        return _arrow(self.columns)
+
+    @cached_property
+    def arrow_dictionary(self) -> pa.Schema:
+        """The columns stored in each file, as a writer of many rows holds them: strings as
+        dictionaries."""
+        return pa.schema([
+            field.with_type(pa.dictionary(pa.int32(), pa.string()))
+            if field.type == pa.string() else field
+            for field in self.arrow
+        ])
+
+    @cached_property
+    def parquet_options(self) -> dict[str, Any]:
+        """How a ParquetWriter stores the columns."""
+        return {
+            "compression": "zstd",
+            "compression_level": 1,
+            "use_dictionary": [
+                c.name + (".list.element" if pa.types.is_list(c.type) else "")
+                for c in self.columns if c.encoding == DICTIONARY
+            ],
+            "column_encoding": {
+                c.name: c.encoding for c in self.columns if c.encoding != DICTIONARY
+            },
+        }
+
+    @cached_property
+    def arrow_with_partitions(self) -> pa.Schema:
+        """The columns a reader sees."""
+        return _arrow(self.partitions + self.columns)
+
+
+def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
+    return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in columns])

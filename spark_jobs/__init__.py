@@ -1,0 +1,1 @@
+"""giscope's jobs: captures to packets, packets to flows, flows to marts, marts to a report."""

@@ -1,0 +1,40 @@
+"""Array tools that more than one room uses. No I/O."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def group_offsets(codes, groups):
+    """int64[groups + 1]: where each group begins once items are sorted by code; the last is the
+    number of items. Negative codes belong to no group."""
+    first = np.zeros(groups + 1, np.int64)
+    for code in codes:
+        if code >= 0:
+            first[code + 1] += 1
+    for i in range(groups):
+        first[i + 1] += first[i]
+    return first
+
+
+@njit(cache=True, nogil=True)
+def group_order(codes, first):
+    """int64[first[-1]]: a stable sort of the items by code (counting sort); first: see
+    group_offsets."""
+    order = np.empty(first[-1], np.int64)
+    to = first.copy()
+    for i, code in enumerate(codes):
+        if code >= 0:
+            order[to[code]] = i
+            to[code] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)
+def sorted_within_groups(first, values):
+    """Whether no value is below the one before it in the same group."""
+    for group in range(len(first) - 1):
+        for i in range(first[group] + 1, first[group + 1]):
+            if values[i] < values[i - 1]:
+                return False
+    return True

@@ -1,0 +1,90 @@
+"""Addresses as small numbers: a hash table that a Numba loop can fill, and who is a subscriber.
+
+An address is two 64-bit halves; IPv4 is IPv4-mapped IPv6 (RFC 4291, 2.5.5.2).
+"""
+
+import socket
+from ipaddress import IPv4Network, IPv6Network
+
+import numpy as np
+from numba import njit
+
+MAPPED_PREFIX = bytes(10) + b"\xff\xff"
+
+
+def subscriber_prefixes(networks: list[IPv4Network | IPv6Network]) -> np.ndarray:
+    """uint64[n, 4]: address high and low half, mask high and low half."""
+    rows = []
+    for network in networks:
+        if network.version == 4:
+            address = MAPPED_PREFIX + network.network_address.packed
+            mask = b"\xff" * 12 + network.netmask.packed
+        else:
+            address, mask = network.network_address.packed, network.netmask.packed
+        rows.append(np.frombuffer(address + mask, ">u8").astype(np.uint64))
+    return np.array(rows, np.uint64).reshape(-1, 4)
+
+
+class AddressTable:
+    """Addresses numbered from 1 in order of arrival.
+
+    entries: uint64[room, 3], an address's high and low half and whether it is a subscriber;
+    entries[0, 0] counts them. slots: int32[a power of two], an address's number at its hash, 0
+    where free.
+    """
+
+    def __init__(self, prefixes: np.ndarray, room: int):
+        self.prefixes = prefixes
+        self.entries = np.zeros((room + 1, 3), np.uint64)
+        self.slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
+
+    def __len__(self) -> int:
+        return int(self.entries[0, 0])
+
+    def make_room(self, more: int) -> None:
+        """Grow so that `more` further addresses fit."""
+        if len(self) + more < len(self.entries):
+            return
+        larger = AddressTable(self.prefixes, 2 * (len(self) + more))
+        _refill(larger.entries, larger.slots, self.prefixes, self.entries)
+        self.entries, self.slots = larger.entries, larger.slots
+
+    def text(self, number: int) -> str:
+        """The address as people write it (RFC 5952)."""
+        packed = self.entries[number, :2].astype(">u8").tobytes()
+        if packed.startswith(MAPPED_PREFIX):
+            return socket.inet_ntop(socket.AF_INET, packed[12:])
+        return socket.inet_ntop(socket.AF_INET6, packed)
+
+
+@njit(cache=True, nogil=True)
+def _refill(entries, slots, prefixes, old):
+    for i in range(1, old[0, 0] + 1):
+        find_or_add(entries, slots, prefixes, old[i, 0], old[i, 1])
+
+
+@njit(cache=True, nogil=True)
+def _in_prefixes(prefixes, high, low):
+    for i in range(len(prefixes)):
+        if high & prefixes[i, 2] == prefixes[i, 0] and low & prefixes[i, 3] == prefixes[i, 1]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def find_or_add(entries, slots, prefixes, high, low):
+    """The number of an address in an AddressTable, added if it is new."""
+    mask = np.uint64(len(slots) - 1)
+    hashed = (high ^ (low * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
+    slot = (hashed >> np.uint64(32)) & mask
+    while slots[slot]:
+        number = np.int64(slots[slot])
+        if entries[number, 1] == low and entries[number, 0] == high:
+            return number
+        slot = (slot + np.uint64(1)) & mask
+    number = np.int64(entries[0, 0]) + 1
+    entries[number, 0], entries[number, 1] = high, low
+    entries[number, 2] = _in_prefixes(prefixes, high, low)
+    slots[slot] = number
+    entries[0, 0] = number
+    return number

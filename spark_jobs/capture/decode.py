@@ -1,0 +1,298 @@
+"""From frames to packet rows: IPv4, IPv6, GTP-U, TCP and its options.
+
+RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Sizes come from the IP
+header, so a capture cut short loses nothing but what it cut.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.capture.link import NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, be16, ip_header
+
+ROW = np.dtype(
+    [
+        ("frame", "i8"), ("ts", "i8"), ("user", "i4"), ("server", "i4"),
+        ("ip_len", "u4"), ("seq", "u4"), ("ack", "u4"), ("payload_len", "u4"),
+        ("ts_val", "u4"), ("ts_ecr", "u4"), ("sack_at", "i4"),
+        ("user_port", "u2"), ("server_port", "u2"), ("ip_id", "u2"), ("tcp_flags", "u2"),
+        ("window", "u2"), ("mss", "u2"), ("has", "u2"),
+        ("ip_proto", "u1"), ("ttl", "u1"), ("window_scale", "u1"), ("sack_edges", "u1"),
+        ("downlink", "?"),
+    ],
+    align=True,
+)
+"""A packet before sorting: columns of schemas.packets; user and server as numbers in an
+AddressTable; SACK edges as a place in a list of their own and their number; `has` tells what is not
+null."""
+
+HAS_PORTS, HAS_IP_ID, HAS_TCP, HAS_MSS, HAS_WINDOW_SCALE = 1, 2, 4, 8, 16
+HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK = 32, 64, 128
+
+# Reasons, as places in the counters; COUNTED names them as schemas.SKIP_REASONS does.
+COUNTED = (
+    "not_ip", "short_capture", "unknown_link_type", "not_subscriber", "malformed_ip",
+    "short_tcp", "malformed_tcp", "malformed_options", "clock_backwards", "implausible_time",
+)
+(C_NOT_IP, C_SHORT, C_LINK, C_NOT_SUBSCRIBER, C_MALFORMED_IP, C_SHORT_TCP, C_MALFORMED_TCP,
+ C_OPTIONS, C_CLOCK, C_TIME) = range(len(COUNTED))
+
+CLOCK_SLACK_US = 1_000_000
+LATEST_TS_US = 253_402_300_800_000_000
+"""Year 10000."""
+
+TCP, UDP, FRAGMENT_HEADER = 6, 17, 44
+GTP_U_PORT = 2152
+IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
+MOST_EDGES = 8
+"""Edges of the four SACK blocks that fit in a header."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def be32(buf, at):
+    return be16(buf, at) << 16 | be16(buf, at + 2)
+
+
+@njit(cache=True, nogil=True)
+def be64(buf, at):
+    return np.uint64(be32(buf, at)) << np.uint64(32) | np.uint64(be32(buf, at + 4))
+
+
+@njit(cache=True, nogil=True)
+def _ip(buf, at, end, on_wire_end, row):
+    """The IP header at `at` into `row`.
+
+    Returns (place of the layer above, whether this is a fragment other than the first), or
+    (minus the counter's place - 1, False) where the header cannot be read.
+    """
+    if at >= end:
+        return -1 - C_SHORT, False
+    version = buf[at] >> 4
+    if version == 4:
+        if at + 20 > end:
+            return -1 - C_SHORT, False
+        header = (buf[at] & 15) * 4
+        row.ip_len = be16(buf, at + 2)
+        if row.ip_len == 0:  # segmentation offload: longer than the field can say
+            row.ip_len = on_wire_end - at
+        if header < 20 or row.ip_len < header:
+            return -1 - C_MALFORMED_IP, False
+        row.ip_id = be16(buf, at + 4)
+        row.has |= HAS_IP_ID
+        row.ttl, row.ip_proto = buf[at + 8], buf[at + 9]
+        return at + header, be16(buf, at + 6) & 0x1FFF != 0
+    if version == 6:
+        if at + 40 > end:
+            return -1 - C_SHORT, False
+        row.ip_len = 40 + be16(buf, at + 4)
+        if row.ip_len == 40:
+            row.ip_len = max(40, on_wire_end - at)
+        row.ttl = buf[at + 7]
+        return _ipv6_extensions(buf, at + 40, end, buf[at + 6], row)
+    return -1 - C_MALFORMED_IP, False
+
+
+@njit(cache=True, nogil=True)
+def _ipv6_extensions(buf, at, end, next_header, row):
+    """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment."""
+    later = False
+    while not later:
+        row.ip_proto = next_header
+        if next_header in (0, 43, 60, 135, 139, 140):
+            if at + 2 > end:
+                break
+            size = (int(buf[at + 1]) + 1) * 8
+        elif next_header == 51:
+            if at + 2 > end:
+                break
+            size = (int(buf[at + 1]) + 2) * 4
+        elif next_header == FRAGMENT_HEADER:
+            if at + 4 > end:
+                break
+            later = be16(buf, at + 2) & 0xFFF8 != 0
+            size = 8
+        else:
+            break
+        next_header = buf[at]
+        at += size
+    row.ip_proto = next_header
+    return at, later
+
+
+@njit(cache=True, nogil=True)
+def _inside_gtp(buf, at, end):
+    """Place of the IP header inside a G-PDU at `at` (a UDP payload), or -1."""
+    if at + 8 > end or buf[at] >> 4 != 3 or buf[at + 1] != 255:
+        return -1
+    flags = buf[at]
+    at += 8
+    if flags & 7:
+        if at + 4 > end:
+            return -1
+        extension = buf[at + 3] if flags & 4 else np.uint8(0)
+        at += 4
+        while extension:
+            if at >= end or buf[at] == 0:
+                return -1
+            size = int(buf[at]) * 4
+            if at + size > end:
+                return -1
+            extension = buf[at + size - 1]
+            at += size
+    if at < end and (buf[at] >> 4 == 4 or buf[at] >> 4 == 6):
+        return at
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _tcp_options(buf, at, end, row, edges, used):
+    """Options in buf[at:end] into `row`, SACK edges behind `used` in `edges`.
+
+    Returns False where a length lies; what came before it stays.
+    """
+    while at < end:
+        kind = buf[at]
+        if kind == 0:
+            return True
+        if kind == 1:
+            at += 1
+            continue
+        if at + 1 >= end:
+            return False
+        size = int(buf[at + 1])
+        if size < 2 or at + size > end:
+            return False
+        if kind == 2 and size == 4:
+            row.mss = be16(buf, at + 2)
+            row.has |= HAS_MSS
+        elif kind == 3 and size == 3:
+            row.window_scale = buf[at + 2]
+            row.has |= HAS_WINDOW_SCALE
+        elif kind == 4 and size == 2:
+            row.has |= HAS_SACK_PERMITTED
+        elif kind == 5 and size >= 10 and size % 8 == 2 and not row.has & HAS_SACK:
+            row.has |= HAS_SACK
+            row.sack_at = used
+            row.sack_edges = min((size - 2) // 4, MOST_EDGES)
+            for i in range(row.sack_edges):
+                edges[used + i] = be32(buf, at + 2 + 4 * i)
+        elif kind == 8 and size == 10:
+            row.ts_val, row.ts_ecr = be32(buf, at + 2), be32(buf, at + 6)
+            row.has |= HAS_TIMESTAMPS
+        at += size
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _tcp(buf, ip_at, at, end, row, edges, used, counted):
+    """The TCP header at `at` into `row`; its IP header lies at `ip_at`."""
+    if at + 20 > end:
+        counted[C_SHORT_TCP] += 1
+        return
+    header = (buf[at + 12] >> 4) * 4
+    payload = np.int64(row.ip_len) - (at - ip_at) - header
+    if header < 20 or payload < 0:
+        counted[C_MALFORMED_TCP] += 1
+        return
+    row.seq, row.ack = be32(buf, at + 4), be32(buf, at + 8)
+    row.tcp_flags = be16(buf, at + 12) & 0x0FFF
+    row.window = be16(buf, at + 14)
+    row.payload_len = payload
+    row.has |= HAS_TCP
+    whole = at + header <= end
+    options_end = at + header if whole else end
+    if not _tcp_options(buf, at + 20, options_end, row, edges, used) and whole:
+        counted[C_OPTIONS] += 1
+
+
+@njit(cache=True, nogil=True)
+def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
+    """One frame into `row`. Returns the ends' numbers in the address table, or (-1, -1) where
+    the frame gives no row; the reason has been counted."""
+    end = np.int64(frame.at) + frame.captured
+    on_wire_end = np.int64(frame.at) + frame.on_wire
+    ip_at = ip_header(buf, np.int64(frame.at), end, frame.link_type)
+    if ip_at < 0:
+        if ip_at == NOT_IP:
+            counted[C_NOT_IP] += 1
+        elif ip_at == TOO_SHORT:
+            counted[C_SHORT] += 1
+        elif ip_at == UNKNOWN_LINK_TYPE:
+            counted[C_LINK] += 1
+        return -1, -1
+    while True:
+        row.has = 0
+        above, later_fragment = _ip(buf, ip_at, end, on_wire_end, row)
+        if above < 0:
+            counted[-1 - above] += 1
+            return -1, -1
+        if later_fragment or row.ip_proto != UDP or above + 8 > end:
+            break
+        if be16(buf, above) != GTP_U_PORT and be16(buf, above + 2) != GTP_U_PORT:
+            break
+        inner = _inside_gtp(buf, above + 8, end)
+        if inner < 0:
+            break
+        ip_at = inner
+    if not later_fragment and (row.ip_proto == TCP or row.ip_proto == UDP) and above + 4 <= end:
+        row.has |= HAS_PORTS
+    if not later_fragment and row.ip_proto == TCP:
+        _tcp(buf, ip_at, above, end, row, edges, used, counted)
+    if buf[ip_at] >> 4 == 4:
+        source_high = target_high = np.uint64(0)
+        source_low = IPV4_MAPPED | np.uint64(be32(buf, ip_at + 12))
+        target_low = IPV4_MAPPED | np.uint64(be32(buf, ip_at + 16))
+    else:
+        source_high, source_low = be64(buf, ip_at + 8), be64(buf, ip_at + 16)
+        target_high, target_low = be64(buf, ip_at + 24), be64(buf, ip_at + 32)
+    source = find_or_add(entries, slots, prefixes, source_high, source_low)
+    target = find_or_add(entries, slots, prefixes, target_high, target_low)
+    if row.has & HAS_PORTS:
+        row.user_port, row.server_port = be16(buf, above), be16(buf, above + 2)
+    return source, target
+
+
+@njit(cache=True, nogil=True)
+def decode(
+    buf, frames, first_frame, previous_ts, rows, n, edges, used, entries, slots, prefixes, counted
+):
+    """Frames to packet rows.
+
+    buf: the window; frames: FRAME[m]; first_frame: number of frames[0] in the file; previous_ts:
+    time of the packet before (µs); rows: ROW[..], written from `n` on, with room for two rows a
+    frame (a packet between two subscribers is one's uplink and the other's downlink); edges:
+    uint32[..], SACK edges, written from `used` on, with room for MOST_EDGES a frame; entries, slots,
+    prefixes: see AddressTable; counted: int64[len(COUNTED)].
+    Returns (rows in all, edges in all, time of the last packet).
+    """
+    scratch = np.zeros(1, ROW)
+    for i in range(len(frames)):
+        row = scratch[0]
+        row.ts, row.frame = frames[i].ts, first_frame + i
+        if row.ts < 0 or row.ts >= LATEST_TS_US:
+            counted[C_TIME] += 1
+            continue
+        source, target = _one(
+            buf, frames[i], row, edges, used, entries, slots, prefixes, counted
+        )
+        if source < 0:
+            continue
+        if row.ts < previous_ts - CLOCK_SLACK_US:
+            counted[C_CLOCK] += 1
+        previous_ts = row.ts
+        from_subscriber, to_subscriber = entries[source, 2] != 0, entries[target, 2] != 0
+        if not from_subscriber and not to_subscriber:
+            counted[C_NOT_SUBSCRIBER] += 1
+            continue
+        if row.has & HAS_SACK:
+            used += row.sack_edges
+        if from_subscriber:
+            row.user, row.server, row.downlink = source, target, False
+            rows[n] = scratch[0]
+            n += 1
+        if to_subscriber:
+            row.user, row.server, row.downlink = target, source, True
+            row.user_port, row.server_port = row.server_port, row.user_port
+            rows[n] = scratch[0]
+            n += 1
+    return n, used, previous_ts

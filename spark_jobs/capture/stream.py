@@ -1,0 +1,167 @@
+"""The bytes of a capture file, plain or compressed, in bounded memory.
+
+Whatever comes before a break in a compressed stream is delivered.
+"""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import xxhash
+import zstandard
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
+"""Behind a byte of 0x50 to 0x5F."""
+READ_BYTES = 1 << 17
+GZIP_FEED_BYTES = 1 << 14
+WINDOW_BYTES = 16 << 20
+LARGEST_ZSTD_WINDOW = 1 << 27
+LARGEST_ZSTD_HEADER = 18
+ENDS_WITHIN = "the file ends within the compressed stream"
+
+
+class CompressionBroken(Exception):
+    """The compressed stream breaks off or fails its check."""
+
+
+def _plain(source) -> Iterator[bytes]:
+    while piece := source.read(READ_BYTES):
+        yield piece
+
+
+def _gzip(source) -> Iterator[bytes]:
+    """Members one after the other; zero padding behind the last is no error."""
+    inflate = zlib.decompressobj(wbits=31)
+    fresh = True
+    while piece := source.read(GZIP_FEED_BYTES):
+        while piece:
+            if inflate.eof:
+                piece = piece.lstrip(b"\0")
+                inflate, fresh = zlib.decompressobj(wbits=31), True
+                continue
+            before = inflate.copy()
+            try:
+                yield inflate.decompress(piece)
+            except zlib.error as error:
+                yield from _until_error(before, piece)
+                raise CompressionBroken(str(error)) from error
+            piece, fresh = inflate.unused_data, False
+    if not inflate.eof and not fresh:
+        yield inflate.flush()
+        raise CompressionBroken(ENDS_WITHIN)
+
+
+def _until_error(inflate, data: bytes) -> Iterator[bytes]:
+    for i in range(len(data)):
+        try:
+            yield inflate.decompress(data[i : i + 1])
+        except zlib.error:
+            return
+
+
+def _zstd(source) -> Iterator[bytes]:
+    """Frames one after the other."""
+    while magic := source.read(4):
+        if _is_skippable(magic):
+            source.seek(int.from_bytes(source.read(4), "little"), os.SEEK_CUR)
+            continue
+        try:
+            yield from _zstd_frame(source, magic)
+        except zstandard.ZstdError as error:
+            raise CompressionBroken(str(error)) from error
+
+
+def _is_skippable(magic: bytes) -> bool:
+    return magic[1:] == ZSTD_SKIPPABLE_MAGIC and magic[0] >> 4 == 5
+
+
+def _zstd_frame(source, magic: bytes) -> Iterator[bytes]:
+    """Block by block (RFC 8878, 3.1.1): a broken block costs none before it, and no step expands
+    to more than one block."""
+    expand = zstandard.ZstdDecompressor(max_window_size=LARGEST_ZSTD_WINDOW).decompressobj()
+    header = magic + source.read(LARGEST_ZSTD_HEADER - len(magic))
+    size = zstandard.frame_header_size(header)
+    source.seek(size - len(header), os.SEEK_CUR)
+    yield expand.decompress(header[:size])
+    last = False
+    while not last:
+        head = source.read(3)
+        block = int.from_bytes(head, "little")
+        last, run_length, size = block & 1, block >> 1 & 3 == 1, block >> 3
+        data = source.read(1 if run_length else size)
+        yield expand.decompress(head + data)
+        if len(head) < 3 or len(data) < (1 if run_length else size):
+            raise CompressionBroken(ENDS_WITHIN)
+    if not expand.eof:
+        yield expand.decompress(source.read(4))
+    if not expand.eof:
+        raise CompressionBroken(ENDS_WITHIN)
+
+
+def _pieces(source) -> Iterator[bytes]:
+    magic = source.read(4)
+    source.seek(0)
+    if magic.startswith(GZIP_MAGIC):
+        return _gzip(source)
+    if magic == ZSTD_MAGIC or _is_skippable(magic):
+        return _zstd(source)
+    return _plain(source)
+
+
+class CaptureStream:
+    """A window over a capture's uncompressed bytes that moves forward.
+
+    `window[start:end]` holds the unread bytes; `more()` drops what has been read and reads on;
+    `ended` tells that nothing lies behind them. `content` is the XXH3 128-bit hash of all bytes
+    read so far, `broken` why a compressed stream ended early, or empty.
+    """
+
+    def __init__(self, path: Path):
+        self._source = path.open("rb")
+        self._pieces = _pieces(self._source)
+        self._left = memoryview(b"")
+        self._hash = xxhash.xxh3_128()
+        self.window = np.zeros(WINDOW_BYTES, np.uint8)
+        self.start = self.end = 0
+        self.ended = False
+        self.broken = ""
+
+    def __enter__(self) -> "CaptureStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+
+    @property
+    def content(self) -> str:
+        return self._hash.hexdigest()
+
+    def more(self) -> bool:
+        """Fill the window; False where there was nothing to add."""
+        kept = self.end - self.start
+        self.window[:kept] = self.window[self.start : self.end].copy()
+        self.start, self.end = 0, kept
+        while self.end < WINDOW_BYTES and (self._left or self._next_piece()):
+            taken = min(len(self._left), WINDOW_BYTES - self.end)
+            self.window[self.end : self.end + taken] = self._left[:taken]
+            self._left = self._left[taken:]
+            self.end += taken
+        return self.end > kept
+
+    def _next_piece(self) -> bool:
+        """Fetch bytes that are not empty; False at the end of the stream."""
+        while not self._left:
+            try:
+                piece = next(self._pieces, None)
+            except CompressionBroken as error:
+                piece, self.broken = None, str(error)
+            if piece is None:
+                self.ended = True
+                return False
+            self._hash.update(piece)
+            self._left = memoryview(piece)
+        return True

@@ -1,0 +1,94 @@
+"""Which packets form one TCP connection.
+
+A connection is a 5-tuple from its SYN on. Departures from a plain 5-tuple key: ports are used
+again, so a SYN may begin another connection; and packets whose SYN was not seen form a partial
+one.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
+
+REUSE_AFTER_US = 60_000_000
+"""Silence after which a SYN with another initial sequence number opens another connection though
+the old one was not seen to close: the usual TIME-WAIT."""
+
+IDLE_TIMEOUT_US = 7_440_000_000
+"""Silence after which packets without a SYN belong to another connection: the least time for
+which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
+
+
+@njit(cache=True, nogil=True)
+def _hash(server, user_port, server_port):
+    ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
+    h = np.uint64(server) * np.uint64(0xC2B2AE3D27D4EB4F) ^ ports * np.uint64(0x9E3779B97F4A7C15)
+    return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
+
+
+@njit(cache=True, nogil=True)
+def _opens_another(flags, seq, silence, syn_seen, isn, closed, carried_data):
+    """Whether a packet on a known 5-tuple begins another connection."""
+    if flags & SYN and not flags & ACK:
+        if syn_seen and seq == isn:
+            return False
+        return closed or carried_data or silence > REUSE_AFTER_US
+    return silence > IDLE_TIMEOUT_US
+
+
+@njit(cache=True, nogil=True)
+def assign_connections(user_first, is_tcp, ts, server, user_port, server_port, flags, seq, payload):
+    """The connection of every packet.
+
+    All arrays are in user order: is_tcp bool (has a TCP header), ts int64 µs, server int32 codes,
+    ports uint16, flags uint16, seq uint32, payload uint32 (bytes).
+    Returns (connection int32[n], -1 where there is none; connections). Connections are numbered
+    by user, then by their first packet.
+    """
+    n = len(ts)
+    connection = np.full(n, -1, np.int32)
+    begins, latest = np.empty(n, np.int64), np.empty(n, np.int64)
+    isn = np.empty(n, np.uint32)
+    syn_seen, closed = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    carried_data = np.empty(n, np.bool_)
+    slots = np.zeros(2, np.int32)
+    count = 0
+    for user in range(len(user_first) - 1):
+        size = 2
+        while size < 2 * (user_first[user + 1] - user_first[user]):
+            size *= 2
+        if size > len(slots):
+            slots = np.zeros(size, np.int32)
+        slots[:size] = 0
+        for i in range(user_first[user], user_first[user + 1]):
+            if not is_tcp[i]:
+                continue
+            slot = np.int64(_hash(server[i], user_port[i], server_port[i])) & (size - 1)
+            while slots[slot]:
+                known = begins[slots[slot] - 1]
+                if (
+                    server[known] == server[i]
+                    and user_port[known] == user_port[i]
+                    and server_port[known] == server_port[i]
+                ):
+                    break
+                slot = (slot + 1) & (size - 1)
+            c = slots[slot] - 1
+            if c < 0 or _opens_another(
+                flags[i], seq[i], ts[i] - ts[latest[c]], syn_seen[c], isn[c], closed[c],
+                carried_data[c],
+            ):
+                c = count
+                count += 1
+                slots[slot] = count
+                begins[c] = i
+                syn_seen[c] = closed[c] = carried_data[c] = False
+            connection[i] = c
+            latest[c] = i
+            if flags[i] & SYN and not flags[i] & ACK and not syn_seen[c]:
+                syn_seen[c], isn[c] = True, seq[i]
+            if flags[i] & (FIN | RST):
+                closed[c] = True
+            if payload[i]:
+                carried_data[c] = True
+    return connection, count

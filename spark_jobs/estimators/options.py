@@ -1,0 +1,84 @@
+"""Which options and sizes a connection used (INFOCOM II, Table I)."""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.tcp import ACK, RST, SYN
+
+NO, YES, NOT_KNOWN = 0, 1, -1
+
+LARGEST_SHIFT = 14
+"""RFC 7323, 2.3."""
+
+OPTIONS = np.dtype([("sack", "i1"), ("timestamps", "?"), ("max_window", "i8")], align=True)
+"""A connection's options: SACK permitted in both SYNs (NO, YES, NOT_KNOWN), timestamps seen in
+both directions, largest window that the mobile advertised (B, scaled; NOT_KNOWN without the scale).
+"""
+
+
+@njit(cache=True, nogil=True)
+def options(first, downlink, flags, window, window_scale, sack_permitted, has_timestamps):
+    """OPTIONS[connections]; the arrays are in connection order, window_scale is -1 where the
+    option is missing.
+
+    The window of a SYN is never scaled, and a scale counts only where both SYNs carried the
+    option (RFC 7323, 2.2). An option of a SYN that was not seen is not known, unless the other
+    SYN does without it or the connection never came about.
+    """
+    out = np.zeros(len(first) - 1, OPTIONS)
+    for c in range(len(first) - 1):
+        seen, scale, sack = np.zeros(2, np.bool_), np.full(2, -1), np.zeros(2, np.bool_)
+        stamped = np.zeros(2, np.bool_)
+        in_syn = in_others = np.int64(-1)
+        others = False
+        for i in range(first[c], first[c + 1]):
+            way = 1 if downlink[i] else 0
+            stamped[way] |= has_timestamps[i]
+            if flags[i] & SYN:
+                seen[way] = True
+                sack[way] |= sack_permitted[i]
+                scale[way] = max(scale[way], window_scale[i])
+                if not way:
+                    in_syn = max(in_syn, np.int64(window[i]))
+            elif not flags[i] & RST:
+                others = True
+                if not way and flags[i] & ACK:
+                    in_others = max(in_others, np.int64(window[i]))
+        out[c].timestamps = stamped[0] and stamped[1]
+        out[c].sack = _agreed(seen, sack, others)
+        scaled = _agreed(seen, scale >= 0, others)
+        out[c].max_window = in_syn
+        if in_others >= 0 and scaled == NOT_KNOWN:
+            out[c].max_window = NOT_KNOWN
+        elif in_others >= 0:
+            shift = min(scale[0], LARGEST_SHIFT) if scaled == YES else 0
+            out[c].max_window = max(in_syn, in_others << shift)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _agreed(seen, has, others):
+    """Whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
+    if (seen[0] and not has[0]) or (seen[1] and not has[1]):
+        return NO
+    if seen[0] and seen[1]:
+        return YES
+    if (seen[0] or seen[1]) and not others:
+        return NO
+    return NOT_KNOWN
+
+
+MSS_CLASSES = ("low", "high", "other")
+WINDOW_CLASSES = ("low", "med", "high")
+
+
+def mss_class(max_ip_len):
+    """Places in MSS_CLASSES by the largest IP packet (B): low 400-600, high 1400-1600."""
+    low = (max_ip_len >= 400) & (max_ip_len <= 600)
+    high = (max_ip_len >= 1400) & (max_ip_len <= 1600)
+    return np.select([low, high], [0, 1], 2)
+
+
+def window_class(max_window):
+    """Places in WINDOW_CLASSES by the largest window (B): below 10 000, up to 20 000, above."""
+    return np.select([max_window < 10_000, max_window <= 20_000], [0, 1], 2)

@@ -1,0 +1,162 @@
+"""Connection set-up: delay, round trips and the classification tree (INFOCOM III).
+
+       initiator       Gi        responder
+           | --- SYN --> | ----------> |
+           |             | <- SYN ACK- |   SYN to SYN ACK: round trip on the responder's side
+           | <---------- |             |
+           | --- ACK --> |             |   SYN ACK to ACK: round trip on the initiator's side
+                                           first SYN to first ACK: set-up delay
+
+Departures: the paper looks at connections that the mobile opens; here a server may be the
+initiator too, and the sides change places. A data packet that acknowledges the SYN ACK ends the
+set-up as a bare ACK does. The end of a capture is taken as silence.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
+
+UNKNOWN, MOBILE, SERVER = 0, 1, 2
+INITIATORS = ("unknown", "mobile", "server")
+
+NOT_SEEN, OPTIMAL, SLIGHT_PROBLEM, NO_RESPONSE, SERIOUS_PROBLEM, REFUSED = range(-1, 5)
+SETUP_CLASSES = ("optimal", "slight_problem", "no_response", "serious_problem", "refused")
+
+SILENCE_BEFORE_US = 5_000_000
+"""INFOCOM III.A: silence after which the bottleneck's buffer is empty."""
+INITIAL_RTO_US = 3_000_000
+"""INFOCOM III.B: longer round trips cannot be told from a retransmission's."""
+
+NO_TIME = np.int64(-(2**62))
+
+HANDSHAKE = np.dtype(
+    [
+        ("initiator", "i1"), ("setup_class", "i1"), ("reset", "?"),
+        ("syn_count", "i8"), ("synack_count", "i8"),
+        ("syn_ts", "i8"), ("synack_ts", "i8"), ("ack_ts", "i8"), ("last_ts", "i8"),
+    ],
+    align=True,
+)
+"""A connection's handshake: who began it, the tree's area, whether an RST ended a set-up that had
+its SYN ACK; numbers of SYN and SYN ACK packets; times of the first SYN, the first SYN ACK, the
+first ACK and the last packet of the set-up, µs or NO_TIME."""
+
+
+@njit(cache=True, nogil=True)
+def handshakes(first, ts, downlink, flags, seq, ack):
+    """HANDSHAKE[connections]; the arrays are in connection order."""
+    out = np.zeros(len(first) - 1, HANDSHAKE)
+    for c in range(len(first) - 1):
+        _handshake(first[c], first[c + 1], ts, downlink, flags, seq, ack, out[c])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _handshake(start, end, ts, downlink, flags, seq, ack, out):
+    out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
+    initiator_downlink = refused = other_traffic = False
+    synack_seq = np.uint32(0)
+    for i in range(start, end):
+        from_initiator = out.syn_count > 0 and downlink[i] == initiator_downlink
+        if flags[i] & SYN and not flags[i] & ACK:
+            if out.syn_count == 0:
+                initiator_downlink = downlink[i]
+                out.initiator = SERVER if downlink[i] else MOBILE
+                out.syn_ts, from_initiator = ts[i], True
+            if from_initiator:
+                out.syn_count += 1
+                out.last_ts = ts[i]
+        elif flags[i] & SYN:
+            if not from_initiator:
+                out.synack_count += 1
+                synack_seq = seq[i]
+                out.last_ts = ts[i]
+                if out.synack_ts == NO_TIME:
+                    out.synack_ts = ts[i]
+        elif out.ack_ts != NO_TIME:
+            continue
+        elif flags[i] & RST:
+            if out.synack_count:
+                out.reset = True
+                out.last_ts = ts[i]
+            elif out.syn_count and not from_initiator:
+                refused = True
+                out.last_ts = ts[i]
+        elif from_initiator and out.synack_count and not out.reset:
+            if flags[i] & ACK and seq_diff(ack[i], synack_seq) >= 1:
+                out.ack_ts = ts[i]
+        else:
+            other_traffic = True
+    out.setup_class = _setup_class(out, refused, other_traffic)
+    if out.setup_class != SERIOUS_PROBLEM:
+        out.reset = False
+
+
+@njit(cache=True, nogil=True)
+def _setup_class(handshake, refused, other_traffic):
+    """The area of Fig. 5's tree; NOT_SEEN where the SYN was not, or where the connection went on
+    without a SYN ACK at the monitor."""
+    if handshake.syn_count == 0:
+        return NOT_SEEN
+    if handshake.ack_ts != NO_TIME:
+        if handshake.syn_count == 1 and handshake.synack_count == 1:
+            return OPTIMAL
+        return SLIGHT_PROBLEM
+    if handshake.synack_count:
+        return SERIOUS_PROBLEM
+    if other_traffic:
+        return NOT_SEEN
+    return REFUSED if refused else NO_RESPONSE
+
+
+@njit(cache=True, nogil=True)
+def background(handshake, first, ts, user, user_first, user_ts):
+    """Whether another packet of the user passed in the 5 s before the first SYN or during the
+    set-up (INFOCOM III.A); false where there was no SYN.
+
+    ts is in connection order, user int32[connections], user_ts in user order.
+    """
+    out = np.zeros(len(handshake), np.bool_)
+    for c in range(len(handshake)):
+        if handshake[c].syn_ts == NO_TIME:
+            continue
+        low = handshake[c].syn_ts - SILENCE_BEFORE_US
+        high = max(handshake[c].last_ts, handshake[c].ack_ts)
+        everything = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
+        own = ts[first[c] : first[c + 1]]
+        out[c] = _within(everything, low, high) > _within(own, low, high)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _within(sorted_ts, low, high):
+    """How many times lie in [low, high]."""
+    return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "left")
+
+
+def setup_delay(handshake):
+    """First SYN to first ACK (INFOCOM III.A), s; NaN where either was not seen."""
+    return _seconds(handshake["syn_ts"], handshake["ack_ts"], handshake["syn_count"] > 0)
+
+
+def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
+    """(access side, Internet side) round trips of the handshake (INFOCOM III.B), s.
+
+    NaN unless there were just one SYN and one SYN ACK, no background traffic, and the round trip
+    is below the initial retransmission timeout.
+    """
+    alone = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1) & ~had_background
+    short_us = (longest_us - 1) / 1e6
+    responder = _seconds(handshake["syn_ts"], handshake["synack_ts"], alone)
+    initiator = _seconds(handshake["synack_ts"], handshake["ack_ts"], alone)
+    for rtt in (responder, initiator):
+        rtt[~(rtt <= short_us)] = np.nan
+    mobile = handshake["initiator"] == MOBILE
+    return np.where(mobile, initiator, responder), np.where(mobile, responder, initiator)
+
+
+def _seconds(start, end, where):
+    """end - start in s; NaN where a time is missing or they run backwards."""
+    known = where & (start != NO_TIME) & (end != NO_TIME) & (end >= start)
+    return np.where(known, (end - start) / 1e6, np.nan)

@@ -1,0 +1,12 @@
+"""TCP's flag bits and sequence arithmetic (RFC 9293, 3.1 and 3.4)."""
+
+import numpy as np
+from numba import njit
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+
+@njit(cache=True, nogil=True, inline="always")
+def seq_diff(a, b):
+    """a - b in sequence space, -2^31 <= result < 2^31; a, b: uint32."""
+    return np.int64(np.int32(np.uint32(a) - np.uint32(b)))

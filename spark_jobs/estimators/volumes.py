@@ -1,0 +1,107 @@
+"""How much a connection carried: packets, bytes, distinct payload."""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.tcp import RST, SYN, seq_diff
+
+MOST_HOLES = 256
+"""Holes remembered in a direction's sequence space; of more, the oldest are forgotten, and what
+fills them counts as seen before."""
+
+LARGEST_DISTANCE = 1 << 31
+
+VOLUME = np.dtype(
+    [
+        ("packets_up", "i8"), ("packets_down", "i8"),
+        ("ip_bytes_up", "i8"), ("ip_bytes_down", "i8"),
+        ("payload_bytes_up", "i8"), ("payload_bytes_down", "i8"),
+        ("data_packets_down", "i8"), ("max_ip_len", "i8"),
+    ]
+)
+"""A connection's volumes: packets, IP bytes and distinct payload bytes by direction, downlink
+packets with payload, and the largest IP packet (B)."""
+
+
+@njit(cache=True, nogil=True)
+def volumes(first, downlink, ip_len, flags, seq, payload):
+    """VOLUME[connections]; the arrays are in connection order.
+
+    Distinct payload is the size of the union of the segments' ranges of sequence space: data
+    sent again counts once, data that the monitor never saw does not count. Payload of an RST is
+    text for people (RFC 9293, 3.5.2), not data.
+    """
+    out = np.zeros(len(first) - 1, VOLUME)
+    holes, n_holes = np.empty((2, MOST_HOLES, 2), np.int64), np.zeros(2, np.int64)
+    base, end, begun = np.zeros(2, np.uint32), np.zeros(2, np.int64), np.zeros(2, np.bool_)
+    unique = np.zeros(2, np.int64)
+    for c in range(len(first) - 1):
+        v = out[c]
+        n_holes[:], end[:], begun[:], unique[:] = 0, 0, False, 0
+        for i in range(first[c], first[c + 1]):
+            v.max_ip_len = max(v.max_ip_len, np.int64(ip_len[i]))
+            size = np.int64(0) if flags[i] & RST else np.int64(payload[i])
+            way = 1 if downlink[i] else 0
+            if way:
+                v.packets_down += 1
+                v.ip_bytes_down += ip_len[i]
+                v.data_packets_down += size > 0
+            else:
+                v.packets_up += 1
+                v.ip_bytes_up += ip_len[i]
+            opens = flags[i] & SYN != 0
+            if size == 0 and not opens:
+                continue
+            at = np.uint32(seq[i] + np.uint32(1)) if opens else seq[i]
+            if not begun[way]:
+                base[way], begun[way] = at, True
+                if not opens:
+                    n_holes[way] = _add_hole(holes[way], 0, -LARGEST_DISTANCE, 0)
+            position = end[way] + seq_diff(at, np.uint32(base[way] + np.uint32(end[way])))
+            if size:
+                new, end[way], n_holes[way] = _unseen(
+                    position, size, end[way], holes[way], n_holes[way]
+                )
+                unique[way] += new
+        v.payload_bytes_up, v.payload_bytes_down = unique[0], unique[1]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _unseen(low, size, end, holes, n):
+    """The bytes of [low, low + size) seen for the first time.
+
+    end: highest position seen; holes: int64[.., 2], the ranges below it not seen, n of them.
+    Returns (bytes, new end, holes left).
+    """
+    high = low + size
+    if low >= end:
+        if low > end:
+            n = _add_hole(holes, n, end, low)
+        return size, high, n
+    new = max(high - end, np.int64(0))
+    i = 0
+    while i < n:
+        hole_low, hole_high = holes[i, 0], holes[i, 1]
+        filled = min(high, hole_high) - max(low, hole_low)
+        if filled <= 0:
+            i += 1
+            continue
+        new += filled
+        n -= 1
+        holes[i, 0], holes[i, 1] = holes[n, 0], holes[n, 1]
+        if hole_low < low:
+            n = _add_hole(holes, n, hole_low, low)
+        if high < hole_high:
+            n = _add_hole(holes, n, high, hole_high)
+        i = 0
+    return new, max(end, high), n
+
+
+@njit(cache=True, nogil=True)
+def _add_hole(holes, n, low, high):
+    if n == MOST_HOLES:
+        holes[: n - 1] = holes[1:n]
+        n -= 1
+    holes[n, 0], holes[n, 1] = low, high
+    return n + 1

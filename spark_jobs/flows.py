@@ -1,0 +1,144 @@
+"""Packets to flows: one task a (network, date, bucket), each day published whole.
+
+A flow belongs to the day on which it starts. A day's tasks read back as far as a connection may be
+silent, to know which connections are not new, and on past midnight as far as those of the day go.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from schemas import FLOWS, PACKETS
+from spark_jobs.bucket import Bucket
+from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.networks import Network
+from spark_jobs.packets import RowGroups, read_packets
+from spark_jobs.session import run_tasks
+from spark_jobs.warehouse import Unit, Warehouse
+
+DAY_US = 86_400_000_000
+HOUR_US = 3_600_000_000
+PART_PACKETS = 4_000_000
+"""Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
+FORMAT = 1
+"""Raised when flows of the same packets would come out otherwise than before."""
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """What one task reads: a bucket's row groups with their times (µs), for one day."""
+
+    network: str
+    date: date
+    bucket: int
+    part: tuple[int, int]
+    groups: tuple[tuple[RowGroups, int, int], ...]
+    target: Path
+
+
+def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
+    """Make the flows of each (network, date); returns how many each has."""
+    made = {}
+    with warehouse.staging() as staging:
+        items = [
+            item
+            for network, day in work
+            for item in _work_items(warehouse, network.name, day, staging.path)
+        ]
+        counts = run_tasks(make_flows, items, "flows")
+        for network, day in work:
+            mine = [(i, n) for i, n in zip(items, counts, strict=True)
+                    if (i.network, i.date) == (network.name, day)]
+            paths = {item.target for item, n in mine if n}
+            files = {to: path for to, path in staging.files.items() if path in paths}
+            facts = {"inputs": inputs(warehouse, network.name, day), "flows": sum(n for _, n in mine)}
+            warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
+            made[network.name, day] = facts["flows"]
+    return made
+
+
+def inputs(warehouse: Warehouse, network: str, day: date) -> str:
+    """What the day's flows depend on, as a hash: the packets of the day and its neighbours."""
+    names = [
+        path.name
+        for offset in (-1, 0, 1)
+        for path in warehouse.files(PACKETS, network, day + timedelta(days=offset))
+    ]
+    return xxhash.xxh3_64_hexdigest(repr((FORMAT, names)).encode())
+
+
+def is_current(warehouse: Warehouse, network: str, day: date) -> bool:
+    """Whether the day's flows were made from the packets there are now."""
+    commit = warehouse.commit(Unit("day", network, day.isoformat()))
+    return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
+
+
+def _work_items(
+    warehouse: Warehouse, network: str, day: date, new_path: Callable[..., Path]
+) -> Iterator[WorkItem]:
+    midnight = _midnight_us(day)
+    of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
+    rows_of_bucket: dict[int, int] = defaultdict(int)
+    for offset in (-1, 0, 1):
+        for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
+            for bucket, number, rows, first_us, last_us in _row_groups(path):
+                if last_us < midnight - IDLE_TIMEOUT_US:
+                    continue
+                of_bucket[bucket].append((RowGroups(path, (number,)), first_us, last_us))
+                if offset == 0:
+                    rows_of_bucket[bucket] += rows
+    for bucket, rows in sorted(rows_of_bucket.items()):
+        parts = -(-rows // PART_PACKETS)
+        groups = tuple(sorted(of_bucket[bucket], key=lambda g: (g[0].path.name, g[0].numbers)))
+        for number in range(parts):
+            target = new_path(FLOWS, network, day, f"bucket{bucket:05d}-{number}")
+            yield WorkItem(network, day, bucket, (number, parts), groups, target)
+
+
+def _row_groups(path: Path) -> Iterator[tuple[int, int, int, int, int]]:
+    """(bucket, number, rows, first µs, last µs) of each row group."""
+    metadata = pq.read_metadata(path)
+    names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
+    bucket, ts = names.index("bucket"), names.index("ts")
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        times = group.column(ts).statistics
+        yield (group.column(bucket).statistics.min, number, group.num_rows, _us(times.min),
+               _us(times.max))
+
+
+def _us(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _midnight_us(day: date) -> int:
+    return (day - date(1970, 1, 1)).days * DAY_US
+
+
+def make_flows(item: WorkItem) -> int:
+    """The flows of one work item, written to its target; returns their number."""
+    midnight = _midnight_us(item.date)
+    next_midnight = midnight + DAY_US
+    until = next_midnight
+    seen_until = max(last for _, _, last in item.groups) + 1
+    while True:
+        groups = [g for g, first, _ in item.groups if first < until]
+        packets = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, item.part)
+        bucket = Bucket(packets)
+        mine = (bucket.start_ts >= midnight) & (bucket.start_ts < next_midnight)
+        if until >= seen_until or not bucket.may_go_on(mine, until):
+            break
+        until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
+    table = bucket.flows(item.network).filter(pa.array(mine))
+    if len(table):
+        table = table.sort_by([("start_ts", "ascending"), ("flow_id", "ascending")])
+        with pq.ParquetWriter(item.target, FLOWS.arrow_dictionary, store_schema=False,
+                              **FLOWS.parquet_options) as writer:
+            writer.write_table(table)
+    return len(table)

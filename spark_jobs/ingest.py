@@ -1,0 +1,207 @@
+"""Capture files to the packets table: one task a file, each published whole."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from schemas import INGEST_LOG, NETWORKS, PACKETS
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.columns import packet_tables
+from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.users import user_key
+from spark_jobs.errors import UserError
+from spark_jobs.networks import Network
+from spark_jobs.session import run_tasks
+from spark_jobs.warehouse import Staging, Unit, Warehouse
+
+COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
+MOST_DATES = 400
+FORMAT = 1
+"""Raised when packets of the same capture would come out otherwise than before."""
+
+
+@dataclass
+class Ingested:
+    """What became of one capture file: a row of ingest_log, and the dates it touched."""
+
+    network: str
+    capture: str
+    path: Path
+    frames: int = 0
+    packets: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    seconds: float = 0.0
+    first_us: int | None = None
+    last_us: int | None = None
+    content: str = ""
+    error: str | None = None
+    already: bool = False
+    dates: list[date] = field(default_factory=list)
+
+
+def ingest(warehouse: Warehouse, work: list[tuple[Network, Path]]) -> list[Ingested]:
+    """Ingest capture files, skipping those that have not changed since they were ingested."""
+    names: dict[tuple[str, str], Path] = {}
+    for network, path in work:
+        other = names.setdefault((network.name, capture_name(path)), path)
+        if other != path:
+            raise UserError(f"{path}: has the same capture name as {other}")
+    for network in {network.name: network for network, _ in work}.values():
+        publish_network(warehouse, network)
+    return run_tasks(_IngestTask(warehouse), work, "ingest")
+
+
+def capture_name(path: Path) -> str:
+    """A capture's name: the file's, but for how it is compressed."""
+    return path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
+
+
+@dataclass
+class _IngestTask:
+    warehouse: Warehouse
+
+    def __call__(self, item: tuple[Network, Path]) -> Ingested:
+        return ingest_capture(self.warehouse, *item)
+
+
+def ingest_capture(warehouse: Warehouse, network: Network, path: Path) -> Ingested:
+    """One capture file into packets and ingest_log. Errors of the file are in the result."""
+    started = time.monotonic()
+    unit = Unit("capture", network.name, capture_name(path))
+    old = warehouse.commit(unit)
+    result = Ingested(network.name, unit.name, path)
+    try:
+        stamp = _stamp(path, network)
+        if old and old.facts["stamp"] == stamp:
+            return _unchanged(result, old.facts)
+        with warehouse.staging() as staging:
+            _read_into(staging, network, path, result)
+            result.seconds = time.monotonic() - started
+            with warehouse.locked(f"content-{network.name}"):
+                _refuse_copy(warehouse, network, result)
+                _publish(warehouse, unit, staging, result, stamp)
+    except (UserError, OSError) as error:
+        result.error = str(error)
+        result.packets, result.dates = 0, []
+        if not (old and old.files):
+            with warehouse.staging() as staging:
+                _publish(warehouse, unit, staging, result, None)
+    if old and not result.error:
+        before = {date.fromisoformat(day) for day in old.facts["dates"]}
+        result.dates = sorted(before | set(result.dates))
+    return result
+
+
+def _stamp(path: Path, network: Network) -> list[Any]:
+    """What tells whether a file must be read again."""
+    status = path.stat()
+    settings = f"{FORMAT} {network.subscribers} {network.buckets}"
+    return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
+
+
+def _unchanged(result: Ingested, facts: dict[str, Any]) -> Ingested:
+    result.already = True
+    result.packets, result.frames = facts["packets"], facts["frames"]
+    result.skipped = facts["skipped"]
+    return result
+
+
+def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> None:
+    prefixes = subscriber_prefixes(network.subscribers)
+    reading = Reading()
+    result.size = path.stat().st_size
+    with ExitStack() as stack:
+        writers: dict[date, pq.ParquetWriter] = {}
+        for day, table in _tables(path, prefixes, network, result.capture, reading):
+            if day not in writers:
+                if len(writers) == MOST_DATES:
+                    reading.skipped["implausible_time"] += len(table)
+                    continue
+                writers[day] = stack.enter_context(
+                    staging.writer(PACKETS, network.name, day, result.capture)
+                )
+            writers[day].write_table(table, row_group_size=len(table))
+            _count(result, table)
+    result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
+    result.content, result.dates = reading.content, sorted(writers)
+    if not result.packets:
+        reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
+        raise UserError(f"{path}: no packet of a subscriber of {network.name} in it"
+                        + (f" ({reasons})" if reasons else ""))
+
+
+def _tables(
+    path: Path, prefixes: np.ndarray, network: Network, capture: str, reading: Reading
+) -> Iterator[tuple[date, pa.Table]]:
+    for run in read_capture(path, prefixes, reading):
+        yield from packet_tables(run, capture, network.buckets, user_key)
+
+
+def _count(result: Ingested, table: pa.Table) -> None:
+    result.packets += len(table)
+    low, high = pc.min_max(table["ts"].cast(pa.int64())).values()
+    result.first_us = min(v for v in (result.first_us, low.as_py()) if v is not None)
+    result.last_us = max(v for v in (result.last_us, high.as_py()) if v is not None)
+
+
+def _refuse_copy(warehouse: Warehouse, network: Network, result: Ingested) -> None:
+    for commit in warehouse.commits("capture", network.name):
+        same = commit.facts.get("content") == result.content
+        if same and commit.unit.name != result.capture and commit.facts["packets"]:
+            raise UserError(f"{result.path}: holds the same packets as {commit.unit.name}, "
+                            "which is ingested already")
+
+
+def _publish(
+    warehouse: Warehouse, unit: Unit, staging: Staging, result: Ingested, stamp: list[Any] | None
+) -> None:
+    first_day = _time(result.first_us).date() if result.first_us is not None else None
+    log = {
+        "capture": result.capture, "front_end": "builtin", "frames": result.frames,
+        "packets": result.packets, "skipped": list(result.skipped.items()), "bytes": result.size,
+        "seconds": result.seconds, "first_ts": _time(result.first_us),
+        "last_ts": _time(result.last_us), "content": result.content, "error": result.error,
+    }
+    rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
+    staging.write(INGEST_LOG, unit.network, first_day, unit.name, rows)
+    facts = {
+        "stamp": stamp, "content": result.content, "frames": result.frames,
+        "packets": result.packets, "skipped": result.skipped,
+        "dates": [day.isoformat() for day in result.dates],
+    }
+    warehouse.publish(unit, staging.files, facts)
+
+
+def _time(us: int | None) -> datetime | None:
+    return None if us is None else datetime.fromtimestamp(us // 1_000_000, UTC).replace(
+        microsecond=us % 1_000_000
+    )
+
+
+def publish_network(warehouse: Warehouse, network: Network) -> None:
+    """The network's facts into the networks table, where they changed."""
+    facts = {
+        "country": network.country, "access": network.access, "timezone": network.timezone,
+        "peak_from": network.peak_hours[0], "peak_until": network.peak_hours[1],
+        "off_peak_from": network.off_peak_hours[0], "off_peak_until": network.off_peak_hours[1],
+        "flight_size_bytes": network.flight_size_bytes,
+    }
+    unit = Unit("network", network.name)
+    old = warehouse.commit(unit)
+    if old and old.facts == facts:
+        return
+    with warehouse.staging() as staging:
+        rows = pa.Table.from_pylist([facts], schema=NETWORKS.arrow)
+        staging.write(NETWORKS, network.name, None, network.name, rows)
+        warehouse.publish(unit, staging.files, facts)

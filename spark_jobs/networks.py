@@ -1,0 +1,88 @@
+"""The networks file: which networks there are, whose addresses are subscribers, local hours."""
+
+import re
+import tomllib
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator,
+)
+
+from spark_jobs.errors import UserError
+
+
+def _known_timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(f"no such time zone: {name!r}") from error
+    return name
+
+
+Hour = Annotated[int, Field(ge=0, le=24)]
+
+
+class Network(BaseModel):
+    """One [[network]] of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
+    access: Annotated[str, Field(min_length=1)]
+    timezone: Annotated[str, AfterValidator(_known_timezone)]
+    subscribers: Annotated[tuple[IPv4Network | IPv6Network, ...], Field(min_length=1)]
+    peak_hours: tuple[Hour, Hour] = (10, 12)
+    off_peak_hours: tuple[Hour, Hour] = (3, 7)
+    flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
+    buckets: Annotated[int, Field(ge=1, le=65536)] = 16
+    """Into how many parts the users of a day are split, each one task of the flows job."""
+
+    @model_validator(mode="after")
+    def _hours_in_order(self) -> Self:
+        for key in ("peak_hours", "off_peak_hours"):
+            start, end = getattr(self, key)
+            if start >= end:
+                raise ValueError(f"{key}: [{start}, {end}] must rise")
+        return self
+
+
+def load_networks(path: Path) -> dict[str, Network]:
+    """The file's networks by name; a UserError names the file, the network and the key."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not TOML: {error}") from error
+    entries = raw.get("network")
+    if not isinstance(entries, list) or not entries:
+        raise UserError(f"{path}: no [[network]] in it")
+    networks: dict[str, Network] = {}
+    for number, entry in enumerate(entries, 1):
+        network = _checked(path, number, entry)
+        if network.name in networks:
+            raise UserError(f"{path}: two networks are named {network.name!r}")
+        networks[network.name] = network
+    return networks
+
+
+def _checked(path: Path, number: int, entry: object) -> Network:
+    name = entry.get("name", f"number {number}") if isinstance(entry, dict) else f"number {number}"
+    try:
+        return Network.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"] if not re.match(r"IPv\dNetwork", str(part)))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{path}: network {name}: {key + ': ' if key else ''}{reason}") from error
+
+
+def find_network(networks: dict[str, Network], name: str, path: Path) -> Network:
+    """The network of that name; a UserError that lists the known ones."""
+    if name not in networks:
+        raise UserError(f"{path}: no network {name!r}; it has {', '.join(sorted(networks))}")
+    return networks[name]

@@ -1,0 +1,127 @@
+"""Packets of one bucket from Parquet into arrays, in the two orders the estimators ask for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.arrays import group_offsets, group_order, sorted_within_groups
+from spark_jobs.capture.users import user_bucket
+
+COLUMNS = (
+    "frame", "ts", "user", "user_port", "server", "server_port", "downlink", "ip_len",
+    "tcp_flags", "seq", "ack", "window", "payload_len", "window_scale", "sack_permitted", "ts_val",
+)
+STRINGS = ("user", "server")
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Some row groups of a packets file."""
+
+    path: Path
+    numbers: tuple[int, ...]
+
+
+@dataclass
+class Packets:
+    """Packets in user order (see estimators). columns: arrays by name, `user` and `server` as
+    codes into `users` and `servers`; valid: which rows have a value, for columns with nulls."""
+
+    columns: dict[str, np.ndarray]
+    valid: dict[str, np.ndarray]
+    users: list[str]
+    servers: list[str]
+    user_first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.columns["ts"])
+
+
+def read_packets(
+    groups: Sequence[RowGroups], from_us: int, until_us: int, part: tuple[int, int]
+) -> Packets:
+    """Packets stamped in [from_us, until_us) of one part of the users.
+
+    part: (number, parts); a bucket too large for a worker is read in several parts.
+    """
+    tables = []
+    for group in groups:
+        with pq.ParquetFile(group.path, read_dictionary=list(STRINGS)) as file:
+            for number in group.numbers:
+                table = file.read_row_group(number, columns=list(COLUMNS), use_threads=False)
+                table = _in_part(_in_time(table, from_us, until_us), part)
+                if len(table):
+                    tables.append(table)
+    return _in_user_order(pa.concat_tables(tables)) if tables else _none()
+
+
+def _none() -> Packets:
+    return Packets({name: np.zeros(0, np.int64) for name in COLUMNS}, {}, [], [],
+                   np.zeros(1, np.int64))
+
+
+def _in_time(table: pa.Table, from_us: int, until_us: int) -> pa.Table:
+    ts = _values(table["ts"])
+    if ts.min() >= from_us and ts.max() < until_us:
+        return table
+    return table.filter(pa.array((ts >= from_us) & (ts < until_us)))
+
+
+def _in_part(table: pa.Table, part: tuple[int, int]) -> pa.Table:
+    number, parts = part
+    if parts == 1 or not len(table):
+        return table
+    users = table["user"].combine_chunks()
+    ours = np.array([user_bucket(f"part {key}", parts) == number
+                     for key in users.dictionary.to_pylist()], bool)
+    return table.filter(pa.array(ours[users.indices.to_numpy()]))
+
+
+def _in_user_order(table: pa.Table) -> Packets:
+    columns, valid, texts = {}, {}, {}
+    for name in COLUMNS:
+        column = table[name]
+        if name in STRINGS:
+            column = column.unify_dictionaries()
+            texts[name] = column.chunk(0).dictionary.to_pylist()
+            columns[name] = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
+            continue
+        if name in ("sack_permitted", "window_scale", "ts_val") or column.null_count:
+            valid[name] = _validity(column)
+        columns[name] = _values(column)
+    first = group_offsets(columns["user"], len(texts["user"]))
+    order = group_order(columns["user"], first)
+    ts = columns["ts"][order]
+    if not sorted_within_groups(first, ts):
+        order = order[np.argsort(ts, kind="stable")]
+        order = order[group_order(columns["user"][order], first)]
+    return Packets(
+        {name: values[order] for name, values in columns.items()},
+        {name: values[order] for name, values in valid.items()},
+        texts["user"], texts["server"], first,
+    )
+
+
+def _values(column: pa.ChunkedArray) -> np.ndarray:
+    """The column's values; where it is null, anything."""
+    return np.concatenate([_chunk(chunk) for chunk in column.chunks])
+
+
+def _chunk(chunk: pa.Array) -> np.ndarray:
+    if pa.types.is_boolean(chunk.type):
+        bits = np.frombuffer(chunk.buffers()[1], np.uint8)
+        start = chunk.offset
+        return np.unpackbits(bits, bitorder="little")[start : start + len(chunk)].astype(bool)
+    dtype = np.int64 if pa.types.is_timestamp(chunk.type) else chunk.type.to_pandas_dtype()
+    data = chunk.buffers()[1]
+    if data is None:
+        return np.zeros(len(chunk), dtype)
+    return np.frombuffer(data, dtype)[chunk.offset : chunk.offset + len(chunk)]
+
+
+def _validity(column: pa.ChunkedArray) -> np.ndarray:
+    return np.concatenate([_chunk(chunk.is_valid()) for chunk in column.chunks])

@@ -1,0 +1,93 @@
+"""Spark for the jobs: one task a work item, progress shown to people."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from spark_jobs.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Freed memory stays with the worker: fresh pages cost more than the packets put into them.
+WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+
+POLL_S = 0.05
+
+
+def spark_session() -> SparkSession:
+    """The session that is there (spark-submit's), or a local one on all cores.
+
+    GISCOPE_MASTER names another Spark master.
+    """
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        raise UserError("Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
+                        "openjdk-17-jre-headless) or set JAVA_HOME")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = (
+        SparkSession.builder.appName("giscope")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    )
+    for name, value in WORKER_MALLOC.items():
+        builder = builder.config(f"spark.executorEnv.{name}", value)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(os.environ.get("GISCOPE_MASTER", "local[*]"))
+    return builder.getOrCreate()
+
+
+def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:
+    """task(item) for each item, each a Spark task; results in the items' order.
+
+    Items and results are small: tasks read and write the warehouse themselves, so that no packet
+    crosses into the JVM.
+    """
+    if not items:
+        return []
+    context = spark_session().sparkContext
+    work = context.parallelize(items, len(items)).map(task)
+    with _progress() as progress, ThreadPoolExecutor(1) as pool:
+        shown = progress.add_task(label, total=len(items))
+        job = pool.submit(_collect, context, work, label)
+        while not job.done():
+            time.sleep(POLL_S)
+            progress.update(shown, completed=_tasks_done(context, label))
+        progress.update(shown, completed=len(items))
+        return job.result()
+
+
+def _collect(context: Any, work: Any, group: str) -> list:
+    context.setJobGroup(group, group)
+    return work.collect()
+
+
+def _tasks_done(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    running = set(tracker.getActiveJobsIds())
+    stages = [
+        tracker.getStageInfo(stage)
+        for job in tracker.getJobIdsForGroup(group) if job in running
+        for stage in tracker.getJobInfo(job).stageIds
+    ]
+    return sum(stage.numCompletedTasks for stage in stages if stage)
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=console, disable=not console.is_terminal,
+    )

@@ -1,0 +1,75 @@
+"""Large captures from small ones: every user many times over, all at once, hour after hour."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.capture import framing
+from spark_jobs.capture.stream import CaptureStream
+
+RECORD_HEADER = 16
+SHIFT_US = 700_000_000
+"""A repetition in time begins this long after the one before."""
+COPY_OFFSET_US = 137
+
+
+def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The capture's bytes and its records: (uint8[m], FRAME[n])."""
+    with CaptureStream(path) as stream:
+        pieces = []
+        while stream.more():
+            pieces.append(stream.window[stream.start : stream.end].copy())
+            stream.start = stream.end
+    data = np.concatenate(pieces)
+    frames = np.zeros(len(data) // RECORD_HEADER, framing.FRAME)
+    n, _, _ = framing.walk_pcap(
+        data, framing.PCAP_HEADER_BYTES, len(data), False, False, RECORD_HEADER, 4,
+        framing.LARGEST_RECORD, 101, frames,
+    )
+    return data, frames[:n]
+
+
+@njit
+def _write(data, frames, order, copies, first_copy, shift_us, out):
+    """Records in `order` (place = frame * copies + copy), with the user's third octet and the
+    time moved; returns the bytes written."""
+    at = 0
+    for place in order:
+        frame, copy = frames[place // copies], place % copies
+        start, size = frame.at - 16, frame.captured + 16
+        out[at : at + size] = data[start : start + size]
+        us = frame.ts + shift_us + copy * COPY_OFFSET_US
+        for i in range(4):
+            out[at + i] = (us // 1_000_000 >> 8 * i) & 255
+            out[at + 4 + i] = (us % 1_000_000 >> 8 * i) & 255
+        for address in (at + 28, at + 32):
+            if out[address] == 10:
+                out[address + 2] += copy + first_copy
+        at += size
+    return at
+
+
+def tile(source: Path, target: Path, packets: int, copies: int = 40, first_copy: int = 0) -> int:
+    """Write a pcap of at least `packets` packets; returns how many it has.
+
+    copies: how many of each user at a time; first_copy: shifts them, so that files differ.
+    """
+    data, frames = _records(source)
+    times = frames["ts"][:, None] + np.arange(copies)[None, :] * COPY_OFFSET_US
+    order = np.argsort(times.ravel(), kind="stable")
+    out = np.empty(copies * (len(data) + RECORD_HEADER), np.uint8)
+    written = repetition = 0
+    with target.open("wb") as f:
+        f.write(data[: framing.PCAP_HEADER_BYTES].tobytes())
+        while written < packets:
+            size = _write(data, frames, order, copies, first_copy, repetition * SHIFT_US, out)
+            f.write(out[:size].data)
+            written += len(order)
+            repetition += 1
+    return written
+
+
+if __name__ == "__main__":
+    print(tile(Path(sys.argv[1]), Path(sys.argv[2]), int(float(sys.argv[3]))))
