@@ -12,9 +12,14 @@ from spark_jobs.estimators import setup
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.options import (
-    MSS_CLASSES, NOT_KNOWN, WINDOW_CLASSES, YES, mss_class, options, window_class,
+    MSS_CLASSES,
+    NOT_KNOWN,
+    WINDOW_CLASSES,
+    YES,
+    mss_class,
+    options,
+    window_class,
 )
-from spark_jobs.estimators.tcp import FIN, RST
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.packets import Packets
 
@@ -48,10 +53,7 @@ class Bucket:
 
     def may_go_on(self, mine: np.ndarray, until: int) -> bool:
         """Whether packets at `until` or later can belong to one of these connections."""
-        recent = np.flatnonzero(mine & (self.end_ts >= until - IDLE_TIMEOUT_US))
-        return any(
-            not (self.flags[self.first[c] : self.first[c + 1]] & (FIN | RST)).any() for c in recent
-        )
+        return bool((mine & (self.end_ts >= until - IDLE_TIMEOUT_US)).any())
 
     def flows(self, network: str) -> pa.Table:
         """Every connection as a row of schemas.FLOWS."""
@@ -62,9 +64,10 @@ class Bucket:
                                   self._of_connection("server_port"))
         volume = volumes(first, downlink, self._by_connection("ip_len"), flags, seq,
                          self._by_connection("payload_len"))
-        scale = np.where(self._has("window_scale"), self._by_connection("window_scale"), -1)
+        scale = np.where(self._has("window_scale"), self._by_connection("window_scale"),
+                         np.int16(-1))
         option = options(first, downlink, flags, self._by_connection("window"),
-                         scale.astype(np.int16), self._has("sack_permitted"), self._has("ts_val"))
+                         scale, self._has("sack_permitted"), self._has("ts_val"))
         handshake = setup.handshakes(first, ts, downlink, flags, seq, self._by_connection("ack"))
         background = setup.background(handshake, first, ts, user, self.packets.user_first,
                                       self.packets.columns["ts"])
@@ -106,7 +109,8 @@ class Bucket:
 
 
 def _hashes(prefix: str, texts: list[str]) -> np.ndarray:
-    return np.array([xxhash.xxh3_64_intdigest((prefix + text).encode()) for text in texts], np.uint64)
+    hashes = [xxhash.xxh3_64_intdigest((prefix + text).encode()) for text in texts]
+    return np.array(hashes, np.uint64)
 
 
 def _dictionary(

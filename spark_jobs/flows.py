@@ -44,7 +44,7 @@ class WorkItem:
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
     """Make the flows of each (network, date); returns how many each has."""
-    made = {}
+    made: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
         items = [
             item
@@ -57,9 +57,9 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
                     if (i.network, i.date) == (network.name, day)]
             paths = {item.target for item, n in mine if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
-            facts = {"inputs": inputs(warehouse, network.name, day), "flows": sum(n for _, n in mine)}
+            facts = {"inputs": inputs(warehouse, network.name, day)}
             warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
-            made[network.name, day] = facts["flows"]
+            made[network.name, day] = sum(n for _, n in mine)
     return made
 
 
@@ -130,6 +130,8 @@ def make_flows(item: WorkItem) -> int:
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
         packets = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, item.part)
+        if not len(packets):
+            return 0
         bucket = Bucket(packets)
         mine = (bucket.start_ts >= midnight) & (bucket.start_ts < next_midnight)
         if until >= seen_until or not bucket.may_go_on(mine, until):

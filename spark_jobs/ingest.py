@@ -59,7 +59,10 @@ def ingest(warehouse: Warehouse, work: list[tuple[Network, Path]]) -> list[Inges
             raise UserError(f"{path}: has the same capture name as {other}")
     for network in {network.name: network for network, _ in work}.values():
         publish_network(warehouse, network)
-    return run_tasks(_IngestTask(warehouse), work, "ingest")
+    known = [_if_unchanged(warehouse, *item) for item in work]
+    changed = [item for item, result in zip(work, known, strict=True) if result is None]
+    fresh = iter(run_tasks(_IngestTask(warehouse), changed, "ingest"))
+    return [result or next(fresh) for result in known]
 
 
 def capture_name(path: Path) -> str:
@@ -83,8 +86,6 @@ def ingest_capture(warehouse: Warehouse, network: Network, path: Path) -> Ingest
     result = Ingested(network.name, unit.name, path)
     try:
         stamp = _stamp(path, network)
-        if old and old.facts["stamp"] == stamp:
-            return _unchanged(result, old.facts)
         with warehouse.staging() as staging:
             _read_into(staging, network, path, result)
             result.seconds = time.monotonic() - started
@@ -110,11 +111,18 @@ def _stamp(path: Path, network: Network) -> list[Any]:
     return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
 
 
-def _unchanged(result: Ingested, facts: dict[str, Any]) -> Ingested:
-    result.already = True
-    result.packets, result.frames = facts["packets"], facts["frames"]
-    result.skipped = facts["skipped"]
-    return result
+def _if_unchanged(warehouse: Warehouse, network: Network, path: Path) -> Ingested | None:
+    """What is known of a file that has been ingested as it is, else None."""
+    name = capture_name(path)
+    old = warehouse.commit(Unit("capture", network.name, name))
+    try:
+        if not old or old.facts["stamp"] != _stamp(path, network):
+            return None
+    except OSError:
+        return None
+    facts = old.facts
+    return Ingested(network.name, name, path, facts["frames"], facts["packets"], facts["skipped"],
+                    already=True)
 
 
 def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> None:
@@ -166,15 +174,15 @@ def _refuse_copy(warehouse: Warehouse, network: Network, result: Ingested) -> No
 def _publish(
     warehouse: Warehouse, unit: Unit, staging: Staging, result: Ingested, stamp: list[Any] | None
 ) -> None:
-    first_day = _time(result.first_us).date() if result.first_us is not None else None
+    first, last = _time(result.first_us), _time(result.last_us)
     log = {
         "capture": result.capture, "front_end": "builtin", "frames": result.frames,
         "packets": result.packets, "skipped": list(result.skipped.items()), "bytes": result.size,
-        "seconds": result.seconds, "first_ts": _time(result.first_us),
-        "last_ts": _time(result.last_us), "content": result.content, "error": result.error,
+        "seconds": result.seconds, "first_ts": first,
+        "last_ts": last, "content": result.content, "error": result.error,
     }
     rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
-    staging.write(INGEST_LOG, unit.network, first_day, unit.name, rows)
+    staging.write(INGEST_LOG, unit.network, first.date() if first else None, unit.name, rows)
     facts = {
         "stamp": stamp, "content": result.content, "frames": result.frames,
         "packets": result.packets, "skipped": result.skipped,

@@ -8,7 +8,12 @@ from typing import Annotated, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
-    AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator,
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
 )
 
 from spark_jobs.errors import UserError

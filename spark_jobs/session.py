@@ -6,8 +6,12 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryFile
 from typing import Any, TypeVar
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,30 +27,49 @@ WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_
 POLL_S = 0.05
 
 
+SETTINGS = {
+    "spark.app.name": "giscope",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    **{f"spark.executorEnv.{name}": value for name, value in WORKER_MALLOC.items()},
+}
+
+
 def spark_session() -> SparkSession:
     """The session that is there (spark-submit's), or a local one on all cores.
 
     GISCOPE_MASTER names another Spark master.
     """
+    active = SparkSession.getActiveSession()
+    if active:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setAll(list(SETTINGS.items()))
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
+        SparkContext(conf=conf, gateway=_java(conf))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _java(conf: SparkConf) -> Any:
+    """A Java process with Spark in it. What it says goes to a file, for errors reach Python
+    anyway, and is shown where it does not start."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise UserError("Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
                         "openjdk-17-jre-headless) or set JAVA_HOME")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = (
-        SparkSession.builder.appName("giscope")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-    )
-    for name, value in WORKER_MALLOC.items():
-        builder = builder.config(f"spark.executorEnv.{name}", value)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(os.environ.get("GISCOPE_MASTER", "local[*]"))
-    return builder.getOrCreate()
+    with TemporaryFile("w+") as said:
+        try:
+            return launch_gateway(conf, {"stderr": said, "stdout": said})
+        except PySparkRuntimeError as error:
+            said.seek(0)
+            lines = [line for line in said.read().splitlines() if line.strip()]
+            last = lines[-1] if lines else str(error)
+            raise UserError(f"Spark's Java process (17 or newer is needed) ended: {last}") from error
 
 
 def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:

@@ -7,6 +7,7 @@ before a change or after it. What an interrupted change leaves behind is removed
 next one.
 """
 
+import datetime
 import fcntl
 import json
 import os
@@ -15,7 +16,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import date as Date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,9 +24,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas import PARTITION_COLUMNS, TABLES, Table
+from schemas import TABLES, Table
 
-COMMITS, STAGING = "_commits", "_staging"
+COMMITS, STAGING, OWNER = "_commits", "_staging", "owner.lock"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 LARGEST_ROW_GROUP = 1 << 24
 
@@ -56,7 +56,7 @@ class Staging:
         self._folder = folder
         self.files: dict[str, Path] = {}
 
-    def path(self, table: Table, network: str, date: Date | None, stem: str) -> Path:
+    def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Path:
         """Where to write a Parquet file of a partition."""
         version = uuid.uuid4().hex[:8]
         parts = [table.name, f"network={network}"]
@@ -66,7 +66,7 @@ class Staging:
         self.files[target] = self._folder / f"{len(self.files):05d}-{version}.parquet"
         return self.files[target]
 
-    def writer(self, table: Table, network: str, date: Date | None, stem: str) -> pq.ParquetWriter:
+    def writer(self, table: Table, network: str, date: datetime.date | None, stem: str) -> pq.ParquetWriter:
         """A writer of tables with the schema `table.arrow_dictionary`."""
         path = self.path(table, network, date, stem)
         return pq.ParquetWriter(
@@ -74,7 +74,7 @@ class Staging:
         )
 
     def write(
-        self, table: Table, network: str, date: Date | None, stem: str, rows: pa.Table
+        self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
     ) -> None:
         """Rows as one file of a partition; their columns must be the schema's."""
         with self.writer(table, network, date, stem) as writer:
@@ -90,13 +90,18 @@ class Warehouse:
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
-        """A place to write a change's files; what is not published is removed."""
+        """A place to write a change's files; what is not published is removed, at once or, where
+        the job was killed, by the next one."""
         folder = self.root / STAGING / uuid.uuid4().hex
         folder.mkdir(parents=True)
-        try:
-            yield Staging(folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with (folder / OWNER).open("w") as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX)
+            for other in folder.parent.iterdir():
+                _remove_if_orphaned(other)
+            try:
+                yield Staging(folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, unit: Unit, files: dict[str, Path], facts: dict[str, Any]) -> None:
         """Replace the unit by these staged files (see Staging.files), at one stroke."""
@@ -152,7 +157,7 @@ class Warehouse:
         return [Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"]) for raw in raws]
 
     def files(
-        self, table: Table, network: str | None = None, date: Date | None = None
+        self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[Path]:
         """The published Parquet files of a table, sorted by path."""
         start = f"{table.name}/" + (f"network={network}/" if network else "")
@@ -190,11 +195,14 @@ class Warehouse:
                 f"hive_partitioning = true, hive_types = {{{hive}}})")
 
 
-def partition_of(path: Path) -> dict[str, str]:
-    """The partition values in a file's path."""
-    pairs = (part.split("=", 1) for part in path.parts if "=" in part)
-    names = {column.name for column in PARTITION_COLUMNS}
-    return {key: value for key, value in pairs if key in names}
+def _remove_if_orphaned(folder: Path) -> None:
+    """Remove a staging folder whose owner no longer lives."""
+    try:
+        with (folder / OWNER).open() as owner:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        return
 
 
 def _sync(path: Path) -> None:

@@ -3,7 +3,9 @@
 An address is two 64-bit halves; IPv4 is IPv4-mapped IPv6 (RFC 4291, 2.5.5.2).
 """
 
+import secrets
 import socket
+from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
@@ -12,7 +14,7 @@ from numba import njit
 MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
 
-def subscriber_prefixes(networks: list[IPv4Network | IPv6Network]) -> np.ndarray:
+def subscriber_prefixes(networks: Iterable[IPv4Network | IPv6Network]) -> np.ndarray:
     """uint64[n, 4]: address high and low half, mask high and low half."""
     rows = []
     for network in networks:
@@ -29,13 +31,15 @@ class AddressTable:
     """Addresses numbered from 1 in order of arrival.
 
     entries: uint64[room, 3], an address's high and low half and whether it is a subscriber;
-    entries[0, 0] counts them. slots: int32[a power of two], an address's number at its hash, 0
+    entries[0, 0] counts them, entries[0, 1] is a secret of the hash, lest someone send packets
+    from addresses that collide. slots: int32[a power of two], an address's number at its hash, 0
     where free.
     """
 
     def __init__(self, prefixes: np.ndarray, room: int):
         self.prefixes = prefixes
         self.entries = np.zeros((room + 1, 3), np.uint64)
+        self.entries[0, 1] = secrets.randbits(64)
         self.slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
 
     def __len__(self) -> int:
@@ -75,7 +79,8 @@ def _in_prefixes(prefixes, high, low):
 def find_or_add(entries, slots, prefixes, high, low):
     """The number of an address in an AddressTable, added if it is new."""
     mask = np.uint64(len(slots) - 1)
-    hashed = (high ^ (low * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
+    mixed = high ^ ((low ^ entries[0, 1]) * np.uint64(0x9E3779B97F4A7C15))
+    hashed = mixed * np.uint64(0xD6E8FEB86659FD93)
     slot = (hashed >> np.uint64(32)) & mask
     while slots[slot]:
         number = np.int64(slots[slot])

@@ -52,7 +52,7 @@ def _users(
     run: Run, buckets: int, user_key: Callable[[str], str]
 ) -> tuple[list[tuple[int, str]], np.ndarray]:
     """The run's users as (bucket, key), sorted, and each packet's place among them."""
-    seen = np.flatnonzero(np.bincount(run.rows["user"]))
+    seen = np.flatnonzero(np.bincount(run.rows["user"])).tolist()
     keys = [user_key(run.addresses.text(i)) for i in seen]
     users = sorted({(user_bucket(key, buckets), key) for key in keys})
     place = {key: i for i, (_, key) in enumerate(users)}

@@ -41,11 +41,13 @@ CLOCK_SLACK_US = 1_000_000
 LATEST_TS_US = 253_402_300_800_000_000
 """Year 10000."""
 
-TCP, UDP, FRAGMENT_HEADER = 6, 17, 44
+TCP, UDP, FRAGMENT_HEADER, NO_NEXT_HEADER = 6, 17, 44, 59
 GTP_U_PORT = 2152
 IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
 MOST_EDGES = 8
 """Edges of the four SACK blocks that fit in a header."""
+LARGEST_OFFLOADED = 8 * 65_535
+"""Linux's GSO_MAX_SIZE."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -56,6 +58,14 @@ def be32(buf, at):
 @njit(cache=True, nogil=True)
 def be64(buf, at):
     return np.uint64(be32(buf, at)) << np.uint64(32) | np.uint64(be32(buf, at + 4))
+
+
+@njit(cache=True, nogil=True)
+def _offloaded_len(at, on_wire_end):
+    """Length of an IP packet whose header says 0, for segmentation offload, as it is longer than
+    the field can say; 0 where the wire length cannot be true."""
+    length = on_wire_end - at
+    return length if 0 < length <= LARGEST_OFFLOADED else 0
 
 
 @njit(cache=True, nogil=True)
@@ -73,8 +83,8 @@ def _ip(buf, at, end, on_wire_end, row):
             return -1 - C_SHORT, False
         header = (buf[at] & 15) * 4
         row.ip_len = be16(buf, at + 2)
-        if row.ip_len == 0:  # segmentation offload: longer than the field can say
-            row.ip_len = on_wire_end - at
+        if row.ip_len == 0:
+            row.ip_len = _offloaded_len(at, on_wire_end)
         if header < 20 or row.ip_len < header:
             return -1 - C_MALFORMED_IP, False
         row.ip_id = be16(buf, at + 4)
@@ -85,8 +95,8 @@ def _ip(buf, at, end, on_wire_end, row):
         if at + 40 > end:
             return -1 - C_SHORT, False
         row.ip_len = 40 + be16(buf, at + 4)
-        if row.ip_len == 40:
-            row.ip_len = max(40, on_wire_end - at)
+        if row.ip_len == 40 and buf[at + 6] != NO_NEXT_HEADER:
+            row.ip_len = max(40, _offloaded_len(at, on_wire_end))
         row.ttl = buf[at + 7]
         return _ipv6_extensions(buf, at + 40, end, buf[at + 6], row)
     return -1 - C_MALFORMED_IP, False
@@ -261,8 +271,8 @@ def decode(
     buf: the window; frames: FRAME[m]; first_frame: number of frames[0] in the file; previous_ts:
     time of the packet before (µs); rows: ROW[..], written from `n` on, with room for two rows a
     frame (a packet between two subscribers is one's uplink and the other's downlink); edges:
-    uint32[..], SACK edges, written from `used` on, with room for MOST_EDGES a frame; entries, slots,
-    prefixes: see AddressTable; counted: int64[len(COUNTED)].
+    uint32[..], SACK edges, written from `used` on, with room for MOST_EDGES a frame; entries,
+    slots, prefixes: see AddressTable; counted: int64[len(COUNTED)].
     Returns (rows in all, edges in all, time of the last packet).
     """
     scratch = np.zeros(1, ROW)

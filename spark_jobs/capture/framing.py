@@ -60,80 +60,89 @@ def _pcap_lengths(buf, at, big, minor):
 
 
 @njit(cache=True, nogil=True)
-def _plausible_pcap(buf, at, big, minor, snap, near_s):
-    """Could a record start here? By lengths, a sound fraction of a second, and a time within a
-    day of another's."""
+def _sound_pcap(buf, at, big, minor, snap):
+    """Could a record start here, by its lengths and fraction of a second?"""
     captured, on_wire = _pcap_lengths(buf, at, big, minor)
-    return (
-        0 < captured <= min(on_wire, snap)
-        and on_wire <= LARGEST_RECORD
-        and u32(buf, at + 4, big) < 1_000_000_000
-        and abs(u32(buf, at, big) - near_s) <= DAY_S
-    )
+    lengths = 0 < captured <= snap and 0 < on_wire <= LARGEST_RECORD
+    return lengths and u32(buf, at + 4, big) < 1_000_000_000
 
 
 @njit(cache=True, nogil=True)
 def walk_pcap(
-    buf, start, end, big, nano, header_bytes, minor, snap, link_type, frames, ended=True
+    buf, start, end, big, nano, header_bytes, minor, snap, link_type, frames, near_s=-1, ended=True
 ):
     """Records of a pcap file in buf[start:end] into `frames` (FRAME[n]).
 
-    ended: whether the file ends at `end`. A captured length above the snap length or the wire
-    length is believed only where another record follows. A header of zeros is a hole in the file.
+    near_s: seconds since 1970 of the record before, -1 where there is none; ended: whether the
+    file ends at `end`. A record that captured more than the snap length or the wire had, or that
+    is stamped more than a day from the one before, is believed only where another follows. No
+    record is of nothing: lengths of zero are a hole in the file, or the header of a capture put
+    behind another.
 
     Returns (records, place of the first byte not walked, what stopped it).
     """
     n, at = 0, start
     while at + header_bytes <= end:
-        seconds = u32(buf, at, big)
+        seconds, fraction = u32(buf, at, big), u32(buf, at + 4, big)
         captured, on_wire = _pcap_lengths(buf, at, big, minor)
-        if captured > LARGEST_RECORD or (seconds == 0 and captured == 0 and on_wire == 0):
+        if captured > LARGEST_RECORD or (captured == 0 and on_wire == 0):
             return n, at, CORRUPT
         following = at + header_bytes + captured
         if following > end:
             break
-        if captured > on_wire or captured > snap:
+        jumps = abs(seconds - near_s) > DAY_S
+        if captured > on_wire or captured > snap or (jumps and near_s >= 0):
             if following + header_bytes <= end:
-                if not _plausible_pcap(buf, following, big, minor, LARGEST_RECORD, seconds):
+                if not _sound_pcap(buf, following, big, minor, LARGEST_RECORD):
                     return n, at, CORRUPT
             elif not ended:
                 break
         if n == len(frames):
             return n, at, FULL
-        fraction = u32(buf, at + 4, big)
         frame = frames[n]
         frame.ts = seconds * 1_000_000 + (fraction // 1000 if nano else fraction)
         frame.at, frame.captured, frame.on_wire = at + header_bytes, captured, on_wire
         frame.link_type = link_type
         n += 1
-        at = following
+        at, near_s = following, seconds
     return n, at, NEED_MORE
+
+
+@njit(cache=True, nogil=True)
+def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted):
+    """How many records within a day follow one another from `at`, up to `wanted`; 0 where one
+    before `end` cannot be true."""
+    first_s = u32(buf, at, big)
+    n = 0
+    while n < wanted and at + header_bytes <= end:
+        if not _sound_pcap(buf, at, big, minor, snap):
+            return 0
+        if abs(u32(buf, at, big) - first_s) > DAY_S:
+            return 0
+        at += header_bytes + _pcap_lengths(buf, at, big, minor)[0]
+        if at > end:
+            break
+        n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)
 def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ended):
     """The next place from which records in a row could be true, or -1.
 
-    snap: the file's snap length; near_s: seconds since 1970 of the last sound record; ended:
-    whether the file ends at `end`.
+    snap: the file's snap length; near_s: seconds since 1970 of the last sound record, or -1;
+    ended: whether the file ends at `end`. Records at about the same time are looked for first:
+    where all are of one length, places between them may look like records, too.
     """
-    for first in range(start, end - (header_bytes if ended else RESYNC_BYTES) + 1):
-        first_s = u32(buf, first, big)
-        near = abs(first_s - near_s) <= DAY_S
-        wanted = IN_A_ROW_NEAR if near else IN_A_ROW
-        at, sound = first, 0
-        while sound < wanted:
-            if at + header_bytes > end:
-                break
-            if not _plausible_pcap(buf, at, big, minor, snap, first_s):
-                sound = 0
-                break
-            at += header_bytes + _pcap_lengths(buf, at, big, minor)[0]
-            if at > end:
-                break
-            sound += 1
-        if sound == wanted or (near and sound):
-            return first
+    last = end - (header_bytes if ended else RESYNC_BYTES)
+    for at in range(start, min(last, start + RESYNC_BYTES) + 1):
+        if abs(u32(buf, at, big) - near_s) <= DAY_S:
+            n = _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW_NEAR)
+            if n == IN_A_ROW_NEAR or (ended and n):
+                return at
+    for at in range(start, last + 1):
+        if _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW) == IN_A_ROW:
+            return at
     return -1
 
 
@@ -144,7 +153,8 @@ def _ticks_to_us(ticks, resolution, offset_s):
         shift = resolution & 0x7F
         whole = ticks >> shift if shift < 64 else np.uint64(0)
         part = ticks - (whole << shift) if shift < 64 else ticks
-        return np.int64(whole) * 1_000_000 + np.int64(part * 1e6 / 2.0**shift) + offset_s * 1_000_000
+        since = np.int64(whole) * 1_000_000 + np.int64(part * 1e6 / 2.0**shift)
+        return since + offset_s * 1_000_000
     us = ticks
     for _ in range(resolution, 6):
         us *= np.uint64(10)
@@ -268,7 +278,7 @@ def resync_pcapng(buf, start, end, big, ended):
     for at in range(start, end - (12 if ended else RESYNC_BYTES) + 1):
         kind, order, length = _block(buf, at, big)
         known = kind in (SECTION_HEADER, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
-        if known and 0 < length <= min(RESYNC_BYTES, end - at):
-            if u32(buf, at + length - 4, order) == length:
-                return at
+        whole = 0 < length <= min(RESYNC_BYTES, end - at)
+        if known and whole and u32(buf, at + length - 4, order) == length:
+            return at
     return -1

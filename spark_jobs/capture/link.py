@@ -14,6 +14,7 @@ LINUX_COOKED, LINUX_COOKED_2 = 113, 276
 NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE = -1, -2, -3
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
+VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST, ETHERTYPE_PPPOE_SESSION = 0x8847, 0x8848, 0x8864
 LARGEST_802_3_LENGTH = 1500
 PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
@@ -22,6 +23,15 @@ PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
 @njit(cache=True, nogil=True, inline="always")
 def be16(buf, at):
     return int(buf[at]) << 8 | int(buf[at + 1])
+
+
+@njit(cache=True, nogil=True)
+def _after_vlan_tags(buf, at, end):
+    """Behind the Ethertype at `at`, and behind VLAN tags if it is theirs: they may be stacked
+    (802.1Q, 802.1ad). Beyond `end` where the frame is cut."""
+    while at + 2 <= end and be16(buf, at) in VLAN_TAGS:
+        at += 4
+    return at + 2
 
 
 @njit(cache=True, nogil=True)
@@ -35,13 +45,14 @@ def _after_mpls(buf, at, end):
             if at >= end:
                 return TOO_SHORT
             version = buf[at] >> 4
-            if version == 4 or version == 6:
+            if version in (4, 6):
                 return at
-            if version == 0 and at + 18 <= end:
-                ethertype = be16(buf, at + 16)
-                if ethertype == ETHERTYPE_IPV4 or ethertype == ETHERTYPE_IPV6:
-                    return at + 18
-            return NOT_IP
+            if version != 0:
+                return NOT_IP
+            at = _after_vlan_tags(buf, at + 16, end)
+            if at > end:
+                return TOO_SHORT
+            return at if be16(buf, at - 2) in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
     return TOO_SHORT
 
 
@@ -58,9 +69,9 @@ def _after_ppp(buf, at, end):
     else:
         protocol = be16(buf, at)
         at += 2
-    if protocol == PPP_IPV4 or protocol == PPP_IPV6:
+    if protocol in (PPP_IPV4, PPP_IPV6):
         return at
-    if protocol == PPP_MPLS or protocol == PPP_MPLS_MULTICAST:
+    if protocol in (PPP_MPLS, PPP_MPLS_MULTICAST):
         return _after_mpls(buf, at, end)
     return NOT_IP
 
@@ -73,22 +84,22 @@ def _after_llc(buf, at, end):
     if buf[at] != 0xAA or buf[at + 1] != 0xAA or buf[at + 2] != 0x03:
         return NOT_IP
     ethertype = be16(buf, at + 6)
-    if ethertype == ETHERTYPE_IPV4 or ethertype == ETHERTYPE_IPV6:
+    if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
         return at + 8
     return NOT_IP
 
 
 @njit(cache=True, nogil=True)
 def _after_ethertype(buf, at, end, ethertype):
-    """at: the first byte behind the Ethertype. VLAN tags may be stacked (802.1Q, 802.1ad)."""
-    while ethertype in (0x8100, 0x88A8, 0x9100, 0x9200):
-        if at + 4 > end:
+    """at: the first byte behind the Ethertype."""
+    if ethertype in VLAN_TAGS:
+        at = _after_vlan_tags(buf, at + 2, end)
+        if at > end:
             return TOO_SHORT
-        ethertype = be16(buf, at + 2)
-        at += 4
-    if ethertype == ETHERTYPE_IPV4 or ethertype == ETHERTYPE_IPV6:
+        ethertype = be16(buf, at - 2)
+    if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
         return at
-    if ethertype == ETHERTYPE_MPLS or ethertype == ETHERTYPE_MPLS_MULTICAST:
+    if ethertype in (ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST):
         return _after_mpls(buf, at, end)
     if ethertype == ETHERTYPE_PPPOE_SESSION:
         return _after_ppp(buf, at + 6, end)
@@ -126,9 +137,9 @@ def ip_header(buf, at, end, link_type):
         if behind > end:
             return TOO_SHORT
         return _after_ethertype(buf, behind, end, be16(buf, ethertype_at))
-    if link_type == NULL or link_type == LOOP:
+    if link_type in (NULL, LOOP):
         return _after_address_family(buf, at, end)
-    if link_type == PPP or link_type == PPP_HDLC:
+    if link_type in (PPP, PPP_HDLC):
         return _after_ppp(buf, at, end)
     if link_type == PPP_PPPD:
         return _after_ppp(buf, at + 2, end)

@@ -49,13 +49,13 @@ class _Pcap:
         self._link_type = network & 0xFFFF
         self._big, self._nano = big, magic == framing.PCAP_NANO
         self._header = 24 if magic == framing.PCAP_MODIFIED else 16
-        self._near_s = 0
+        self._near_s = -1
         stream.start += framing.PCAP_HEADER_BYTES
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
         n, at, stopped = framing.walk_pcap(
             stream.window, stream.start, stream.end, self._big, self._nano, self._header,
-            self._minor, self._snap, self._link_type, frames, stream.ended,
+            self._minor, self._snap, self._link_type, frames, self._near_s, stream.ended,
         )
         if n:
             self._near_s = int(frames["ts"][n - 1]) // 1_000_000
@@ -115,7 +115,7 @@ def _frames(stream: CaptureStream, path: Path, reading: Reading) -> Iterator[np.
         if n:
             yield frames[:n]
         if stopped == NEED_MORE:
-            if stream.more() or stream.ended and not ended:
+            if stream.more() or (stream.ended and not ended):
                 continue
             if stream.start == stream.end:
                 break

@@ -24,7 +24,7 @@ LARGEST_ZSTD_HEADER = 18
 ENDS_WITHIN = "the file ends within the compressed stream"
 
 
-class CompressionBroken(Exception):
+class CompressionError(Exception):
     """The compressed stream breaks off or fails its check."""
 
 
@@ -48,11 +48,11 @@ def _gzip(source) -> Iterator[bytes]:
                 yield inflate.decompress(piece)
             except zlib.error as error:
                 yield from _until_error(before, piece)
-                raise CompressionBroken(str(error)) from error
+                raise CompressionError(str(error)) from error
             piece, fresh = inflate.unused_data, False
     if not inflate.eof and not fresh:
         yield inflate.flush()
-        raise CompressionBroken(ENDS_WITHIN)
+        raise CompressionError(ENDS_WITHIN)
 
 
 def _until_error(inflate, data: bytes) -> Iterator[bytes]:
@@ -72,7 +72,7 @@ def _zstd(source) -> Iterator[bytes]:
         try:
             yield from _zstd_frame(source, magic)
         except zstandard.ZstdError as error:
-            raise CompressionBroken(str(error)) from error
+            raise CompressionError(str(error)) from error
 
 
 def _is_skippable(magic: bytes) -> bool:
@@ -95,11 +95,11 @@ def _zstd_frame(source, magic: bytes) -> Iterator[bytes]:
         data = source.read(1 if run_length else size)
         yield expand.decompress(head + data)
         if len(head) < 3 or len(data) < (1 if run_length else size):
-            raise CompressionBroken(ENDS_WITHIN)
+            raise CompressionError(ENDS_WITHIN)
     if not expand.eof:
         yield expand.decompress(source.read(4))
     if not expand.eof:
-        raise CompressionBroken(ENDS_WITHIN)
+        raise CompressionError(ENDS_WITHIN)
 
 
 def _pieces(source) -> Iterator[bytes]:
@@ -157,7 +157,7 @@ class CaptureStream:
         while not self._left:
             try:
                 piece = next(self._pieces, None)
-            except CompressionBroken as error:
+            except CompressionError as error:
                 piece, self.broken = None, str(error)
             if piece is None:
                 self.ended = True

@@ -15,7 +15,7 @@ REUSE_AFTER_US = 60_000_000
 the old one was not seen to close: the usual TIME-WAIT."""
 
 IDLE_TIMEOUT_US = 7_440_000_000
-"""Silence after which packets without a SYN belong to another connection: the least time for
+"""Silence after which any packet belongs to another connection: the least time for
 which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
 
 
@@ -29,11 +29,11 @@ def _hash(server, user_port, server_port):
 @njit(cache=True, nogil=True)
 def _opens_another(flags, seq, silence, syn_seen, isn, closed, carried_data):
     """Whether a packet on a known 5-tuple begins another connection."""
-    if flags & SYN and not flags & ACK:
-        if syn_seen and seq == isn:
-            return False
-        return closed or carried_data or silence > REUSE_AFTER_US
-    return silence > IDLE_TIMEOUT_US
+    if silence > IDLE_TIMEOUT_US:
+        return True
+    if not flags & SYN or flags & ACK or (syn_seen and seq == isn):
+        return False
+    return closed or carried_data or silence > REUSE_AFTER_US
 
 
 @njit(cache=True, nogil=True)

@@ -113,7 +113,8 @@ def _setup_class(handshake, refused, other_traffic):
 @njit(cache=True, nogil=True)
 def background(handshake, first, ts, user, user_first, user_ts):
     """Whether another packet of the user passed in the 5 s before the first SYN or during the
-    set-up (INFOCOM III.A); false where there was no SYN.
+    set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
+    just 5 s is long enough.
 
     ts is in connection order, user int32[connections], user_ts in user order.
     """
@@ -122,7 +123,8 @@ def background(handshake, first, ts, user, user_first, user_ts):
         if handshake[c].syn_ts == NO_TIME:
             continue
         low = handshake[c].syn_ts - SILENCE_BEFORE_US
-        high = max(handshake[c].last_ts, handshake[c].ack_ts)
+        acked = handshake[c].ack_ts != NO_TIME
+        high = handshake[c].ack_ts if acked else handshake[c].last_ts
         everything = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
         own = ts[first[c] : first[c + 1]]
         out[c] = _within(everything, low, high) > _within(own, low, high)
@@ -131,8 +133,8 @@ def background(handshake, first, ts, user, user_first, user_ts):
 
 @njit(cache=True, nogil=True)
 def _within(sorted_ts, low, high):
-    """How many times lie in [low, high]."""
-    return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "left")
+    """How many times lie in (low, high]."""
+    return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "right")
 
 
 def setup_delay(handshake):

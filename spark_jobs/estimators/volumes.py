@@ -29,7 +29,8 @@ def volumes(first, downlink, ip_len, flags, seq, payload):
 
     Distinct payload is the size of the union of the segments' ranges of sequence space: data
     sent again counts once, data that the monitor never saw does not count. Payload of an RST is
-    text for people (RFC 9293, 3.5.2), not data.
+    text for people (RFC 9293, 3.5.2), not data. What lies before the SYN's place, as keep-alives
+    may, is not data either; a SYN with another sequence number moves the place until data came.
     """
     out = np.zeros(len(first) - 1, VOLUME)
     holes, n_holes = np.empty((2, MOST_HOLES, 2), np.int64), np.zeros(2, np.int64)
@@ -53,7 +54,7 @@ def volumes(first, downlink, ip_len, flags, seq, payload):
             if size == 0 and not opens:
                 continue
             at = np.uint32(seq[i] + np.uint32(1)) if opens else seq[i]
-            if not begun[way]:
+            if not begun[way] or (opens and unique[way] == 0):
                 base[way], begun[way] = at, True
                 if not opens:
                     n_holes[way] = _add_hole(holes[way], 0, -LARGEST_DISTANCE, 0)

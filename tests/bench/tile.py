@@ -32,13 +32,39 @@ def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit
+def _add32(out, at, value):
+    """Add to a big-endian 32-bit number in place."""
+    total = value
+    for i in range(4):
+        total += np.int64(out[at + i]) << 8 * (3 - i)
+    for i in range(4):
+        out[at + i] = total >> 8 * (3 - i) & 255
+
+
+@njit
+def _shift_sequence(out, tcp, by):
+    """Move sequence, acknowledgement and SACK numbers of the TCP header at `tcp`."""
+    _add32(out, tcp + 4, by)
+    _add32(out, tcp + 8, by)
+    at, end = tcp + 20, tcp + (out[tcp + 12] >> 4) * 4
+    while at + 1 < end and out[at] != 0:
+        if out[at] == 1:
+            at += 1
+            continue
+        if out[at] == 5:
+            for edge in range(at + 2, at + out[at + 1], 4):
+                _add32(out, edge, by)
+        at += out[at + 1]
+
+
+@njit
 def _write(data, frames, order, copies, first_copy, shift_us, out):
-    """Records in `order` (place = frame * copies + copy), with the user's third octet and the
-    time moved; returns the bytes written."""
+    """Records in `order` (place = frame * copies + copy), each copy with its own users, times and
+    sequence numbers; returns the bytes written."""
     at = 0
     for place in order:
-        frame, copy = frames[place // copies], place % copies
-        start, size = frame.at - 16, frame.captured + 16
+        frame, copy = frames[place // copies], place % copies + first_copy
+        start, size = frame.at - RECORD_HEADER, frame.captured + RECORD_HEADER
         out[at : at + size] = data[start : start + size]
         us = frame.ts + shift_us + copy * COPY_OFFSET_US
         for i in range(4):
@@ -46,7 +72,8 @@ def _write(data, frames, order, copies, first_copy, shift_us, out):
             out[at + 4 + i] = (us % 1_000_000 >> 8 * i) & 255
         for address in (at + 28, at + 32):
             if out[address] == 10:
-                out[address + 2] += copy + first_copy
+                out[address + 2] += copy
+        _shift_sequence(out, at + 36, copy * 2_654_435_761 + shift_us)
         at += size
     return at
 

@@ -1,0 +1,33 @@
+# Targets: make help
+.DEFAULT_GOAL := help
+UV := $(shell command -v uv || echo .tools/bin/uv)
+RUN := $(UV) run --locked --no-sync
+DEMO := build/demo
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/ready ## Run the main job on the captures in tests/data; tables on screen, figures in build/demo/report.html
+	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
+
+test: .venv/ready ## Run the tests
+	@$(RUN) pytest
+
+slow: .venv/ready ## Run the long tests and studies too
+	@$(RUN) pytest -m 'slow or not slow'
+
+lint: .venv/ready ## Check style and types
+	@$(RUN) ruff check .
+	@$(RUN) mypy
+
+bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcptrace and tshark
+	@$(RUN) python -m tests.bench.bench
+
+clean: ## Remove what the other targets made
+	rm -rf build .venv .tools
+
+.venv/ready: uv.lock pyproject.toml infra/setup.sh
+	@sh infra/setup.sh
+	@touch $@
+
+.PHONY: help demo test slow lint bench clean

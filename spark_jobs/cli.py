@@ -1,0 +1,223 @@
+"""The giscope command."""
+
+import csv
+import json
+import sys
+from datetime import date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import duckdb
+import typer
+from rich.console import Console
+
+from spark_jobs import dictionary
+from spark_jobs import flows as flows_job
+from spark_jobs import ingest as ingest_job
+from spark_jobs import marts as marts_job
+from spark_jobs.errors import UserError
+from spark_jobs.networks import Network, find_network, load_networks
+from spark_jobs.report import write_report
+from spark_jobs.summary import ingest_summary, table1_summary
+from spark_jobs.warehouse import Warehouse
+
+app = typer.Typer(
+    help="Passive measurement of TCP performance for the users of mobile networks.",
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console(width=None if sys.stdout.isatty() else 160)
+
+WarehouseOption = Annotated[
+    Path, typer.Option("--warehouse", metavar="W", help="Folder of the tables; made if missing.")
+]
+NetworksOption = Annotated[
+    Path, typer.Option("--networks", metavar="FILE", help="The networks file (TOML).")
+]
+NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="Which network.")]
+
+
+class Format(StrEnum):
+    """How `giscope sql` prints."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+@app.command(epilog="Example: giscope run --warehouse W --networks networks.toml captures/")
+def run(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    captures: Annotated[Path, typer.Argument(help="Folder with CAPTURES/<network>/*.pcap*.")],
+) -> None:
+    """All of it: ingest, flows, marts, report. What is up to date is not made again."""
+    store, known = Warehouse(warehouse), load_networks(networks)
+    work = _captures(captures, known, networks)
+    failed = _ingest(store, work)
+    flows_job.flows(store, _stale_days(store, known))
+    marts_job.marts(store)
+    report_file = write_report(store, warehouse / "report.html")
+    out.print(table1_summary(store))
+    out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
+    _fail_for(failed)
+
+
+@app.command(epilog="Example: giscope ingest --warehouse W --networks networks.toml "
+             "--network aa-gprs monday.pcap.zst tuesday.pcapng")
+def ingest(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    network: NetworkOption,
+    files: Annotated[list[Path], typer.Argument(help="Capture files: pcap, pcapng; plain, gzip, "
+                                                "zstd.")],
+) -> None:
+    """Read capture files into packets. A file of the same name replaces the earlier one."""
+    chosen = find_network(load_networks(networks), network, networks)
+    _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files]))
+
+
+@app.command(epilog="Example: giscope flows --warehouse W --networks networks.toml "
+             "--network aa-gprs --date 2004-03-02")
+def flows(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    network: NetworkOption,
+    day: Annotated[datetime, typer.Option("--date", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD",
+                                          help="UTC day on which the flows start.")],
+) -> None:
+    """Make the flows of a network's day from its packets."""
+    chosen = find_network(load_networks(networks), network, networks)
+    store = Warehouse(warehouse)
+    if day.date() not in _days_with_packets(store, network):
+        raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
+    made = flows_job.flows(store, [(chosen, day.date())])
+    out.print(f"{made[network, day.date()]} flows of {network} on {day.date()}")
+
+
+@app.command(epilog="Example: giscope marts --warehouse W")
+def marts(warehouse: WarehouseOption) -> None:
+    """Bring the marts up to date with the flows."""
+    days = marts_job.marts(_existing(warehouse))
+    out.print(f"marts of {len(days)} network days made")
+
+
+@app.command(epilog="Example: giscope report --warehouse W --output report.html")
+def report(
+    warehouse: WarehouseOption,
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The page to write.")],
+    network: Annotated[list[str] | None, typer.Option("--network", metavar="NAME",
+                                                      help="Only this network; repeatable.")] = None,
+    since: Annotated[datetime | None, typer.Option("--from", formats=["%Y-%m-%d"],
+                                                   metavar="YYYY-MM-DD", help="First day.")] = None,
+    until: Annotated[datetime | None, typer.Option("--to", formats=["%Y-%m-%d"],
+                                                   metavar="YYYY-MM-DD", help="Last day.")] = None,
+) -> None:
+    """Write the paper's tables and figures as one page that opens offline."""
+    page = write_report(_existing(warehouse), output, network or None,
+                        since.date() if since else None, until.date() if until else None)
+    out.print(f"Report: {page.resolve()}", soft_wrap=True)
+
+
+@app.command(epilog="""Example: giscope sql --warehouse W "select network, count(*) from flows """
+             """group by all" """)
+def sql(
+    warehouse: WarehouseOption,
+    query: Annotated[str, typer.Argument(help="Any DuckDB SQL over the tables.")],
+    form: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+) -> None:
+    """Ask SQL of every table."""
+    connection = _existing(warehouse).connect()
+    try:
+        answer = connection.sql(query)
+    except duckdb.Error as error:
+        raise UserError(f"sql: {str(error).splitlines()[0]}") from error
+    if answer is None:
+        return
+    if form is Format.TABLE:
+        answer.show(max_width=200, max_rows=1000)
+    elif form is Format.CSV:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows(answer.fetchall())
+    else:
+        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
+        print(json.dumps(rows, default=str, indent=1))
+
+
+@app.command(epilog="Example: giscope schema flows")
+def schema(table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None
+           ) -> None:
+    """Print the data dictionary: every column with type, unit, meaning and source."""
+    dictionary.print_tables(out, table)
+
+
+def _existing(warehouse: Path) -> Warehouse:
+    if not warehouse.is_dir():
+        raise UserError(f"{warehouse}: no such warehouse")
+    return Warehouse(warehouse)
+
+
+def _captures(folder: Path, known: dict[str, Network], networks: Path) -> list[tuple[Network, Path]]:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    work = [
+        (find_network(known, place.name, networks), path)
+        for place in sorted(folder.iterdir()) if place.is_dir()
+        for path in sorted(place.glob("*.pcap*")) if path.is_file()
+    ]
+    if not work:
+        raise UserError(f"{folder}: no <network>/*.pcap* in it")
+    return work
+
+
+def _ingest(store: Warehouse, work: list[tuple[Network, Path]]) -> list[ingest_job.Ingested]:
+    """Ingest and tell about it; returns the files that gave nothing."""
+    results = ingest_job.ingest(store, work)
+    out.print(ingest_summary(results))
+    return [result for result in results if result.error]
+
+
+def _fail_for(failed: list[ingest_job.Ingested]) -> None:
+    if failed:
+        raise UserError("\n".join(result.error or "" for result in failed))
+
+
+def _days_with_packets(store: Warehouse, network: str) -> set[date]:
+    return {
+        date.fromisoformat(day)
+        for commit in store.commits("capture", network) for day in commit.facts["dates"]
+    }
+
+
+def _stale_days(store: Warehouse, known: dict[str, Network]) -> list[tuple[Network, date]]:
+    """Days with packets, or with flows from packets there no longer are, not up to date."""
+    stale = []
+    for network in known.values():
+        days = _days_with_packets(store, network.name)
+        days |= {date.fromisoformat(commit.unit.name)
+                 for commit in store.commits("day", network.name)}
+        stale += [(network, day) for day in sorted(days)
+                  if not flows_job.is_current(store, network.name, day)]
+    return stale
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command (by default sys.argv's); the user's mistakes give a line and exit status 2.
+    """
+    try:
+        app(args, standalone_mode=False)
+    except UserError as error:
+        _mistake(str(error))
+    except typer.TyperException as error:
+        _mistake(error.format_message())
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+
+
+def _mistake(message: str) -> None:
+    for line in message.splitlines():
+        print(f"giscope: {line}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,89 @@
+"""Flows to marts: one SQL file a table or figure, run by Spark for the days that changed."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from pyspark.sql import DataFrame, SparkSession
+
+from schemas import FLOWS, MARTS, NETWORKS, Table
+from spark_jobs.session import spark_session
+from spark_jobs.warehouse import Unit, Warehouse
+
+SQL = Path(__file__).parent
+DAYS_AT_ONCE = 31
+
+Day = tuple[str, date]
+
+
+def marts(warehouse: Warehouse) -> list[Day]:
+    """Bring every day's marts up to date with its flows; returns the days that changed."""
+    stale = [day for day in _days(warehouse) if not _is_current(warehouse, day)]
+    for start in range(0, len(stale), DAYS_AT_ONCE):
+        _make(warehouse, stale[start : start + DAYS_AT_ONCE])
+    return stale
+
+
+def _days(warehouse: Warehouse) -> list[Day]:
+    return [(commit.unit.network, date.fromisoformat(commit.unit.name))
+            for commit in warehouse.commits("day")]
+
+
+def _unit(day: Day) -> Unit:
+    return Unit("marts", day[0], day[1].isoformat())
+
+
+def _inputs(warehouse: Warehouse, day: Day) -> str:
+    """What a day's marts depend on, as a hash: its flows, the network's facts, the SQL."""
+    files = [path.name for path in warehouse.files(FLOWS, *day)]
+    facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
+    sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
+    return xxhash.xxh3_64_hexdigest(repr((files, facts, sql)).encode())
+
+
+def _is_current(warehouse: Warehouse, day: Day) -> bool:
+    commit = warehouse.commit(_unit(day))
+    return commit is not None and commit.facts["inputs"] == _inputs(warehouse, day)
+
+
+def _make(warehouse: Warehouse, days: list[Day]) -> None:
+    results = dict(_results(warehouse, days))
+    for day in days:
+        network, when = day
+        with warehouse.staging() as staging:
+            for table in MARTS:
+                rows = results[table.name]
+                mine = rows.filter((pc.field("network") == network) & (pc.field("date") == when))
+                if len(mine):
+                    staging.write(table, network, when, "mart", mine)
+            warehouse.publish(_unit(day), staging.files, {"inputs": _inputs(warehouse, day)})
+
+
+def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
+    flows = [path for day in days for path in warehouse.files(FLOWS, *day)]
+    if not flows:
+        yield from ((t.name, t.arrow_with_partitions.empty_table()) for t in MARTS)
+        return
+    spark = spark_session()
+    _load(spark, warehouse, FLOWS, flows).createOrReplaceTempView("flows")
+    networks = [path for name in {day[0] for day in days}
+                for path in warehouse.files(NETWORKS, name)]
+    _load(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
+    connections = spark.sql((SQL / "connections.sql").read_text()).cache()
+    connections.createOrReplaceTempView("connections")
+    for table in MARTS:
+        rows = spark.sql((SQL / f"{table.name}.sql").read_text()).toArrow()
+        schema = table.arrow_with_partitions
+        yield table.name, rows.select(schema.names).cast(schema)
+    connections.unpersist()
+
+
+def _load(spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]) -> DataFrame:
+    """The table's files as a DataFrame with their partition columns."""
+    frame = spark.read.option("basePath", str(warehouse.root / table.name)).parquet(
+        *map(str, files)
+    )
+    return frame.withColumn("date", frame["date"].cast("date")) if "date" in frame.columns else frame

@@ -1,0 +1,14 @@
+-- Fig. 5: into which area of the set-up tree do the connections fall?
+-- One row: the connections of one network, date, local hour and leaf.
+select
+    network, date, country, access, hour, period,
+    setup_class,
+    setup_reset,
+    setup_background as background,
+    count(*) as flows,
+    count(setup_delay) as delay_flows,
+    coalesce(sum(setup_delay), 0) as delay_sum
+from connections
+where setup_class is not null
+group by
+    network, date, country, access, hour, period, setup_class, setup_reset, setup_background

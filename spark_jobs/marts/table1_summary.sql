@@ -1,0 +1,16 @@
+-- Table I: which options, segment sizes and windows do the connections use?
+-- One row: the connections of one network, date and local hour, broken set-ups included.
+select
+    network, date, country, access, hour, period,
+    count(*) as flows,
+    count_if(sack) as sack,
+    count_if(timestamps) as timestamps,
+    count_if(mss_class = 'low') as mss_low,
+    count_if(mss_class = 'high') as mss_high,
+    count_if(window_class = 'low') as window_low,
+    count_if(window_class = 'med') as window_med,
+    count_if(window_class = 'high') as window_high,
+    sum(ip_bytes_up) as ip_bytes_up,
+    sum(ip_bytes_down) as ip_bytes_down
+from connections
+group by network, date, country, access, hour, period

@@ -1,0 +1,290 @@
+"""A packet gives the same row whatever carries it, and however much of it was captured."""
+
+import pytest
+from capture_files import Frame, pcap, rows_of, timed
+from layers import (
+    BASE_STATION,
+    CARRIERS,
+    DATA,
+    DATAGRAM,
+    DOWN,
+    EXTENSIONS,
+    FRAGMENTS,
+    FRAGMENTS6,
+    GATEWAY,
+    GTP_IN,
+    IP_OPTIONS,
+    PING,
+    SERVER,
+    SERVER6,
+    SYN,
+    SYN6,
+    SYN_TCP,
+    UP,
+    USER,
+    USER6,
+    Carrier,
+    gtp,
+)
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import ARP, Ether
+
+IDENTITY = ("capture", "frame", "ts", "bucket")
+TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
+OPTION_COLUMNS = ("mss", "window_scale", "sack_permitted", "ts_val", "ts_ecr", "sack")
+
+SYN_ROW = {
+    "user": USER, "user_port": 40000, "server": SERVER, "server_port": 80, "downlink": False,
+    "ip_proto": 6, "ip_len": 60, "ip_id": 4711, "ttl": 63,
+    "tcp_flags": 2, "seq": 0x91223344, "ack": 0, "window": 5840, "payload_len": 0,
+    "mss": 1360, "window_scale": 7, "sack_permitted": True, "ts_val": 1000, "ts_ecr": 0,
+    "sack": None,
+}
+"""20 bytes of IPv4, 20 of TCP and 20 of options."""
+
+SYN6_ROW = SYN_ROW | {
+    "user": USER6, "server": SERVER6, "ip_len": 80, "ip_id": None, "ttl": 61,
+}
+
+DATA_ROW = {
+    "user": USER, "user_port": 40000, "server": SERVER, "server_port": 80, "downlink": True,
+    "ip_proto": 6, "ip_len": 1072, "ip_id": 815, "ttl": 52,
+    "tcp_flags": 24, "seq": 0xFFFFFFF0, "ack": 0x91223345, "window": 65535, "payload_len": 1000,
+    "mss": None, "window_scale": None, "sack_permitted": None, "ts_val": 0xFEDCBA98,
+    "ts_ecr": 1000, "sack": [0x91223400, 0x91223500, 0x91223600, 0x91223700],
+}
+"""20 bytes of IPv4, 20 of TCP, 32 of options: timestamps (10), two SACK blocks (18), 4 NOPs."""
+
+NO_TCP = dict.fromkeys((*TCP_COLUMNS, *OPTION_COLUMNS))
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Rows, without what identifies them, of frames of a link type."""
+
+    def read(*frames: Frame | bytes, link_type: int = 101, **kwargs):
+        path = tmp_path / "packets.pcap"
+        whole = [frame if isinstance(frame, Frame) else Frame(frame) for frame in frames]
+        path.write_bytes(pcap(whole, link_type))
+        found = rows_of(path, **kwargs)
+        found.rows = [{k: v for k, v in row.items() if k not in IDENTITY} for row in found.rows]
+        return found
+
+    return read
+
+
+def named(carrier: Carrier) -> str:
+    return carrier.name
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=named)
+def test_a_packet_gives_the_same_row_in_every_carrier(read, carrier):
+    found = read(carrier.frame(SYN), carrier.frame(DATA), link_type=carrier.link_type)
+    assert found.rows == [SYN_ROW, DATA_ROW]
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize(
+    ("link_type", "before"),
+    [
+        (101, ""), (229, ""), (1, "00005e005302" "00005e005301" "86dd"), (0, "1e000000"),
+        (0, "0000001c"), (108, "00000018"), (0, "0a000000"), (9, "0057"), (9, "ff030057"),
+        (113, "0000" "0001" "0006" "00005e0053010000" "86dd"),
+    ],
+)
+def test_ipv6_is_found_behind_its_own_protocol_numbers(read, link_type, before):
+    assert read(bytes.fromhex(before) + SYN6, link_type=link_type).rows == [SYN6_ROW]
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=named)
+def test_every_snap_length_from_the_tcp_header_on_loses_nothing_but_options(read, carrier):
+    whole = Frame(carrier.frame(DATA))
+    headers = len(carrier.before) + 20 + 20
+    snaps = [*range(headers, headers + 32 + 3), len(whole.data) - 1, len(whole.data)]
+    found = read(*(whole.cut(snap) for snap in snaps), link_type=carrier.link_type)
+    assert found.skipped == {}
+    for snap, row in zip(snaps, found.rows, strict=True):
+        cut = set() if snap >= headers + 32 else set(OPTION_COLUMNS)
+        assert {k: v for k, v in row.items() if k not in cut} == {
+            k: v for k, v in DATA_ROW.items() if k not in cut
+        }
+
+
+def test_an_option_that_was_captured_whole_is_kept_though_the_next_is_cut(read):
+    timestamps_end = 20 + 20 + 12
+    row = read(Frame(DATA).cut(timestamps_end + 7)).rows[0]
+    assert (row["ts_val"], row["ts_ecr"], row["sack"]) == (0xFEDCBA98, 1000, None)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=named)
+def test_a_capture_cut_before_the_tcp_header_ends_is_counted(read, carrier):
+    whole = Frame(carrier.frame(DATA))
+    link = len(carrier.before)
+    in_tcp = [whole.cut(snap) for snap in range(link + 20, link + 40)]
+    found = read(*in_tcp, link_type=carrier.link_type)
+    assert found.skipped == {"short_tcp": 20}
+    ports = {(row["user_port"], row["server_port"]) for row in found.rows[4:]}
+    assert ports == {(40000, 80)}
+    for row in found.rows:
+        row |= {"user_port": 40000, "server_port": 80}
+        assert row == DATA_ROW | NO_TCP
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=named)
+def test_a_capture_cut_before_the_ip_header_ends_is_counted_without_a_row(read, carrier):
+    whole = Frame(carrier.frame(DATA))
+    snaps = range(1, len(carrier.before) + 20)
+    found = read(*(whole.cut(snap) for snap in snaps), link_type=carrier.link_type)
+    assert found.rows == []
+    assert found.skipped == {"short_capture": len(snaps)}
+
+
+def test_sizes_come_from_the_ip_header_not_from_ethernet_padding(read):
+    padded = bytes(Ether() / UP / TCP(sport=40000, dport=80, flags="A")) + bytes(6)
+    row = read(padded, link_type=1).rows[0]
+    assert (row["ip_len"], row["payload_len"]) == (40, 0)
+
+
+def test_a_packet_for_segmentation_offload_is_as_long_as_the_wire_says(read):
+    header = bytearray(DATA)
+    header[2:4] = b"\0\0"
+    frame = Frame(bytes(14 - 2) + b"\x08\x00" + bytes(header[:72]), on_wire=14 + 72 + 65_000)
+    row = read(frame, link_type=1).rows[0]
+    assert (row["ip_len"], row["payload_len"]) == (65_072, 65_000)
+
+
+def test_ip_options_are_passed_over(read):
+    assert read(IP_OPTIONS).rows == [SYN_ROW | {"ip_len": 64}]
+
+
+def test_the_first_fragment_carries_the_tcp_header_and_later_ones_count_as_bytes(read):
+    found = read(*FRAGMENTS)
+    assert [row["ip_len"] for row in found.rows] == [420, 420, 20 + 1052 - 800]
+    first, *later = found.rows
+    assert first == DATA_ROW | {"ip_len": 420, "payload_len": 400 - 52}
+    for row in later:
+        nothing = NO_TCP | {"user_port": None, "server_port": None, "ip_len": row["ip_len"]}
+        assert row == DATA_ROW | nothing
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize("name", EXTENSIONS)
+def test_ipv6_extension_headers_are_passed_over(read, name):
+    packet = EXTENSIONS[name]
+    assert read(bytes(packet)).rows == [SYN6_ROW | {"ip_len": 40 + len(packet.payload)}]
+
+
+def test_ipv6_fragments_are_like_ipv4s(read):
+    first, later = read(*FRAGMENTS6).rows
+    assert first == SYN6_ROW | {"ip_len": 40 + 8 + 40 + 40, "payload_len": 40}
+    nothing = {"user_port": None, "server_port": None, "ip_len": 40 + 8 + 48}
+    assert later == SYN6_ROW | NO_TCP | nothing
+
+
+@pytest.mark.parametrize("name", GTP_IN)
+def test_a_tunnelled_packet_is_its_inner_packet(read, name):
+    assert read(GTP_IN[name]).rows == [SYN_ROW]
+
+
+def test_ipv6_is_found_in_a_tunnel(read):
+    assert read(gtp(SYN6), gtp(SYN6, S=1, PN=1)).rows == [SYN6_ROW, SYN6_ROW]
+
+
+def test_every_snap_length_from_the_inner_tcp_header_on_will_do(read):
+    tunnelled = Frame(gtp(DATA))
+    headers = 20 + 8 + 8 + 20 + 20
+    found = read(*(tunnelled.cut(snap) for snap in range(headers + 32, headers + 40)))
+    assert found.rows == [DATA_ROW] * 8
+
+
+def test_tunnel_signalling_is_a_udp_packet_of_its_two_ends(read):
+    echo = bytes(IP(src=GATEWAY, dst=BASE_STATION) / UDP(sport=2152, dport=2152)) + bytes.fromhex(
+        "3201000400000000" "00000000"
+    )
+    assert read(echo).skipped == {"not_subscriber": 1}
+    row = read(echo, subscribers=["192.0.2.1/32"]).rows[0]
+    assert (row["user"], row["user_port"], row["ip_proto"]) == (GATEWAY, 2152, 17)
+
+
+def test_other_protocols_are_rows_without_tcp_columns(read):
+    udp, ping = read(DATAGRAM, PING).rows
+    common = SYN_ROW | NO_TCP
+    assert udp == common | {"ip_proto": 17, "ip_len": 40, "user_port": 5000, "server_port": 53}
+    assert ping == common | {
+        "ip_proto": 1, "ip_len": 84, "user_port": None, "server_port": None
+    }
+
+
+def test_four_sack_blocks_are_kept_in_their_order(read):
+    edges = tuple(range(100, 900, 100))
+    tcp = TCP(sport=40000, dport=80, flags="A", options=[("SAck", edges)])
+    rows = read(bytes(UP / tcp), SYN, bytes(UP / tcp)).rows
+    assert [row["sack"] for row in rows] == [list(edges), None, list(edges)]
+
+
+def test_all_twelve_flag_bits_are_kept(read):
+    packet = bytearray(SYN)
+    packet[32:34] = b"\xaf\xff"
+    assert read(bytes(packet)).rows[0]["tcp_flags"] == 0xFFF
+
+
+def test_a_packet_between_subscribers_is_ones_uplink_and_the_others_downlink(read):
+    up, down = read(SYN, subscribers=["10.64.0.0/14", "198.51.100.0/24"]).rows
+    assert up == SYN_ROW
+    assert down == SYN_ROW | {
+        "downlink": True, "user": SERVER, "user_port": 80, "server": USER, "server_port": 40000
+    }
+
+
+def test_a_packet_without_a_subscriber_is_counted(read):
+    stranger = bytes(IP(src=SERVER, dst="203.0.113.9") / SYN_TCP)
+    found = read(SYN, stranger, bytes(DOWN / TCP()))
+    assert (found.frames, len(found.rows)) == (3, 2)
+    assert found.skipped == {"not_subscriber": 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [("10.63.255.255", False), ("10.64.0.0", True), ("10.67.255.255", True), ("10.68.0.0", False)],
+)
+def test_subscribers_are_those_in_the_prefixes(read, address, inside):
+    assert len(read(bytes(IP(src=address, dst=SERVER) / TCP())).rows) == inside
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [("2001:db8:63:ffff::1", False), ("2001:db8:64::", True),
+     ("2001:db8:64:ffff:ffff:ffff:ffff:ffff", True), ("2001:db8:65::", False)],
+)
+def test_ipv6_subscribers_are_those_in_the_prefixes(read, address, inside):
+    assert len(read(bytes(IPv6(src=address, dst=SERVER6) / TCP())).rows) == inside
+
+
+@pytest.mark.parametrize(
+    ("frame", "link_type"),
+    [
+        (bytes(Ether() / ARP()), 1),
+        (bytes.fromhex("0180c200000e" "00005e005301" "88cc") + bytes(46), 1),
+        (bytes.fromhex("ff03c021") + bytes(8), 9),
+        (bytes.fromhex("00005e005302" "00005e005301" "8864" "11000003000ac021") + bytes(8), 1),
+        (bytes.fromhex("07000000") + bytes(40), 0),
+    ],
+    ids=["ARP", "LLDP", "LCP", "LCP in PPPoE", "AppleTalk on loopback"],
+)
+def test_what_is_not_ip_is_counted_as_such(read, frame, link_type):
+    assert read(frame, link_type=link_type).skipped == {"not_ip": 1}
+
+
+def test_an_unknown_link_type_is_counted_as_such(read):
+    found = read(SYN, DATA, link_type=147)
+    assert (found.rows, found.skipped) == ([], {"unknown_link_type": 2})
+
+
+def test_frames_keep_their_time_and_number(tmp_path):
+    path = tmp_path / "times.pcap"
+    frames = timed([SYN, DATA, SYN])
+    path.write_bytes(pcap(frames))
+    found = rows_of(path)
+    assert found.numbers == [1, 2, 3]
+    assert [round(row["ts"].timestamp() * 1e6) for row in found.rows] == [f.ts for f in frames]

@@ -1,0 +1,45 @@
+"""The shipped captures, taken through the whole main job once."""
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.flows import flows
+from spark_jobs.ingest import Ingested, ingest
+from spark_jobs.marts import marts
+from spark_jobs.networks import Network, load_networks
+from spark_jobs.warehouse import Warehouse
+
+ROOT = Path(__file__).parents[1]
+NETWORKS_FILE = ROOT / "infra/networks.toml"
+CAPTURES = ROOT / "tests/data/captures"
+TRUTH = ROOT / "tests/data/truth"
+DAY = date(2004, 3, 2)
+
+
+@dataclass
+class Demo:
+    """The demo's warehouse and what ingest said of each capture."""
+
+    warehouse: Warehouse
+    ingested: list[Ingested]
+
+
+@pytest.fixture(scope="session")
+def networks() -> dict[str, Network]:
+    return load_networks(NETWORKS_FILE)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
+    """A warehouse with packets, flows and marts of all shipped captures."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("demo"))
+    work = [
+        (networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))
+    ]
+    ingested = ingest(warehouse, work)
+    flows(warehouse, [(network, DAY) for network in networks.values()])
+    marts(warehouse)
+    return Demo(warehouse, ingested)

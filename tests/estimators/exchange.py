@@ -1,0 +1,140 @@
+"""A small language for exchanges as the monitor sees them: a line a packet, like a sequence chart.
+
+    0.000 up    SYN      seq=100 mss=1460 ws=7 sackok
+    0.120 down  SYN ACK  seq=300 ack=101
+    0.700 up    ACK      seq=101 ack=301      # and what follows # is for the reader
+
+A line has the time (s), the way, the flags, then what differs from the values in Packet; a packet
+of another protocol has UDP among its flags. Lines that share their time keep their order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+
+import numpy as np
+
+from spark_jobs.arrays import group_offsets
+from spark_jobs.bucket import Bucket
+from spark_jobs.packets import Packets
+
+FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16}
+OPTION_BYTES = {"mss": 4, "ws": 3, "sackok": 2, "tsval": 10}
+
+NOON = 1_699_963_200_000_000
+"""When scripts begin, µs since 1970: 2023-11-14 12:00:00 UTC."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet of a script: `us` after the script's beginning, `data` bytes of TCP payload."""
+
+    us: int
+    way: str
+    flags: frozenset[str] = frozenset()
+    seq: int = 0
+    ack: int = 0
+    win: int = 8192
+    data: int = 0
+    mss: int | None = None
+    ws: int | None = None
+    sackok: bool = False
+    tsval: int | None = None
+    user: str = "anna"
+    port: int = 1024
+    server: str = "www"
+    server_port: int = 80
+
+    @property
+    def is_tcp(self) -> bool:
+        return "UDP" not in self.flags
+
+    @property
+    def ip_len(self) -> int:
+        """20 bytes of IP header, 20 of TCP header, the options in whole words, the payload."""
+        options = sum(size for name, size in OPTION_BYTES.items()
+                      if getattr(self, name) not in (None, False))
+        return 40 + (options + 3) // 4 * 4 + self.data
+
+    def later(self, us: int) -> "Packet":
+        return replace(self, us=self.us + us)
+
+    def numbered(self, up: int = 0, down: int = 0) -> "Packet":
+        """With sequence numbers that begin so much higher on the way up and on the way down."""
+        own, other = (up, down) if self.way == "up" else (down, up)
+        return replace(self, seq=(self.seq + own) % 2**32, ack=(self.ack + other) % 2**32)
+
+
+def read(script: str) -> list[Packet]:
+    lines = (line.partition("#")[0].split() for line in script.splitlines())
+    return [_packet(words) for words in lines if words]
+
+
+def _packet(words: list[str]) -> Packet:
+    time, way, *rest = words
+    assert way in ("up", "down"), way
+    flags = frozenset(word for word in rest if word in {*FLAGS, "UDP"})
+    values = {}
+    for word in rest:
+        name, _, value = word.partition("=")
+        if word in flags:
+            continue
+        assert name in {field.name for field in fields(Packet)}, word
+        values[name] = int(value) if value.isdecimal() else value or True
+    return Packet(int(Decimal(time) * 1_000_000), way, flags, **values)
+
+
+def packets(exchange: str | Iterable[Packet]) -> Packets:
+    """The exchange's arrays in user order; `frame` is a packet's place in the exchange, from 0."""
+    lines = read(exchange) if isinstance(exchange, str) else list(exchange)
+    users, servers = sorted({p.user for p in lines}), sorted({p.server for p in lines})
+    order = sorted(range(len(lines)), key=lambda i: (lines[i].user, lines[i].us))
+    rows = [lines[i] for i in order]
+
+    def column(values: Iterable, dtype: type) -> np.ndarray:
+        return np.array([0 if value is None else value for value in values], dtype)
+
+    columns = {
+        "frame": column(order, np.int64),
+        "ts": column((NOON + p.us for p in rows), np.int64),
+        "user": column((users.index(p.user) for p in rows), np.int32),
+        "user_port": column((p.port for p in rows), np.uint16),
+        "server": column((servers.index(p.server) for p in rows), np.int32),
+        "server_port": column((p.server_port for p in rows), np.uint16),
+        "downlink": column((p.way == "down" for p in rows), bool),
+        "ip_len": column((p.ip_len for p in rows), np.uint32),
+        "tcp_flags": column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
+        "seq": column((p.seq for p in rows), np.uint32),
+        "ack": column((p.ack for p in rows), np.uint32),
+        "window": column((p.win for p in rows), np.uint16),
+        "payload_len": column((p.data for p in rows), np.uint32),
+        "window_scale": column((p.ws for p in rows), np.uint8),
+        "sack_permitted": column((p.sackok for p in rows), bool),
+        "ts_val": column((p.tsval for p in rows), np.uint32),
+    }
+    valid = {
+        "tcp_flags": column((p.is_tcp for p in rows), bool),
+        "window_scale": column((p.ws is not None for p in rows), bool),
+        "sack_permitted": column((p.sackok for p in rows), bool),
+        "ts_val": column((p.tsval is not None for p in rows), bool),
+    }
+    return Packets(columns, valid, users, servers, group_offsets(columns["user"], len(users)))
+
+
+def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
+    """Each connection's packets by their place in the exchange, from 0; connections by user, then
+    by their first packet."""
+    bucket = Bucket(packets(exchange))
+    frames = bucket._by_connection("frame").tolist()
+    return [frames[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
+
+
+def flows(exchange: str | Iterable[Packet]) -> list[dict]:
+    """Rows of the flows table; by user, then by their first packet."""
+    return Bucket(packets(exchange)).flows("net").to_pylist()
+
+
+def flow(exchange: str | Iterable[Packet]) -> dict:
+    """The row of an exchange that is one connection."""
+    (row,) = flows(exchange)
+    return row

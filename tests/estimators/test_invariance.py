@@ -1,0 +1,88 @@
+"""What must not change a connection's row: where sequence numbers begin, what time it is, who else
+is there."""
+
+from dataclasses import replace
+
+from exchange import FLAGS, Packet, flows, packets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.bucket import Bucket
+
+PLACES_AND_TIMES = ("flow_id", "start_ts", "end_ts")
+PAUSES_US = (0, 1, 150_000, 3_000_000, 5_000_001, 61_000_000, 7_500_000_000)
+
+flag_sets = st.sampled_from([
+    frozenset(flags.split())
+    for flags in ("SYN", "SYN ACK", "ACK", "PSH ACK", "FIN ACK", "RST", "RST ACK", "UDP")
+])
+
+
+@st.composite
+def exchanges(draw, user="anna"):
+    """Packets on two ports, in no order that a TCP would keep to, with numbers near enough to each
+    other to overlap."""
+    us, lines = 0, []
+    for _ in range(draw(st.integers(1, 14))):
+        us += draw(st.sampled_from(PAUSES_US))
+        lines.append(Packet(
+            us, draw(st.sampled_from(["up", "down"])), draw(flag_sets),
+            seq=draw(st.integers(0, 40)), ack=draw(st.integers(0, 40)),
+            win=draw(st.sampled_from([0, 9_999, 65_535])), data=draw(st.sampled_from([0, 1, 30])),
+            ws=draw(st.none() | st.integers(0, 15)), sackok=draw(st.booleans()),
+            tsval=draw(st.none() | st.just(7)), port=draw(st.sampled_from([1024, 1025])), user=user,
+        ))
+    return lines
+
+
+def rows(exchange, without=()):
+    return [{name: value for name, value in row.items() if name not in without}
+            for row in flows(exchange)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(exchanges(), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_where_sequence_numbers_begin_does_not_matter(exchange, up, down):
+    moved = [packet.numbered(up, down) for packet in exchange]
+    assert rows(moved, without=["flow_id"]) == rows(exchange, without=["flow_id"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(exchanges(), st.integers(0, 10**15))
+def test_what_time_it_is_does_not_matter(exchange, us):
+    moved = [packet.later(us) for packet in exchange]
+    assert rows(moved, PLACES_AND_TIMES) == rows(exchange, PLACES_AND_TIMES)
+
+
+@settings(max_examples=100, deadline=None)
+@given(exchanges(), exchanges(user="aaron"), exchanges(user="bert"))
+def test_other_users_do_not_matter(exchange, before, behind):
+    together = [row for row in rows(before + exchange + behind) if row["user"] == "anna"]
+    assert together == rows(exchange)
+
+
+@settings(max_examples=100, deadline=None)
+@given(exchanges())
+def test_which_way_is_called_up_only_swaps_the_sides(exchange):
+    """Of what both sides have."""
+    other = {"up": "down", "down": "up"}
+    swapped = rows([replace(packet, way=other[packet.way]) for packet in exchange])
+    for row, mirror in zip(rows(exchange), swapped, strict=True):
+        for name in ("packets", "ip_bytes", "payload_bytes"):
+            assert row[f"{name}_up"] == mirror[f"{name}_down"]
+        assert row["rtt_access"] == mirror["rtt_internet"]
+        for name in ("setup_class", "setup_reset", "setup_delay", "setup_background", "sack",
+                     "timestamps", "syn_count", "synack_count", "max_ip_len", "flow_id"):
+            assert row[name] == mirror[name]
+
+
+@settings(max_examples=100, deadline=None)
+@given(exchanges(), exchanges(user="bert"))
+def test_every_tcp_packet_is_counted_in_one_connection(exchange, another):
+    lines = exchange + another
+    tcp = [packet for packet in lines if packet.flags & FLAGS.keys()]
+    counted = flows(lines)
+    assert sum(row["packets_up"] + row["packets_down"] for row in counted) == len(tcp)
+    assert sum(row["ip_bytes_up"] + row["ip_bytes_down"] for row in counted) == sum(
+        packet.ip_len for packet in tcp)
+    assert len(Bucket(packets(lines)).ts) == len(tcp)

@@ -1,0 +1,314 @@
+"""Set-up delay, background, round trips and the classification tree (INFOCOM III)."""
+
+import pytest
+from exchange import flow, flows
+
+OPTIMAL = """
+    0.000 up    SYN      seq=100
+    0.120 down  SYN ACK  seq=300 ack=101
+    0.700 up    ACK      seq=101 ack=301
+"""
+
+
+def tree(exchange):
+    row = flow(exchange)
+    return row["setup_class"], row["syn_count"], row["synack_count"]
+
+
+def measured(exchange):
+    row = flow(exchange)
+    return row["setup_delay"], row["rtt_access"], row["rtt_internet"]
+
+
+# The tree, leaf by leaf (INFOCOM III.C, Fig. 5)
+
+
+def test_one_syn_and_one_synack_is_optimal():
+    assert tree(OPTIMAL) == ("optimal", 1, 1)
+
+
+def test_syn_retransmitted_is_slight_problem():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        3.0 up   SYN     seq=100
+        3.1 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+    """) == ("slight_problem", 2, 1)
+
+
+def test_synack_retransmitted_by_server_is_slight_problem():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        3.1 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+    """) == ("slight_problem", 1, 2)
+
+
+def test_synack_retransmitted_though_it_was_acknowledged_is_slight_problem():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        0.7 up   ACK     seq=101 ack=301    # lost beyond Gi
+        3.1 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+    """) == ("slight_problem", 1, 2)
+
+
+def test_syn_and_synack_retransmitted_is_slight_problem():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        3.0 up   SYN     seq=100
+        3.1 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+    """) == ("slight_problem", 2, 2)
+
+
+@pytest.mark.parametrize("syns", [1, 2, 4])
+def test_syns_only_is_no_response(syns):
+    exchange = "\n".join(f"{3 * i} up SYN seq=100" for i in range(syns))
+    assert tree(exchange) == ("no_response", syns, 0)
+
+
+def test_syn_that_the_mobile_gave_up_is_no_response():
+    assert tree("""
+        0.0 up SYN seq=100
+        1.0 up RST seq=101
+    """) == ("no_response", 1, 0)
+
+
+@pytest.mark.parametrize("syns", [1, 3])
+def test_rst_to_a_syn_is_refused(syns):
+    exchange = "\n".join(f"""
+        {0.5 * i} up   SYN     seq=100
+        {0.5 * i + 0.1} down RST ACK ack=101
+    """ for i in range(syns))
+    assert tree(exchange) == ("refused", syns, 0)
+
+
+def test_refused_then_accepted_is_slight_problem():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        0.1 down RST ACK ack=101
+        0.6 up   SYN     seq=100
+        0.7 down SYN ACK seq=300 ack=101
+        1.3 up   ACK     seq=101 ack=301
+    """) == ("slight_problem", 2, 1)
+
+
+def test_synack_then_silence_is_serious_problem():
+    row = flow("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        3.1 down SYN ACK seq=300 ack=101
+    """)
+    assert (row["setup_class"], row["setup_reset"]) == ("serious_problem", False)
+    assert row["setup_delay"] is None
+
+
+@pytest.mark.parametrize("rst", ["up RST seq=101", "down RST seq=301"])
+def test_synack_then_rst_is_serious_problem_ended_by_reset(rst):
+    row = flow(f"""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        0.8 {rst}
+    """)
+    assert (row["setup_class"], row["setup_reset"]) == ("serious_problem", True)
+    assert row["setup_delay"] is None
+
+
+def test_rst_after_the_setup_is_no_part_of_it():
+    row = flow(OPTIMAL + "0.9 up RST seq=101")
+    assert (row["setup_class"], row["setup_reset"]) == ("optimal", None)
+
+
+def test_acknowledgement_of_something_older_does_not_end_the_setup():
+    assert tree("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        0.2 up   ACK     seq=101 ack=300
+    """) == ("serious_problem", 1, 1)
+
+
+# Handshakes that were not seen whole
+
+
+@pytest.mark.parametrize("exchange", [
+    "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301",
+    "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301 data=5 \n 1.0 up FIN ACK seq=106 ack=400",
+    "0.1 down SYN ACK seq=300 ack=101",
+    "0.1 down SYN ACK seq=300 ack=101 \n 0.9 down ACK seq=301 ack=101 data=5",
+    "0.0 down SYN seq=300 \n 0.3 down ACK seq=301 ack=101",
+    "0.0 up ACK seq=101 ack=301 \n 0.2 down ACK seq=301 ack=102",
+    "0.0 up RST seq=101",
+], ids=["up only", "up only, data", "down only", "down only, data", "down only, called", "partial",
+        "stray RST"])
+def test_handshake_not_seen_whole_is_in_no_class_and_gives_no_times(exchange):
+    row = flow(exchange)
+    assert row["setup_class"] is None
+    assert row["setup_reset"] is None
+    assert measured(exchange) == (None, None, None)
+
+
+def test_partial_flow_has_no_initiator_and_no_background():
+    row = flow("0.0 up ACK seq=101 ack=301")
+    assert (row["initiator"], row["setup_background"]) == ("unknown", None)
+    assert (row["syn_count"], row["synack_count"]) == (0, 0)
+
+
+# Delay and round trips (INFOCOM III.A, III.B)
+
+
+def test_setup_delay_is_first_syn_to_first_ack():
+    assert measured(OPTIMAL)[0] == 0.7
+    assert measured("""
+        0.0 up   SYN     seq=100
+        3.0 up   SYN     seq=100
+        3.1 down SYN ACK seq=300 ack=101
+        3.2 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+        3.8 up   ACK     seq=101 ack=301
+    """)[0] == 3.7
+
+
+@pytest.mark.parametrize("last", [
+    "ACK seq=101 ack=301 data=200", "FIN ACK seq=101 ack=301", "PSH ACK seq=101 ack=302",
+])
+def test_data_or_fin_that_acknowledges_the_synack_ends_the_setup(last):
+    row = flow(OPTIMAL.replace("ACK      seq=101 ack=301", last))
+    assert (row["setup_class"], row["setup_delay"]) == ("optimal", 0.7)
+
+
+def test_round_trips_lie_on_either_side_of_gi():
+    _, access, internet = measured(OPTIMAL)
+    assert (access, internet) == (0.58, 0.12)
+
+
+def test_sides_swap_where_the_server_calls():
+    row = flow("""
+        0.000 down SYN     seq=300
+        0.580 up   SYN ACK seq=100 ack=301
+        0.700 down ACK     seq=301 ack=101
+    """)
+    assert (row["initiator"], row["setup_class"]) == ("server", "optimal")
+    assert (row["rtt_access"], row["rtt_internet"], row["setup_delay"]) == (0.58, 0.12, 0.7)
+
+
+def test_mobile_may_refuse_a_server():
+    row = flow("""
+        0.0 down SYN     seq=300
+        0.6 up   RST ACK ack=301
+    """)
+    assert (row["initiator"], row["setup_class"]) == ("server", "refused")
+
+
+@pytest.mark.parametrize("again", [
+    "0.05 up SYN seq=100", "0.2 down SYN ACK seq=300 ack=101",
+])
+def test_no_round_trips_with_a_second_syn_or_synack(again):
+    assert measured(OPTIMAL + again)[1:] == (None, None)
+
+
+def test_internet_side_round_trip_needs_no_ack():
+    assert measured("""
+        0.00 up   SYN     seq=100
+        0.12 down SYN ACK seq=300 ack=101
+    """) == (None, None, 0.12)
+
+
+@pytest.mark.parametrize(("us", "shorter"), [(2_999_999, True), (3_000_000, False)])
+def test_round_trips_are_shorter_than_3_s(us, shorter):
+    slow = us / 1e6
+    internet = measured(f"""
+        0.0 up SYN seq=100
+        {slow} down SYN ACK seq=300 ack=101
+        {slow + 0.1:.6f} up ACK seq=101 ack=301
+    """)
+    access = measured(f"""
+        0.0 up SYN seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        {slow + 0.1:.6f} up ACK seq=101 ack=301
+    """)
+    assert internet[2] == access[1] == (slow if shorter else None)
+    assert internet[1] == access[2] == 0.1
+    assert internet[0] is not None
+
+
+# Background (INFOCOM III.A)
+
+
+def with_other(line):
+    """Whether the set-up from 10.0 to 10.7 has background, given another packet of some kind."""
+    exchange = f"""
+        10.000 up   SYN     seq=100
+        10.120 down SYN ACK seq=300 ack=101
+        10.700 up   ACK     seq=101 ack=301
+        {line}
+    """
+    (row,) = (row for row in flows(exchange) if (row["user"], row["user_port"]) == ("anna", 1024))
+    assert (row["rtt_access"] is None) == row["setup_background"]
+    return row["setup_background"]
+
+
+def test_silence_means_no_background():
+    assert with_other("") is False
+
+
+@pytest.mark.parametrize(("time", "expected"), [
+    ("4.999999", False),
+    ("5.000000", False),   # a silence of at least 5 s
+    ("5.000001", True),
+    ("9.999999", True),
+    ("10.000000", True),
+    ("10.400000", True),
+    ("10.700000", True),
+    ("10.700001", False),
+])
+@pytest.mark.parametrize("what", [
+    "up UDP port=53", "down UDP port=53 data=900", "down ACK port=1025 seq=7 data=5",
+])
+def test_background_is_5_s_before_the_first_syn_until_the_first_ack(time, expected, what):
+    assert with_other(f"{time} {what}") is expected
+
+
+def test_another_users_packets_are_no_background():
+    assert with_other("9.9 up UDP port=53 user=bert") is False
+
+
+def test_an_older_connection_of_the_same_ends_is_background():
+    older, newer = flows("""
+        0.0 up   SYN     seq=900
+        0.1 down RST ACK ack=901
+        2.0 up   SYN     seq=100
+        2.1 down RST ACK ack=101
+    """)
+    assert (older["setup_background"], newer["setup_background"]) == (False, True)
+
+
+def test_retransmitted_syns_are_no_background():
+    assert flow("""
+        0.0 up   SYN     seq=100
+        3.0 up   SYN     seq=100
+        3.1 down SYN ACK seq=300 ack=101
+        3.7 up   ACK     seq=101 ack=301
+    """)["setup_background"] is False
+
+
+def test_background_of_a_failed_setup_is_looked_for_until_its_last_packet():
+    failed = """
+        0.0 up SYN seq=100
+        3.0 up SYN seq=100
+    """
+    assert flows(failed + "2.0 up UDP")[0]["setup_background"] is True
+    assert flows(failed + "3.1 up UDP")[0]["setup_background"] is False
+
+
+def test_a_synack_after_the_first_ack_does_not_prolong_the_setup():
+    assert flows("""
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        0.7 up   ACK     seq=101 ack=301
+        2.0 up   UDP
+        3.1 down SYN ACK seq=300 ack=101
+    """)[0]["setup_background"] is False

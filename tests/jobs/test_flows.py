@@ -1,0 +1,169 @@
+"""Packets to flows: the same whatever the cores, buckets and files; a flow on one day, once."""
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from capture_files import Frame, pcap
+from scapy.layers.inet import IP, TCP, UDP
+
+import spark_jobs.flows as job
+from schemas import FLOWS
+from spark_jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+US = 1_000_000
+MIDNIGHT = 1_078_272_000 * US
+"""2004-03-03 00:00 UTC."""
+DAY_BEFORE, DAY = date(2004, 3, 2), date(2004, 3, 3)
+HOUR = 3600 * US
+
+
+def up(ts: int, flags: str, seq: int, ack: int = 0, payload: int = 0, port: int = 1000) -> Frame:
+    data = (IP(src="10.64.0.1", dst="198.51.100.1")
+            / TCP(sport=port, dport=80, flags=flags, seq=seq, ack=ack) / bytes(payload))
+    return Frame(bytes(data), ts)
+
+
+def down(ts: int, flags: str, seq: int, ack: int = 0, payload: int = 0, port: int = 1000) -> Frame:
+    data = (IP(src="198.51.100.1", dst="10.64.0.1")
+            / TCP(sport=80, dport=port, flags=flags, seq=seq, ack=ack) / bytes(payload))
+    return Frame(bytes(data), ts)
+
+
+def handshake(ts: int, port: int = 1000) -> list[Frame]:
+    return [up(ts, "S", 100, port=port), down(ts + US // 10, "SA", 300, 101, port=port),
+            up(ts + US, "A", 101, 301, port=port)]
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "w")
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch):
+    """Without Spark: what a task does is the same."""
+    monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
+
+
+def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) -> None:
+    capture = warehouse.root.parent / name
+    capture.write_bytes(pcap(sorted(frames, key=lambda frame: frame.ts)))
+    assert ingest_capture(warehouse, network, capture).error is None
+
+
+def flows_of(warehouse: Warehouse, network: Network, *days: date) -> pa.Table:
+    job.flows(warehouse, [(network, day) for day in days])
+    query = f"select {', '.join(FLOWS.arrow.names)}, date from flows order by start_ts, flow_id"
+    return warehouse.connect().sql(query).to_arrow_table()
+
+
+def test_flow_across_midnight_is_on_the_day_it_starts(warehouse, network):
+    put(warehouse, network, "a.pcap", [
+        *handshake(MIDNIGHT - 10 * US), down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
+    (flow,) = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
+    assert flow["date"] == DAY_BEFORE
+    assert flow["payload_bytes_down"] == 1000
+
+
+def test_flow_across_midnight_and_captures_is_whole(warehouse, network):
+    put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
+    put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
+    put(warehouse, network, "c.pcap", [down(MIDNIGHT + 9 * US, "A", 1301, 101, 500)])
+    (flow,) = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
+    assert (flow["date"], flow["payload_bytes_down"]) == (DAY_BEFORE, 1500)
+
+
+def test_flow_is_followed_for_hours_past_midnight(warehouse, network):
+    talk = [down(MIDNIGHT + hour * HOUR, "A", 301 + hour, 101, 1) for hour in range(20)]
+    put(warehouse, network, "a.pcap", [*handshake(MIDNIGHT - 10 * US), *talk])
+    (flow,) = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
+    assert (flow["date"], flow["payload_bytes_down"]) == (DAY_BEFORE, 20)
+
+
+def test_silence_beyond_the_idle_timeout_begins_a_partial_flow(warehouse, network):
+    put(warehouse, network, "a.pcap", [
+        *handshake(MIDNIGHT - 3 * HOUR), down(MIDNIGHT + US, "A", 301, 101, 1000)])
+    first, second = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
+    assert (first["date"], first["initiator"]) == (DAY_BEFORE, "mobile")
+    assert (second["date"], second["initiator"]) == (DAY, "unknown")
+
+
+def test_background_before_midnight_counts(warehouse, network):
+    datagram = IP(src="198.51.100.9", dst="10.64.0.1") / UDP(sport=53, dport=53)
+    put(warehouse, network, "a.pcap", [
+        Frame(bytes(datagram), MIDNIGHT - US), *handshake(MIDNIGHT + US)])
+    (flow,) = flows_of(warehouse, network, DAY).to_pylist()
+    assert flow["setup_background"] is True
+
+
+def shipped(demo, network: str) -> list[dict]:
+    query = f"select {', '.join(FLOWS.arrow.names)} from flows where network = ? order by flow_id"
+    return demo.warehouse.connect().sql(query, params=[network]).to_arrow_table().to_pylist()
+
+
+def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> list[dict]:
+    warehouse = Warehouse(tmp_path / "otherwise")
+    for path in captures:
+        assert ingest_capture(warehouse, network, path).error is None
+    job.flows(warehouse, [(network, DAY_BEFORE)])
+    query = f"select {', '.join(FLOWS.arrow.names)} from flows order by flow_id"
+    return warehouse.connect().sql(query).to_arrow_table().to_pylist()
+
+
+CAPTURE = Path(__file__).parents[1] / "data/captures/bb-gprs/peak.pcap.zst"
+
+
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_same_flows_with_other_buckets(demo, networks, tmp_path, buckets):
+    network = networks["bb-gprs"].model_copy(update={"buckets": buckets})
+    assert made_otherwise(tmp_path, network, [CAPTURE]) == shipped(demo, "bb-gprs")
+
+
+def test_same_flows_when_a_bucket_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "PART_PACKETS", 2000)
+    assert made_otherwise(tmp_path, networks["bb-gprs"], [CAPTURE]) == shipped(demo, "bb-gprs")
+
+
+def test_same_flows_when_the_capture_is_split(demo, networks, tmp_path):
+    import zstandard
+
+    whole = tmp_path / "whole.pcap"
+    with CAPTURE.open("rb") as source, whole.open("wb") as target:
+        zstandard.ZstdDecompressor(max_window_size=1 << 27).copy_stream(source, target)
+    data = whole.read_bytes()
+    cuts, at = [24], 24
+    while at < len(data):
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        if at - cuts[-1] > len(data) // 5:
+            cuts.append(at)
+    pieces = []
+    for number, (low, high) in enumerate(zip(cuts, [*cuts[1:], len(data)], strict=True)):
+        piece = tmp_path / f"z{9 - number}.pcap"
+        piece.write_bytes(data[:24] + data[low:high])
+        pieces.append(piece)
+    assert len(pieces) > 3
+    assert made_otherwise(tmp_path, networks["bb-gprs"], pieces) == shipped(demo, "bb-gprs")
+
+
+def test_rerun_gives_the_same_rows_and_ids(demo, networks):
+    before = shipped(demo, "aa-gprs")
+    job.flows(demo.warehouse, [(networks["aa-gprs"], DAY_BEFORE)])
+    assert shipped(demo, "aa-gprs") == before
+    assert len({flow["flow_id"] for flow in before}) == len(before)
+
+
+def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
+    put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
+    job.flows(warehouse, [(network, DAY_BEFORE)])
+    assert job.is_current(warehouse, network.name, DAY_BEFORE)
+    put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
+    assert not job.is_current(warehouse, network.name, DAY_BEFORE)

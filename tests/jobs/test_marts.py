@@ -1,0 +1,94 @@
+"""Marts: what they count is what the flows say."""
+
+from pathlib import Path
+
+from schemas import MARTS, SKIP_REASONS
+from spark_jobs.capture.decode import COUNTED
+from spark_jobs.marts import SQL, marts
+
+
+def rows(demo, query: str) -> list[tuple]:
+    return demo.warehouse.connect().execute(query).fetchall()
+
+
+def test_every_mart_has_its_sql_and_every_sql_its_mart():
+    assert {path.stem for path in SQL.glob("*.sql")} == {t.name for t in MARTS} | {"connections"}
+
+
+def test_every_counted_reason_is_documented():
+    assert set(COUNTED) <= set(SKIP_REASONS)
+
+
+def test_table1_counts_what_the_mobiles_opened(demo):
+    query = """
+        select network, sum(flows), sum(sack), sum(timestamps), sum(mss_low), sum(window_high)
+        from table1_summary group by network order by network
+    """
+    expected = """
+        select network, count(*), count(*) filter (sack), count(*) filter (timestamps),
+            count(*) filter (max_ip_len between 400 and 600), count(*) filter (max_window > 20000)
+        from flows where initiator = 'mobile' group by network order by network
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_periods_are_local_hours(demo):
+    """Budapest is an hour ahead of UTC in March: 4:30, 10:30, 10:15, 10:40 UTC."""
+    query = "select distinct network, hour, period from table1_summary order by all"
+    assert rows(demo, query) == [
+        ("aa-gprs", 5, "off_peak"), ("aa-gprs", 11, "peak"), ("bb-gprs", 11, "peak"),
+        ("cc-dialup", 11, "peak"),
+    ]
+
+
+def test_fig03_histogram_holds_every_delay(demo):
+    query = """
+        select network, single, background, sum(flows), round(sum(delay_sum), 3)
+        from fig03_setup_delay group by all order by all
+    """
+    expected = """
+        select network, syn_count = 1 and synack_count = 1, setup_background, count(*),
+            round(sum(setup_delay), 3)
+        from flows where setup_delay is not null and initiator = 'mobile'
+        group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+    ((outside,),) = rows(demo, """
+        select count(*) from fig03_setup_delay
+        where delay_sum / flows < bin - 1e-9 or delay_sum / flows >= bin + 0.1 + 1e-9
+    """)
+    assert outside == 0
+
+
+def test_fig04_histogram_holds_every_round_trip(demo):
+    query = """
+        select network, period, sum(flows) filter (side = 'access'),
+            sum(flows) filter (side = 'internet')
+        from fig04_round_trip_time group by all order by all
+    """
+    expected = """
+        select network,
+            case when start_ts < '2004-03-02 09:00:00+00' then 'off_peak' else 'peak' end as period,
+            count(rtt_access), count(rtt_internet)
+        from flows where initiator = 'mobile' group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_fig05_leaves_add_up_to_the_tree(demo):
+    query = "select network, sum(flows) from fig05_setup_tree group by all order by all"
+    expected = """
+        select network, count(*) from flows
+        where setup_class is not null and initiator = 'mobile' group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_marts_are_made_once(demo):
+    assert marts(demo.warehouse) == []
+
+
+def test_sql_files_say_what_a_row_is():
+    for path in SQL.glob("*.sql"):
+        head = Path(path).read_text().split("select")[0]
+        assert "-- One row:" in head, path.name

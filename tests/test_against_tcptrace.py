@@ -1,0 +1,187 @@
+"""Each end of a connection in tcptrace's sample captures agrees with what tcptrace wrote of it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas import PACKETS
+from spark_jobs.bucket import Bucket
+from spark_jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.packets import RowGroups, read_packets
+from spark_jobs.warehouse import Warehouse
+
+FOLDER = Path(__file__).parents[2] / "shared/captures/public/tcptrace"
+CAPTURES = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
+
+EVERYONE = Network(name="all", country="AA", access="lab", timezone="UTC",
+                   subscribers=("0.0.0.0/0",), buckets=1)
+"""Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
+
+FIN, SYN, RST = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of an end (see _name): what we say in a field where tcptrace says otherwise, and why."""
+
+    end: str
+    field: str
+    ours: object
+    why: str
+
+
+def _no_syn(a: str, b: str) -> list[Difference]:
+    why = ("no SYN of the connection is in the capture. tcptrace takes what it did not see as not "
+           "there: no SACK, windows not scaled. To us neither is known")
+    return [Difference(end, field, None, why)
+            for end in (f"{a} > {b}", f"{b} > {a}") for field in ("both sack", "max window")]
+
+
+NO_WINDOW = "it never advertised a window, which tcptrace writes as 0: its one packet is an RST"
+SENT_NOTHING = "it never advertised a window, which tcptrace writes as 0: it sent no packet"
+PROBED_BYTE = ("the last byte, 587913179, was sent only as a probe of a closed window (frames 8831 "
+               "and 8833), and tcptrace leaves probes out. The union of the segments' ranges, over "
+               "what tshark prints of the capture, is ours")
+
+DIFFERENCES = {
+    "bad_tcp_checksum.dmp.gz": _no_syn("139.88.44.112:139", "139.88.45.93:2270"),
+    "badsyns.dmp.gz": [
+        Difference("132.235.67.21:9080 > 132.235.67.36:1700", "max window", None, SENT_NOTHING),
+    ],
+    "discard.solaris.dmp.gz": [
+        Difference("132.235.1.2:9 > 132.235.1.184:35651", "max window", None, NO_WINDOW),
+        Difference("132.235.2.1:9 > 132.235.1.184:35652", "max window", None, NO_WINDOW),
+    ],
+    "fast_reuse.dmp.gz": _no_syn("132.235.67.21:9080", "132.235.67.36:3330"),
+    "http.dmp.gz": [
+        *_no_syn("132.235.3.132:33654", "4.17.168.6:80"),
+        *_no_syn("132.235.3.132:33655", "4.17.168.6:80"),
+        *_no_syn("132.235.3.132:33656", "4.17.168.6:80"),
+        *_no_syn("132.235.3.132:33657", "4.17.168.6:80"),
+    ],
+    "linux_cooked_socket.dmp.gz": _no_syn("212.38.233.159:1355", "209.10.41.242:21"),
+    "urgent.dmp.gz": [
+        *_no_syn("132.235.1.12:19", "132.235.3.132:57247"),
+        Difference("132.235.1.12:19 > 132.235.3.132:57247", "unique bytes", 6_192_691,
+                   PROBED_BYTE),
+        Difference("132.235.3.132:57247 > 132.235.1.12:19", "unique bytes received", 6_192_691,
+                   PROBED_BYTE),
+    ],
+}
+
+
+def ends_by_tcptrace(path: Path) -> dict[str, dict[str, int]]:
+    """What each end of each connection did, by its name (see _name)."""
+    text = Path(f"{path}.long").read_text()
+    found: dict[str, dict[str, int]] = {}
+    for section in re.split(r"^TCP connection \d+:$", text, flags=re.MULTILINE)[1:]:
+        a, b = re.findall(r"host \w+: +(\S+)", section)
+        rows = re.findall(r"^ {5}(\S.*?): +(\S+).*? {5,}(\S.*?): +(\S+)", section, re.MULTILINE)
+        said_a, said_b = ({row[i]: row[i + 1] for row in rows} for i in (0, 2))
+        found[_name(a, b, found)] = _of_end(said_a, said_b)
+        found[_name(b, a, found)] = _of_end(said_b, said_a)
+    return found
+
+
+def _name(end: str, other: str, known: Iterable[str]) -> str:
+    """The first connection of these ends, then #2, #3, ..."""
+    name = f"{end} > {other}"
+    number = 1 + sum(one.partition(" #")[0] == name for one in known)
+    return f"{name} #{number}" if number > 1 else name
+
+
+def _of_end(said: dict[str, str], of_other: dict[str, str]) -> dict[str, int]:
+    syns, fins = said["SYN/FIN pkts sent"].split("/")
+    scaled, stamped = said.get("req 1323 ws/ts", "N/N").split("/")
+    other_stamped = of_other.get("req 1323 ws/ts", "N/N").split("/")[1]
+    both_sack = said.get("req sack") == of_other.get("req sack") == "Y"
+    return {
+        "packets": int(said["total packets"]),
+        "packets received": int(of_other["total packets"]),
+        "unique bytes": int(said["unique bytes sent"]),
+        "unique bytes received": int(of_other["unique bytes sent"]),
+        "data packets": int(said["actual data pkts"]),
+        "data packets received": int(of_other["actual data pkts"]),
+        "data bytes": int(said["actual data bytes"]),
+        "syns": int(syns),
+        "fins": int(fins),
+        "window scale": scaled == "Y",
+        "timestamps": stamped == "Y",
+        "both timestamps": stamped == other_stamped == "Y",
+        "sack": said.get("req sack") == "Y",
+        "both sack": both_sack,
+        "mss": int(said["mss requested"]),
+        "max window": int(said["max win adv"]),
+        "max segment": int(said["max segm size"]),
+    }
+
+
+def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
+    """The same, of our flows and, where flows have no column for it, of their packets."""
+    warehouse = Warehouse(folder)
+    ingest_capture(warehouse, EVERYONE, path)
+    files = warehouse.files(PACKETS)
+    if not files:
+        return {}
+    table = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
+    sent = {row["frame"]: row for row in table.to_pylist() if not row["downlink"]}
+    groups = [RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups))) for f in files]
+    bucket = Bucket(read_packets(groups, 0, 2**62, (0, 1)))
+    flows = bucket.flows(EVERYONE.name).to_pylist()
+    order = bucket._by_connection("frame")
+    packets = [order[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
+    found: dict[str, dict[str, int]] = {}
+    for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):
+        end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("user", "server"))
+        found[_name(end, other, found)] = _of_flow(
+            flow, [row for f in frames.tolist() if (row := sent[f])["user"] == flow["user"]])
+    return found
+
+
+def _of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
+    initiator = flow["initiator"] == "mobile"
+    data = [p["payload_len"] for p in sent if p["payload_len"] and not p["tcp_flags"] & RST]
+    syns = [p for p in sent if p["tcp_flags"] & SYN]
+    return {
+        "packets": flow["packets_up"],
+        "packets received": flow["packets_down"],
+        "unique bytes": flow["payload_bytes_up"],
+        "unique bytes received": flow["payload_bytes_down"],
+        "data packets": len(data),
+        "data packets received": flow["data_packets_down"],
+        "data bytes": sum(data),
+        "syns": flow["syn_count"] if initiator else flow["synack_count"],
+        "fins": sum(p["tcp_flags"] & FIN != 0 for p in sent),
+        "window scale": any(p["window_scale"] is not None for p in syns),
+        "timestamps": any(p["ts_val"] is not None for p in sent),
+        "both timestamps": flow["timestamps"],
+        "sack": any(p["sack_permitted"] for p in syns),
+        "both sack": flow["sack"],
+        "mss": max((p["mss"] for p in syns), default=0),
+        "max window": flow["max_window"],
+        "max segment": max(data, default=0),
+    }
+
+
+def differences(path: Path, folder: Path) -> dict[tuple[str, str], object]:
+    """What we say of (end, field) where tcptrace says otherwise."""
+    theirs, ours = ends_by_tcptrace(path), ends_by_giscope(path, folder)
+    assert ours.keys() == theirs.keys()
+    return {
+        (end, name): ours[end][name]
+        for end, facts in theirs.items() for name, value in facts.items()
+        if ours[end][name] != value
+    }
+
+
+@pytest.mark.skipif(not CAPTURES, reason=f"no captures in {FOLDER}")
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_connections_agree(path, tmp_path):
+    explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
+    assert differences(path, tmp_path) == explained

@@ -1,0 +1,117 @@
+"""What giscope says of the lab's connections, against what the applications saw."""
+
+import json
+
+import pytest
+from conftest import TRUTH, Demo
+
+LAB = {
+    "aa-gprs-peak": "aa-gprs", "aa-gprs-offpeak": "aa-gprs", "bb-gprs-peak": "bb-gprs",
+    "cc-dialup-peak": "cc-dialup",
+}
+
+
+def profile(lab: str) -> dict:
+    """The emulated network."""
+    return json.loads((TRUTH / lab / "profile.json").read_text())
+
+
+@pytest.fixture(params=LAB)
+def clients(request: pytest.FixtureRequest, demo: Demo):
+    """A DuckDB connection with a view `joined`: each transfer of the lab beside its flow."""
+    connection = demo.warehouse.connect()
+    connection.execute(f"""
+        create view joined as
+        select clients.*, row_number() over () as transfer, flows.* exclude (user, server)
+        from read_csv('{TRUTH / request.param / "clients.csv.zst"}') as clients
+        left join flows on flows.network = '{LAB[request.param]}'
+            and flows.user = clients.user and flows.user_port = clients.sport
+            and flows.server = clients.server and flows.server_port = clients.port
+            and epoch(flows.start_ts) between clients.start - 0.001 and clients."end" + 1
+    """)
+    return connection, profile(request.param)
+
+
+def rows(connection, query: str) -> list[tuple]:
+    return connection.execute(query).fetchall()
+
+
+def test_every_transfer_is_one_flow(clients):
+    connection, _ = clients
+    ((transfers, flows, joined),) = rows(connection, """
+        select count(distinct transfer), count(distinct flow_id), count(*) from joined
+    """)
+    assert transfers == flows == joined > 1000
+
+
+def test_outcomes_agree(clients):
+    connection, _ = clients
+    outcomes = dict(rows(connection, """
+        select
+            case
+                when connected > 0 then 'connected'
+                when kind = 'closed' then 'refused'
+                when kind = 'dead' then 'dead'
+                else 'given up'
+            end as outcome,
+            list_sort(list(distinct setup_class || coalesce(' ' || setup_reset, '')))
+        from joined group by outcome
+    """))
+    assert outcomes == {
+        "connected": ["optimal", "slight_problem"],
+        "refused": ["refused"],
+        "dead": ["no_response"],
+        "given up": ["serious_problem true"],
+    }
+
+
+def test_setup_delay_is_the_applications_connect_time(clients):
+    """The uplink may delay the SYN more than the ACK or the other way round, without other traffic
+    by no more than setting up a radio block flow and the radio link's jitter (ten times the mean).
+    """
+    connection, network = clients
+    ((compared, worst),) = rows(connection, """
+        select count(*), max(abs(setup_delay - (connected - start)))
+        from joined where setup_class = 'optimal' and not setup_background
+    """)
+    access = network["access"]
+    radio = access["tbf_s"] + 10 * access["rlc_jitter_s"]
+    assert compared >= 2
+    assert worst < radio + 0.005
+
+
+def test_payload_is_what_the_application_received(clients):
+    connection, _ = clients
+    different = rows(connection, """
+        select transfer, bytes, payload_bytes_down
+        from joined where result = 'ok' and payload_bytes_down <> bytes
+    """)
+    assert different == []
+
+
+def test_options_are_those_of_the_users_group(clients):
+    """10.64 neither, 10.65 SACK, 10.66 timestamps, 10.67 both."""
+    connection, _ = clients
+    options = set(rows(connection, """
+        select split_part(user, '.', 2)::int - 64, sack, timestamps
+        from joined where connected > 0
+    """))
+    assert options == {(0, False, False), (1, True, False), (2, False, True), (3, True, True)}
+
+
+def test_access_round_trip_is_at_least_the_emulated_path(clients):
+    """Without a retransmission or other traffic a round trip is the path's delays and the time to
+    send the packets, a SYN ACK of up to 60 bytes and an ACK of up to 52."""
+    connection, network = clients
+    access = network["access"]
+    path = access["down_s"] + access["up_s"]
+    slowest = min(rate["bps"] for rate in access["rates"])
+    sending = 8 * 60 / slowest + 8 * 52 / access["up_bps"]
+    ((n, shortest, median, internet),) = rows(connection, """
+        select count(rtt_access), min(rtt_access), median(rtt_access), min(rtt_internet)
+        from joined
+    """)
+    assert n >= 2
+    assert path <= shortest
+    assert median < path + sending + access["tbf_s"] + 4 * access["rlc_jitter_s"] + 0.005
+    assert 0 <= internet - 2 * network["internet"]["delay_s"] < 0.01
