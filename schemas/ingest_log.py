@@ -34,7 +34,8 @@ SKIP_REASONS = {
     "malformed_tcp": "kept as rows, TCP columns null: data offset outside the packet",
     "malformed_options": "kept as rows: TCP options after a lying length are not read",
     "clock_backwards": "kept as rows: packets stamped more than a second before their predecessor",
-    "implausible_time": "packets stamped outside 1970-9999, or on the 401st date in one file",
+    "implausible_time": "packets without a time (pcapng's simple packet blocks), stamped outside "
+    "1970-9999, or beyond the 400th date in one file",
     "corrupt_record": "places where a record header lied; reading went on at the next sound one",
     "corrupt_bytes": "bytes passed over at such places",
     "truncated_file": "1 where the file ends within a record",

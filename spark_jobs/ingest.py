@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from schemas import INGEST_LOG, NETWORKS, PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.columns import packet_tables
+from spark_jobs.capture.columns import packet_tables, within_dates
 from spark_jobs.capture.reader import Reading, read_capture
 from spark_jobs.capture.users import user_key
 from spark_jobs.errors import UserError
@@ -133,9 +133,6 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
         writers: dict[date, pq.ParquetWriter] = {}
         for day, table in _tables(path, prefixes, network, result.capture, reading):
             if day not in writers:
-                if len(writers) == MOST_DATES:
-                    reading.skipped["implausible_time"] += len(table)
-                    continue
                 writers[day] = stack.enter_context(
                     staging.writer(PACKETS, network.name, day, result.capture)
                 )
@@ -152,8 +149,13 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
 def _tables(
     path: Path, prefixes: np.ndarray, network: Network, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
+    days: set[int] = set()
     for run in read_capture(path, prefixes, reading):
-        yield from packet_tables(run, capture, network.buckets, user_key)
+        kept, others = within_dates(run, days, MOST_DATES)
+        if others:
+            reading.skipped["implausible_time"] += others
+        if len(kept.rows):
+            yield from packet_tables(kept, capture, network.buckets, user_key)
 
 
 def _count(result: Ingested, table: pa.Table) -> None:

@@ -93,11 +93,13 @@ class Warehouse:
         """A place to write a change's files; what is not published is removed, at once or, where
         the job was killed, by the next one."""
         folder = self.root / STAGING / uuid.uuid4().hex
-        folder.mkdir(parents=True)
-        with (folder / OWNER).open("w") as owner:
+        with self.locked(STAGING):
+            folder.mkdir(parents=True)
+            owner = (folder / OWNER).open("w")
             fcntl.flock(owner, fcntl.LOCK_EX)
             for other in folder.parent.iterdir():
                 _remove_if_orphaned(other)
+        with owner:
             try:
                 yield Staging(folder)
             finally:

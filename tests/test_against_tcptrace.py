@@ -1,6 +1,9 @@
-"""Each end of a connection in tcptrace's sample captures agrees with what tcptrace wrote of it."""
+"""What each end of each connection did agrees with tcptrace: with what its authors published of
+their sample captures, and with what it says today of a lab capture."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from schemas import PACKETS
 from spark_jobs.bucket import Bucket
@@ -16,7 +20,9 @@ from spark_jobs.networks import Network
 from spark_jobs.packets import RowGroups, read_packets
 from spark_jobs.warehouse import Warehouse
 
-FOLDER = Path(__file__).parents[2] / "shared/captures/public/tcptrace"
+ROOT = Path(__file__).parents[1]
+LAB_CAPTURE = ROOT / "tests/data/captures/aa-gprs/peak.pcap.zst"
+FOLDER = ROOT.parent / "shared/captures/public/tcptrace"
 CAPTURES = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
 
 EVERYONE = Network(name="all", country="AA", access="lab", timezone="UTC",
@@ -76,9 +82,8 @@ DIFFERENCES = {
 }
 
 
-def ends_by_tcptrace(path: Path) -> dict[str, dict[str, int]]:
-    """What each end of each connection did, by its name (see _name)."""
-    text = Path(f"{path}.long").read_text()
+def ends_by_tcptrace(text: str) -> dict[str, dict[str, int]]:
+    """What each end of each connection did, by its name (see _name). text: of `tcptrace -lnrW`."""
     found: dict[str, dict[str, int]] = {}
     for section in re.split(r"^TCP connection \d+:$", text, flags=re.MULTILINE)[1:]:
         a, b = re.findall(r"host \w+: +(\S+)", section)
@@ -169,9 +174,8 @@ def _of_flow(flow: dict, sent: list[dict]) -> dict[str, int]:
     }
 
 
-def differences(path: Path, folder: Path) -> dict[tuple[str, str], object]:
+def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[str, str], object]:
     """What we say of (end, field) where tcptrace says otherwise."""
-    theirs, ours = ends_by_tcptrace(path), ends_by_giscope(path, folder)
     assert ours.keys() == theirs.keys()
     return {
         (end, name): ours[end][name]
@@ -182,6 +186,19 @@ def differences(path: Path, folder: Path) -> dict[tuple[str, str], object]:
 
 @pytest.mark.skipif(not CAPTURES, reason=f"no captures in {FOLDER}")
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
-def test_connections_agree(path, tmp_path):
+def test_sample_captures_agree(path, tmp_path):
+    theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
-    assert differences(path, tmp_path) == explained
+    assert differences(theirs, ends_by_giscope(path, tmp_path)) == explained
+
+
+@pytest.mark.skipif(not shutil.which("tcptrace"), reason="tcptrace is not installed")
+def test_lab_capture_agrees(tmp_path):
+    path = tmp_path / "peak.pcap"
+    with LAB_CAPTURE.open("rb") as source, path.open("wb") as target:
+        zstandard.ZstdDecompressor().copy_stream(source, target)
+    said = subprocess.run(["tcptrace", "-lnrW", path], capture_output=True, text=True, check=True)
+    theirs = ends_by_tcptrace(said.stdout)
+    never_joined = [end for end, facts in theirs.items() if not facts["syns"]]
+    explained = {(end, "max window"): None for end in never_joined}  # see SENT_NOTHING, NO_WINDOW
+    assert differences(theirs, ends_by_giscope(path, tmp_path / "warehouse")) == explained

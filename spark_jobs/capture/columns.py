@@ -25,6 +25,21 @@ _NULL_UNLESS = {
 }
 
 
+def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:
+    """The run without the packets of further dates once there are `most`, and how many those are.
+
+    days: the dates so far, as days since 1970; the run's are added.
+    """
+    found = run.rows["ts"] // DAY_US
+    low, high = int(found.min()), int(found.max())
+    if low == high and low in days:
+        return run, 0
+    new = [day for day in np.unique(found).tolist() if day not in days]
+    days.update(new[: max(0, most - len(days))])
+    keep = np.isin(found, list(days))
+    return Run(run.rows[keep], run.edges, run.addresses), int(len(keep) - keep.sum())
+
+
 def packet_tables(
     run: Run, capture: str, buckets: int, user_key: Callable[[str], str]
 ) -> Iterator[tuple[date, pa.Table]]:

@@ -96,7 +96,7 @@ def _walker(stream: CaptureStream, path: Path) -> _Pcap | _PcapNg:
     if head == framing.PCAPNG_MAGIC.to_bytes(4, "big"):
         return _PcapNg()
     for order in ("little", "big"):
-        magic = int.from_bytes(head, order)  # type: ignore[arg-type]
+        magic = int.from_bytes(head, order)
         if magic in (framing.PCAP_MICRO, framing.PCAP_NANO, framing.PCAP_MODIFIED):
             if stream.end - stream.start < framing.PCAP_HEADER_BYTES:
                 raise UserError(f"{path}: the file ends within the pcap header")

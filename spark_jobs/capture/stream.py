@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
@@ -28,12 +29,12 @@ class CompressionError(Exception):
     """The compressed stream breaks off or fails its check."""
 
 
-def _plain(source) -> Iterator[bytes]:
+def _plain(source: BinaryIO) -> Iterator[bytes]:
     while piece := source.read(READ_BYTES):
         yield piece
 
 
-def _gzip(source) -> Iterator[bytes]:
+def _gzip(source: BinaryIO) -> Iterator[bytes]:
     """Members one after the other; zero padding behind the last is no error."""
     inflate = zlib.decompressobj(wbits=31)
     fresh = True
@@ -55,7 +56,7 @@ def _gzip(source) -> Iterator[bytes]:
         raise CompressionError(ENDS_WITHIN)
 
 
-def _until_error(inflate, data: bytes) -> Iterator[bytes]:
+def _until_error(inflate: Any, data: bytes) -> Iterator[bytes]:
     for i in range(len(data)):
         try:
             yield inflate.decompress(data[i : i + 1])
@@ -63,7 +64,7 @@ def _until_error(inflate, data: bytes) -> Iterator[bytes]:
             return
 
 
-def _zstd(source) -> Iterator[bytes]:
+def _zstd(source: BinaryIO) -> Iterator[bytes]:
     """Frames one after the other."""
     while magic := source.read(4):
         if _is_skippable(magic):
@@ -79,7 +80,7 @@ def _is_skippable(magic: bytes) -> bool:
     return magic[1:] == ZSTD_SKIPPABLE_MAGIC and magic[0] >> 4 == 5
 
 
-def _zstd_frame(source, magic: bytes) -> Iterator[bytes]:
+def _zstd_frame(source: BinaryIO, magic: bytes) -> Iterator[bytes]:
     """Block by block (RFC 8878, 3.1.1): a broken block costs none before it, and no step expands
     to more than one block."""
     expand = zstandard.ZstdDecompressor(max_window_size=LARGEST_ZSTD_WINDOW).decompressobj()
@@ -87,11 +88,11 @@ def _zstd_frame(source, magic: bytes) -> Iterator[bytes]:
     size = zstandard.frame_header_size(header)
     source.seek(size - len(header), os.SEEK_CUR)
     yield expand.decompress(header[:size])
-    last = False
+    last = 0
     while not last:
         head = source.read(3)
-        block = int.from_bytes(head, "little")
-        last, run_length, size = block & 1, block >> 1 & 3 == 1, block >> 3
+        fields = int.from_bytes(head, "little")
+        last, run_length, size = fields & 1, fields >> 1 & 3 == 1, fields >> 3
         data = source.read(1 if run_length else size)
         yield expand.decompress(head + data)
         if len(head) < 3 or len(data) < (1 if run_length else size):
@@ -102,7 +103,7 @@ def _zstd_frame(source, magic: bytes) -> Iterator[bytes]:
         raise CompressionError(ENDS_WITHIN)
 
 
-def _pieces(source) -> Iterator[bytes]:
+def _pieces(source: BinaryIO) -> Iterator[bytes]:
     magic = source.read(4)
     source.seek(0)
     if magic.startswith(GZIP_MAGIC):

@@ -533,9 +533,13 @@ def test_noise_is_read_and_every_frame_accounted_for(read, body, header):
 def test_damaged_packets_are_rows_or_counted(read, packet, flips, link_type, snap):
     for at, value in flips:
         packet = changed(packet, at % len(packet), bytes([value]))
-    found = read(pcap([Frame(packet).cut(snap), Frame(SYN)], link_type))
+    frame = Frame(packet).cut(snap)
+    found = read(pcap([frame, Frame(SYN)], link_type))
     assert found.frames == 2
     assert accounts_for_every_frame(found)
+    beside_another = read(pcap([frame, Frame(b"\x45" * 99, NOON + 999_999)], link_type))
+    first, same = ([row for row in f.rows if row["frame"] == 1] for f in (found, beside_another))
+    assert first == same, "what lies behind a frame must not show in its row"
 
 
 @fuzz

@@ -5,7 +5,8 @@
     0.700 up    ACK      seq=101 ack=301      # and what follows # is for the reader
 
 A line has the time (s), the way, the flags, then what differs from the values in Packet; a packet
-of another protocol has UDP among its flags. Lines that share their time keep their order.
+of another protocol has UDP for its flags. Lines count in order of time; those of one time, as they
+stand.
 """
 
 from collections.abc import Iterable

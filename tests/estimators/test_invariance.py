@@ -3,7 +3,7 @@ is there."""
 
 from dataclasses import replace
 
-from exchange import FLAGS, Packet, flows, packets
+from exchange import Packet, flows, packets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +80,7 @@ def test_which_way_is_called_up_only_swaps_the_sides(exchange):
 @given(exchanges(), exchanges(user="bert"))
 def test_every_tcp_packet_is_counted_in_one_connection(exchange, another):
     lines = exchange + another
-    tcp = [packet for packet in lines if packet.flags & FLAGS.keys()]
+    tcp = [packet for packet in lines if packet.is_tcp]
     counted = flows(lines)
     assert sum(row["packets_up"] + row["packets_down"] for row in counted) == len(tcp)
     assert sum(row["ip_bytes_up"] + row["ip_bytes_down"] for row in counted) == sum(

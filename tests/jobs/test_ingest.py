@@ -169,3 +169,11 @@ def test_every_frame_of_the_shipped_captures_is_a_row(demo):
         assert result.frames == result.packets > 100_000
         assert result.skipped == {}
     assert len(demo.ingested) == len(list(CAPTURES.glob("*/*.pcap*")))
+
+
+def test_packets_beyond_400_dates_are_counted_not_kept(tmp_path, network):
+    warehouse = Warehouse(tmp_path / "w")
+    frames = [packet(MIDNIGHT + day * 86_400 * US) for day in range(403)]
+    result = ingest_capture(warehouse, network, write(tmp_path / "a.pcap", *frames))
+    assert result.packets == count(warehouse) == 400
+    assert result.skipped == {"implausible_time": 3}
