@@ -18,6 +18,7 @@ slow: .venv/ready ## Run the long tests and studies too
 
 lint: .venv/ready ## Check style and types
 	@$(RUN) ruff check .
+	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
 
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcptrace and tshark

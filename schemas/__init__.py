@@ -15,6 +15,15 @@ TABLES: dict[str, Table] = {
 }
 
 __all__ = [
-    "FLOWS", "INGEST_LOG", "MARTS", "NETWORKS", "PACKETS", "PARTITION_COLUMNS", "SKIP_REASONS",
-    "TABLES", "TIMESTAMP", "Column", "Table",
+    "FLOWS",
+    "INGEST_LOG",
+    "MARTS",
+    "NETWORKS",
+    "PACKETS",
+    "PARTITION_COLUMNS",
+    "SKIP_REASONS",
+    "TABLES",
+    "TIMESTAMP",
+    "Column",
+    "Table",
 ]

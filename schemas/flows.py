@@ -8,56 +8,144 @@ FLOWS = Table(
     name="flows",
     row="one TCP connection, on the date on which it starts",
     columns=(
-        Column("flow_id", pa.int64(), "stable key: hash of user, server, ports, start and initial "
-               "sequence number", required=True),
+        Column(
+            "flow_id",
+            pa.int64(),
+            "stable key: hash of user, server, ports, start and initial sequence number",
+            required=True,
+        ),
         Column("user", pa.string(), "the subscriber's key", required=True),
         Column("user_port", pa.uint16(), "the mobile side's port", required=True),
         Column("server", pa.string(), "the Internet side's address", required=True),
         Column("server_port", pa.uint16(), "the Internet side's port", required=True),
         Column("start_ts", TIMESTAMP, "first packet at Gi", required=True),
         Column("end_ts", TIMESTAMP, "last packet at Gi", required=True),
-        Column("initiator", pa.string(), "who sent the first SYN: mobile, server, or unknown (SYN "
-               "not seen: a partial flow)", required=True),
+        Column(
+            "initiator",
+            pa.string(),
+            "who sent the first SYN: mobile, server, or unknown (SYN not seen: a partial flow)",
+            required=True,
+        ),
         Column("packets_up", pa.int64(), "packets from the mobile", "packets", required=True),
         Column("packets_down", pa.int64(), "packets to the mobile", "packets", required=True),
         Column("ip_bytes_up", pa.int64(), "IP bytes from the mobile", "B", required=True),
         Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
-        Column("payload_bytes_up", pa.int64(), "distinct payload bytes from the mobile (unique "
-               "sequence space seen at Gi)", "B", required=True),
-        Column("payload_bytes_down", pa.int64(), "distinct payload bytes to the mobile (unique "
-               "sequence space seen at Gi)", "B", required=True),
-        Column("data_packets_down", pa.int64(), "packets with payload to the mobile", "packets",
-               required=True),
-        Column("sack", pa.bool_(), "SACK permitted in both SYNs; null where a SYN that matters was "
-               "not seen", source="INFOCOM II"),
-        Column("timestamps", pa.bool_(), "timestamp option seen in both directions",
-               source="INFOCOM II", required=True),
-        Column("max_ip_len", pa.int64(), "largest IP packet, either direction", "B", "INFOCOM II",
-               required=True),
-        Column("mss_class", pa.string(), "by max_ip_len: low 400-600 B, high 1400-1600 B, else "
-               "other", source="INFOCOM II", required=True),
-        Column("max_window", pa.int64(), "largest window the mobile advertised, scaled; null where "
-               "the scale is not known", "B", "INFOCOM II"),
-        Column("window_class", pa.string(), "by max_window: low < 10 000 B, med 10 000-20 000 B, "
-               "high > 20 000 B", source="INFOCOM II"),
-        Column("syn_count", pa.int64(), "SYN packets of the initiator", "packets",
-               "INFOCOM III", required=True),
-        Column("synack_count", pa.int64(), "SYN ACK packets of the responder", "packets",
-               "INFOCOM III", required=True),
-        Column("setup_class", pa.string(), "area of the set-up tree: optimal (one SYN, one SYN "
-               "ACK, then ACK), slight_problem (a SYN or SYN ACK again, then ACK), no_response "
-               "(SYNs only), serious_problem (SYN ACK but no ACK), refused (RST to a SYN); null "
-               "where the handshake was not seen whole", source="INFOCOM III.C, Fig. 5"),
-        Column("setup_reset", pa.bool_(), "of serious_problem: true where an RST ended the set-up, "
-               "false where it fell silent; else null", source="INFOCOM III.C, Fig. 5"),
+        Column(
+            "payload_bytes_up",
+            pa.int64(),
+            "distinct payload bytes from the mobile (unique sequence space seen at Gi)",
+            "B",
+            required=True,
+        ),
+        Column(
+            "payload_bytes_down",
+            pa.int64(),
+            "distinct payload bytes to the mobile (unique sequence space seen at Gi)",
+            "B",
+            required=True,
+        ),
+        Column(
+            "data_packets_down",
+            pa.int64(),
+            "packets with payload to the mobile",
+            "packets",
+            required=True,
+        ),
+        Column(
+            "sack",
+            pa.bool_(),
+            "SACK permitted in both SYNs; null where a SYN that matters was not seen",
+            source="INFOCOM II",
+        ),
+        Column(
+            "timestamps",
+            pa.bool_(),
+            "timestamp option seen in both directions",
+            source="INFOCOM II",
+            required=True,
+        ),
+        Column(
+            "max_ip_len",
+            pa.int64(),
+            "largest IP packet, either direction",
+            "B",
+            "INFOCOM II",
+            required=True,
+        ),
+        Column(
+            "mss_class",
+            pa.string(),
+            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other",
+            source="INFOCOM II",
+            required=True,
+        ),
+        Column(
+            "max_window",
+            pa.int64(),
+            "largest window the mobile advertised, scaled; null where the scale is not known",
+            "B",
+            "INFOCOM II",
+        ),
+        Column(
+            "window_class",
+            pa.string(),
+            "by max_window: low < 10 000 B, med 10 000-20 000 B, high > 20 000 B",
+            source="INFOCOM II",
+        ),
+        Column(
+            "syn_count",
+            pa.int64(),
+            "SYN packets of the initiator",
+            "packets",
+            "INFOCOM III",
+            required=True,
+        ),
+        Column(
+            "synack_count",
+            pa.int64(),
+            "SYN ACK packets of the responder",
+            "packets",
+            "INFOCOM III",
+            required=True,
+        ),
+        Column(
+            "setup_class",
+            pa.string(),
+            "area of the set-up tree: optimal (one SYN, one SYN "
+            "ACK, then ACK), slight_problem (a SYN or SYN ACK again, then ACK), no_response "
+            "(SYNs only), serious_problem (SYN ACK but no ACK), refused (RST to a SYN); null "
+            "where the handshake was not seen whole",
+            source="INFOCOM III.C, Fig. 5",
+        ),
+        Column(
+            "setup_reset",
+            pa.bool_(),
+            "of serious_problem: true where an RST ended the set-up, "
+            "false where it fell silent; else null",
+            source="INFOCOM III.C, Fig. 5",
+        ),
         Column("setup_delay", pa.float64(), "first SYN to first ACK", "s", "INFOCOM III.A"),
-        Column("setup_background", pa.bool_(), "other traffic of the user in the 5 s before the "
-               "first SYN or during the set-up; null where the SYN was not seen",
-               source="INFOCOM III.A"),
-        Column("rtt_access", pa.float64(), "round trip between Gi and the mobile, from the "
-               "handshake; only with one SYN, one SYN ACK, no background, below 3 s", "s",
-               "INFOCOM III.B"),
-        Column("rtt_internet", pa.float64(), "round trip between Gi and the server, from the "
-               "handshake; the same conditions", "s", "INFOCOM III.B"),
+        Column(
+            "setup_background",
+            pa.bool_(),
+            "other traffic of the user in the 5 s before the "
+            "first SYN or during the set-up; null where the SYN was not seen",
+            source="INFOCOM III.A",
+        ),
+        Column(
+            "rtt_access",
+            pa.float64(),
+            "round trip between Gi and the mobile, from the "
+            "handshake; only with one SYN, one SYN ACK, no background, below 3 s",
+            "s",
+            "INFOCOM III.B",
+        ),
+        Column(
+            "rtt_internet",
+            pa.float64(),
+            "round trip between Gi and the server, from the handshake; the same conditions",
+            "s",
+            "INFOCOM III.B",
+        ),
     ),
 )

@@ -12,14 +12,20 @@ INGEST_LOG = Table(
         Column("front_end", pa.string(), "what read it: builtin", required=True),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
         Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
-        Column("skipped", pa.map_(pa.string(), pa.int64()), "what could not be read or does not "
-               "belong, counted by reason (`giscope schema` prints the reasons)", required=True),
+        Column(
+            "skipped",
+            pa.map_(pa.string(), pa.int64()),
+            "what could not be read or does not "
+            "belong, counted by reason (`giscope schema` prints the reasons)",
+            required=True,
+        ),
         Column("bytes", pa.int64(), "size of the file", "B", required=True),
         Column("seconds", pa.float64(), "time the ingest took", "s", required=True),
         Column("first_ts", TIMESTAMP, "earliest packet"),
         Column("last_ts", TIMESTAMP, "latest packet"),
-        Column("content", pa.string(), "XXH3 128-bit hash of the uncompressed capture",
-               required=True),
+        Column(
+            "content", pa.string(), "XXH3 128-bit hash of the uncompressed capture", required=True
+        ),
         Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
     ),
 )

@@ -11,8 +11,13 @@ _WHEN = (
     Column("country", pa.string(), "ISO 3166 alpha-2 code of the network's country", required=True),
     Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
     Column("hour", pa.int32(), "local hour in which the connection starts", "h", required=True),
-    Column("period", pa.string(), "peak, off_peak or other, by the network's local hours",
-           source="INFOCOM III.B", required=True),
+    Column(
+        "period",
+        pa.string(),
+        "peak, off_peak or other, by the network's local hours",
+        source="INFOCOM III.B",
+        required=True,
+    ),
 )
 _FLOWS = Column("flows", pa.int64(), "connections", "connections", required=True)
 _BIN = Column("bin", pa.float64(), "lower edge of the histogram bin", "s", required=True)
@@ -27,7 +32,8 @@ MARTS = (
         "table1_summary",
         "the connections that the mobile opened in one local hour (Table I)",
         (
-            *_WHEN, _FLOWS,
+            *_WHEN,
+            _FLOWS,
             _count("sack", "SACK permitted in both SYNs"),
             _count("timestamps", "timestamps seen in both directions"),
             _count("mss_low", "largest IP packet 400-600 B"),
@@ -44,11 +50,22 @@ MARTS = (
         "the connections of one set-up category and one bin of set-up delay (Fig. 3)",
         (
             *_WHEN,
-            Column("single", pa.bool_(), "one SYN and one SYN ACK", source="INFOCOM III.A",
-                   required=True),
-            Column("background", pa.bool_(), "background traffic of the same user",
-                   source="INFOCOM III.A", required=True),
-            _BIN, _FLOWS,
+            Column(
+                "single",
+                pa.bool_(),
+                "one SYN and one SYN ACK",
+                source="INFOCOM III.A",
+                required=True,
+            ),
+            Column(
+                "background",
+                pa.bool_(),
+                "background traffic of the same user",
+                source="INFOCOM III.A",
+                required=True,
+            ),
+            _BIN,
+            _FLOWS,
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
     ),
@@ -58,7 +75,8 @@ MARTS = (
         (
             *_WHEN,
             Column("side", pa.string(), "access or internet", required=True),
-            _BIN, _FLOWS,
+            _BIN,
+            _FLOWS,
             Column("rtt_sum", pa.float64(), "sum of their round-trip times", "s", required=True),
         ),
     ),

@@ -12,14 +12,33 @@ NETWORKS = Table(
         Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
         Column("timezone", pa.string(), "IANA time zone of its local hours", required=True),
         Column("peak_from", pa.int32(), "peak hours, local: from", "h", "INFOCOM III.B", True),
-        Column("peak_until", pa.int32(), "peak hours, local: until, not included", "h",
-               "INFOCOM III.B", True),
-        Column("off_peak_from", pa.int32(), "off-peak hours, local: from", "h", "INFOCOM III.B",
-               True),
-        Column("off_peak_until", pa.int32(), "off-peak hours, local: until, not included", "h",
-               "INFOCOM III.B", True),
-        Column("flight_size_bytes", pa.int64(), "data in flight above which the channel counts as "
-               "saturated", "B", "INFOCOM IV", True),
+        Column(
+            "peak_until",
+            pa.int32(),
+            "peak hours, local: until, not included",
+            "h",
+            "INFOCOM III.B",
+            True,
+        ),
+        Column(
+            "off_peak_from", pa.int32(), "off-peak hours, local: from", "h", "INFOCOM III.B", True
+        ),
+        Column(
+            "off_peak_until",
+            pa.int32(),
+            "off-peak hours, local: until, not included",
+            "h",
+            "INFOCOM III.B",
+            True,
+        ),
+        Column(
+            "flight_size_bytes",
+            pa.int64(),
+            "data in flight above which the channel counts as saturated",
+            "B",
+            "INFOCOM IV",
+            True,
+        ),
     ),
     partitions=PARTITION_COLUMNS[:1],
 )

@@ -58,11 +58,14 @@ class Table:
     def arrow_dictionary(self) -> pa.Schema:
         """The columns stored in each file, as a writer of many rows holds them: strings as
         dictionaries."""
-        return pa.schema([
-            field.with_type(pa.dictionary(pa.int32(), pa.string()))
-            if field.type == pa.string() else field
-            for field in self.arrow
-        ])
+        return pa.schema(
+            [
+                field.with_type(pa.dictionary(pa.int32(), pa.string()))
+                if field.type == pa.string()
+                else field
+                for field in self.arrow
+            ]
+        )
 
     @cached_property
     def parquet_options(self) -> dict[str, Any]:
@@ -72,7 +75,8 @@ class Table:
             "compression_level": 1,
             "use_dictionary": [
                 c.name + (".list.element" if pa.types.is_list(c.type) else "")
-                for c in self.columns if c.encoding == DICTIONARY
+                for c in self.columns
+                if c.encoding == DICTIONARY
             ],
             "column_encoding": {
                 c.name: c.encoding for c in self.columns if c.encoding != DICTIONARY

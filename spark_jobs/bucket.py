@@ -32,8 +32,15 @@ class Bucket:
         columns = packets.columns
         is_tcp = packets.valid.get("tcp_flags", np.ones(len(packets), bool))
         connection, count = assign_connections(
-            packets.user_first, is_tcp, columns["ts"], columns["server"], columns["user_port"],
-            columns["server_port"], columns["tcp_flags"], columns["seq"], columns["payload_len"],
+            packets.user_first,
+            is_tcp,
+            columns["ts"],
+            columns["server"],
+            columns["user_port"],
+            columns["server_port"],
+            columns["tcp_flags"],
+            columns["seq"],
+            columns["payload_len"],
         )
         self.first = group_offsets(connection, count)
         self._order = group_order(connection, self.first)
@@ -60,21 +67,43 @@ class Bucket:
         first, ts, flags = self.first, self.ts, self.flags
         downlink, seq = self._by_connection("downlink"), self._by_connection("seq")
         user, server = self._of_connection("user"), self._of_connection("server")
-        user_port, server_port = (self._of_connection("user_port"),
-                                  self._of_connection("server_port"))
-        volume = volumes(first, downlink, self._by_connection("ip_len"), flags, seq,
-                         self._by_connection("payload_len"))
-        scale = np.where(self._has("window_scale"), self._by_connection("window_scale"),
-                         np.int16(-1))
-        option = options(first, downlink, flags, self._by_connection("window"),
-                         scale, self._has("sack_permitted"), self._has("ts_val"))
+        user_port, server_port = (
+            self._of_connection("user_port"),
+            self._of_connection("server_port"),
+        )
+        volume = volumes(
+            first,
+            downlink,
+            self._by_connection("ip_len"),
+            flags,
+            seq,
+            self._by_connection("payload_len"),
+        )
+        scale = np.where(
+            self._has("window_scale"), self._by_connection("window_scale"), np.int16(-1)
+        )
+        option = options(
+            first,
+            downlink,
+            flags,
+            self._by_connection("window"),
+            scale,
+            self._has("sack_permitted"),
+            self._has("ts_val"),
+        )
         handshake = setup.handshakes(first, ts, downlink, flags, seq, self._by_connection("ack"))
-        background = setup.background(handshake, first, ts, user, self.packets.user_first,
-                                      self.packets.columns["ts"])
+        background = setup.background(
+            handshake, first, ts, user, self.packets.user_first, self.packets.columns["ts"]
+        )
         rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
-        ids = flow_ids(_hashes(f"{network}/", self.packets.users)[user],
-                       _hashes("", self.packets.servers)[server], user_port, server_port,
-                       self.start_ts, self._of_connection("seq"))
+        ids = flow_ids(
+            _hashes(f"{network}/", self.packets.users)[user],
+            _hashes("", self.packets.servers)[server],
+            user_port,
+            server_port,
+            self.start_ts,
+            self._of_connection("seq"),
+        )
         known_window = option["max_window"] != NOT_KNOWN
         columns = {
             "flow_id": pa.array(ids),
@@ -89,14 +118,20 @@ class Bucket:
             "timestamps": pa.array(np.ascontiguousarray(option["timestamps"])),
             "mss_class": _dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
             "max_window": pa.array(option["max_window"], mask=~known_window),
-            "window_class": _dictionary(window_class(option["max_window"]), WINDOW_CLASSES,
-                                        known_window),
+            "window_class": _dictionary(
+                window_class(option["max_window"]), WINDOW_CLASSES, known_window
+            ),
             "syn_count": pa.array(np.ascontiguousarray(handshake["syn_count"])),
             "synack_count": pa.array(np.ascontiguousarray(handshake["synack_count"])),
-            "setup_class": _dictionary(handshake["setup_class"], setup.SETUP_CLASSES,
-                                       handshake["setup_class"] != setup.NOT_SEEN),
-            "setup_reset": pa.array(np.ascontiguousarray(handshake["reset"]),
-                                    mask=handshake["setup_class"] != setup.SERIOUS_PROBLEM),
+            "setup_class": _dictionary(
+                handshake["setup_class"],
+                setup.SETUP_CLASSES,
+                handshake["setup_class"] != setup.NOT_SEEN,
+            ),
+            "setup_reset": pa.array(
+                np.ascontiguousarray(handshake["reset"]),
+                mask=handshake["setup_class"] != setup.SERIOUS_PROBLEM,
+            ),
             "setup_delay": _measured(setup.setup_delay(handshake)),
             "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),
             "rtt_access": _measured(rtt_access),

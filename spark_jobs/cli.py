@@ -24,7 +24,9 @@ from spark_jobs.warehouse import Warehouse
 
 app = typer.Typer(
     help="Passive measurement of TCP performance for the users of mobile networks.",
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -65,28 +67,40 @@ def run(
     _fail_for(failed)
 
 
-@app.command(epilog="Example: giscope ingest --warehouse W --networks networks.toml "
-             "--network aa-gprs monday.pcap.zst tuesday.pcapng")
+@app.command(
+    epilog="Example: giscope ingest --warehouse W --networks networks.toml "
+    "--network aa-gprs monday.pcap.zst tuesday.pcapng"
+)
 def ingest(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    files: Annotated[list[Path], typer.Argument(help="Capture files: pcap, pcapng; plain, gzip, "
-                                                "zstd.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Capture files: pcap, pcapng; plain, gzip, zstd.")
+    ],
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one."""
     chosen = find_network(load_networks(networks), network, networks)
     _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files]))
 
 
-@app.command(epilog="Example: giscope flows --warehouse W --networks networks.toml "
-             "--network aa-gprs --date 2004-03-02")
+@app.command(
+    epilog="Example: giscope flows --warehouse W --networks networks.toml "
+    "--network aa-gprs --date 2004-03-02"
+)
 def flows(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    day: Annotated[datetime, typer.Option("--date", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD",
-                                          help="UTC day on which the flows start.")],
+    day: Annotated[
+        datetime,
+        typer.Option(
+            "--date",
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+            help="UTC day on which the flows start.",
+        ),
+    ],
 ) -> None:
     """Make the flows of a network's day from its packets."""
     chosen = find_network(load_networks(networks), network, networks)
@@ -108,21 +122,34 @@ def marts(warehouse: WarehouseOption) -> None:
 def report(
     warehouse: WarehouseOption,
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The page to write.")],
-    network: Annotated[list[str] | None, typer.Option("--network", metavar="NAME",
-                                                      help="Only this network; repeatable.")] = None,
-    since: Annotated[datetime | None, typer.Option("--from", formats=["%Y-%m-%d"],
-                                                   metavar="YYYY-MM-DD", help="First day.")] = None,
-    until: Annotated[datetime | None, typer.Option("--to", formats=["%Y-%m-%d"],
-                                                   metavar="YYYY-MM-DD", help="Last day.")] = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option("--network", metavar="NAME", help="Only this network; repeatable."),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="First day."),
+    ] = None,
+    until: Annotated[
+        datetime | None,
+        typer.Option("--to", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Last day."),
+    ] = None,
 ) -> None:
     """Write the paper's tables and figures as one page that opens offline."""
-    page = write_report(_existing(warehouse), output, network or None,
-                        since.date() if since else None, until.date() if until else None)
+    page = write_report(
+        _existing(warehouse),
+        output,
+        network or None,
+        since.date() if since else None,
+        until.date() if until else None,
+    )
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 
 
-@app.command(epilog="""Example: giscope sql --warehouse W "select network, count(*) from flows """
-             """group by all" """)
+@app.command(
+    epilog="""Example: giscope sql --warehouse W "select network, count(*) from flows """
+    """group by all" """
+)
 def sql(
     warehouse: WarehouseOption,
     query: Annotated[str, typer.Argument(help="Any DuckDB SQL over the tables.")],
@@ -148,8 +175,9 @@ def sql(
 
 
 @app.command(epilog="Example: giscope schema flows")
-def schema(table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None
-           ) -> None:
+def schema(
+    table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None,
+) -> None:
     """Print the data dictionary: every column with type, unit, meaning and source."""
     dictionary.print_tables(out, table)
 
@@ -160,13 +188,17 @@ def _existing(warehouse: Path) -> Warehouse:
     return Warehouse(warehouse)
 
 
-def _captures(folder: Path, known: dict[str, Network], networks: Path) -> list[tuple[Network, Path]]:
+def _captures(
+    folder: Path, known: dict[str, Network], networks: Path
+) -> list[tuple[Network, Path]]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     work = [
         (find_network(known, place.name, networks), path)
-        for place in sorted(folder.iterdir()) if place.is_dir()
-        for path in sorted(place.glob("*.pcap*")) if path.is_file()
+        for place in sorted(folder.iterdir())
+        if place.is_dir()
+        for path in sorted(place.glob("*.pcap*"))
+        if path.is_file()
     ]
     if not work:
         raise UserError(f"{folder}: no <network>/*.pcap* in it")
@@ -188,7 +220,8 @@ def _fail_for(failed: list[ingest_job.Ingested]) -> None:
 def _days_with_packets(store: Warehouse, network: str) -> set[date]:
     return {
         date.fromisoformat(day)
-        for commit in store.commits("capture", network) for day in commit.facts["dates"]
+        for commit in store.commits("capture", network)
+        for day in commit.facts["dates"]
     }
 
 
@@ -197,16 +230,19 @@ def _stale_days(store: Warehouse, known: dict[str, Network]) -> list[tuple[Netwo
     stale = []
     for network in known.values():
         days = _days_with_packets(store, network.name)
-        days |= {date.fromisoformat(commit.unit.name)
-                 for commit in store.commits("day", network.name)}
-        stale += [(network, day) for day in sorted(days)
-                  if not flows_job.is_current(store, network.name, day)]
+        days |= {
+            date.fromisoformat(commit.unit.name) for commit in store.commits("day", network.name)
+        }
+        stale += [
+            (network, day)
+            for day in sorted(days)
+            if not flows_job.is_current(store, network.name, day)
+        ]
     return stale
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command (by default sys.argv's); the user's mistakes give a line and exit status 2.
-    """
+    """Run the command; the user's mistakes give one line and exit status 2."""
     try:
         app(args, standalone_mode=False)
     except UserError as error:

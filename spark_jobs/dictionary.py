@@ -23,8 +23,14 @@ def _grid(table: Table) -> Grid:
     for heading in ("column", "type", "unit", "null", "meaning", "source"):
         grid.add_column(heading, overflow="fold", no_wrap=heading == "column")
     for column in (*table.partitions, *table.columns):
-        grid.add_row(column.name, str(column.type), column.unit,
-                     "" if column.required else "yes", column.meaning, column.source)
+        grid.add_row(
+            column.name,
+            str(column.type),
+            column.unit,
+            "" if column.required else "yes",
+            column.meaning,
+            column.source,
+        )
     return grid
 
 

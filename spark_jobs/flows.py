@@ -49,12 +49,15 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
         items = [
             item
             for network, day in work
-            for item in _work_items(warehouse, network.name, day, staging.path)
+            for item in work_items(warehouse, network.name, day, staging.path)
         ]
         counts = run_tasks(make_flows, items, "flows")
         for network, day in work:
-            mine = [(i, n) for i, n in zip(items, counts, strict=True)
-                    if (i.network, i.date) == (network.name, day)]
+            mine = [
+                (i, n)
+                for i, n in zip(items, counts, strict=True)
+                if (i.network, i.date) == (network.name, day)
+            ]
             paths = {item.target for item, n in mine if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
             facts = {"inputs": inputs(warehouse, network.name, day)}
@@ -79,9 +82,10 @@ def is_current(warehouse: Warehouse, network: str, day: date) -> bool:
     return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
 
 
-def _work_items(
+def work_items(
     warehouse: Warehouse, network: str, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
+    """The day's tasks; new_path: see Staging.path."""
     midnight = _midnight_us(day)
     of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
     rows_of_bucket: dict[int, int] = defaultdict(int)
@@ -109,8 +113,13 @@ def _row_groups(path: Path) -> Iterator[tuple[int, int, int, int, int]]:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         times = group.column(ts).statistics
-        yield (group.column(bucket).statistics.min, number, group.num_rows, _us(times.min),
-               _us(times.max))
+        yield (
+            group.column(bucket).statistics.min,
+            number,
+            group.num_rows,
+            _us(times.min),
+            _us(times.max),
+        )
 
 
 def _us(time: datetime) -> int:
@@ -140,7 +149,8 @@ def make_flows(item: WorkItem) -> int:
     table = bucket.flows(item.network).filter(pa.array(mine))
     if len(table):
         table = table.sort_by([("start_ts", "ascending"), ("flow_id", "ascending")])
-        with pq.ParquetWriter(item.target, FLOWS.arrow_dictionary, store_schema=False,
-                              **FLOWS.parquet_options) as writer:
+        with pq.ParquetWriter(
+            item.target, FLOWS.arrow_dictionary, store_schema=False, **FLOWS.parquet_options
+        ) as writer:
             writer.write_table(table)
     return len(table)

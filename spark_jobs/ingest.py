@@ -121,8 +121,9 @@ def _if_unchanged(warehouse: Warehouse, network: Network, path: Path) -> Ingeste
     except OSError:
         return None
     facts = old.facts
-    return Ingested(network.name, name, path, facts["frames"], facts["packets"], facts["skipped"],
-                    already=True)
+    return Ingested(
+        network.name, name, path, facts["frames"], facts["packets"], facts["skipped"], already=True
+    )
 
 
 def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> None:
@@ -142,8 +143,10 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
     result.content, result.dates = reading.content, sorted(writers)
     if not result.packets:
         reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
-        raise UserError(f"{path}: no packet of a subscriber of {network.name} in it"
-                        + (f" ({reasons})" if reasons else ""))
+        raise UserError(
+            f"{path}: no packet of a subscriber of {network.name} in it"
+            + (f" ({reasons})" if reasons else "")
+        )
 
 
 def _tables(
@@ -169,8 +172,10 @@ def _refuse_copy(warehouse: Warehouse, network: Network, result: Ingested) -> No
     for commit in warehouse.commits("capture", network.name):
         same = commit.facts.get("content") == result.content
         if same and commit.unit.name != result.capture and commit.facts["packets"]:
-            raise UserError(f"{result.path}: holds the same packets as {commit.unit.name}, "
-                            "which is ingested already")
+            raise UserError(
+                f"{result.path}: holds the same packets as {commit.unit.name}, "
+                "which is ingested already"
+            )
 
 
 def _publish(
@@ -178,33 +183,49 @@ def _publish(
 ) -> None:
     first, last = _time(result.first_us), _time(result.last_us)
     log = {
-        "capture": result.capture, "front_end": "builtin", "frames": result.frames,
-        "packets": result.packets, "skipped": list(result.skipped.items()), "bytes": result.size,
-        "seconds": result.seconds, "first_ts": first,
-        "last_ts": last, "content": result.content, "error": result.error,
+        "capture": result.capture,
+        "front_end": "builtin",
+        "frames": result.frames,
+        "packets": result.packets,
+        "skipped": list(result.skipped.items()),
+        "bytes": result.size,
+        "seconds": result.seconds,
+        "first_ts": first,
+        "last_ts": last,
+        "content": result.content,
+        "error": result.error,
     }
     rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
     staging.write(INGEST_LOG, unit.network, first.date() if first else None, unit.name, rows)
     facts = {
-        "stamp": stamp, "content": result.content, "frames": result.frames,
-        "packets": result.packets, "skipped": result.skipped,
+        "stamp": stamp,
+        "content": result.content,
+        "frames": result.frames,
+        "packets": result.packets,
+        "skipped": result.skipped,
         "dates": [day.isoformat() for day in result.dates],
     }
     warehouse.publish(unit, staging.files, facts)
 
 
 def _time(us: int | None) -> datetime | None:
-    return None if us is None else datetime.fromtimestamp(us // 1_000_000, UTC).replace(
-        microsecond=us % 1_000_000
+    return (
+        None
+        if us is None
+        else datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
     )
 
 
 def publish_network(warehouse: Warehouse, network: Network) -> None:
     """The network's facts into the networks table, where they changed."""
     facts = {
-        "country": network.country, "access": network.access, "timezone": network.timezone,
-        "peak_from": network.peak_hours[0], "peak_until": network.peak_hours[1],
-        "off_peak_from": network.off_peak_hours[0], "off_peak_until": network.off_peak_hours[1],
+        "country": network.country,
+        "access": network.access,
+        "timezone": network.timezone,
+        "peak_from": network.peak_hours[0],
+        "peak_until": network.peak_hours[1],
+        "off_peak_from": network.off_peak_hours[0],
+        "off_peak_until": network.off_peak_hours[1],
         "flight_size_bytes": network.flight_size_bytes,
     }
     unit = Unit("network", network.name)

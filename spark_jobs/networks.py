@@ -81,7 +81,9 @@ def _checked(path: Path, number: int, entry: object) -> Network:
         return Network.model_validate(entry)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if not re.match(r"IPv\dNetwork", str(part)))
+        key = ".".join(
+            str(part) for part in first["loc"] if not re.match(r"IPv\dNetwork", str(part))
+        )
         reason = first["msg"].removeprefix("Value error, ")
         raise UserError(f"{path}: network {name}: {key + ': ' if key else ''}{reason}") from error
 

@@ -12,8 +12,22 @@ from spark_jobs.arrays import group_offsets, group_order, sorted_within_groups
 from spark_jobs.capture.users import user_bucket
 
 COLUMNS = (
-    "frame", "ts", "user", "user_port", "server", "server_port", "downlink", "ip_len",
-    "tcp_flags", "seq", "ack", "window", "payload_len", "window_scale", "sack_permitted", "ts_val",
+    "frame",
+    "ts",
+    "user",
+    "user_port",
+    "server",
+    "server_port",
+    "downlink",
+    "ip_len",
+    "tcp_flags",
+    "seq",
+    "ack",
+    "window",
+    "payload_len",
+    "window_scale",
+    "sack_permitted",
+    "ts_val",
 )
 STRINGS = ("user", "server")
 
@@ -60,8 +74,9 @@ def read_packets(
 
 
 def _none() -> Packets:
-    return Packets({name: np.zeros(0, np.int64) for name in COLUMNS}, {}, [], [],
-                   np.zeros(1, np.int64))
+    return Packets(
+        {name: np.zeros(0, np.int64) for name in COLUMNS}, {}, [], [], np.zeros(1, np.int64)
+    )
 
 
 def _in_time(table: pa.Table, from_us: int, until_us: int) -> pa.Table:
@@ -76,8 +91,9 @@ def _in_part(table: pa.Table, part: tuple[int, int]) -> pa.Table:
     if parts == 1 or not len(table):
         return table
     users = table["user"].combine_chunks()
-    ours = np.array([user_bucket(f"part {key}", parts) == number
-                     for key in users.dictionary.to_pylist()], bool)
+    ours = np.array(
+        [user_bucket(f"part {key}", parts) == number for key in users.dictionary.to_pylist()], bool
+    )
     return table.filter(pa.array(ours[users.indices.to_numpy()]))
 
 
@@ -102,7 +118,9 @@ def _in_user_order(table: pa.Table) -> Packets:
     return Packets(
         {name: values[order] for name, values in columns.items()},
         {name: values[order] for name, values in valid.items()},
-        texts["user"], texts["server"], first,
+        texts["user"],
+        texts["server"],
+        first,
     )
 
 

@@ -1,4 +1,5 @@
 """stub"""
+
 from pathlib import Path
 
 

@@ -60,8 +60,10 @@ def _java(conf: SparkConf) -> Any:
     """A Java process with Spark in it. What it says goes to a file, for errors reach Python
     anyway, and is shown where it does not start."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-        raise UserError("Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
-                        "openjdk-17-jre-headless) or set JAVA_HOME")
+        raise UserError(
+            "Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
+            "openjdk-17-jre-headless) or set JAVA_HOME"
+        )
     with TemporaryFile("w+") as said:
         try:
             return launch_gateway(conf, {"stderr": said, "stdout": said})
@@ -69,7 +71,9 @@ def _java(conf: SparkConf) -> Any:
             said.seek(0)
             lines = [line for line in said.read().splitlines() if line.strip()]
             last = lines[-1] if lines else str(error)
-            raise UserError(f"Spark's Java process (17 or newer is needed) ended: {last}") from error
+            raise UserError(
+                f"Spark's Java process (17 or newer is needed) ended: {last}"
+            ) from error
 
 
 def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:
@@ -102,7 +106,8 @@ def _tasks_done(context: Any, group: str) -> int:
     running = set(tracker.getActiveJobsIds())
     stages = [
         tracker.getStageInfo(stage)
-        for job in tracker.getJobIdsForGroup(group) if job in running
+        for job in tracker.getJobIdsForGroup(group)
+        if job in running
         for stage in tracker.getJobInfo(job).stageIds
     ]
     return sum(stage.numCompletedTasks for stage in stages if stage)
@@ -111,6 +116,10 @@ def _tasks_done(context: Any, group: str) -> int:
 def _progress() -> Progress:
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=console, disable=not console.is_terminal,
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
     )

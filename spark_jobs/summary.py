@@ -15,9 +15,14 @@ def ingest_summary(results: list[Ingested]) -> Grid:
     for result in results:
         reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
         note = "gave nothing" if result.error else "unchanged" if result.already else ""
-        grid.add_row(result.network, result.capture, f"{result.frames:,}", f"{result.packets:,}",
-                     "" if result.already else f"{result.seconds:.1f}",
-                     "; ".join(filter(None, [note, reasons])))
+        grid.add_row(
+            result.network,
+            result.capture,
+            f"{result.frames:,}",
+            f"{result.packets:,}",
+            "" if result.already else f"{result.seconds:.1f}",
+            "; ".join(filter(None, [note, reasons])),
+        )
     return grid
 
 
@@ -46,13 +51,26 @@ def table1_summary(warehouse: Warehouse) -> Grid:
     formats = {"flows": "{:,}", "setup_delay": "{:.2f} s"}
     for place, name in enumerate(networks.columns[1:], 1):
         form = formats.get(name, "{:.2%}")
-        grid.add_row(_HEADINGS[name], *("–" if column[place] is None else form.format(column[place])
-                                        for column in columns))
+        grid.add_row(
+            _HEADINGS[name],
+            *(
+                NOT_MEASURED if column[place] is None else form.format(column[place])
+                for column in columns
+            ),
+        )
     return grid
 
 
+NOT_MEASURED = "\N{EN DASH}"
+
 _HEADINGS = {
-    "flows": "TCP flows", "sack": "SACK enabled", "timestamps": "TCP timestamp",
-    "mss_low": "MSS low", "mss_high": "MSS high", "window_low": "window low",
-    "window_med": "window med", "window_high": "window high", "setup_delay": "set-up delay, mean",
+    "flows": "TCP flows",
+    "sack": "SACK enabled",
+    "timestamps": "TCP timestamp",
+    "mss_low": "MSS low",
+    "mss_high": "MSS high",
+    "window_low": "window low",
+    "window_med": "window med",
+    "window_high": "window high",
+    "setup_delay": "set-up delay, mean",
 }

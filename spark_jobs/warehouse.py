@@ -66,7 +66,9 @@ class Staging:
         self.files[target] = self._folder / f"{len(self.files):05d}-{version}.parquet"
         return self.files[target]
 
-    def writer(self, table: Table, network: str, date: datetime.date | None, stem: str) -> pq.ParquetWriter:
+    def writer(
+        self, table: Table, network: str, date: datetime.date | None, stem: str
+    ) -> pq.ParquetWriter:
         """A writer of tables with the schema `table.arrow_dictionary`."""
         path = self.path(table, network, date, stem)
         return pq.ParquetWriter(
@@ -78,8 +80,10 @@ class Staging:
     ) -> None:
         """Rows as one file of a partition; their columns must be the schema's."""
         with self.writer(table, network, date, stem) as writer:
-            writer.write_table(rows.select(table.arrow.names).cast(table.arrow_dictionary),
-                               row_group_size=LARGEST_ROW_GROUP)
+            writer.write_table(
+                rows.select(table.arrow.names).cast(table.arrow_dictionary),
+                row_group_size=LARGEST_ROW_GROUP,
+            )
 
 
 class Warehouse:
@@ -167,9 +171,11 @@ class Warehouse:
         kinds = [path.name for path in sorted((self.root / COMMITS).glob("*")) if path.is_dir()]
         return sorted(
             self.root / target
-            for kind in kinds if kind != "locks"
+            for kind in kinds
+            if kind != "locks"
             for commit in self.commits(kind, network)
-            for target in commit.files if target.startswith(start) and day in target
+            for target in commit.files
+            if target.startswith(start) and day in target
         )
 
     def _commit_file(self, unit: Unit) -> Path:
@@ -193,8 +199,10 @@ class Warehouse:
         paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
         types = {"network": "varchar", "date": "date"}
         hive = ", ".join(f"'{c.name}': {types[c.name]}" for c in table.partitions)
-        return (f'create view "{table.name}" as select {names} from read_parquet([{paths}], '
-                f"hive_partitioning = true, hive_types = {{{hive}}})")
+        return (
+            f'create view "{table.name}" as select {names} from read_parquet([{paths}], '
+            f"hive_partitioning = true, hive_types = {{{hive}}})"
+        )
 
 
 def _remove_if_orphaned(folder: Path) -> None:

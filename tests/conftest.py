@@ -36,9 +36,7 @@ def networks() -> dict[str, Network]:
 def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
     """A warehouse with packets, flows and marts of all shipped captures."""
     warehouse = Warehouse(tmp_path_factory.mktemp("demo"))
-    work = [
-        (networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))
-    ]
+    work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
     ingested = ingest(warehouse, work)
     flows(warehouse, [(network, DAY) for network in networks.values()])
     marts(warehouse)

@@ -25,8 +25,9 @@ LAB_CAPTURE = ROOT / "tests/data/captures/aa-gprs/peak.pcap.zst"
 FOLDER = ROOT.parent / "shared/captures/public/tcptrace"
 CAPTURES = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
 
-EVERYONE = Network(name="all", country="AA", access="lab", timezone="UTC",
-                   subscribers=("0.0.0.0/0",), buckets=1)
+EVERYONE = Network(
+    name="all", country="AA", access="lab", timezone="UTC", subscribers=("0.0.0.0/0",), buckets=1
+)
 """Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
 
 FIN, SYN, RST = 1, 2, 4
@@ -43,17 +44,24 @@ class Difference:
 
 
 def _no_syn(a: str, b: str) -> list[Difference]:
-    why = ("no SYN of the connection is in the capture. tcptrace takes what it did not see as not "
-           "there: no SACK, windows not scaled. To us neither is known")
-    return [Difference(end, field, None, why)
-            for end in (f"{a} > {b}", f"{b} > {a}") for field in ("both sack", "max window")]
+    why = (
+        "no SYN of the connection is in the capture. tcptrace takes what it did not see as not "
+        "there: no SACK, windows not scaled. To us neither is known"
+    )
+    return [
+        Difference(end, field, None, why)
+        for end in (f"{a} > {b}", f"{b} > {a}")
+        for field in ("both sack", "max window")
+    ]
 
 
 NO_WINDOW = "it never advertised a window, which tcptrace writes as 0: its one packet is an RST"
 SENT_NOTHING = "it never advertised a window, which tcptrace writes as 0: it sent no packet"
-PROBED_BYTE = ("the last byte, 587913179, was sent only as a probe of a closed window (frames 8831 "
-               "and 8833), and tcptrace leaves probes out. The union of the segments' ranges, over "
-               "what tshark prints of the capture, is ours")
+PROBED_BYTE = (
+    "the last byte, 587913179, was sent only as a probe of a closed window (frames 8831 "
+    "and 8833), and tcptrace leaves probes out. The union of the segments' ranges, over "
+    "what tshark prints of the capture, is ours"
+)
 
 DIFFERENCES = {
     "bad_tcp_checksum.dmp.gz": _no_syn("139.88.44.112:139", "139.88.45.93:2270"),
@@ -74,10 +82,10 @@ DIFFERENCES = {
     "linux_cooked_socket.dmp.gz": _no_syn("212.38.233.159:1355", "209.10.41.242:21"),
     "urgent.dmp.gz": [
         *_no_syn("132.235.1.12:19", "132.235.3.132:57247"),
-        Difference("132.235.1.12:19 > 132.235.3.132:57247", "unique bytes", 6_192_691,
-                   PROBED_BYTE),
-        Difference("132.235.3.132:57247 > 132.235.1.12:19", "unique bytes received", 6_192_691,
-                   PROBED_BYTE),
+        Difference("132.235.1.12:19 > 132.235.3.132:57247", "unique bytes", 6_192_691, PROBED_BYTE),
+        Difference(
+            "132.235.3.132:57247 > 132.235.1.12:19", "unique bytes received", 6_192_691, PROBED_BYTE
+        ),
     ],
 }
 
@@ -145,7 +153,8 @@ def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
     for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("user", "server"))
         found[_name(end, other, found)] = _of_flow(
-            flow, [row for f in frames.tolist() if (row := sent[f])["user"] == flow["user"]])
+            flow, [row for f in frames.tolist() if (row := sent[f])["user"] == flow["user"]]
+        )
     return found
 
 
@@ -179,7 +188,8 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
     assert ours.keys() == theirs.keys()
     return {
         (end, name): ours[end][name]
-        for end, facts in theirs.items() for name, value in facts.items()
+        for end, facts in theirs.items()
+        for name, value in facts.items()
         if ours[end][name] != value
     }
 

@@ -6,7 +6,9 @@ import pytest
 from conftest import TRUTH, Demo
 
 LAB = {
-    "aa-gprs-peak": "aa-gprs", "aa-gprs-offpeak": "aa-gprs", "bb-gprs-peak": "bb-gprs",
+    "aa-gprs-peak": "aa-gprs",
+    "aa-gprs-offpeak": "aa-gprs",
+    "bb-gprs-peak": "bb-gprs",
     "cc-dialup-peak": "cc-dialup",
 }
 
@@ -38,15 +40,21 @@ def rows(connection, query: str) -> list[tuple]:
 
 def test_every_transfer_is_one_flow(clients):
     connection, _ = clients
-    ((transfers, flows, joined),) = rows(connection, """
+    ((transfers, flows, joined),) = rows(
+        connection,
+        """
         select count(distinct transfer), count(distinct flow_id), count(*) from joined
-    """)
+    """,
+    )
     assert transfers == flows == joined > 1000
 
 
 def test_outcomes_agree(clients):
     connection, _ = clients
-    outcomes = dict(rows(connection, """
+    outcomes = dict(
+        rows(
+            connection,
+            """
         select
             case
                 when connected > 0 then 'connected'
@@ -56,7 +64,9 @@ def test_outcomes_agree(clients):
             end as outcome,
             list_sort(list(distinct setup_class || coalesce(' ' || setup_reset, '')))
         from joined group by outcome
-    """))
+    """,
+        )
+    )
     assert outcomes == {
         "connected": ["optimal", "slight_problem"],
         "refused": ["refused"],
@@ -70,10 +80,13 @@ def test_setup_delay_is_the_applications_connect_time(clients):
     by no more than setting up a radio block flow and the radio link's jitter (ten times the mean).
     """
     connection, network = clients
-    ((compared, worst),) = rows(connection, """
+    ((compared, worst),) = rows(
+        connection,
+        """
         select count(*), max(abs(setup_delay - (connected - start)))
         from joined where setup_class = 'optimal' and not setup_background
-    """)
+    """,
+    )
     access = network["access"]
     radio = access["tbf_s"] + 10 * access["rlc_jitter_s"]
     assert compared >= 2
@@ -82,20 +95,28 @@ def test_setup_delay_is_the_applications_connect_time(clients):
 
 def test_payload_is_what_the_application_received(clients):
     connection, _ = clients
-    different = rows(connection, """
+    different = rows(
+        connection,
+        """
         select transfer, bytes, payload_bytes_down
         from joined where result = 'ok' and payload_bytes_down <> bytes
-    """)
+    """,
+    )
     assert different == []
 
 
 def test_options_are_those_of_the_users_group(clients):
     """10.64 neither, 10.65 SACK, 10.66 timestamps, 10.67 both."""
     connection, _ = clients
-    options = set(rows(connection, """
+    options = set(
+        rows(
+            connection,
+            """
         select split_part(user, '.', 2)::int - 64, sack, timestamps
         from joined where connected > 0
-    """))
+    """,
+        )
+    )
     assert options == {(0, False, False), (1, True, False), (2, False, True), (3, True, True)}
 
 
@@ -107,10 +128,13 @@ def test_access_round_trip_is_at_least_the_emulated_path(clients):
     path = access["down_s"] + access["up_s"]
     slowest = min(rate["bps"] for rate in access["rates"])
     sending = 8 * 60 / slowest + 8 * 52 / access["up_bps"]
-    ((n, shortest, median, internet),) = rows(connection, """
+    ((n, shortest, median, internet),) = rows(
+        connection,
+        """
         select count(rtt_access), min(rtt_access), median(rtt_access), min(rtt_internet)
         from joined
-    """)
+    """,
+    )
     assert n >= 2
     assert path <= shortest
     assert median < path + sending + access["tbf_s"] + 4 * access["rlc_jitter_s"] + 0.005

@@ -17,10 +17,17 @@ DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
 
 _NULL_UNLESS = {
-    "user_port": decode.HAS_PORTS, "server_port": decode.HAS_PORTS, "ip_id": decode.HAS_IP_ID,
-    "tcp_flags": decode.HAS_TCP, "seq": decode.HAS_TCP, "ack": decode.HAS_TCP,
-    "window": decode.HAS_TCP, "payload_len": decode.HAS_TCP, "mss": decode.HAS_MSS,
-    "window_scale": decode.HAS_WINDOW_SCALE, "ts_val": decode.HAS_TIMESTAMPS,
+    "user_port": decode.HAS_PORTS,
+    "server_port": decode.HAS_PORTS,
+    "ip_id": decode.HAS_IP_ID,
+    "tcp_flags": decode.HAS_TCP,
+    "seq": decode.HAS_TCP,
+    "ack": decode.HAS_TCP,
+    "window": decode.HAS_TCP,
+    "payload_len": decode.HAS_TCP,
+    "mss": decode.HAS_MSS,
+    "window_scale": decode.HAS_WINDOW_SCALE,
+    "ts_val": decode.HAS_TIMESTAMPS,
     "ts_ecr": decode.HAS_TIMESTAMPS,
 }
 
@@ -90,9 +97,7 @@ def _table(rows: np.ndarray, run: Run, capture: str, bucket: int, keys: list[str
     n = len(rows)
     has = np.ascontiguousarray(rows["has"])
     in_all = int(np.bitwise_and.reduce(has))
-    server_codes, servers = _renumber(
-        np.ascontiguousarray(rows["server"]), len(run.addresses) + 1
-    )
+    server_codes, servers = _renumber(np.ascontiguousarray(rows["server"]), len(run.addresses) + 1)
     there = has & decode.HAS_SACK_PERMITTED != 0
     columns = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),

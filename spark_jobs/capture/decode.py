@@ -12,12 +12,28 @@ from spark_jobs.capture.link import NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, be16, 
 
 ROW = np.dtype(
     [
-        ("frame", "i8"), ("ts", "i8"), ("user", "i4"), ("server", "i4"),
-        ("ip_len", "u4"), ("seq", "u4"), ("ack", "u4"), ("payload_len", "u4"),
-        ("ts_val", "u4"), ("ts_ecr", "u4"), ("sack_at", "i4"),
-        ("user_port", "u2"), ("server_port", "u2"), ("ip_id", "u2"), ("tcp_flags", "u2"),
-        ("window", "u2"), ("mss", "u2"), ("has", "u2"),
-        ("ip_proto", "u1"), ("ttl", "u1"), ("window_scale", "u1"), ("sack_edges", "u1"),
+        ("frame", "i8"),
+        ("ts", "i8"),
+        ("user", "i4"),
+        ("server", "i4"),
+        ("ip_len", "u4"),
+        ("seq", "u4"),
+        ("ack", "u4"),
+        ("payload_len", "u4"),
+        ("ts_val", "u4"),
+        ("ts_ecr", "u4"),
+        ("sack_at", "i4"),
+        ("user_port", "u2"),
+        ("server_port", "u2"),
+        ("ip_id", "u2"),
+        ("tcp_flags", "u2"),
+        ("window", "u2"),
+        ("mss", "u2"),
+        ("has", "u2"),
+        ("ip_proto", "u1"),
+        ("ttl", "u1"),
+        ("window_scale", "u1"),
+        ("sack_edges", "u1"),
         ("downlink", "?"),
     ],
     align=True,
@@ -31,11 +47,29 @@ HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK = 32, 64, 128
 
 # Reasons, as places in the counters; COUNTED names them as schemas.SKIP_REASONS does.
 COUNTED = (
-    "not_ip", "short_capture", "unknown_link_type", "not_subscriber", "malformed_ip",
-    "short_tcp", "malformed_tcp", "malformed_options", "clock_backwards", "implausible_time",
+    "not_ip",
+    "short_capture",
+    "unknown_link_type",
+    "not_subscriber",
+    "malformed_ip",
+    "short_tcp",
+    "malformed_tcp",
+    "malformed_options",
+    "clock_backwards",
+    "implausible_time",
 )
-(C_NOT_IP, C_SHORT, C_LINK, C_NOT_SUBSCRIBER, C_MALFORMED_IP, C_SHORT_TCP, C_MALFORMED_TCP,
- C_OPTIONS, C_CLOCK, C_TIME) = range(len(COUNTED))
+(
+    C_NOT_IP,
+    C_SHORT,
+    C_LINK,
+    C_NOT_SUBSCRIBER,
+    C_MALFORMED_IP,
+    C_SHORT_TCP,
+    C_MALFORMED_TCP,
+    C_OPTIONS,
+    C_CLOCK,
+    C_TIME,
+) = range(len(COUNTED))
 
 CLOCK_SLACK_US = 1_000_000
 LATEST_TS_US = 253_402_300_800_000_000
@@ -282,9 +316,7 @@ def decode(
         if row.ts < 0 or row.ts >= LATEST_TS_US:
             counted[C_TIME] += 1
             continue
-        source, target = _one(
-            buf, frames[i], row, edges, used, entries, slots, prefixes, counted
-        )
+        source, target = _one(buf, frames[i], row, edges, used, entries, slots, prefixes, counted)
         if source < 0:
             continue
         if row.ts < previous_ts - CLOCK_SLACK_US:

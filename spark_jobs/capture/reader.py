@@ -54,8 +54,18 @@ class _Pcap:
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
         n, at, stopped = framing.walk_pcap(
-            stream.window, stream.start, stream.end, self._big, self._nano, self._header,
-            self._minor, self._snap, self._link_type, frames, self._near_s, stream.ended,
+            stream.window,
+            stream.start,
+            stream.end,
+            self._big,
+            self._nano,
+            self._header,
+            self._minor,
+            self._snap,
+            self._link_type,
+            frames,
+            self._near_s,
+            stream.ended,
         )
         if n:
             self._near_s = int(frames["ts"][n - 1]) // 1_000_000
@@ -64,8 +74,15 @@ class _Pcap:
 
     def resync(self, stream: CaptureStream, start: int) -> int:
         return framing.resync_pcap(
-            stream.window, start, stream.end, self._big, self._header, self._minor, self._snap,
-            self._near_s, stream.ended,
+            stream.window,
+            start,
+            stream.end,
+            self._big,
+            self._header,
+            self._minor,
+            self._snap,
+            self._near_s,
+            stream.ended,
         )
 
 
@@ -161,8 +178,18 @@ def read_capture(
         for frames in _frames(stream, path, reading):
             run.make_room(len(frames))
             run.n, run.used, previous_ts = decode.decode(
-                stream.window, frames, reading.frames + 1, previous_ts, run.rows, run.n,
-                run.edges, run.used, run.addresses.entries, run.addresses.slots, prefixes, counted,
+                stream.window,
+                frames,
+                reading.frames + 1,
+                previous_ts,
+                run.rows,
+                run.n,
+                run.edges,
+                run.used,
+                run.addresses.entries,
+                run.addresses.slots,
+                prefixes,
+                counted,
             )
             reading.frames += len(frames)
             if run.n >= run_packets:

@@ -75,7 +75,12 @@ def assign_connections(user_first, is_tcp, ts, server, user_port, server_port, f
                 slot = (slot + 1) & (size - 1)
             c = slots[slot] - 1
             if c < 0 or _opens_another(
-                flags[i], seq[i], ts[i] - ts[latest[c]], syn_seen[c], isn[c], closed[c],
+                flags[i],
+                seq[i],
+                ts[i] - ts[latest[c]],
+                syn_seen[c],
+                isn[c],
+                closed[c],
                 carried_data[c],
             ):
                 c = count

@@ -32,9 +32,15 @@ NO_TIME = np.int64(-(2**62))
 
 HANDSHAKE = np.dtype(
     [
-        ("initiator", "i1"), ("setup_class", "i1"), ("reset", "?"),
-        ("syn_count", "i8"), ("synack_count", "i8"),
-        ("syn_ts", "i8"), ("synack_ts", "i8"), ("ack_ts", "i8"), ("last_ts", "i8"),
+        ("initiator", "i1"),
+        ("setup_class", "i1"),
+        ("reset", "?"),
+        ("syn_count", "i8"),
+        ("synack_count", "i8"),
+        ("syn_ts", "i8"),
+        ("synack_ts", "i8"),
+        ("ack_ts", "i8"),
+        ("last_ts", "i8"),
     ],
     align=True,
 )

@@ -13,10 +13,14 @@ LARGEST_DISTANCE = 1 << 31
 
 VOLUME = np.dtype(
     [
-        ("packets_up", "i8"), ("packets_down", "i8"),
-        ("ip_bytes_up", "i8"), ("ip_bytes_down", "i8"),
-        ("payload_bytes_up", "i8"), ("payload_bytes_down", "i8"),
-        ("data_packets_down", "i8"), ("max_ip_len", "i8"),
+        ("packets_up", "i8"),
+        ("packets_down", "i8"),
+        ("ip_bytes_up", "i8"),
+        ("ip_bytes_down", "i8"),
+        ("payload_bytes_up", "i8"),
+        ("payload_bytes_down", "i8"),
+        ("data_packets_down", "i8"),
+        ("max_ip_len", "i8"),
     ]
 )
 """A connection's volumes: packets, IP bytes and distinct payload bytes by direction, downlink

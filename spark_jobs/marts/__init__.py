@@ -28,8 +28,10 @@ def marts(warehouse: Warehouse) -> list[Day]:
 
 
 def _days(warehouse: Warehouse) -> list[Day]:
-    return [(commit.unit.network, date.fromisoformat(commit.unit.name))
-            for commit in warehouse.commits("day")]
+    return [
+        (commit.unit.network, date.fromisoformat(commit.unit.name))
+        for commit in warehouse.commits("day")
+    ]
 
 
 def _unit(day: Day) -> Unit:
@@ -69,8 +71,9 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
         return
     spark = spark_session()
     _load(spark, warehouse, FLOWS, flows).createOrReplaceTempView("flows")
-    networks = [path for name in {day[0] for day in days}
-                for path in warehouse.files(NETWORKS, name)]
+    networks = [
+        path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
+    ]
     _load(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
     connections = spark.sql((SQL / "connections.sql").read_text()).cache()
     connections.createOrReplaceTempView("connections")
@@ -86,4 +89,6 @@ def _load(spark: SparkSession, warehouse: Warehouse, table: Table, files: list[P
     frame = spark.read.option("basePath", str(warehouse.root / table.name)).parquet(
         *map(str, files)
     )
-    return frame.withColumn("date", frame["date"].cast("date")) if "date" in frame.columns else frame
+    return (
+        frame.withColumn("date", frame["date"].cast("date")) if "date" in frame.columns else frame
+    )

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.flows import flows
+from spark_jobs.flows import flows, make_flows, work_items
 from spark_jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.session import run_tasks
@@ -85,15 +85,27 @@ def other_tools(reference: Path, packets: int) -> dict[str, float]:
     """Packets/s of tcptrace and tshark on one file, where they are installed."""
     commands = {
         "tcptrace -lnrW": ["tcptrace", "-lnrW", str(reference)],
-        "tshark -T fields": ["tshark", "-r", str(reference), "-T", "fields", "-e", "tcp.seq_raw",
-                             "-e", "tcp.ack_raw", "-e", "tcp.options.timestamp.tsval"],
+        "tshark -T fields": [
+            "tshark",
+            "-r",
+            str(reference),
+            "-T",
+            "fields",
+            "-e",
+            "tcp.seq_raw",
+            "-e",
+            "tcp.ack_raw",
+            "-e",
+            "tcp.options.timestamp.tsval",
+        ],
     }
     speeds = {}
     for name, command in commands.items():
         if shutil.which(command[0]):
             started = time.perf_counter()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
+            subprocess.run(
+                command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             speeds[name] = packets / (time.perf_counter() - started)
     return speeds
 
@@ -121,8 +133,11 @@ def main() -> None:
         for path in sorted(CAPTURES.glob("*/*.pcap*")):
             ingest_capture(shipped, network.model_copy(update={"name": path.parent.name}), path)
         work = large_captures(folder, network, packets)
-        run_tasks(_warm_up, [(folder / f"warm{i}", network) for i in range(os.cpu_count() or 1)],
-                  "warm up")
+        run_tasks(
+            _warm_up,
+            [(folder / f"warm{i}", network) for i in range(os.cpu_count() or 1)],
+            "warm up",
+        )
         warehouse = Warehouse(folder / "warehouse")
         ingest_s, ingest_memory = measured(lambda: ingest(warehouse, work))
         count = rows(warehouse, "packets")
@@ -131,17 +146,24 @@ def main() -> None:
         speeds = Grid(title=f"{count:,} packets, {os.cpu_count()} cores", title_justify="left")
         for heading in ("step", "s", "million packets/s", "peak memory of a worker, MiB"):
             speeds.add_column(heading, justify="left" if heading == "step" else "right")
-        for step, seconds, peak in (("ingest", ingest_s, ingest_memory),
-                                    ("packets to flows", flows_s, flows_memory)):
-            speeds.add_row(step, f"{seconds:.1f}", f"{count / seconds / 1e6:.2f}",
-                           f"{peak / 2**20:.0f}")
+        for step, seconds, peak in (
+            ("ingest", ingest_s, ingest_memory),
+            ("packets to flows", flows_s, flows_memory),
+        ):
+            speeds.add_row(
+                step, f"{seconds:.1f}", f"{count / seconds / 1e6:.2f}", f"{peak / 2**20:.0f}"
+            )
         out.print(speeds)
         out.print(f"{rows(warehouse, FLOWS.name):,} flows")
-        out.print(f"packets on disk: {bytes_on_disk(warehouse) / count:.2f} bytes each; of the "
-                  f"shipped captures {bytes_on_disk(shipped) / rows(shipped, 'packets'):.2f}")
+        out.print(
+            f"packets on disk: {bytes_on_disk(warehouse) / count:.2f} bytes each; of the "
+            f"shipped captures {bytes_on_disk(shipped) / rows(shipped, 'packets'):.2f}"
+        )
 
-        compared = Grid(title=f"one process, the same file of {reference_packets:,} packets",
-                        title_justify="left")
+        compared = Grid(
+            title=f"one process, the same file of {reference_packets:,} packets",
+            title_justify="left",
+        )
         for heading in ("program", "million packets/s", "giscope is faster by"):
             compared.add_column(heading, justify="left" if heading == "program" else "right")
         alone = Warehouse(folder / "alone")
@@ -157,7 +179,11 @@ def main() -> None:
 def _warm_up(item: tuple[Path, Network]) -> None:
     """Load the compiled functions into a worker."""
     folder, network = item
-    ingest_capture(Warehouse(folder), network, SOURCE)
+    warehouse = Warehouse(folder)
+    ingest_capture(warehouse, network, SOURCE)
+    with warehouse.staging() as staging:
+        for work in work_items(warehouse, network.name, DAY, staging.path):
+            make_flows(work)
 
 
 if __name__ == "__main__":

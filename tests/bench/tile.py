@@ -25,8 +25,16 @@ def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     data = np.concatenate(pieces)
     frames = np.zeros(len(data) // RECORD_HEADER, framing.FRAME)
     n, _, _ = framing.walk_pcap(
-        data, framing.PCAP_HEADER_BYTES, len(data), False, False, RECORD_HEADER, 4,
-        framing.LARGEST_RECORD, 101, frames,
+        data,
+        framing.PCAP_HEADER_BYTES,
+        len(data),
+        False,
+        False,
+        RECORD_HEADER,
+        4,
+        framing.LARGEST_RECORD,
+        101,
+        frames,
     )
     return data, frames[:n]
 

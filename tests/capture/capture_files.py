@@ -21,8 +21,14 @@ NOON = 1_700_000_000_000_000
 """µs since 1970: 2023-11-14 22:13:20 UTC."""
 
 NOTES = {
-    "short_tcp", "malformed_tcp", "malformed_options", "clock_backwards", "corrupt_record",
-    "corrupt_bytes", "truncated_file", "corrupt_compression",
+    "short_tcp",
+    "malformed_tcp",
+    "malformed_options",
+    "clock_backwards",
+    "corrupt_record",
+    "corrupt_bytes",
+    "truncated_file",
+    "corrupt_compression",
 }
 """Reasons that cost no frame its row; every other one counts frames without one."""
 
@@ -130,8 +136,11 @@ def section(order: str = "<") -> bytes:
 
 
 def interface(
-    link_type: int = 101, order: str = "<", resolution: int | None = None,
-    offset_s: int | None = None, snap: int = 0,
+    link_type: int = 101,
+    order: str = "<",
+    resolution: int | None = None,
+    offset_s: int | None = None,
+    snap: int = 0,
 ) -> bytes:
     options = b""
     if resolution is not None:
@@ -156,7 +165,12 @@ def enhanced(
 
 def obsolete(frame: Frame, order: str = "<", on: int = 0) -> bytes:
     fixed = struct.pack(
-        order + "HHIIII", on, 0xFFFF, frame.ts >> 32, frame.ts & 0xFFFFFFFF, len(frame.data),
+        order + "HHIIII",
+        on,
+        0xFFFF,
+        frame.ts >> 32,
+        frame.ts & 0xFFFFFFFF,
+        len(frame.data),
         frame.wire,
     )
     return block(2, fixed + frame.data, order)

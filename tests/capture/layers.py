@@ -32,7 +32,11 @@ GATEWAY, BASE_STATION = "192.0.2.1", "192.0.2.2"
 MACS = {"src": "00:00:5e:00:53:01", "dst": "00:00:5e:00:53:02"}
 
 SYN_OPTIONS = [
-    ("MSS", 1360), ("SAckOK", b""), ("Timestamp", (1000, 0)), ("NOP", None), ("WScale", 7),
+    ("MSS", 1360),
+    ("SAckOK", b""),
+    ("Timestamp", (1000, 0)),
+    ("NOP", None),
+    ("WScale", 7),
 ]
 SYN_TCP = TCP(
     sport=40000, dport=80, flags="S", seq=0x91223344, ack=0, window=5840, options=SYN_OPTIONS
@@ -43,10 +47,19 @@ UP6 = IPv6(src=USER6, dst=SERVER6, hlim=61)
 SYN, SYN6 = bytes(UP / SYN_TCP), bytes(UP6 / SYN_TCP)
 
 DATA_TCP = TCP(
-    sport=80, dport=40000, flags="PA", seq=0xFFFFFFF0, ack=0x91223345, window=65535,
+    sport=80,
+    dport=40000,
+    flags="PA",
+    seq=0xFFFFFFF0,
+    ack=0x91223345,
+    window=65535,
     options=[
-        ("NOP", None), ("NOP", None), ("Timestamp", (0xFEDCBA98, 1000)),
-        ("NOP", None), ("NOP", None), ("SAck", (0x91223400, 0x91223500, 0x91223600, 0x91223700)),
+        ("NOP", None),
+        ("NOP", None),
+        ("Timestamp", (0xFEDCBA98, 1000)),
+        ("NOP", None),
+        ("NOP", None),
+        ("SAck", (0x91223400, 0x91223500, 0x91223600, 0x91223700)),
     ],
 )
 DATA = bytes(DOWN / DATA_TCP / bytes(1000))
@@ -91,9 +104,7 @@ CARRIERS = [
     Carrier("MPLS, three labels", 1, _ether(_label(0), _label(0), _label(1))),
     Carrier("MPLS in a VLAN", 1, _ether(Dot1Q(vlan=7), _label(1))),
     Carrier("pseudowire", 1, _ether(_label(0), _label(1), EoMCW(seq=5), Ether(**MACS))),
-    Carrier(
-        "pseudowire with VLAN", 1, _ether(_label(1), EoMCW(), Ether(**MACS), Dot1Q(vlan=7))
-    ),
+    Carrier("pseudowire with VLAN", 1, _ether(_label(1), EoMCW(), Ether(**MACS), Dot1Q(vlan=7))),
     Carrier("PPPoE", 1, _ether(PPPoE(sessionid=3, len=62), PPP(proto=0x21))),
     Carrier(
         "PPPoE in a VLAN", 1, _ether(Dot1Q(vlan=7), PPPoE(sessionid=3, len=62), PPP(proto=0x21))
@@ -126,13 +137,17 @@ GTP_IN = {
     "v4 in v4": gtp(SYN),
     "v4 in v4, sequence number": gtp(SYN, S=1, seq=9),
     "v4 in v4, extension header": bytes(
-        IP(src=GATEWAY, dst=BASE_STATION) / UDP(sport=2152, dport=2152)
+        IP(src=GATEWAY, dst=BASE_STATION)
+        / UDP(sport=2152, dport=2152)
         / GTP_U_Header(teid=77, gtp_type=255, E=1, next_ex=0x85)
-        / GTPPDUSessionContainer(type=0, QFI=9) / SYN
+        / GTPPDUSessionContainer(type=0, QFI=9)
+        / SYN
     ),
     "v4 in v6": bytes(
-        IPv6(src="2001:db8:1::1", dst="2001:db8:1::2") / UDP(sport=2152, dport=2152)
-        / GTP_U_Header(teid=77, gtp_type=255) / SYN
+        IPv6(src="2001:db8:1::1", dst="2001:db8:1::2")
+        / UDP(sport=2152, dport=2152)
+        / GTP_U_Header(teid=77, gtp_type=255)
+        / SYN
     ),
     "twice": gtp(gtp(SYN)),
 }
@@ -143,8 +158,13 @@ EXTENSIONS = {
     "destination": UP6 / IPv6ExtHdrDestOpt() / SYN_TCP,
     "authentication": UP6 / AH(spi=1, seq=1, icv=bytes(12), nh=6, payloadlen=4) / SYN_TCP,
     "atomic fragment": UP6 / IPv6ExtHdrFragment(id=5) / SYN_TCP,
-    "all in a row": UP6 / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / IPv6ExtHdrRouting()
-    / IPv6ExtHdrFragment(id=5) / IPv6ExtHdrDestOpt() / SYN_TCP,
+    "all in a row": UP6
+    / IPv6ExtHdrHopByHop()
+    / IPv6ExtHdrDestOpt()
+    / IPv6ExtHdrRouting()
+    / IPv6ExtHdrFragment(id=5)
+    / IPv6ExtHdrDestOpt()
+    / SYN_TCP,
 }
 
 FRAGMENTS = [bytes(piece) for piece in fragment(IP(DATA), fragsize=400)]
@@ -162,12 +182,22 @@ PING = bytes(UP / ICMP() / bytes(56))
 def every_layer() -> bytes:
     """A pcapng file with an interface for each carrier, and all other packets on the first."""
     on_the_first = [
-        *GTP_IN.values(), gtp(SYN6), *map(bytes, EXTENSIONS.values()), *FRAGMENTS, *FRAGMENTS6,
-        IP_OPTIONS, DATAGRAM, PING, DATA, SYN6,
+        *GTP_IN.values(),
+        gtp(SYN6),
+        *map(bytes, EXTENSIONS.values()),
+        *FRAGMENTS,
+        *FRAGMENTS6,
+        IP_OPTIONS,
+        DATAGRAM,
+        PING,
+        DATA,
+        SYN6,
     ]
-    return b"".join([
-        section(),
-        *(interface(carrier.link_type) for carrier in CARRIERS),
-        *(enhanced(Frame(carrier.frame(SYN)), on=i) for i, carrier in enumerate(CARRIERS)),
-        *(enhanced(Frame(packet)) for packet in on_the_first),
-    ])
+    return b"".join(
+        [
+            section(),
+            *(interface(carrier.link_type) for carrier in CARRIERS),
+            *(enhanced(Frame(carrier.frame(SYN)), on=i) for i, carrier in enumerate(CARRIERS)),
+            *(enhanced(Frame(packet)) for packet in on_the_first),
+        ]
+    )

@@ -18,14 +18,15 @@ LAB_BYTES = 500_000
 """Of each lab capture: about 5000 packets, and the last is cut."""
 
 WIRE_LENGTH_LIES = {
-    "6syns.dmp.gz": 32, "fast_reuse.dmp.gz": 202, "long_rtt.dmp.gz": 22, "tcpudp.dmp.gz": 2,
+    "6syns.dmp.gz": 32,
+    "fast_reuse.dmp.gz": 202,
+    "long_rtt.dmp.gz": 22,
+    "tcpudp.dmp.gz": 2,
 }
 """Packets that were no longer on the wire than what was captured, says their record; their IP
 header says more. tshark takes tcp.len from the record, we from the IP header."""
 
-UNKNOWN_TO_TSHARK = [
-    i for i, carrier in enumerate(CARRIERS, 1) if carrier.name == "PPP from pppd"
-]
+UNKNOWN_TO_TSHARK = [i for i, carrier in enumerate(CARRIERS, 1) if carrier.name == "PPP from pppd"]
 """Frames of the link type 166, which tshark 4.0 does not know."""
 
 FIRST_FRAGMENTS = [400 - 52, 40]
@@ -33,34 +34,63 @@ FIRST_FRAGMENTS = [400 - 52, 40]
 tcp.len of a packet that it has not put together."""
 
 FIELDS = {
-    "ip_proto": "ip.proto", "ip_len": "ip.len", "ip_id": "ip.id", "ttl": "ip.ttl",
-    "user": "ip.src", "server": "ip.dst",
-    "tcp_flags": "tcp.flags", "seq": "tcp.seq_raw", "ack": "tcp.ack_raw",
-    "window": "tcp.window_size_value", "payload_len": "tcp.len", "mss": "tcp.options.mss_val",
+    "ip_proto": "ip.proto",
+    "ip_len": "ip.len",
+    "ip_id": "ip.id",
+    "ttl": "ip.ttl",
+    "user": "ip.src",
+    "server": "ip.dst",
+    "tcp_flags": "tcp.flags",
+    "seq": "tcp.seq_raw",
+    "ack": "tcp.ack_raw",
+    "window": "tcp.window_size_value",
+    "payload_len": "tcp.len",
+    "mss": "tcp.options.mss_val",
     "window_scale": "tcp.options.wscale.shift",
-    "ts_val": "tcp.options.timestamp.tsval", "ts_ecr": "tcp.options.timestamp.tsecr",
+    "ts_val": "tcp.options.timestamp.tsval",
+    "ts_ecr": "tcp.options.timestamp.tsecr",
 }
 """Columns of packets (user: the source, server: the destination), and tshark's names for them."""
 
 NEXT_HEADER = {
-    0: "ipv6.hopopts.nxt", 43: "ipv6.routing.nxt", 44: "ipv6.fraghdr.nxt",
-    51: "ah.next_header", 60: "ipv6.dstopts.nxt",
+    0: "ipv6.hopopts.nxt",
+    43: "ipv6.routing.nxt",
+    44: "ipv6.fraghdr.nxt",
+    51: "ah.next_header",
+    60: "ipv6.dstopts.nxt",
 }
 """IPv6 extension headers, and where tshark keeps what follows them."""
 
 OTHER_FIELDS = (
-    "frame.number", "frame.time_epoch", "frame.len", "frame.cap_len", "frame.protocols",
+    "frame.number",
+    "frame.time_epoch",
+    "frame.len",
+    "frame.cap_len",
+    "frame.protocols",
     *NEXT_HEADER.values(),
-    "ip.hdr_len", "tcp.hdr_len", "ipv6.plen", "ipv6.hlim", "ipv6.src", "ipv6.dst", "ipv6.nxt",
-    "tcp.srcport", "udp.srcport", "tcp.dstport", "udp.dstport", "tcp.options.sack_perm",
-    "tcp.options.sack_le", "tcp.options.sack_re",
+    "ip.hdr_len",
+    "tcp.hdr_len",
+    "ipv6.plen",
+    "ipv6.hlim",
+    "ipv6.src",
+    "ipv6.dst",
+    "ipv6.nxt",
+    "tcp.srcport",
+    "udp.srcport",
+    "tcp.dstport",
+    "udp.dstport",
+    "tcp.options.sack_perm",
+    "tcp.options.sack_le",
+    "tcp.options.sack_re",
 )
 
 SEVERAL = ("tcp.options.sack_le", "tcp.options.sack_re", "ipv6.dstopts.nxt")
 """Fields that one packet may have more than once."""
 
 SETTINGS = (
-    "ip.defragment:FALSE", "ipv6.defragment:FALSE", "tcp.desegment_tcp_streams:FALSE",
+    "ip.defragment:FALSE",
+    "ipv6.defragment:FALSE",
+    "tcp.desegment_tcp_streams:FALSE",
     "tcp.relative_sequence_numbers:FALSE",
 )
 
@@ -106,8 +136,11 @@ def as_row(packet: dict) -> dict:
     texts = {column: packet[name] for column, name in FIELDS.items()}
     if packet["version"] == "ipv6":
         texts |= {
-            "user": packet["ipv6.src"], "server": packet["ipv6.dst"], "ttl": packet["ipv6.hlim"],
-            "ip_len": str(40 + int(packet["ipv6.plen"])), "ip_proto": protocol_above(packet),
+            "user": packet["ipv6.src"],
+            "server": packet["ipv6.dst"],
+            "ttl": packet["ipv6.hlim"],
+            "ip_len": str(40 + int(packet["ipv6.plen"])),
+            "ip_proto": protocol_above(packet),
             "ip_id": "",
         }
     ends = {name: texts.pop(name) for name in ("user", "server")}
@@ -138,7 +171,8 @@ def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
     found: dict[str, list] = {}
     ours = {
         row["frame"]: row | {"us": round(row["ts"].timestamp() * 1e6)}
-        for row in rows_of(path, EVERYONE).rows if not row["downlink"]
+        for row in rows_of(path, EVERYONE).rows
+        if not row["downlink"]
     }
     for packet in tshark(path, innermost):
         theirs = as_row(packet)

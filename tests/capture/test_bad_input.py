@@ -264,8 +264,11 @@ IP_LEN, IP_OFF, TCP_OFFSET, OPTIONS = 2, 20, 20 + 12, 40
 @pytest.mark.parametrize(
     "packet",
     [
-        changed(SYN, 0, b"\x44"), changed(SYN, 0, b"\x40"), changed(SYN, IP_LEN, b"\x00\x13"),
-        changed(SYN, 0, b"\x55"), changed(SYN, 0, b"\x00"),
+        changed(SYN, 0, b"\x44"),
+        changed(SYN, 0, b"\x40"),
+        changed(SYN, IP_LEN, b"\x00\x13"),
+        changed(SYN, 0, b"\x55"),
+        changed(SYN, 0, b"\x00"),
     ],
     ids=["header of 16 bytes", "header of 0 bytes", "total length 19", "version 5", "version 0"],
 )
@@ -277,9 +280,11 @@ def test_an_ip_header_that_contradicts_itself_is_counted(read, packet):
 @pytest.mark.parametrize("on_wire", [0, 10, 600_000, 2**32 - 1])
 def test_a_packet_of_no_length_on_an_impossible_wire_is_counted(read, on_wire):
     frame = Frame(changed(SYN, IP_LEN, b"\0\0"), NOON, on_wire)
-    found = read(section() + interface(1) + enhanced(
-        Frame(bytes(12) + b"\x08\x00" + frame.data, NOON, on_wire)
-    ))
+    found = read(
+        section()
+        + interface(1)
+        + enhanced(Frame(bytes(12) + b"\x08\x00" + frame.data, NOON, on_wire))
+    )
     assert (found.rows, found.skipped) == ([], {"malformed_ip": 1})
 
 
@@ -291,8 +296,10 @@ def test_a_total_length_above_what_was_on_the_wire_is_believed(read):
 @pytest.mark.parametrize(
     "packet",
     [
-        changed(SYN, TCP_OFFSET, b"\x40"), changed(SYN, TCP_OFFSET, b"\x00"),
-        changed(SYN, TCP_OFFSET, b"\xb0"), changed(SYN, IP_LEN, b"\x00\x20"),
+        changed(SYN, TCP_OFFSET, b"\x40"),
+        changed(SYN, TCP_OFFSET, b"\x00"),
+        changed(SYN, TCP_OFFSET, b"\xb0"),
+        changed(SYN, IP_LEN, b"\x00\x20"),
     ],
     ids=["16 bytes", "0 bytes", "44 of 40", "beyond the IP packet"],
 )
@@ -311,8 +318,13 @@ def syn_with(options: str) -> bytes:
 @pytest.mark.parametrize(
     ("options", "mss"),
     [
-        ("01010201", None), ("01010200", None), ("02050550", None), ("01010102", None),
-        ("02040550 01010300", 1360), ("02040550 01010801", 1360), ("02040550 01010522", 1360),
+        ("01010201", None),
+        ("01010200", None),
+        ("02050550", None),
+        ("01010102", None),
+        ("02040550 01010300", 1360),
+        ("02040550 01010801", 1360),
+        ("02040550 01010522", 1360),
     ],
 )
 def test_an_option_whose_length_lies_ends_the_options(read, options, mss):
@@ -432,9 +444,7 @@ def test_addresses_chosen_to_collide_take_no_long_time():
     start = time.perf_counter()
     for low in range(30_000):
         high = low * 0x9E3779B97F4A7C15 & 2**64 - 1
-        find_or_add(
-            table.entries, table.slots, table.prefixes, np.uint64(high), np.uint64(low)
-        )
+        find_or_add(table.entries, table.slots, table.prefixes, np.uint64(high), np.uint64(low))
     assert len(table) == 30_000
     assert time.perf_counter() - start < 5
 
@@ -449,9 +459,17 @@ def test_a_new_address_in_every_packet_is_read_in_bounded_runs(read):
     assert len({row["server"] for row in found.rows}) == 40_000
 
 
-MIXED = timed([
-    SYN, DATA[:72], SYN6, *FRAGMENTS[:2], *GTP_IN.values(), *map(bytes, EXTENSIONS.values()), SYN,
-])
+MIXED = timed(
+    [
+        SYN,
+        DATA[:72],
+        SYN6,
+        *FRAGMENTS[:2],
+        *GTP_IN.values(),
+        *map(bytes, EXTENSIONS.values()),
+        SYN,
+    ]
+)
 SEEDS = {
     "pcap": pcap(MIXED),
     "pcap, big-endian": pcap(MIXED, order=">"),
@@ -463,7 +481,9 @@ SEEDS = {
 }
 
 fuzz = settings(
-    max_examples=150, deadline=None, derandomize=True,
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -557,8 +577,12 @@ def test_a_damaged_byte_costs_two_packets_at_most(read, sound, data):
 
 PUBLIC = Path(__file__).parents[3] / "shared/captures/public"
 REAL = [
-    "tcptrace/dlt_null.dmp.gz", "tcptrace/psc.fddi.dmp.gz", "tcptrace/ppp_over_eth.dmp.gz",
-    "tcptrace/ipopts.dmp.gz", "tcptrace/pcap_v2.2.dmp.gz", "packets/tcp_dupack.pcapng",
+    "tcptrace/dlt_null.dmp.gz",
+    "tcptrace/psc.fddi.dmp.gz",
+    "tcptrace/ppp_over_eth.dmp.gz",
+    "tcptrace/ipopts.dmp.gz",
+    "tcptrace/pcap_v2.2.dmp.gz",
+    "packets/tcp_dupack.pcapng",
 ]
 
 

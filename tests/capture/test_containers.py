@@ -139,8 +139,10 @@ def test_pcapng(read, expected, order):
     ],
 )
 def test_pcapng_time_resolutions(read, order, resolution, ticks, us):
-    file = section(order) + interface(101, order, resolution) + enhanced(
-        Frame(SYN), order, ticks=ticks
+    file = (
+        section(order)
+        + interface(101, order, resolution)
+        + enhanced(Frame(SYN), order, ticks=ticks)
     )
     assert times(read(file)) == [us]
 
@@ -149,8 +151,10 @@ def test_pcapng_time_resolutions(read, order, resolution, ticks, us):
 @pytest.mark.parametrize("offset_s", [1_700_000_000, -3600])
 def test_pcapng_time_offset(read, order, offset_s):
     ticks = 10_000_000_000
-    file = section(order) + interface(101, order, 6, offset_s) + enhanced(
-        Frame(SYN), order, ticks=ticks
+    file = (
+        section(order)
+        + interface(101, order, 6, offset_s)
+        + enhanced(Frame(SYN), order, ticks=ticks)
     )
     assert times(read(file)) == [offset_s * 1_000_000 + ticks]
 
@@ -160,7 +164,10 @@ def test_pcapng_interfaces_differ_in_link_type_and_resolution(read, expected):
     cooked = next(carrier for carrier in CARRIERS if carrier.name == "Linux cooked v2")
     raw, tagged, sll, *rest = FRAMES
     file = [
-        section(), interface(101), interface(1, resolution=9), enhanced(raw, on=0),
+        section(),
+        interface(101),
+        interface(1, resolution=9),
+        enhanced(raw, on=0),
         enhanced(Frame(ethernet.frame(tagged.data)), on=1, ticks=tagged.ts * 1000),
         interface(276, resolution=3),
         enhanced(Frame(cooked.frame(sll.data)), on=2, ticks=sll.ts // 1000),
@@ -172,7 +179,10 @@ def test_pcapng_interfaces_differ_in_link_type_and_resolution(read, expected):
 def test_pcapng_sections_have_their_own_byte_order_and_interfaces(read, expected):
     file = [
         pcapng(FRAMES[:2], 101, "<"),
-        section(">"), interface(147, ">"), interface(101, ">"), enhanced(FRAMES[2], ">", on=1),
+        section(">"),
+        interface(147, ">"),
+        interface(101, ">"),
+        enhanced(FRAMES[2], ">", on=1),
         pcapng(FRAMES[3:], 101, "<"),
     ]
     assert read(b"".join(file)).rows == expected
@@ -186,8 +196,11 @@ def test_obsolete_packet_blocks(read, expected, order):
 
 @ORDERS
 def test_simple_packet_blocks_have_no_time_and_so_no_rows(read, order):
-    file = section(order) + interface(101, order) + simple(FRAMES[0], order) + enhanced(
-        FRAMES[1], order
+    file = (
+        section(order)
+        + interface(101, order)
+        + simple(FRAMES[0], order)
+        + enhanced(FRAMES[1], order)
     )
     found = read(file)
     assert (found.frames, found.numbers) == (2, [2])
@@ -201,7 +214,9 @@ def test_options_and_other_blocks_are_passed_over(read, expected, order):
     for frame in FRAMES:
         file += [
             enhanced(frame, order, options=flags),
-            block(4, b"\0" * 4, order), block(5, bytes(12), order), block(0x80000001, b"", order),
+            block(4, b"\0" * 4, order),
+            block(5, bytes(12), order),
+            block(0x80000001, b"", order),
         ]
     found = read(b"".join(file))
     assert (found.rows, found.skipped) == (expected, {})

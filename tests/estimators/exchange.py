@@ -53,8 +53,9 @@ class Packet:
     @property
     def ip_len(self) -> int:
         """20 bytes of IP header, 20 of TCP header, the options in whole words, the payload."""
-        options = sum(size for name, size in OPTION_BYTES.items()
-                      if getattr(self, name) not in (None, False))
+        options = sum(
+            size for name, size in OPTION_BYTES.items() if getattr(self, name) not in (None, False)
+        )
         return 40 + (options + 3) // 4 * 4 + self.data
 
     def later(self, us: int) -> "Packet":

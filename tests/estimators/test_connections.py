@@ -168,9 +168,11 @@ def test_connections_of_the_same_ends_have_ids_and_times_of_their_own():
 
 def test_a_connection_may_go_on_for_2_h_4_min_also_after_a_fin():
     """An end that has sent its FIN may receive for as long as it likes (RFC 9293, 3.6)."""
-    bucket = Bucket(packets("""
+    bucket = Bucket(
+        packets("""
         0.0 up FIN ACK seq=101 ack=301
-    """))
+    """)
+    )
     mine, idle = np.array([True]), 7_440_000_000
     assert bucket.may_go_on(mine, NOON + idle)
     assert not bucket.may_go_on(mine, NOON + idle + 1)

@@ -12,10 +12,12 @@ from spark_jobs.bucket import Bucket
 PLACES_AND_TIMES = ("flow_id", "start_ts", "end_ts")
 PAUSES_US = (0, 1, 150_000, 3_000_000, 5_000_001, 61_000_000, 7_500_000_000)
 
-flag_sets = st.sampled_from([
-    frozenset(flags.split())
-    for flags in ("SYN", "SYN ACK", "ACK", "PSH ACK", "FIN ACK", "RST", "RST ACK", "UDP")
-])
+flag_sets = st.sampled_from(
+    [
+        frozenset(flags.split())
+        for flags in ("SYN", "SYN ACK", "ACK", "PSH ACK", "FIN ACK", "RST", "RST ACK", "UDP")
+    ]
+)
 
 
 @st.composite
@@ -25,19 +27,30 @@ def exchanges(draw, user="anna"):
     us, lines = 0, []
     for _ in range(draw(st.integers(1, 14))):
         us += draw(st.sampled_from(PAUSES_US))
-        lines.append(Packet(
-            us, draw(st.sampled_from(["up", "down"])), draw(flag_sets),
-            seq=draw(st.integers(0, 40)), ack=draw(st.integers(0, 40)),
-            win=draw(st.sampled_from([0, 9_999, 65_535])), data=draw(st.sampled_from([0, 1, 30])),
-            ws=draw(st.none() | st.integers(0, 15)), sackok=draw(st.booleans()),
-            tsval=draw(st.none() | st.just(7)), port=draw(st.sampled_from([1024, 1025])), user=user,
-        ))
+        lines.append(
+            Packet(
+                us,
+                draw(st.sampled_from(["up", "down"])),
+                draw(flag_sets),
+                seq=draw(st.integers(0, 40)),
+                ack=draw(st.integers(0, 40)),
+                win=draw(st.sampled_from([0, 9_999, 65_535])),
+                data=draw(st.sampled_from([0, 1, 30])),
+                ws=draw(st.none() | st.integers(0, 15)),
+                sackok=draw(st.booleans()),
+                tsval=draw(st.none() | st.just(7)),
+                port=draw(st.sampled_from([1024, 1025])),
+                user=user,
+            )
+        )
     return lines
 
 
 def rows(exchange, without=()):
-    return [{name: value for name, value in row.items() if name not in without}
-            for row in flows(exchange)]
+    return [
+        {name: value for name, value in row.items() if name not in without}
+        for row in flows(exchange)
+    ]
 
 
 @settings(max_examples=150, deadline=None)
@@ -71,8 +84,18 @@ def test_which_way_is_called_up_only_swaps_the_sides(exchange):
         for name in ("packets", "ip_bytes", "payload_bytes"):
             assert row[f"{name}_up"] == mirror[f"{name}_down"]
         assert row["rtt_access"] == mirror["rtt_internet"]
-        for name in ("setup_class", "setup_reset", "setup_delay", "setup_background", "sack",
-                     "timestamps", "syn_count", "synack_count", "max_ip_len", "flow_id"):
+        for name in (
+            "setup_class",
+            "setup_reset",
+            "setup_delay",
+            "setup_background",
+            "sack",
+            "timestamps",
+            "syn_count",
+            "synack_count",
+            "max_ip_len",
+            "flow_id",
+        ):
             assert row[name] == mirror[name]
 
 
@@ -84,5 +107,6 @@ def test_every_tcp_packet_is_counted_in_one_connection(exchange, another):
     counted = flows(lines)
     assert sum(row["packets_up"] + row["packets_down"] for row in counted) == len(tcp)
     assert sum(row["ip_bytes_up"] + row["ip_bytes_down"] for row in counted) == sum(
-        packet.ip_len for packet in tcp)
+        packet.ip_len for packet in tcp
+    )
     assert len(Bucket(packets(lines)).ts) == len(tcp)

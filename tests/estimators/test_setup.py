@@ -80,10 +80,13 @@ def test_syn_that_the_mobile_gave_up_is_no_response():
 
 @pytest.mark.parametrize("syns", [1, 3])
 def test_rst_to_a_syn_is_refused(syns):
-    exchange = "\n".join(f"""
+    exchange = "\n".join(
+        f"""
         {0.5 * i} up   SYN     seq=100
         {0.5 * i + 0.1} down RST ACK ack=101
-    """ for i in range(syns))
+    """
+        for i in range(syns)
+    )
     assert tree(exchange) == ("refused", syns, 0)
 
 
@@ -134,16 +137,27 @@ def test_acknowledgement_of_something_older_does_not_end_the_setup():
 # Handshakes that were not seen whole
 
 
-@pytest.mark.parametrize("exchange", [
-    "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301",
-    "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301 data=5 \n 1.0 up FIN ACK seq=106 ack=400",
-    "0.1 down SYN ACK seq=300 ack=101",
-    "0.1 down SYN ACK seq=300 ack=101 \n 0.9 down ACK seq=301 ack=101 data=5",
-    "0.0 down SYN seq=300 \n 0.3 down ACK seq=301 ack=101",
-    "0.0 up ACK seq=101 ack=301 \n 0.2 down ACK seq=301 ack=102",
-    "0.0 up RST seq=101",
-], ids=["up only", "up only, data", "down only", "down only, data", "down only, called", "partial",
-        "stray RST"])
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301",
+        "0.0 up SYN seq=100 \n 0.7 up ACK seq=101 ack=301 data=5 \n 1.0 up FIN ACK seq=106 ack=400",
+        "0.1 down SYN ACK seq=300 ack=101",
+        "0.1 down SYN ACK seq=300 ack=101 \n 0.9 down ACK seq=301 ack=101 data=5",
+        "0.0 down SYN seq=300 \n 0.3 down ACK seq=301 ack=101",
+        "0.0 up ACK seq=101 ack=301 \n 0.2 down ACK seq=301 ack=102",
+        "0.0 up RST seq=101",
+    ],
+    ids=[
+        "up only",
+        "up only, data",
+        "down only",
+        "down only, data",
+        "down only, called",
+        "partial",
+        "stray RST",
+    ],
+)
 def test_handshake_not_seen_whole_is_in_no_class_and_gives_no_times(exchange):
     row = flow(exchange)
     assert row["setup_class"] is None
@@ -162,19 +176,27 @@ def test_partial_flow_has_no_initiator_and_no_background():
 
 def test_setup_delay_is_first_syn_to_first_ack():
     assert measured(OPTIMAL)[0] == 0.7
-    assert measured("""
+    assert (
+        measured("""
         0.0 up   SYN     seq=100
         3.0 up   SYN     seq=100
         3.1 down SYN ACK seq=300 ack=101
         3.2 down SYN ACK seq=300 ack=101
         3.7 up   ACK     seq=101 ack=301
         3.8 up   ACK     seq=101 ack=301
-    """)[0] == 3.7
+    """)[0]
+        == 3.7
+    )
 
 
-@pytest.mark.parametrize("last", [
-    "ACK seq=101 ack=301 data=200", "FIN ACK seq=101 ack=301", "PSH ACK seq=101 ack=302",
-])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ACK seq=101 ack=301 data=200",
+        "FIN ACK seq=101 ack=301",
+        "PSH ACK seq=101 ack=302",
+    ],
+)
 def test_data_or_fin_that_acknowledges_the_synack_ends_the_setup(last):
     row = flow(OPTIMAL.replace("ACK      seq=101 ack=301", last))
     assert (row["setup_class"], row["setup_delay"]) == ("optimal", 0.7)
@@ -203,9 +225,13 @@ def test_mobile_may_refuse_a_server():
     assert (row["initiator"], row["setup_class"]) == ("server", "refused")
 
 
-@pytest.mark.parametrize("again", [
-    "0.05 up SYN seq=100", "0.2 down SYN ACK seq=300 ack=101",
-])
+@pytest.mark.parametrize(
+    "again",
+    [
+        "0.05 up SYN seq=100",
+        "0.2 down SYN ACK seq=300 ack=101",
+    ],
+)
 def test_no_round_trips_with_a_second_syn_or_synack(again):
     assert measured(OPTIMAL + again)[1:] == (None, None)
 
@@ -255,19 +281,27 @@ def test_silence_means_no_background():
     assert with_other("") is False
 
 
-@pytest.mark.parametrize(("time", "expected"), [
-    ("4.999999", False),
-    ("5.000000", False),   # a silence of at least 5 s
-    ("5.000001", True),
-    ("9.999999", True),
-    ("10.000000", True),
-    ("10.400000", True),
-    ("10.700000", True),
-    ("10.700001", False),
-])
-@pytest.mark.parametrize("what", [
-    "up UDP port=53", "down UDP port=53 data=900", "down ACK port=1025 seq=7 data=5",
-])
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("4.999999", False),
+        ("5.000000", False),  # a silence of at least 5 s
+        ("5.000001", True),
+        ("9.999999", True),
+        ("10.000000", True),
+        ("10.400000", True),
+        ("10.700000", True),
+        ("10.700001", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "what",
+    [
+        "up UDP port=53",
+        "down UDP port=53 data=900",
+        "down ACK port=1025 seq=7 data=5",
+    ],
+)
 def test_background_is_5_s_before_the_first_syn_until_the_first_ack(time, expected, what):
     assert with_other(f"{time} {what}") is expected
 
@@ -287,12 +321,15 @@ def test_an_older_connection_of_the_same_ends_is_background():
 
 
 def test_retransmitted_syns_are_no_background():
-    assert flow("""
+    assert (
+        flow("""
         0.0 up   SYN     seq=100
         3.0 up   SYN     seq=100
         3.1 down SYN ACK seq=300 ack=101
         3.7 up   ACK     seq=101 ack=301
-    """)["setup_background"] is False
+    """)["setup_background"]
+        is False
+    )
 
 
 def test_background_of_a_failed_setup_is_looked_for_until_its_last_packet():
@@ -305,10 +342,13 @@ def test_background_of_a_failed_setup_is_looked_for_until_its_last_packet():
 
 
 def test_a_synack_after_the_first_ack_does_not_prolong_the_setup():
-    assert flows("""
+    assert (
+        flows("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         0.7 up   ACK     seq=101 ack=301
         2.0 up   UDP
         3.1 down SYN ACK seq=300 ack=101
-    """)[0]["setup_background"] is False
+    """)[0]["setup_background"]
+        is False
+    )

@@ -42,115 +42,152 @@ def test_retransmission_is_a_packet_but_no_new_payload():
 
 
 def test_of_a_segment_that_overlaps_only_the_new_part_counts():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1050 data=100    # 50 B are new
         0.2 down ACK seq=990  data=300    # 10 B before, 140 B behind
-    """) == 100 + 50 + 150
+    """)
+        == 100 + 50 + 150
+    )
 
 
 def test_segments_sent_again_in_another_division_are_not_new():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1100 data=100
         0.9 down ACK seq=1050 data=100
         1.0 down ACK seq=1000 data=200
-    """) == 200
+    """)
+        == 200
+    )
 
 
 def test_data_that_the_monitor_never_saw_does_not_count():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1500 data=100
-    """) == 200
+    """)
+        == 200
+    )
 
 
 def test_hole_that_is_filled_counts_once():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1300 data=100
         0.2 down ACK seq=1100 data=100    # the hole's first half
         0.3 down ACK seq=1150 data=150    # 100 B of the other, over what is seen
         0.4 down ACK seq=1100 data=200
-    """) == 400
+    """)
+        == 400
+    )
 
 
 def test_segment_over_several_holes_fills_them_all():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1000 data=100
         0.1 down ACK seq=1200 data=100
         0.2 down ACK seq=1400 data=100
         0.3 down ACK seq=1000 data=600
-    """) == 600
+    """)
+        == 600
+    )
 
 
 def test_first_segments_may_come_in_another_order():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK seq=1200 data=100
         0.1 down ACK seq=1100 data=100
         0.2 down ACK seq=1000 data=100
         0.3 down ACK seq=1000 data=100
-    """) == 300
+    """)
+        == 300
+    )
 
 
 def test_data_may_pass_before_its_synack():
-    assert down("""
+    assert (
+        down("""
         0.0 down ACK     seq=301 data=10
         0.1 down SYN ACK seq=300
         0.2 down ACK     seq=311 data=10
-    """) == 20
+    """)
+        == 20
+    )
 
 
 def test_first_data_after_the_syn_may_be_missing():
-    assert down("""
+    assert (
+        down("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         0.2 down ACK     seq=401 ack=101 data=100
         0.3 down ACK     seq=301 ack=101 data=100
-    """) == 200
+    """)
+        == 200
+    )
 
 
 def test_sequence_numbers_may_wrap():
-    assert down("""
+    assert (
+        down("""
         0.0 down SYN     seq=4294967195            # 101 below 2^32
         0.2 down ACK     seq=4294967196 data=100
         0.3 down ACK     seq=100        data=100   # the segment before it is late
         0.4 down ACK     seq=0          data=100
         0.5 down ACK     seq=4294967246 data=100   # 50 B on either side of the wrap, again
-    """) == 300
+    """)
+        == 300
+    )
 
 
 def test_more_than_4_gib_are_counted():
     step = 2**30
-    segments = [Packet(i, "down", frozenset({"ACK"}), seq=i * step % 2**32, data=step)
-                for i in range(9)]
+    segments = [
+        Packet(i, "down", frozenset({"ACK"}), seq=i * step % 2**32, data=step) for i in range(9)
+    ]
     assert down([*segments, segments[-1].later(1)]) == 9 * step
 
 
 def test_keep_alive_is_no_new_payload():
-    assert up("""
+    assert (
+        up("""
         0.0 up ACK seq=101 data=10
         9.0 up ACK seq=110            # RFC 9293, 3.8.4: one below the next, empty or one byte
        19.0 up ACK seq=110 data=1
-    """) == 10
+    """)
+        == 10
+    )
 
 
 def test_keep_alive_before_any_data_is_no_payload():
-    assert up("""
+    assert (
+        up("""
         0.0 up   SYN     seq=100
         0.1 down SYN ACK seq=300 ack=101
         0.2 up   ACK     seq=101 ack=301
         9.0 up   ACK     seq=100 ack=301 data=1
-    """) == 0
+    """)
+        == 0
+    )
 
 
 def test_zero_window_probe_counts_the_byte_once():
-    assert up("""
+    assert (
+        up("""
         0.0 up ACK seq=101 data=10
         1.0 up ACK seq=111 data=1
         3.0 up ACK seq=111 data=1
         9.0 up ACK seq=111 data=10
-    """) == 20
+    """)
+        == 20
+    )
 
 
 def test_text_in_an_rst_is_no_payload():
@@ -163,41 +200,49 @@ def test_text_in_an_rst_is_no_payload():
 
 
 def test_data_in_a_syn_is_payload():
-    assert up("""
+    assert (
+        up("""
         0.0 up SYN seq=100 data=20           # RFC 7413
         0.1 up SYN seq=100 data=20
         0.2 up ACK seq=121 data=10
-    """) == 30
+    """)
+        == 30
+    )
 
 
 def test_fin_takes_a_sequence_number_but_is_no_payload():
-    assert up("""
+    assert (
+        up("""
         0.0 up FIN ACK seq=101 data=10
         0.1 up ACK     seq=112
-    """) == 10
+    """)
+        == 10
+    )
 
 
 @pytest.mark.parametrize("second", [900, 4_000_000_000])
 def test_data_follows_the_syn_that_was_accepted(second):
-    assert up(f"""
+    assert (
+        up(f"""
         0.0 up   SYN     seq=100
         3.0 up   SYN     seq={second}
         3.1 down SYN ACK seq=300 ack={second + 1}
         3.7 up   ACK     seq={second + 1} ack=301 data=50
-    """) == 50
+    """)
+        == 50
+    )
 
 
 def test_of_very_many_holes_the_oldest_are_forgotten():
-    islands = [Packet(i, "down", frozenset({"ACK"}), seq=20 * i, data=10)
-               for i in range(MOST_HOLES + 2)]
+    islands = [
+        Packet(i, "down", frozenset({"ACK"}), seq=20 * i, data=10) for i in range(MOST_HOLES + 2)
+    ]
     fillings = [Packet(p.us + 10_000, p.way, p.flags, seq=p.seq + 10, data=10) for p in islands]
     seen, filled = 10 * len(islands), 10 * len(islands)
     assert seen + 10 * MOST_HOLES <= down(islands + fillings) <= seen + filled
 
 
-segments = st.lists(
-    st.tuples(st.integers(0, 400), st.integers(0, 60)), min_size=1, max_size=40
-)
+segments = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), min_size=1, max_size=40)
 
 
 @settings(max_examples=300, deadline=None)

@@ -30,6 +30,7 @@ class Answer:
 @pytest.fixture
 def giscope(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
     """Run a command in this process."""
+
     def run(*args: object) -> Answer:
         status = 0
         try:
@@ -38,6 +39,7 @@ def giscope(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
             status = int(end.code or 0)
         printed = capsys.readouterr()
         return Answer(printed.out, printed.err, status)
+
     return run
 
 
@@ -87,14 +89,51 @@ def test_help_shows_an_example(giscope, command):
         (("schema", "nothing"), "no table 'nothing'"),
         (("run", "--warehouse", "w", "--networks", "none.toml", "."), "none.toml: No such file"),
         (("run", "--warehouse", "w", "--networks", NETWORKS_FILE, "nowhere"), "no such folder"),
-        (("run", "--warehouse", "w", "--networks", NETWORKS_FILE, CAPTURES.parent),
-         "no <network>/*.pcap* in it"),
-        (("ingest", "--warehouse", "w", "--networks", NETWORKS_FILE, "--network", "zz", "a.pcap"),
-         "no network 'zz'"),
-        (("flows", "--warehouse", "w", "--networks", NETWORKS_FILE, "--network", "aa-gprs",
-          "--date", "yesterday"), "--date"),
-        (("flows", "--warehouse", "w", "--networks", NETWORKS_FILE, "--network", "aa-gprs",
-          "--date", "2004-03-02"), "no packets of aa-gprs"),
+        (
+            ("run", "--warehouse", "w", "--networks", NETWORKS_FILE, CAPTURES.parent),
+            "no <network>/*.pcap* in it",
+        ),
+        (
+            (
+                "ingest",
+                "--warehouse",
+                "w",
+                "--networks",
+                NETWORKS_FILE,
+                "--network",
+                "zz",
+                "a.pcap",
+            ),
+            "no network 'zz'",
+        ),
+        (
+            (
+                "flows",
+                "--warehouse",
+                "w",
+                "--networks",
+                NETWORKS_FILE,
+                "--network",
+                "aa-gprs",
+                "--date",
+                "yesterday",
+            ),
+            "--date",
+        ),
+        (
+            (
+                "flows",
+                "--warehouse",
+                "w",
+                "--networks",
+                NETWORKS_FILE,
+                "--network",
+                "aa-gprs",
+                "--date",
+                "2004-03-02",
+            ),
+            "no packets of aa-gprs",
+        ),
         (("report", "--warehouse", "nowhere", "--output", "r.html"), "no such warehouse"),
         (("marts", "--warehouse", "nowhere"), "no such warehouse"),
     ],
@@ -116,16 +155,18 @@ def test_run_does_all_and_names_the_bad_file(tmp_path):
     bad = captures / "bad.pcap"
     bad.write_bytes(b"")
     warehouse = tmp_path / "w"
-    answer = installed("run", "--warehouse", warehouse, "--networks", NETWORKS_FILE,
-                     tmp_path / "captures")
+    answer = installed(
+        "run", "--warehouse", warehouse, "--networks", NETWORKS_FILE, tmp_path / "captures"
+    )
     assert answer.status == 2
     assert f"giscope: {bad}: the file is empty" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert "157,600" in answer.stdout
     assert (warehouse / "report.html").stat().st_size > 100_000
     bad.unlink()
-    again = installed("run", "--warehouse", warehouse, "--networks", NETWORKS_FILE,
-                    tmp_path / "captures")
+    again = installed(
+        "run", "--warehouse", warehouse, "--networks", NETWORKS_FILE, tmp_path / "captures"
+    )
     assert again.status == 0
     assert "unchanged" in again.stdout
 

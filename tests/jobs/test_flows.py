@@ -22,20 +22,29 @@ HOUR = 3600 * US
 
 
 def up(ts: int, flags: str, seq: int, ack: int = 0, payload: int = 0, port: int = 1000) -> Frame:
-    data = (IP(src="10.64.0.1", dst="198.51.100.1")
-            / TCP(sport=port, dport=80, flags=flags, seq=seq, ack=ack) / bytes(payload))
+    data = (
+        IP(src="10.64.0.1", dst="198.51.100.1")
+        / TCP(sport=port, dport=80, flags=flags, seq=seq, ack=ack)
+        / bytes(payload)
+    )
     return Frame(bytes(data), ts)
 
 
 def down(ts: int, flags: str, seq: int, ack: int = 0, payload: int = 0, port: int = 1000) -> Frame:
-    data = (IP(src="198.51.100.1", dst="10.64.0.1")
-            / TCP(sport=80, dport=port, flags=flags, seq=seq, ack=ack) / bytes(payload))
+    data = (
+        IP(src="198.51.100.1", dst="10.64.0.1")
+        / TCP(sport=80, dport=port, flags=flags, seq=seq, ack=ack)
+        / bytes(payload)
+    )
     return Frame(bytes(data), ts)
 
 
 def handshake(ts: int, port: int = 1000) -> list[Frame]:
-    return [up(ts, "S", 100, port=port), down(ts + US // 10, "SA", 300, 101, port=port),
-            up(ts + US, "A", 101, 301, port=port)]
+    return [
+        up(ts, "S", 100, port=port),
+        down(ts + US // 10, "SA", 300, 101, port=port),
+        up(ts + US, "A", 101, 301, port=port),
+    ]
 
 
 @pytest.fixture
@@ -67,8 +76,12 @@ def flows_of(warehouse: Warehouse, network: Network, *days: date) -> pa.Table:
 
 
 def test_flow_across_midnight_is_on_the_day_it_starts(warehouse, network):
-    put(warehouse, network, "a.pcap", [
-        *handshake(MIDNIGHT - 10 * US), down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
+    put(
+        warehouse,
+        network,
+        "a.pcap",
+        [*handshake(MIDNIGHT - 10 * US), down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)],
+    )
     (flow,) = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
     assert flow["date"] == DAY_BEFORE
     assert flow["payload_bytes_down"] == 1000
@@ -90,8 +103,12 @@ def test_flow_is_followed_for_hours_past_midnight(warehouse, network):
 
 
 def test_silence_beyond_the_idle_timeout_begins_a_partial_flow(warehouse, network):
-    put(warehouse, network, "a.pcap", [
-        *handshake(MIDNIGHT - 3 * HOUR), down(MIDNIGHT + US, "A", 301, 101, 1000)])
+    put(
+        warehouse,
+        network,
+        "a.pcap",
+        [*handshake(MIDNIGHT - 3 * HOUR), down(MIDNIGHT + US, "A", 301, 101, 1000)],
+    )
     first, second = flows_of(warehouse, network, DAY_BEFORE, DAY).to_pylist()
     assert (first["date"], first["initiator"]) == (DAY_BEFORE, "mobile")
     assert (second["date"], second["initiator"]) == (DAY, "unknown")
@@ -99,8 +116,12 @@ def test_silence_beyond_the_idle_timeout_begins_a_partial_flow(warehouse, networ
 
 def test_background_before_midnight_counts(warehouse, network):
     datagram = IP(src="198.51.100.9", dst="10.64.0.1") / UDP(sport=53, dport=53)
-    put(warehouse, network, "a.pcap", [
-        Frame(bytes(datagram), MIDNIGHT - US), *handshake(MIDNIGHT + US)])
+    put(
+        warehouse,
+        network,
+        "a.pcap",
+        [Frame(bytes(datagram), MIDNIGHT - US), *handshake(MIDNIGHT + US)],
+    )
     (flow,) = flows_of(warehouse, network, DAY).to_pylist()
     assert flow["setup_background"] is True
 

@@ -135,8 +135,10 @@ def test_other_subscribers_mean_reading_again(tmp_path, network):
 
 def test_two_captures_of_one_name_are_refused(tmp_path, network):
     (tmp_path / "x").mkdir()
-    work = [(network, write(tmp_path / "a.pcap", packet(MIDNIGHT))),
-            (network, write(tmp_path / "x" / "a.pcap", packet(MIDNIGHT)))]
+    work = [
+        (network, write(tmp_path / "a.pcap", packet(MIDNIGHT))),
+        (network, write(tmp_path / "x" / "a.pcap", packet(MIDNIGHT))),
+    ]
     with pytest.raises(UserError, match="same capture name"):
         ingest(Warehouse(tmp_path / "w"), work)
 
@@ -151,8 +153,9 @@ def test_row_groups_hold_one_bucket_and_rows_are_sorted(demo):
         for number in range(file.num_row_groups):
             table = file.read_row_group(number, columns=["bucket", "user", "ts", "frame"])
             assert len(set(table["bucket"].to_pylist())) == 1
-            keys = list(zip(*(table[name].to_pylist() for name in ("user", "ts", "frame")),
-                            strict=True))
+            keys = list(
+                zip(*(table[name].to_pylist() for name in ("user", "ts", "frame")), strict=True)
+            )
             assert keys == sorted(keys)
 
 

@@ -45,7 +45,9 @@ def test_killed_ingest_leaves_old_or_new(tmp_path, networks, after_s):
     capture.symlink_to(second)
     job = subprocess.Popen(
         [sys.executable, "-c", JOB, str(NETWORKS_FILE), str(warehouse.root), str(capture)],
-        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
     )
     assert job.stdout.readline() == "ready\n"
     time.sleep(after_s)

@@ -36,7 +36,9 @@ def test_periods_are_local_hours(demo):
     """Budapest is an hour ahead of UTC in March: 4:30, 10:30, 10:15, 10:40 UTC."""
     query = "select distinct network, hour, period from table1_summary order by all"
     assert rows(demo, query) == [
-        ("aa-gprs", 5, "off_peak"), ("aa-gprs", 11, "peak"), ("bb-gprs", 11, "peak"),
+        ("aa-gprs", 5, "off_peak"),
+        ("aa-gprs", 11, "peak"),
+        ("bb-gprs", 11, "peak"),
         ("cc-dialup", 11, "peak"),
     ]
 
@@ -53,10 +55,13 @@ def test_fig03_histogram_holds_every_delay(demo):
         group by all order by all
     """
     assert rows(demo, query) == rows(demo, expected)
-    ((outside,),) = rows(demo, """
+    ((outside,),) = rows(
+        demo,
+        """
         select count(*) from fig03_setup_delay
         where delay_sum / flows < bin - 1e-9 or delay_sum / flows >= bin + 0.1 + 1e-9
-    """)
+    """,
+    )
     assert outside == 0
 
 

@@ -17,8 +17,15 @@ class Killed(BaseException):
 
 
 def rows(*countries: str) -> pa.Table:
-    fact = {"access": "gprs", "timezone": "UTC", "peak_from": 10, "peak_until": 12,
-            "off_peak_from": 3, "off_peak_until": 7, "flight_size_bytes": 4500}
+    fact = {
+        "access": "gprs",
+        "timezone": "UTC",
+        "peak_from": 10,
+        "peak_until": 12,
+        "off_peak_from": 3,
+        "off_peak_until": 7,
+        "flight_size_bytes": 4500,
+    }
     return pa.Table.from_pylist([{"country": c, **fact} for c in countries], NETWORKS.arrow)
 
 
@@ -69,6 +76,7 @@ def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
                 raise Killed
             steps["left"] -= 1
             return original(*args, **kwargs)
+
         return call
 
     with monkeypatch.context() as patch:
@@ -94,8 +102,11 @@ def test_the_kill_test_reaches_the_end_of_publishing(tmp_path, monkeypatch):
     publish(warehouse, "AA", "BB")
     for name in ("replace", "unlink"):
         original = getattr(Path, name)
-        monkeypatch.setattr(Path, name, lambda self, *a, _f=original, **k: (
-            calls.append(self), _f(self, *a, **k))[1])
+        monkeypatch.setattr(
+            Path,
+            name,
+            lambda self, *a, _f=original, **k: (calls.append(self), _f(self, *a, **k))[1],
+        )
     publish(warehouse, "CC", "DD")
     assert len(calls) <= 7
 
