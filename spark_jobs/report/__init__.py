@@ -1,0 +1,52 @@
+"""Marts to one page: the paper's tables and figures, networks side by side.
+
+A figure is a module with a function that takes a Selection and gives a Section; it is listed in
+SECTIONS.
+"""
+
+import datetime
+from pathlib import Path
+from uuid import uuid4
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from spark_jobs.errors import UserError
+from spark_jobs.report import fig03, fig04, fig05, quality, table1
+from spark_jobs.report.selection import Selection, select
+from spark_jobs.warehouse import Warehouse
+
+SECTIONS = (table1.section, fig03.section, fig04.section, fig05.section, quality.section)
+
+
+def write_report(
+    warehouse: Warehouse,
+    output: Path,
+    networks: list[str] | None = None,
+    since: datetime.date | None = None,
+    until: datetime.date | None = None,
+) -> Path:
+    """Write the page for some networks and days (by default all); returns its path.
+
+    Raises UserError where there is nothing to show or the page cannot be written.
+    """
+    page = _page(select(warehouse, networks, since, until))
+    temporary = output.with_name(f".{output.name}.{uuid4().hex}")
+    try:
+        temporary.write_text(page, encoding="utf-8")
+        temporary.replace(output)
+    except OSError as error:
+        raise UserError(f"{output}: {error.strerror}") from error
+    return output
+
+
+def _page(selection: Selection) -> str:
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    return templates.get_template("page.html.jinja").render(
+        selection=selection,
+        sections=[make(selection) for make in SECTIONS],
+        plotly=Markup(get_plotlyjs()),
+    )

@@ -1,0 +1,117 @@
+"""Fig. 3: histograms of the set-up delay, overall and in the paper's four categories."""
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from spark_jobs.report import paper
+from spark_jobs.report.parts import (
+    Section,
+    TableOfNumbers,
+    drawn,
+    group,
+    number,
+    percent,
+    quantile,
+    seconds,
+)  # fmt: skip
+from spark_jobs.report.selection import Selection
+
+BIN_S, SHOWN_S = 0.1, 10.0
+CATEGORIES = {
+    "overall": (None, None),
+    "1 SYN, 1 SYN ACK, no background traffic": (True, False),
+    "1 SYN, 1 SYN ACK, background traffic": (True, True),
+    "1+ SYN and/or 1+ SYN ACK, no background traffic": (False, False),
+    "1+ SYN and/or 1+ SYN ACK, background traffic": (False, True),
+}
+
+
+def section(selection: Selection) -> Section:
+    """Each category's part of all set-ups, by delay."""
+    rows = selection.rows("""
+        select network, single, background, bin, sum(flows)::bigint as flows,
+            sum(delay_sum) as delay_sum
+        from fig03_setup_delay group by all order by bin
+    """)
+    by_network = group(rows, "network")
+    totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
+    figure = make_subplots(
+        rows=len(CATEGORIES), cols=1, shared_xaxes=True, vertical_spacing=0.045,
+        subplot_titles=list(CATEGORIES),
+    )  # fmt: skip
+    table = []
+    for place, (label, category) in enumerate(CATEGORIES.items(), 1):
+        for network in selection.networks:
+            mine = _of(by_network.get((network.name,), []), category)
+            total = totals.get(network.name, 0)
+            x, y = _steps(mine, total)
+            figure.add_trace(
+                go.Scatter(
+                    x=x, y=y, mode="lines", line={"shape": "hv", "color": network.colour,
+                                                  "width": 1.6},
+                    name=network.name, legendgroup=network.name, showlegend=place == 1,
+                    hovertemplate="%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
+                ),
+                row=place, col=1,
+            )  # fmt: skip
+            table.append([label, network.name, *_numbers(mine, total)])
+    figure.update_xaxes(range=[0, SHOWN_S], showgrid=True, gridcolor="#eeeeee")
+    figure.update_xaxes(title_text="Set-up delay [s]", row=len(CATEGORIES), col=1)
+    figure.update_yaxes(rangemode="tozero", ticksuffix=" %")
+    figure.update_yaxes(title_text="Share of set-ups per 0.1 s", row=3, col=1)
+    figure.update_annotations(font_size=13, x=0.5)
+    headings = ["category", "network", "set-ups", "share", "mean", "median", "90th percentile",
+                f"above {SHOWN_S:.0f} s"]  # fmt: skip
+    return Section(
+        anchor="fig03",
+        title="Fig. 3. Connection set-up time components",
+        source="INFOCOM 2004, Section III.A",
+        caption="First SYN to first ACK at Gi. The four lower histograms add up to the uppermost. "
+        "Background: another packet of the user within the 5 s before the first SYN, or during "
+        "the set-up.",
+        samples=f"{number(sum(totals.values()))} completed set-ups",
+        figure=drawn(figure, "Histograms of the set-up delay by category and network", 900),
+        tables=[TableOfNumbers(headings, table)],
+        notes=[paper.SETUP_DELAY],
+    )
+
+
+def _of(rows: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
+    single, background = category
+    return [
+        row
+        for row in rows
+        if single is None or (row["single"] == single and row["background"] == background)
+    ]
+
+
+def _bins(rows: list[dict]) -> list[tuple[float, int]]:
+    counts: dict[int, int] = {}
+    for row in rows:
+        number_of_bin = round(row["bin"] / BIN_S)
+        counts[number_of_bin] = counts.get(number_of_bin, 0) + row["flows"]
+    return [(place * BIN_S, counts[place]) for place in sorted(counts)]
+
+
+def _steps(rows: list[dict], total: int) -> tuple[list[float], list[float]]:
+    counts = {round(low / BIN_S): count for low, count in _bins(rows)}
+    places = range(round(SHOWN_S / BIN_S) + 1)
+    return (
+        [place * BIN_S for place in places],
+        [100 * counts.get(place, 0) / total if total else 0.0 for place in places],
+    )
+
+
+def _numbers(rows: list[dict], total: int) -> list[str]:
+    count = sum(row["flows"] for row in rows)
+    bins = _bins(rows)
+    mean = sum(row["delay_sum"] for row in rows) / count if count else None
+    above = sum(n for low, n in bins if low >= SHOWN_S - BIN_S / 2)
+    return [
+        number(count),
+        percent(count, total),
+        seconds(mean),
+        seconds(quantile(bins, BIN_S, 0.5)),
+        seconds(quantile(bins, BIN_S, 0.9)),
+        number(above),
+    ]

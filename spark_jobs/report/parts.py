@@ -1,0 +1,123 @@
+"""What the page is made of: sections, tables of numbers, Plotly figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import plotly.graph_objects as go
+from markupsafe import Markup
+
+NOT_MEASURED = "\N{EN DASH}"
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+TEXT, GRID = "#1a1a1a", "#e3e3e3"
+
+
+@dataclass
+class TableOfNumbers:
+    """headings, and rows of texts; the first column names the row."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def is_number(self, column: int) -> bool:
+        """Whether a column holds numbers, to be aligned right."""
+        return all(row[column][:1].isdigit() or row[column] == NOT_MEASURED for row in self.rows)
+
+
+@dataclass
+class Section:
+    """One table or figure: its place in the paper, what it shows, the drawing and its numbers."""
+
+    anchor: str
+    title: str
+    source: str
+    caption: str
+    samples: str
+    figure: Markup = field(default_factory=Markup)
+    tables: Sequence[TableOfNumbers] = ()
+    open_tables: bool = False
+    notes: Sequence[str] = ()
+
+
+def number(value: float | None) -> str:
+    """A count with thousands separators."""
+    return NOT_MEASURED if value is None else f"{value:,.0f}"
+
+
+def percent(part: float | None, whole: float | None = 1, digits: int = 2) -> str:
+    """A share of a whole."""
+    if part is None or not whole:
+        return NOT_MEASURED
+    return f"{100 * part / whole:.{digits}f}{NO_BREAK}%"
+
+
+def seconds(value: float | None) -> str:
+    """A time in s."""
+    return NOT_MEASURED if value is None else f"{value:.2f}{NO_BREAK}s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time given in s, in ms."""
+    return NOT_MEASURED if value is None else f"{1000 * value:,.0f}{NO_BREAK}ms"
+
+
+LEGEND_PX = 64
+
+
+def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) -> Markup:
+    """A figure as HTML; `label` describes it to those who cannot see it. Without a legend where a
+    width is given."""
+    figure.update_layout(
+        template="simple_white",
+        font={"family": FONT, "size": 13, "color": TEXT},
+        height=height,
+        width=width,
+        margin={"l": 64, "r": 16, "t": LEGEND_PX, "b": 56}
+        if width is None
+        else {"l": 4, "r": 4, "t": 4, "b": 4},
+        legend={
+            "orientation": "h",
+            "xref": "container",
+            "yref": "container",
+            "x": 0,
+            "y": 1,
+            "xanchor": "left",
+            "yanchor": "top",
+        },
+        hovermode="closest",
+        hoverlabel={"font": {"family": FONT}},
+    )
+    html = figure.to_html(
+        full_html=False,
+        include_plotlyjs=False,
+        config={"displaylogo": False, "responsive": width is None, "displayModeBar": False},
+    )
+    return Markup('<div class="figure" role="img" aria-label="{}">{}</div>').format(
+        label,
+        Markup(html),
+    )
+
+
+def quantile(bins: Sequence[tuple[float, int]], width: float, share: float) -> float | None:
+    """The value below which `share` of a histogram's samples lie, to a bin's width.
+
+    bins: (lower edge, samples), sorted; within a bin samples are taken as spread evenly.
+    """
+    total = sum(count for _, count in bins)
+    wanted, seen = share * total, 0
+    for low, count in bins:
+        if count and seen + count >= wanted:
+            return low + width * (wanted - seen) / count
+        seen += count
+    return None
+
+
+def group(rows: Sequence[dict[str, Any]], *keys: str) -> dict[tuple, list[dict[str, Any]]]:
+    """Rows by the values of some columns."""
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups

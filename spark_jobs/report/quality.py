@@ -1,0 +1,50 @@
+"""What the numbers rest on: captures read, and what could not be."""
+
+from schemas import SKIP_REASONS
+from spark_jobs.report.parts import Section, TableOfNumbers, number
+from spark_jobs.report.selection import Selection
+
+
+def section(selection: Selection) -> Section:
+    """Captures, frames and packets of each network, and skipped frames by reason."""
+    captures = selection.rows("""
+        select network, count(*) as captures, sum(frames)::bigint as frames,
+            sum(packets)::bigint as packets, min(first_ts) as first_ts, max(last_ts) as last_ts
+        from ingest_log where error is null group by network order by network
+    """)
+    skipped = selection.rows("""
+        select network, entry.key as reason, sum(entry.value)::bigint as frames
+        from (select network, unnest(map_entries(skipped)) as entry from ingest_log)
+        group by all order by all
+    """)
+    rows = [
+        [row["network"], number(row["captures"]), number(row["frames"]), number(row["packets"]),
+         f"{row['first_ts']:%Y-%m-%d %H:%M:%S}", f"{row['last_ts']:%Y-%m-%d %H:%M:%S}"]
+        for row in captures
+    ]  # fmt: skip
+    tables = [
+        TableOfNumbers(["network", "captures", "frames", "packets kept", "from (UTC)", "to (UTC)"],
+                       rows)
+    ]  # fmt: skip
+    if skipped:
+        tables.append(
+            TableOfNumbers(
+                ["network", "reason", "count", "meaning"],
+                [
+                    [row["network"], row["reason"], number(row["frames"]),
+                     SKIP_REASONS.get(row["reason"], "")]
+                    for row in skipped
+                ],
+                "What could not be read or does not belong",
+            )
+        )  # fmt: skip
+    return Section(
+        anchor="quality",
+        title="Data quality",
+        source="ingest_log",
+        caption="Every frame of a capture is either a packet or counted by the reason why not."
+        + ("" if skipped else " Here every frame is a packet."),
+        samples=f"{number(sum(row['packets'] for row in captures))} packets",
+        tables=tables,
+        open_tables=True,
+    )

@@ -1,0 +1,96 @@
+"""What a report is about: some networks and days of the marts."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from schemas import MARTS
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Warehouse
+
+COLOURS = ("#0067a3", "#b84f00", "#00795a", "#a8457f", "#7d6200", "#2b7fa8", "#444444")
+"""Okabe and Ito's colours for all kinds of sight, darkened so that text in them is readable."""
+
+
+@dataclass(frozen=True)
+class ShownNetwork:
+    """A network and the colour it has in every figure."""
+
+    name: str
+    country: str
+    access: str
+    colour: str
+
+
+@dataclass
+class Selection:
+    """The networks, the days, and SQL over marts restricted to them."""
+
+    networks: list[ShownNetwork]
+    first_day: datetime.date
+    last_day: datetime.date
+    connection: duckdb.DuckDBPyConnection
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The query's rows; NaN, which a division by zero gives, is null."""
+        answer = self.connection.sql(query)
+        return [
+            {
+                name: None if isinstance(value, float) and value != value else value
+                for name, value in zip(answer.columns, row, strict=True)
+            }
+            for row in answer.fetchall()
+        ]
+
+
+def select(
+    warehouse: Warehouse,
+    names: list[str] | None,
+    since: datetime.date | None,
+    until: datetime.date | None,
+) -> Selection:
+    """Restrict every mart and ingest_log to the networks and days; a UserError where that leaves
+    nothing."""
+    everything = warehouse.connect()
+    known = everything.sql(
+        "select distinct network, country, access from networks order by network"
+    ).fetchall()
+    unknown = set(names or []) - {name for name, _, _ in known}
+    if unknown:
+        there = ", ".join(name for name, _, _ in known) or "none"
+        raise UserError(f"report: no network {sorted(unknown)[0]!r}; the warehouse has {there}")
+    wanted = names or [name for name, _, _ in known]
+    low, high = since or datetime.date.min, until or datetime.date.max
+    where = f"""
+        network in ({", ".join(f"'{name}'" for name in wanted) or "''"})
+        and date between '{low.isoformat()}' and '{high.isoformat()}'
+    """
+    everything.execute("create schema chosen")
+    for table in (*(mart.name for mart in MARTS), "ingest_log"):
+        everything.execute(
+            f"create view chosen.{table} as select * from main.{table} where {where}"
+        )
+    everything.execute("set search_path = 'chosen,main'")
+    shown = everything.sql(
+        "select network, min(date), max(date) from table1_summary group by network"
+    ).fetchall()
+    if not shown:
+        raise UserError(
+            f"report: nothing to show for {', '.join(wanted) or 'any network'}: no marts"
+            + (f" from {since}" if since else "")
+            + (f" to {until}" if until else "")
+        )
+    with_data = {name for name, _, _ in shown}
+    colours = {name: COLOURS[i % len(COLOURS)] for i, (name, _, _) in enumerate(known)}
+    return Selection(
+        [
+            ShownNetwork(name, country, access, colours[name])
+            for name, country, access in known
+            if name in with_data
+        ],
+        min(first for _, first, _ in shown),
+        max(last for _, _, last in shown),
+        everything,
+    )

@@ -1,0 +1,48 @@
+"""Table I: summary statistics, ours and the paper's."""
+
+from spark_jobs.report import paper
+from spark_jobs.report.parts import Section, TableOfNumbers, number, percent
+from spark_jobs.report.selection import Selection
+
+ROWS = {
+    "sack": "SACK enabled",
+    "timestamps": "TCP timestamp",
+    "mss_low": "MSS low (largest IP packet 400–600 B)",  # noqa: RUF001
+    "mss_high": "MSS high (1400–1600 B)",  # noqa: RUF001
+    "window_low": "Wnd low (< 10 000 B)",
+    "window_med": "Wnd med (10 000–20 000 B)",  # noqa: RUF001
+    "window_high": "Wnd high (> 20 000 B)",
+}
+
+
+def section(selection: Selection) -> Section:
+    """Shares of the connections that the mobiles opened, broken set-ups included."""
+    sums = ", ".join(f"sum({name}) as {name}" for name in ("flows", *ROWS))
+    ours = {
+        row["network"]: row
+        for row in selection.rows(
+            f"select network, {sums} from table1_summary group by network order by network"
+        )
+    }
+    flows = [number(row["flows"]) for row in ours.values()]
+    rows = [["TCP connections", *flows, *(number(p["flows"]) for p in paper.TABLE_1.values())]]
+    for name, label in ROWS.items():
+        rows.append(
+            [
+                label,
+                *(percent(row[name], row["flows"]) for row in ours.values()),
+                *(percent(column[name]) for column in paper.TABLE_1.values()),
+            ]
+        )
+    headings = ["", *ours, *(f"paper: {name}" for name in paper.TABLE_1)]
+    return Section(
+        anchor="table1",
+        title="Table I. Summary statistics",
+        source="INFOCOM 2004, Section II",
+        caption="Connections that the mobile opened, broken set-ups included. SACK counts where "
+        "both SYNs permit it, timestamps where both directions carry them; the window is the "
+        "largest that the mobile advertised, scaled.",
+        samples=f"{number(sum(row['flows'] for row in ours.values()))} connections",
+        tables=[TableOfNumbers(headings, rows)],
+        open_tables=True,
+    )
