@@ -90,6 +90,7 @@ def test_fig05_leaves_add_up_to_the_tree(demo):
 
 
 def test_marts_are_made_once(demo):
+    marts(demo.warehouse)
     assert marts(demo.warehouse) == []
 
 
