@@ -3,6 +3,7 @@
 Arrow files, Spark, the SQL views and the data dictionary derive from these.
 """
 
+from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
 from schemas.ingest_log import INGEST_LOG, SKIP_REASONS
 from schemas.marts import MARTS
@@ -10,12 +11,17 @@ from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
+FLOW_TABLES = (FLOWS, CHANNEL_RATES)
+"""What the flows job makes of a day's packets."""
+
 TABLES: dict[str, Table] = {
-    table.name: table for table in (PACKETS, FLOWS, INGEST_LOG, NETWORKS, *MARTS)
+    table.name: table for table in (PACKETS, *FLOW_TABLES, INGEST_LOG, NETWORKS, *MARTS)
 }
 
 __all__ = [
+    "CHANNEL_RATES",
     "FLOWS",
+    "FLOW_TABLES",
     "INGEST_LOG",
     "MARTS",
     "NETWORKS",

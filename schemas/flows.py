@@ -147,5 +147,57 @@ FLOWS = Table(
             "s",
             "INFOCOM III.B",
         ),
+        Column(
+            "request_response",
+            pa.bool_(),
+            "one request and one successful response, told by the directions' turns in sequence "
+            "space; null where a SYN was not seen",
+            source="INFOCOM VI.A",
+        ),
+        Column(
+            "single",
+            pa.bool_(),
+            "the user had no other traffic during the connection's life",
+            source="INFOCOM VI.A",
+            required=True,
+        ),
+        Column(
+            "b_tcp",
+            pa.int64(),
+            "IP bytes of this connection to the mobile from its first data packet to its last; "
+            "null where the ACKs of these do not tell the time",
+            "B",
+            "INFOCOM VI.B",
+        ),
+        Column(
+            "b_other",
+            pa.int64(),
+            "IP bytes of anything else to the same user in that time",
+            "B",
+            "INFOCOM VI.B",
+        ),
+        Column(
+            "throughput",
+            pa.float64(),
+            "single-flow throughput: IP bytes over the time between the ACKs of the first and the "
+            "last data packet; only of single request-response connections above 100 KB",
+            "bit/s",
+            "INFOCOM VI.A",
+        ),
+        Column(
+            "goodput",
+            pa.float64(),
+            "distinct payload to the mobile over the same time, of any connection",
+            "bit/s",
+            "INFOCOM VI.A",
+        ),
+        Column(
+            "user_throughput",
+            pa.float64(),
+            "8 (b_tcp + b_other) / (T2ack - T1ack), of connections above 100 KB",
+            "bit/s",
+            "INFOCOM VI.B",
+        ),
     ),
+    sorted_by=("start_ts", "flow_id"),
 )

@@ -48,6 +48,8 @@ class Table:
     row: str
     columns: tuple[Column, ...]
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
+    sorted_by: tuple[str, ...] = ()
+    """In each file, where that is promised."""
 
     @cached_property
     def arrow(self) -> pa.Schema:

@@ -234,9 +234,7 @@ def _stale_days(store: Warehouse, known: dict[str, Network]) -> list[tuple[Netwo
             date.fromisoformat(commit.unit.name) for commit in store.commits("day", network.name)
         }
         stale += [
-            (network, day)
-            for day in sorted(days)
-            if not flows_job.is_current(store, network.name, day)
+            (network, day) for day in sorted(days) if not flows_job.is_current(store, network, day)
         ]
     return stale
 

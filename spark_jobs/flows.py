@@ -1,7 +1,8 @@
-"""Packets to flows: one task a (network, date, bucket), each day published whole.
+"""Packets to flows and the tables beside them: one task a (network, date, bucket).
 
-A flow belongs to the day on which it starts. A day's tasks read back as far as a connection may be
-silent, to know which connections are not new, and on past midnight as far as those of the day go.
+A day is published whole. A flow belongs to the day on which it starts. A day's tasks read back as
+far as a connection may be silent, to know which connections are not new, and on past midnight as
+far as those of the day go.
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from schemas import FLOWS, PACKETS
+from schemas import FLOW_TABLES, FLOWS, PACKETS, TABLES, Table
 from spark_jobs.bucket import Bucket
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.networks import Network
@@ -26,7 +27,7 @@ DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
 PART_PACKETS = 4_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
-FORMAT = 1
+FORMAT = 2
 """Raised when flows of the same packets would come out otherwise than before."""
 
 
@@ -39,7 +40,9 @@ class WorkItem:
     bucket: int
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
-    target: Path
+    flight_size_bytes: int
+    targets: dict[str, Path]
+    """Where each of schemas.FLOW_TABLES is written, where it has rows."""
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
@@ -49,49 +52,60 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
         items = [
             item
             for network, day in work
-            for item in work_items(warehouse, network.name, day, staging.path)
+            for item in work_items(warehouse, network, day, staging.path)
         ]
         counts = run_tasks(make_flows, items, "flows")
         for network, day in work:
             mine = [
-                (i, n)
-                for i, n in zip(items, counts, strict=True)
-                if (i.network, i.date) == (network.name, day)
+                (item, rows)
+                for item, rows in zip(items, counts, strict=True)
+                if (item.network, item.date) == (network.name, day)
             ]
-            paths = {item.target for item, n in mine if n}
+            paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
-            facts = {"inputs": inputs(warehouse, network.name, day)}
+            facts = {"inputs": inputs(warehouse, network, day)}
             warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
-            made[network.name, day] = sum(n for _, n in mine)
+            made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
     return made
 
 
-def inputs(warehouse: Warehouse, network: str, day: date) -> str:
-    """What the day's flows depend on, as a hash: the packets of the day and its neighbours."""
+def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
+    """What the day's flows depend on, as a hash: the packets of the day and its neighbours, the
+    network's threshold."""
     names = [
         path.name
         for offset in (-1, 0, 1)
-        for path in warehouse.files(PACKETS, network, day + timedelta(days=offset))
+        for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset))
     ]
-    return xxhash.xxh3_64_hexdigest(repr((FORMAT, names)).encode())
+    facts = (FORMAT, network.flight_size_bytes, names)
+    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
 
 
-def is_current(warehouse: Warehouse, network: str, day: date) -> bool:
+def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Whether the day's flows were made from the packets there are now."""
-    commit = warehouse.commit(Unit("day", network, day.isoformat()))
+    commit = warehouse.commit(Unit("day", network.name, day.isoformat()))
     return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
 
 
 def work_items(
-    warehouse: Warehouse, network: str, day: date, new_path: Callable[..., Path]
+    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
     """The day's tasks; new_path: see Staging.path."""
     midnight = _midnight_us(day)
     of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
     rows_of_bucket: dict[int, int] = defaultdict(int)
+    begins: dict[Path, int] = {}
+
+    def in_capture_order(group: tuple[RowGroups, int, int]) -> tuple[int, str, tuple[int, ...]]:
+        """Packets of the same time count in the order in which they were captured."""
+        path = group[0].path
+        return begins[path], path.name, group[0].numbers
+
     for offset in (-1, 0, 1):
-        for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
-            for bucket, number, rows, first_us, last_us in _row_groups(path):
+        for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset)):
+            row_groups = list(_row_groups(path))
+            begins[path] = min(first_us for *_, first_us, _ in row_groups)
+            for bucket, number, rows, first_us, last_us in row_groups:
                 if last_us < midnight - IDLE_TIMEOUT_US:
                     continue
                 of_bucket[bucket].append((RowGroups(path, (number,)), first_us, last_us))
@@ -99,10 +113,21 @@ def work_items(
                     rows_of_bucket[bucket] += rows
     for bucket, rows in sorted(rows_of_bucket.items()):
         parts = -(-rows // PART_PACKETS)
-        groups = tuple(sorted(of_bucket[bucket], key=lambda g: (g[0].path.name, g[0].numbers)))
+        groups = tuple(sorted(of_bucket[bucket], key=in_capture_order))
         for number in range(parts):
-            target = new_path(FLOWS, network, day, f"bucket{bucket:05d}-{number}")
-            yield WorkItem(network, day, bucket, (number, parts), groups, target)
+            targets = {
+                table.name: new_path(table, network.name, day, f"bucket{bucket:05d}-{number}")
+                for table in FLOW_TABLES
+            }
+            yield WorkItem(
+                network.name,
+                day,
+                bucket,
+                (number, parts),
+                groups,
+                network.flight_size_bytes,
+                targets,
+            )
 
 
 def _row_groups(path: Path) -> Iterator[tuple[int, int, int, int, int]]:
@@ -130,8 +155,8 @@ def _midnight_us(day: date) -> int:
     return (day - date(1970, 1, 1)).days * DAY_US
 
 
-def make_flows(item: WorkItem) -> int:
-    """The flows of one work item, written to its target; returns their number."""
+def make_flows(item: WorkItem) -> dict[str, int]:
+    """The tables of one work item, written to its targets; returns the rows of each."""
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
     until = next_midnight
@@ -140,17 +165,22 @@ def make_flows(item: WorkItem) -> int:
         groups = [g for g, first, _ in item.groups if first < until]
         packets = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, item.part)
         if not len(packets):
-            return 0
+            return {}
         bucket = Bucket(packets)
         mine = (bucket.start_ts >= midnight) & (bucket.start_ts < next_midnight)
         if until >= seen_until or not bucket.may_go_on(mine, until):
             break
         until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
-    table = bucket.flows(item.network).filter(pa.array(mine))
-    if len(table):
-        table = table.sort_by([("start_ts", "ascending"), ("flow_id", "ascending")])
-        with pq.ParquetWriter(
-            item.target, FLOWS.arrow_dictionary, store_schema=False, **FLOWS.parquet_options
-        ) as writer:
-            writer.write_table(table)
-    return len(table)
+    tables = bucket.tables(item.network, mine, item.flight_size_bytes)
+    for name, rows in tables.items():
+        if len(rows):
+            _write(TABLES[name], rows, item.targets[name])
+    return {name: len(rows) for name, rows in tables.items()}
+
+
+def _write(table: Table, rows: pa.Table, target: Path) -> None:
+    rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
+    with pq.ParquetWriter(
+        target, table.arrow_dictionary, store_schema=False, **table.parquet_options
+    ) as writer:
+        writer.write_table(rows)

@@ -190,18 +190,20 @@ class Warehouse:
         return connection
 
     def _view(self, connection: duckdb.DuckDBPyConnection, table: Table) -> str:
+        """Files of an earlier version may lack columns: these are null there."""
         files = self.files(table)
+        empty = f"_empty_{table.name}"
+        connection.register(empty, table.arrow_with_partitions.empty_table())
         if not files:
-            empty = f"_empty_{table.name}"
-            connection.register(empty, table.arrow_with_partitions.empty_table())
             return f'create view "{table.name}" as select * from "{empty}"'
         names = ", ".join(f'"{name}"' for name in table.arrow_with_partitions.names)
         paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
         types = {"network": "varchar", "date": "date"}
         hive = ", ".join(f"'{c.name}': {types[c.name]}" for c in table.partitions)
         return (
-            f'create view "{table.name}" as select {names} from read_parquet([{paths}], '
-            f"hive_partitioning = true, hive_types = {{{hive}}})"
+            f'create view "{table.name}" as select {names} from (select * from "{empty}" '
+            f"union all by name select * from read_parquet([{paths}], union_by_name = true, "
+            f"hive_partitioning = true, hive_types = {{{hive}}}))"
         )
 
 

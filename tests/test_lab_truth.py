@@ -139,3 +139,56 @@ def test_access_round_trip_is_at_least_the_emulated_path(clients):
     assert path <= shortest
     assert median < path + sending + access["tbf_s"] + 4 * access["rlc_jitter_s"] + 0.005
     assert 0 <= internet - 2 * network["internet"]["delay_s"] < 0.01
+
+
+@pytest.fixture(params=LAB)
+def users(request: pytest.FixtureRequest, demo: Demo):
+    """A DuckDB connection with a view `measured`: each period beside the user's true rate."""
+    connection = demo.warehouse.connect()
+    connection.execute(f"""
+        create view measured as
+        select channel_rates.user, rate, users.rate_bps as true_rate
+        from channel_rates
+        join flows using (network, date, flow_id)
+        join read_csv('{TRUTH / request.param / "users.csv.zst"}') as users
+            on users.user = channel_rates.user
+        where channel_rates.network = '{LAB[request.param]}'
+            and (flows.start_ts < '2004-03-02 08:00:00+00') = ('{request.param}' like '%offpeak')
+    """)
+    return connection
+
+
+def test_channel_rate_is_the_users(users):
+    """Per-user median within 2 %, 95 % of the periods within 5 %."""
+    ((measured, worst, near),) = rows(
+        users,
+        """
+        with periods as (select user, rate / true_rate - 1 as error from measured),
+        medians as (select user, abs(median(error)) as error from periods group by user)
+        select (select count(*) from medians), (select max(error) from medians),
+            (select avg((abs(error) < 0.05)::int) from periods)
+    """,
+    )
+    assert measured >= 20
+    assert worst < 0.02
+    assert near >= 0.95
+
+
+def test_goodput_of_single_transfers_is_the_applications(clients):
+    """From its request the application waits for the first byte about as long as the set-up
+    took; from then on the rest takes the time that the ACKs tell."""
+    connection, _ = clients
+    ((n, middle, near),) = rows(
+        connection,
+        """
+        with errors as (
+            select goodput * ("end" - connected - setup_delay) / (8 * bytes) - 1 as error
+            from joined
+            where throughput is not null and result = 'ok' and setup_class = 'optimal'
+        )
+        select count(*), median(abs(error)), avg((abs(error) < 0.05)::int) from errors
+    """,
+    )
+    assert n >= 20
+    assert middle < 0.02
+    assert near > 0.95

@@ -64,6 +64,11 @@ def milliseconds(value: float | None) -> str:
     return NOT_MEASURED if value is None else f"{1000 * value:,.0f}{NO_BREAK}ms"
 
 
+def kilobits(value: float | None) -> str:
+    """A rate given in bit/s, in kbit/s."""
+    return NOT_MEASURED if value is None else f"{value / 1000:,.1f}{NO_BREAK}kbit/s"
+
+
 LEGEND_PX = 64
 
 

@@ -182,7 +182,7 @@ def _warm_up(item: tuple[Path, Network]) -> None:
     warehouse = Warehouse(folder)
     ingest_capture(warehouse, network, SOURCE)
     with warehouse.staging() as staging:
-        for work in work_items(warehouse, network.name, DAY, staging.path):
+        for work in work_items(warehouse, network, DAY, staging.path):
             make_flows(work)
 
 

@@ -133,7 +133,8 @@ def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
 
 def flows(exchange: str | Iterable[Packet]) -> list[dict]:
     """Rows of the flows table; by user, then by their first packet."""
-    return Bucket(packets(exchange)).flows("net").to_pylist()
+    bucket = Bucket(packets(exchange))
+    return bucket.flows(bucket.flow_ids("net")).to_pylist()
 
 
 def flow(exchange: str | Iterable[Packet]) -> dict:

@@ -185,6 +185,6 @@ def test_rerun_gives_the_same_rows_and_ids(demo, networks):
 def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
     job.flows(warehouse, [(network, DAY_BEFORE)])
-    assert job.is_current(warehouse, network.name, DAY_BEFORE)
+    assert job.is_current(warehouse, network, DAY_BEFORE)
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
-    assert not job.is_current(warehouse, network.name, DAY_BEFORE)
+    assert not job.is_current(warehouse, network, DAY_BEFORE)

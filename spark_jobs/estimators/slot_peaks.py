@@ -1,0 +1,95 @@
+"""Time-slot peaks of a network's channel-rate histogram (INFOCOM 2004, Section IV, Fig. 7).
+
+A GPRS mobile is served on one, two, three ... time slots, so its channel rate is near a multiple
+of what one slot carries. The peaks of the histogram show the rates; the greatest rate of which all
+of them are multiples is one slot's. The share of time on one or two slots tells whether slots are
+short (the paper's dimensioning figure).
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.signal import find_peaks, peak_prominences
+
+
+class SlotPeaks(NamedTuple):
+    rate: np.ndarray  # float64[P], bit/s, ascending
+    share: np.ndarray  # float64[P], of measured time, from the valley before to the valley after
+    slots: np.ndarray  # int64[P], 0: not near a multiple of slot_bps
+    slot_bps: float  # NaN: the peaks do not tell
+
+
+def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
+    """Peaks of the density of the logarithm of rates: (rate, share), see SlotPeaks. Each must stand
+    out from the valleys beside it by half its height.
+
+    rates float64[K] (bit/s), seconds float64[K]: how long each was measured (default: the same).
+    resolution: the kernel's relative width; the channel-rate estimator's own error is that large.
+    min_share: a peak with less of the time is none.
+    """
+    rates = np.asarray(rates, float)
+    seconds = np.ones(len(rates)) if seconds is None else np.asarray(seconds, float)
+    known = (rates > 0) & (seconds > 0)
+    if not known.any():
+        return np.empty(0), np.empty(0)
+    step = resolution / 10
+    cell = np.round(np.log(rates[known]) / step).astype(np.int64)
+    margin = 60  # six kernel widths, where the density is nought
+    origin = cell.min() - margin
+    cells = np.ptp(cell) + 2 * margin + 1
+    mass = np.bincount(cell - origin, seconds[known], cells) / seconds[known].sum()
+    density = gaussian_filter1d(mass, 10, truncate=6)
+    top, _ = find_peaks(density)
+    top = top[peak_prominences(density, top)[0] >= density[top] / 2]
+    share = _shares(mass, density, top)
+    top = top[share >= min_share]
+    return np.exp((top + origin) * step), _shares(mass, density, top)
+
+
+def _shares(mass, density, top):
+    """The mass around each top, from valley to valley."""
+    valleys = [a + np.argmin(density[a:b]) for a, b in pairwise(top)]
+    return np.add.reduceat(mass, [0, *valleys])
+
+
+def slot_rate(rate, share, max_slots=8, tolerance=0.2, min_explained=0.95):
+    """One slot's rate (bit/s): the greatest of which the peaks, weighted by share, are multiples.
+
+    tolerance: how far, in slots, a peak may lie from a whole number of them; the paper's peaks at
+    21.5 and 34.5 kbit/s are 1.9 and 3.05. NaN if no two peaks agree.
+    """
+    for candidate in np.sort(np.outer(rate, 1 / np.arange(1, max_slots + 1)), axis=None)[::-1]:
+        slots = slots_of(rate, candidate, max_slots, tolerance)
+        if np.count_nonzero(slots) >= 2 and share[slots > 0].sum() >= min_explained:
+            return (share * slots * rate)[slots > 0].sum() / (share * slots**2).sum()
+    return np.nan
+
+
+def slots_of(rate, slot_bps, max_slots=8, tolerance=0.2):
+    """int64[P]: how many slots each peak stands for; 0 if it is not near a whole number."""
+    slots = np.round(rate / slot_bps).astype(np.int64)
+    slots[(np.abs(rate / slot_bps - slots) > tolerance) | (slots > max_slots)] = 0
+    return slots
+
+
+def slot_peaks(rates, seconds=None, slot_bps=None, max_slots=8):
+    """The time-slot peaks of a network's channel rates (arguments: see rate_peaks).
+
+    slot_bps: one slot's nominal rate, where the network's profile gives it.
+    """
+    rate, share = rate_peaks(rates, seconds)
+    if slot_bps is None:
+        slot_bps = slot_rate(rate, share, max_slots)
+    if not slot_bps > 0:
+        return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), np.nan)
+    return SlotPeaks(rate, share, slots_of(rate, slot_bps, max_slots), float(slot_bps))
+
+
+def slot_shares(rates, seconds, slot_bps, max_slots=8):
+    """float64[max_slots]: the share of measured time at one, two, three ... slots, each rate
+    counted to the nearest."""
+    slots = np.clip(np.round(np.asarray(rates) / slot_bps), 1, max_slots).astype(np.int64)
+    time = np.bincount(slots, weights=seconds, minlength=max_slots + 1)[1:]
+    return time / time.sum()

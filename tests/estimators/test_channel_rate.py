@@ -1,0 +1,128 @@
+"""The channel rate, from exchanges over a link of known rate that the reader can work out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from exchange import Packet, packets
+
+from spark_jobs.bucket import Bucket
+
+RATE = 40_000
+"""The link's, bit/s at the IP layer."""
+BYTE_US = 8_000_000 // RATE
+DATA, HEADER = 960, 40
+DOWN_US, UP_US = 300_000, 300_000
+
+
+def download(
+    segments: int,
+    ahead: int = 8,
+    rate_us_per_byte: int = BYTE_US,
+    start_us: int = 0,
+    lost: int | None = None,
+) -> list[Packet]:
+    """A download over a link that sends in order and never idles: the server keeps `ahead`
+    segments in flight and the mobile acknowledges each as it arrives.
+
+        Gi     | SYN ... d0 d1 .. d7        d8      d9     each ACK lets another segment go
+        mobile |                      a0 a1 a2 ...         DATA + HEADER bytes apart on the link
+    """
+    lines = [
+        Packet(start_us, "up", frozenset({"SYN"}), seq=99),
+        Packet(start_us + 100_000, "down", frozenset({"SYN", "ACK"}), seq=499, ack=100),
+        Packet(start_us + 700_000, "up", frozenset({"ACK"}), seq=100, ack=500, data=200),
+    ]
+    free = 0
+    acks: list[int] = []
+    for i in range(segments):
+        sent = start_us + 800_000 + i if i < ahead else acks[i - ahead] + 50_000
+        free = max(free, sent + DOWN_US) + (DATA + HEADER) * rate_us_per_byte
+        acks.append(free + UP_US)
+        lines.append(
+            Packet(sent, "down", frozenset({"ACK"}), seq=500 + i * DATA, ack=300, data=DATA)
+        )
+    for i, at in enumerate(acks):
+        if i != lost:
+            ack = 500 + (i + 1) * DATA if lost is None or i < lost else 500 + lost * DATA
+            lines.append(Packet(at, "up", frozenset({"ACK"}), seq=300, ack=ack))
+    return lines
+
+
+def rates(lines: list[Packet], flight_size_bytes: int = 4500) -> list[dict]:
+    bucket = Bucket(packets(lines))
+    everyone = np.ones(len(bucket.start_ts), bool)
+    tables = bucket.tables("net", everyone, flight_size_bytes)
+    return tables["channel_rates"].to_pylist()
+
+
+def test_saturated_link_shows_its_rate():
+    (period,) = rates(download(100))
+    assert period["rate"] == pytest.approx(RATE, rel=0.001)
+
+
+def test_bytes_lie_between_the_first_and_the_last_ack():
+    (period,) = rates(download(100))
+    seconds = (period["end_ts"] - period["start_ts"]).total_seconds()
+    assert period["ip_bytes"] % (DATA + HEADER) == 0
+    assert 8 * period["ip_bytes"] / seconds == pytest.approx(RATE, rel=0.001)
+
+
+def test_too_little_in_flight_tells_nothing():
+    assert rates(download(100, ahead=4)) == []
+
+
+def test_threshold_is_the_networks():
+    assert rates(download(100), flight_size_bytes=20_000) == []
+
+
+def test_short_transfer_tells_nothing():
+    assert rates(download(16)) == []
+
+
+def test_link_that_ran_dry_tells_nothing():
+    """Ten times the rate: 8 segments are sent in 160 ms, of a round trip of 600."""
+    assert rates(download(100, rate_us_per_byte=BYTE_US // 10)) == []
+
+
+def test_period_ends_where_acks_stop():
+    (period,) = rates(download(100, lost=60))
+    assert period["ip_bytes"] <= 60 * (DATA + HEADER)
+    assert period["rate"] == pytest.approx(RATE, rel=0.001)
+
+
+def test_other_protocols_bytes_count():
+    """With each TCP packet of 1000 bytes the link also carries a UDP packet of 111 bytes."""
+    lines = download(100, rate_us_per_byte=BYTE_US * 1111 // 1000)
+    udp = [
+        Packet(p.us - 1, "down", frozenset({"UDP"}), data=111 - HEADER, port=5000)
+        for p in lines
+        if p.way == "down" and p.data
+    ]
+    (period,) = rates([*lines, *udp])
+    assert period["rate"] == pytest.approx(RATE, rel=0.005)
+
+
+@pytest.mark.parametrize("down", [2**32 - 20_000, 2**31 - 10_000])
+def test_sequence_wrap_changes_nothing(down):
+    plain = rates(download(100))
+    assert rates([p.numbered(up=77, down=down) for p in download(100)])[0]["rate"] == pytest.approx(
+        plain[0]["rate"]
+    )
+
+
+def test_other_users_change_nothing():
+    alone = rates(download(100))
+    other = [replace(p, user="bob") for p in download(80, rate_us_per_byte=BYTE_US * 2)]
+    both = rates([*download(100), *other])
+    assert [p["rate"] for p in both if p["user"] == "anna"] == [p["rate"] for p in alone]
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_one_direction_tells_nothing(way):
+    assert rates([p for p in download(100) if p.way == way]) == []
+
+
+def test_zero_windows_tell_nothing():
+    closed = [replace(p, win=0) if p.way == "up" else p for p in download(100)]
+    assert rates(closed) == []

@@ -1,0 +1,138 @@
+"""Request and response, single transfers, throughput."""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, flow, flows
+
+OPEN = [
+    Packet(0, "up", frozenset({"SYN"}), seq=99),
+    Packet(100_000, "down", frozenset({"SYN", "ACK"}), seq=499, ack=100),
+    Packet(700_000, "up", frozenset({"ACK"}), seq=100, ack=500),
+]
+DATA, HEADER = 1000, 40
+
+
+def get(at_us: int, seq: int, ack: int, size: int = 200) -> Packet:
+    return Packet(at_us, "up", frozenset({"ACK", "PSH"}), seq=seq, ack=ack, data=size)
+
+
+def answer(
+    start_us: int, segments: int, up: int = 300, down: int = 500, gap_us: int = 100_000
+) -> list[Packet]:
+    """Segments `gap_us` apart, each acknowledged 500 ms after it passed Gi."""
+    lines = []
+    for i in range(segments):
+        at = start_us + i * gap_us
+        seq = down + i * DATA
+        lines.append(Packet(at, "down", frozenset({"ACK"}), seq=seq, ack=up, data=DATA))
+        lines.append(Packet(at + 500_000, "up", frozenset({"ACK"}), seq=up, ack=seq + DATA))
+    return lines
+
+
+def page(segments: int = 201) -> list[Packet]:
+    return [*OPEN, get(700_001, 100, 500), *answer(1_000_000, segments)]
+
+
+def test_throughput_is_ip_bytes_over_the_time_between_the_acks():
+    """201 packets of 1040 bytes; the first and the last ACK are 200 x 0.1 s apart."""
+    row = flow(page())
+    assert row["request_response"] is True
+    assert row["single"] is True
+    assert row["b_tcp"] == 201 * 1040
+    assert row["b_other"] == 0
+    assert row["throughput"] == pytest.approx(8 * 201 * 1040 / 20)
+    assert row["goodput"] == pytest.approx(8 * 201 * 1000 / 20)
+    assert row["user_throughput"] == pytest.approx(row["throughput"])
+
+
+def test_small_transfer_has_goodput_but_no_throughput():
+    row = flow(page(50))
+    assert row["throughput"] is None
+    assert row["user_throughput"] is None
+    assert row["goodput"] == pytest.approx(8 * 50 * 1000 / 4.9)
+
+
+def test_two_requests_are_no_single_pair():
+    second = [get(9_000_000, 300, 50_500, 40_000)]
+    lines = [*page(50), *second, *answer(9_500_000, 50, up=500, down=50_500)]
+    lines += [get(20_000_000, 500, 100_500), *answer(21_000_000, 50, up=700, down=100_500)]
+    lines += [get(40_000_000, 700, 150_500), *answer(41_000_000, 50, up=900, down=150_500)]
+    assert flow(lines)["request_response"] is False
+
+
+def test_tls_handshake_is_no_request():
+    """Hello (300 bytes) answered with 3 KB, key exchange with 100 bytes, then one request."""
+    lines = [*OPEN, get(700_001, 100, 500), *answer(1_000_000, 3)]
+    lines += [get(2_000_000, 300, 3_500), *answer(2_500_000, 1, up=500, down=3_500)]
+    lines += [get(4_000_000, 500, 4_500), *answer(5_000_000, 201, up=700, down=4_500)]
+    row = flow(lines)
+    assert row["request_response"] is True
+    assert row["b_tcp"] == 201 * 1040
+
+
+def test_server_that_speaks_first_is_no_response():
+    lines = [*OPEN, *answer(800_000, 150, up=100)]
+    assert flow(lines)["request_response"] is False
+
+
+def test_response_never_acknowledged_is_no_success():
+    lines = page()
+    last = max(p.us for p in lines)
+    row = flow([p for p in lines if p.us < last])
+    assert row["request_response"] is False
+    assert row["throughput"] is None
+
+
+def test_no_syn_leaves_request_response_null():
+    row = flow([p for p in page() if "SYN" not in p.flags])
+    assert row["request_response"] is None
+    assert row["throughput"] is None
+
+
+def test_other_traffic_is_counted_and_ends_being_single():
+    """Ten packets of 540 bytes between the first and the last data packet."""
+    other = [
+        Packet(2_000_000 + i, "down", frozenset({"UDP"}), data=500, port=53) for i in range(10)
+    ]
+    row = next(r for r in flows([*page(), *other]))
+    assert row["single"] is False
+    assert row["b_other"] == 5400
+    assert row["throughput"] is None
+    assert row["user_throughput"] == pytest.approx(8 * (201 * 1040 + 5400) / 20)
+
+
+def test_other_users_traffic_does_not_matter():
+    other = [replace(p, user="bob", us=p.us + 17) for p in page(150)]
+    row = next(r for r in flows([*page(), *other]) if r["user"] == "anna")
+    assert row == next(r for r in flows(page()) if r["user"] == "anna")
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_one_direction_tells_nothing(way):
+    row = flow([p for p in page() if p.way == way])
+    assert row["throughput"] is row["goodput"] is row["b_tcp"] is None
+    assert not row["request_response"]
+
+
+def test_monitor_that_missed_data_tells_no_time():
+    lines = [p for p in page() if not (p.way == "down" and p.us == 3_000_000)]
+    row = flow(lines)
+    assert row["b_tcp"] is None
+    assert row["goodput"] is None
+
+
+def test_sequence_wrap_changes_nothing():
+    wrapped = flow([p.numbered(up=2**32 - 150, down=2**32 - 60_000) for p in page()])
+    plain = flow(page())
+    different = {"flow_id"}
+    assert {k: v for k, v in wrapped.items() if k not in different} == {
+        k: v for k, v in plain.items() if k not in different
+    }
+
+
+def test_reset_transfer_has_no_throughput():
+    lines = page()
+    cut = [p for p in lines if p.us < 10_000_000]
+    row = flow([*cut, Packet(10_000_001, "up", frozenset({"RST"}), seq=300)])
+    assert row["throughput"] is None
