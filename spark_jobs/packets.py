@@ -28,6 +28,8 @@ COLUMNS = (
     "window_scale",
     "sack_permitted",
     "ts_val",
+    "ts_ecr",
+    "sack",
 )
 STRINGS = ("user", "server")
 
@@ -43,10 +45,13 @@ class RowGroups:
 @dataclass
 class Packets:
     """Packets in user order (see estimators). columns: arrays by name, `user` and `server` as
-    codes into `users` and `servers`; valid: which rows have a value, for columns with nulls."""
+    codes into `users` and `servers`, a packet's SACK block edges as
+    sack_edges[sack_at : sack_at + sack_count]; valid: which rows have a value, for columns with
+    nulls."""
 
     columns: dict[str, np.ndarray]
     valid: dict[str, np.ndarray]
+    sack_edges: np.ndarray
     users: list[str]
     servers: list[str]
     user_first: np.ndarray
@@ -75,7 +80,12 @@ def read_packets(
 
 def _none() -> Packets:
     return Packets(
-        {name: np.zeros(0, np.int64) for name in COLUMNS}, {}, [], [], np.zeros(1, np.int64)
+        {name: np.zeros(0, np.int64) for name in COLUMNS},
+        {},
+        np.zeros(0, np.uint32),
+        [],
+        [],
+        np.zeros(1, np.int64),
     )
 
 
@@ -106,7 +116,10 @@ def _in_user_order(table: pa.Table) -> Packets:
             texts[name] = column.chunk(0).dictionary.to_pylist()
             columns[name] = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
             continue
-        if name in ("sack_permitted", "window_scale", "ts_val") or column.null_count:
+        if name == "sack":
+            columns["sack_at"], columns["sack_count"], edges = _lists(column)
+            continue
+        if name in ("sack_permitted", "window_scale", "ts_val", "ts_ecr") or column.null_count:
             valid[name] = _validity(column)
         columns[name] = _values(column)
     first = group_offsets(columns["user"], len(texts["user"]))
@@ -118,6 +131,7 @@ def _in_user_order(table: pa.Table) -> Packets:
     return Packets(
         {name: values[order] for name, values in columns.items()},
         {name: values[order] for name, values in valid.items()},
+        edges,
         texts["user"],
         texts["server"],
         first,
@@ -127,6 +141,19 @@ def _in_user_order(table: pa.Table) -> Packets:
 def _values(column: pa.ChunkedArray) -> np.ndarray:
     """The column's values; where it is null, anything."""
     return np.concatenate([_chunk(chunk) for chunk in column.chunks])
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(where each row's list begins, its length, the items); a null is an empty list."""
+    at, counts, items, begin = [], [], [], 0
+    for chunk in column.chunks:
+        offsets = chunk.offsets.to_numpy().astype(np.int64)
+        values = chunk.values.to_numpy()[offsets[0] : offsets[-1]]
+        at.append(offsets[:-1] - offsets[0] + begin)
+        counts.append(np.diff(offsets).astype(np.uint8))
+        items.append(values)
+        begin += len(values)
+    return np.concatenate(at), np.concatenate(counts), np.concatenate(items).astype(np.uint32)
 
 
 def _chunk(chunk: pa.Array) -> np.ndarray:

@@ -41,6 +41,8 @@ class Packet:
     ws: int | None = None
     sackok: bool = False
     tsval: int | None = None
+    tsecr: int | None = None
+    sack: str = ""
     user: str = "anna"
     port: int = 1024
     server: str = "www"
@@ -58,13 +60,25 @@ class Packet:
         )
         return 40 + (options + 3) // 4 * 4 + self.data
 
+    @property
+    def edges(self) -> list[int]:
+        """The SACK blocks' edges; a script writes sack=1500-2000,2500-3000."""
+        blocks = self.sack.split(",") if self.sack else []
+        return [int(edge) % 2**32 for block in blocks for edge in block.split("-")]
+
     def later(self, us: int) -> "Packet":
         return replace(self, us=self.us + us)
 
     def numbered(self, up: int = 0, down: int = 0) -> "Packet":
         """With sequence numbers that begin so much higher on the way up and on the way down."""
         own, other = (up, down) if self.way == "up" else (down, up)
-        return replace(self, seq=(self.seq + own) % 2**32, ack=(self.ack + other) % 2**32)
+        moved = ",".join(
+            f"{int(low) + other}-{int(high) + other}"
+            for low, high in (block.split("-") for block in self.sack.split(",") if block)
+        )
+        return replace(
+            self, seq=(self.seq + own) % 2**32, ack=(self.ack + other) % 2**32, sack=moved
+        )
 
 
 def read(script: str) -> list[Packet]:
@@ -113,14 +127,20 @@ def packets(exchange: str | Iterable[Packet]) -> Packets:
         "window_scale": column((p.ws for p in rows), np.uint8),
         "sack_permitted": column((p.sackok for p in rows), bool),
         "ts_val": column((p.tsval for p in rows), np.uint32),
+        "ts_ecr": column((p.tsecr for p in rows), np.uint32),
+        "sack_count": column((len(p.edges) for p in rows), np.uint8),
     }
+    columns["sack_at"] = np.cumsum(columns["sack_count"]) - columns["sack_count"]
+    edges = [edge for p in rows for edge in p.edges]
     valid = {
         "tcp_flags": column((p.is_tcp for p in rows), bool),
         "window_scale": column((p.ws is not None for p in rows), bool),
         "sack_permitted": column((p.sackok for p in rows), bool),
         "ts_val": column((p.tsval is not None for p in rows), bool),
+        "ts_ecr": column((p.tsecr is not None for p in rows), bool),
     }
-    return Packets(columns, valid, users, servers, group_offsets(columns["user"], len(users)))
+    first = group_offsets(columns["user"], len(users))
+    return Packets(columns, valid, np.array(edges, np.uint32), users, servers, first)
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
