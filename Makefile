@@ -21,6 +21,9 @@ lint: .venv/ready ## Check style and types
 	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
 
+accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
+	@$(RUN) python -m tests.accuracy
+
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
 
@@ -31,4 +34,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test slow lint bench clean
+.PHONY: help demo test slow lint accuracy bench clean

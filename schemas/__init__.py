@@ -6,12 +6,14 @@ Arrow files, Spark, the SQL views and the data dictionary derive from these.
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
 from schemas.ingest_log import INGEST_LOG, SKIP_REASONS
+from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
+from schemas.retransmissions import RETRANSMISSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
-FLOW_TABLES = (FLOWS, CHANNEL_RATES)
+FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS)
 """What the flows job makes of a day's packets."""
 
 TABLES: dict[str, Table] = {
@@ -23,10 +25,12 @@ __all__ = [
     "FLOWS",
     "FLOW_TABLES",
     "INGEST_LOG",
+    "LOSSES",
     "MARTS",
     "NETWORKS",
     "PACKETS",
     "PARTITION_COLUMNS",
+    "RETRANSMISSIONS",
     "SKIP_REASONS",
     "TABLES",
     "TIMESTAMP",

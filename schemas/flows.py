@@ -148,6 +148,42 @@ FLOWS = Table(
             "INFOCOM III.B",
         ),
         Column(
+            "lost_access",
+            pa.int64(),
+            "downlink data packets lost behind Gi (more likely than not); null where the mobile's "
+            "ACKs were not seen",
+            "packets",
+            "INFOCOM V",
+        ),
+        Column(
+            "lost_access_expected",
+            pa.float64(),
+            "the same as a sum of probabilities: unbiased in aggregates",
+            "packets",
+            "INFOCOM V",
+        ),
+        Column(
+            "lost_internet",
+            pa.int64(),
+            "downlink data packets lost before Gi",
+            "packets",
+            "INFOCOM V",
+        ),
+        Column(
+            "bottleneck",
+            pa.string(),
+            "side of more losses: none, access, internet or equal",
+            source="INFOCOM V, Fig. 8",
+        ),
+        Column(
+            "acked_unseen_bytes",
+            pa.int64(),
+            "downlink bytes that the mobile acknowledged though Gi never saw them: the capture "
+            "dropped them",
+            "B",
+            required=True,
+        ),
+        Column(
             "request_response",
             pa.bool_(),
             "one request and one successful response, told by the directions' turns in sequence "

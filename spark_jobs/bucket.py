@@ -1,15 +1,13 @@
 """One bucket's packets to its tables: the estimators called one after the other."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import xxhash
 
-from schemas import CHANNEL_RATES, FLOWS, TIMESTAMP, Table
+from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.arrays import group_offsets, group_order
 from spark_jobs.estimators import setup
-from spark_jobs.estimators.channel_rate import channel_rates
+from spark_jobs.estimators.channel_rate import channel_rates, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.options import (
@@ -24,7 +22,9 @@ from spark_jobs.estimators.options import (
 from spark_jobs.estimators.sequence import stream_numbers
 from spark_jobs.estimators.throughput import NOT_TOLD, throughputs
 from spark_jobs.estimators.volumes import volumes
+from spark_jobs.loss_tables import Losses
 from spark_jobs.packets import Packets
+from spark_jobs.rows import dictionary, measured, table_of
 
 
 class Bucket:
@@ -46,27 +46,37 @@ class Bucket:
             columns["payload_len"],
         )
         self.first = group_offsets(connection, count)
-        self._order = group_order(connection, self.first)
-        self.ts, self.flags = self._by_connection("ts"), self._by_connection("tcp_flags")
+        self.order = group_order(connection, self.first)
+        self._sorted: dict[str, np.ndarray] = {}
+        self.ts, self.flags = self.by_connection("ts"), self.by_connection("tcp_flags")
         self.start_ts = self.ts[self.first[:-1]]
         self.end_ts = self.ts[self.first[1:] - 1]
         self.number, self.up_number = stream_numbers(
             self.first,
-            self._by_connection("downlink"),
+            self.by_connection("downlink"),
             self.flags,
-            self._by_connection("seq"),
-            self._by_connection("ack"),
+            self.by_connection("seq"),
+            self.by_connection("ack"),
         )
 
-    def _by_connection(self, name: str) -> np.ndarray:
-        return self.packets.columns[name][self._order]
+    @property
+    def connection_of(self) -> np.ndarray:
+        """int64[packets]: each packet's connection, in connection order."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-    def _has(self, name: str) -> np.ndarray:
-        return self.packets.valid[name][self._order]
+    def by_connection(self, name: str) -> np.ndarray:
+        """A column of the packets in connection order."""
+        if name not in self._sorted:
+            self._sorted[name] = self.packets.columns[name][self.order]
+        return self._sorted[name]
 
-    def _of_connection(self, name: str) -> np.ndarray:
+    def has(self, name: str) -> np.ndarray:
+        """Whether the packets, in connection order, have a value of a column."""
+        return self.packets.valid[name][self.order]
+
+    def of_connection(self, name: str) -> np.ndarray:
         """A column's value in each connection's first packet."""
-        return self.packets.columns[name][self._order[self.first[:-1]]]
+        return self.packets.columns[name][self.order[self.first[:-1]]]
 
     def may_go_on(self, mine: np.ndarray, until: int) -> bool:
         """Whether packets at `until` or later can belong to one of these connections."""
@@ -76,47 +86,70 @@ class Bucket:
         """What the estimators say of some connections (mine: bool[connections]), a table each of
         schemas.FLOW_TABLES."""
         ids = self.flow_ids(network)
+        clean = clean_acks(
+            self.first,
+            self.ts,
+            self.by_connection("downlink"),
+            self.flags,
+            self.by_connection("window"),
+            self.by_connection("payload_len"),
+            self.number,
+            self.order,
+        )
+        handshake = setup.handshakes(
+            self.first,
+            self.ts,
+            self.by_connection("downlink"),
+            self.flags,
+            self.by_connection("seq"),
+            self.by_connection("ack"),
+        )
+        losses = Losses(self, handshake, mine, clean)
         return {
-            FLOWS.name: self.flows(ids).filter(pa.array(mine)),
-            CHANNEL_RATES.name: self.channel_rates(ids, mine, flight_size_bytes),
+            FLOWS.name: self._flows(ids, handshake, losses).filter(pa.array(mine)),
+            CHANNEL_RATES.name: self._channel_rates(ids, mine, clean, flight_size_bytes),
+            LOSSES.name: losses.table(ids, mine),
+            RETRANSMISSIONS.name: losses.retransmissions(ids, mine),
         }
 
     def flow_ids(self, network: str) -> np.ndarray:
         """int64[connections]: each connection's stable key."""
         return flow_ids(
-            _hashes(f"{network}/", self.packets.users)[self._of_connection("user")],
-            _hashes("", self.packets.servers)[self._of_connection("server")],
-            self._of_connection("user_port"),
-            self._of_connection("server_port"),
+            _hashes(f"{network}/", self.packets.users)[self.of_connection("user")],
+            _hashes("", self.packets.servers)[self.of_connection("server")],
+            self.of_connection("user_port"),
+            self.of_connection("server_port"),
             self.start_ts,
-            self._of_connection("seq"),
+            self.of_connection("seq"),
         )
 
-    def channel_rates(self, ids: np.ndarray, mine: np.ndarray, flight_size_bytes: int) -> pa.Table:
+    def _channel_rates(
+        self, ids: np.ndarray, mine: np.ndarray, clean: tuple, flight_size_bytes: int
+    ) -> pa.Table:
         """Every period as a row of schemas.CHANNEL_RATES."""
-        user, columns = self._of_connection("user"), self.packets.columns
+        user, columns = self.of_connection("user"), self.packets.columns
         connection, start, end, ip_bytes, rate = channel_rates(
             self.first,
             self.ts,
-            self._by_connection("downlink"),
+            self.by_connection("downlink"),
             self.flags,
-            self._by_connection("window"),
-            self._by_connection("payload_len"),
+            self.by_connection("payload_len"),
             self.number,
+            clean,
             user,
             mine,
-            self._order,
+            self.order,
             self.packets.user_first,
             columns["ts"],
             columns["downlink"],
             columns["ip_len"],
             flight_size_bytes,
         )
-        return _table(
+        return table_of(
             CHANNEL_RATES,
             {
                 "flow_id": pa.array(ids[connection]),
-                "user": _dictionary(user[connection], self.packets.users),
+                "user": dictionary(user[connection], self.packets.users),
                 "start_ts": pa.array(start).cast(TIMESTAMP),
                 "end_ts": pa.array(end).cast(TIMESTAMP),
                 "ip_bytes": pa.array(ip_bytes),
@@ -124,32 +157,29 @@ class Bucket:
             },
         )
 
-    def flows(self, ids: np.ndarray) -> pa.Table:
+    def _flows(self, ids: np.ndarray, handshake: np.ndarray, losses: Losses) -> pa.Table:
         """Every connection as a row of schemas.FLOWS; ids: their keys (see flow_ids)."""
         first, ts, flags = self.first, self.ts, self.flags
-        downlink, seq = self._by_connection("downlink"), self._by_connection("seq")
-        user, server = self._of_connection("user"), self._of_connection("server")
+        downlink, seq = self.by_connection("downlink"), self.by_connection("seq")
+        user, server = self.of_connection("user"), self.of_connection("server")
         volume = volumes(
             first,
             downlink,
-            self._by_connection("ip_len"),
+            self.by_connection("ip_len"),
             flags,
             seq,
-            self._by_connection("payload_len"),
+            self.by_connection("payload_len"),
         )
-        scale = np.where(
-            self._has("window_scale"), self._by_connection("window_scale"), np.int16(-1)
-        )
+        scale = np.where(self.has("window_scale"), self.by_connection("window_scale"), np.int16(-1))
         option = options(
             first,
             downlink,
             flags,
-            self._by_connection("window"),
+            self.by_connection("window"),
             scale,
-            self._has("sack_permitted"),
-            self._has("ts_val"),
+            self.has("sack_permitted"),
+            self.has("ts_val"),
         )
-        handshake = setup.handshakes(first, ts, downlink, flags, seq, self._by_connection("ack"))
         background = setup.background(
             handshake, first, ts, user, self.packets.user_first, self.packets.columns["ts"]
         )
@@ -158,12 +188,12 @@ class Bucket:
             first,
             ts,
             downlink,
-            self._by_connection("ip_len"),
+            self.by_connection("ip_len"),
             flags,
-            self._by_connection("payload_len"),
+            self.by_connection("payload_len"),
             self.number,
             self.up_number,
-            self._order,
+            self.order,
             self.packets.columns["downlink"],
             self.packets.columns["ip_len"],
         )
@@ -172,23 +202,23 @@ class Bucket:
         known_window = option["max_window"] != NOT_KNOWN
         columns = {
             "flow_id": pa.array(ids),
-            "user": _dictionary(user, self.packets.users),
-            "user_port": pa.array(self._of_connection("user_port")),
-            "server": _dictionary(server, self.packets.servers),
-            "server_port": pa.array(self._of_connection("server_port")),
+            "user": dictionary(user, self.packets.users),
+            "user_port": pa.array(self.of_connection("user_port")),
+            "server": dictionary(server, self.packets.servers),
+            "server_port": pa.array(self.of_connection("server_port")),
             "start_ts": pa.array(self.start_ts).cast(TIMESTAMP),
             "end_ts": pa.array(self.end_ts).cast(TIMESTAMP),
-            "initiator": _dictionary(handshake["initiator"], setup.INITIATORS),
+            "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
             "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
             "timestamps": pa.array(np.ascontiguousarray(option["timestamps"])),
-            "mss_class": _dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
+            "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
             "max_window": pa.array(option["max_window"], mask=~known_window),
-            "window_class": _dictionary(
+            "window_class": dictionary(
                 window_class(option["max_window"]), WINDOW_CLASSES, known_window
             ),
             "syn_count": pa.array(np.ascontiguousarray(handshake["syn_count"])),
             "synack_count": pa.array(np.ascontiguousarray(handshake["synack_count"])),
-            "setup_class": _dictionary(
+            "setup_class": dictionary(
                 handshake["setup_class"],
                 setup.SETUP_CLASSES,
                 handshake["setup_class"] != setup.NOT_SEEN,
@@ -197,43 +227,26 @@ class Bucket:
                 np.ascontiguousarray(handshake["reset"]),
                 mask=handshake["setup_class"] != setup.SERIOUS_PROBLEM,
             ),
-            "setup_delay": _measured(setup.setup_delay(handshake)),
+            "setup_delay": measured(setup.setup_delay(handshake)),
             "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),
-            "rtt_access": _measured(rtt_access),
-            "rtt_internet": _measured(rtt_internet),
+            "rtt_access": measured(rtt_access),
+            "rtt_internet": measured(rtt_internet),
             "request_response": pa.array(
                 np.ascontiguousarray(transfer["request_response"]), mask=~opened
             ),
             "single": pa.array(np.ascontiguousarray(transfer["single"])),
             "b_tcp": pa.array(transfer["b_tcp"], mask=~timed),
             "b_other": pa.array(transfer["b_other"], mask=~timed),
-            "throughput": _measured(transfer["throughput"]),
-            "goodput": _measured(transfer["goodput"]),
-            "user_throughput": _measured(transfer["user_throughput"]),
+            "throughput": measured(transfer["throughput"]),
+            "goodput": measured(transfer["goodput"]),
+            "user_throughput": measured(transfer["user_throughput"]),
         }
+        columns |= losses.of_flows()
         for name in volume.dtype.names:
             columns[name] = pa.array(np.ascontiguousarray(volume[name]))
-        return _table(FLOWS, columns)
-
-
-def _table(table: Table, columns: dict[str, pa.Array]) -> pa.Table:
-    schema = table.arrow_dictionary
-    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+        return table_of(FLOWS, columns)
 
 
 def _hashes(prefix: str, texts: list[str]) -> np.ndarray:
     hashes = [xxhash.xxh3_64_intdigest((prefix + text).encode()) for text in texts]
     return np.array(hashes, np.uint64)
-
-
-def _dictionary(
-    codes: np.ndarray, texts: Sequence[str], valid: np.ndarray | None = None
-) -> pa.Array:
-    mask = None if valid is None else ~valid
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes.astype(np.int32), mask=mask), pa.array(texts, pa.string())
-    )
-
-
-def _measured(values: np.ndarray) -> pa.Array:
-    return pa.array(values, mask=np.isnan(values))

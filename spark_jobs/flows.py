@@ -105,10 +105,10 @@ def work_items(
         for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset)):
             row_groups = list(_row_groups(path))
             begins[path] = min(first_us for *_, first_us, _ in row_groups)
-            for bucket, number, rows, first_us, last_us in row_groups:
+            for capture, bucket, number, rows, first_us, last_us in row_groups:
                 if last_us < midnight - IDLE_TIMEOUT_US:
                     continue
-                of_bucket[bucket].append((RowGroups(path, (number,)), first_us, last_us))
+                of_bucket[bucket].append((RowGroups(path, (number,), capture), first_us, last_us))
                 if offset == 0:
                     rows_of_bucket[bucket] += rows
     for bucket, rows in sorted(rows_of_bucket.items()):
@@ -130,15 +130,16 @@ def work_items(
             )
 
 
-def _row_groups(path: Path) -> Iterator[tuple[int, int, int, int, int]]:
-    """(bucket, number, rows, first µs, last µs) of each row group."""
+def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
+    """(capture, bucket, number, rows, first µs, last µs) of each row group."""
     metadata = pq.read_metadata(path)
     names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
-    bucket, ts = names.index("bucket"), names.index("ts")
+    bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         times = group.column(ts).statistics
         yield (
+            group.column(capture).statistics.min,
             group.column(bucket).statistics.min,
             number,
             group.num_rows,

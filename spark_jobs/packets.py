@@ -36,16 +36,17 @@ STRINGS = ("user", "server")
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of a packets file."""
+    """Some row groups of a packets file, which holds one capture's packets."""
 
     path: Path
     numbers: tuple[int, ...]
+    capture: str
 
 
 @dataclass
 class Packets:
-    """Packets in user order (see estimators). columns: arrays by name, `user` and `server` as
-    codes into `users` and `servers`, a packet's SACK block edges as
+    """Packets in user order (see estimators). columns: arrays by name, `user`, `server` and
+    `capture` as codes into `users`, `servers` and `captures`, a packet's SACK block edges as
     sack_edges[sack_at : sack_at + sack_count]; valid: which rows have a value, for columns with
     nulls."""
 
@@ -54,6 +55,7 @@ class Packets:
     sack_edges: np.ndarray
     users: list[str]
     servers: list[str]
+    captures: list[str]
     user_first: np.ndarray
 
     def __len__(self) -> int:
@@ -68,14 +70,16 @@ def read_packets(
     part: (number, parts); a bucket too large for a worker is read in several parts.
     """
     tables = []
+    captures = sorted({group.capture for group in groups})
     for group in groups:
         with pq.ParquetFile(group.path, read_dictionary=list(STRINGS)) as file:
             for number in group.numbers:
                 table = file.read_row_group(number, columns=list(COLUMNS), use_threads=False)
                 table = _in_part(_in_time(table, from_us, until_us), part)
                 if len(table):
-                    tables.append(table)
-    return _in_user_order(pa.concat_tables(tables)) if tables else _none()
+                    code = pa.array(np.full(len(table), captures.index(group.capture), np.int32))
+                    tables.append(table.append_column("capture", code))
+    return _in_user_order(pa.concat_tables(tables), captures) if tables else _none()
 
 
 def _none() -> Packets:
@@ -83,6 +87,7 @@ def _none() -> Packets:
         {name: np.zeros(0, np.int64) for name in COLUMNS},
         {},
         np.zeros(0, np.uint32),
+        [],
         [],
         [],
         np.zeros(1, np.int64),
@@ -107,9 +112,9 @@ def _in_part(table: pa.Table, part: tuple[int, int]) -> pa.Table:
     return table.filter(pa.array(ours[users.indices.to_numpy()]))
 
 
-def _in_user_order(table: pa.Table) -> Packets:
+def _in_user_order(table: pa.Table, captures: list[str]) -> Packets:
     columns, valid, texts = {}, {}, {}
-    for name in COLUMNS:
+    for name in (*COLUMNS, "capture"):
         column = table[name]
         if name in STRINGS:
             column = column.unify_dictionaries()
@@ -134,6 +139,7 @@ def _in_user_order(table: pa.Table) -> Packets:
         edges,
         texts["user"],
         texts["server"],
+        captures,
         first,
     )
 

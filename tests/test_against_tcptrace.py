@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -144,10 +145,15 @@ def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
         return {}
     table = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
     sent = {row["frame"]: row for row in table.to_pylist() if not row["downlink"]}
-    groups = [RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups))) for f in files]
+    groups = [
+        RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
+    ]
     bucket = Bucket(read_packets(groups, 0, 2**62, (0, 1)))
-    flows = bucket.flows(EVERYONE.name).to_pylist()
-    order = bucket._by_connection("frame")
+    everything = np.ones(len(bucket.start_ts), bool)
+    flows = bucket.tables(EVERYONE.name, everything, EVERYONE.flight_size_bytes)[
+        "flows"
+    ].to_pylist()
+    order = bucket.by_connection("frame")
     packets = [order[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
     found: dict[str, dict[str, int]] = {}
     for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):

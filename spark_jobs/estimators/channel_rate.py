@@ -255,9 +255,9 @@ def channel_rates(
     ts,
     downlink,
     tcp_flags,
-    window,
     payload_len,
     number,
+    clean,
     user,
     considered,
     to_user,
@@ -276,18 +276,17 @@ def channel_rates(
     """The periods in which a connection kept its user's link saturated, and the link's rate.
 
     Connection order (N packets, C connections): first int64[C + 1], ts int64 (us), downlink bool,
-    tcp_flags, window uint16, payload_len uint32, number int64 (the downlink stream's of
-    `stream_numbers`), to_user int64 (the packet's place in user order). user int64[C]; considered
-    bool[C]: the connections to measure (the resends of others still cut periods).
+    tcp_flags uint16, payload_len uint32, number int64 (the downlink stream's of
+    `stream_numbers`), clean (what `clean_acks` returns of them), to_user int64 (the packet's place
+    in user order). user int64[C]; considered bool[C]: the connections to measure (the resends of
+    others still cut periods).
     User order (M >= N packets of any protocol, U users): user_first int64[U + 1], user_ts int64,
     user_downlink bool, user_ip_len uint32.
 
     Returns, one item a period: connection int64, start_ts and end_ts int64 (us, its first and
     last ACK), ip_bytes int64, rate float64 (bit/s, IP layer).
     """
-    connection, at, packet, flight, joined = clean_acks(
-        first, ts, downlink, tcp_flags, window, payload_len, number, to_user
-    )
+    connection, at, packet, flight, joined = clean
     least = least_rtts(
         len(user_first) - 1, user, considered, connection, at, packet, user_ts, user_ip_len
     )

@@ -128,6 +128,7 @@ def packets(exchange: str | Iterable[Packet]) -> Packets:
         "sack_permitted": column((p.sackok for p in rows), bool),
         "ts_val": column((p.tsval for p in rows), np.uint32),
         "ts_ecr": column((p.tsecr for p in rows), np.uint32),
+        "capture": column((0 for _ in rows), np.int32),
         "sack_count": column((len(p.edges) for p in rows), np.uint8),
     }
     columns["sack_at"] = np.cumsum(columns["sack_count"]) - columns["sack_count"]
@@ -140,21 +141,27 @@ def packets(exchange: str | Iterable[Packet]) -> Packets:
         "ts_ecr": column((p.tsecr is not None for p in rows), bool),
     }
     first = group_offsets(columns["user"], len(users))
-    return Packets(columns, valid, np.array(edges, np.uint32), users, servers, first)
+    return Packets(columns, valid, np.array(edges, np.uint32), users, servers, ["net"], first)
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
     """Each connection's packets by their place in the exchange, from 0; connections by user, then
     by their first packet."""
     bucket = Bucket(packets(exchange))
-    frames = bucket._by_connection("frame").tolist()
+    frames = bucket.by_connection("frame").tolist()
     return [frames[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
 
 
 def flows(exchange: str | Iterable[Packet]) -> list[dict]:
     """Rows of the flows table; by user, then by their first packet."""
+    return tables(exchange)["flows"]
+
+
+def tables(exchange: str | Iterable[Packet]) -> dict[str, list[dict]]:
+    """Rows of each of schemas.FLOW_TABLES; by user, then by their first packet."""
     bucket = Bucket(packets(exchange))
-    return bucket.flows(bucket.flow_ids("net")).to_pylist()
+    everything = np.ones(len(bucket.start_ts), bool)
+    return {k: v.to_pylist() for k, v in bucket.tables("net", everything, 4500).items()}
 
 
 def flow(exchange: str | Iterable[Packet]) -> dict:

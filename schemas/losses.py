@@ -1,0 +1,45 @@
+"""losses: one row a downlink data packet inferred lost."""
+
+import pyarrow as pa
+
+from schemas.table import TIMESTAMP, Column, Table
+
+LOSSES = Table(
+    name="losses",
+    row="one downlink data packet inferred lost, on the date on which its connection starts",
+    columns=(
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column(
+            "side",
+            pa.string(),
+            "access (seen at Gi, never reached the mobile) or internet (never seen at Gi)",
+            source="INFOCOM V",
+            required=True,
+        ),
+        Column("capture", pa.string(), "file of the lost packet; null on the Internet side"),
+        Column("frame", pa.int64(), "the lost packet's number there; null on the Internet side"),
+        Column(
+            "ts",
+            TIMESTAMP,
+            "access: the packet's time at Gi; internet: when the hole was seen",
+            required=True,
+        ),
+        Column("seq", pa.uint32(), "its sequence number on the wire", source="RFC 9293"),
+        Column("payload_len", pa.int64(), "its payload", "B", required=True),
+        Column(
+            "probability",
+            pa.float64(),
+            "of having been lost: 1 where the evidence decides; sums are unbiased",
+            required=True,
+        ),
+        Column(
+            "evidence",
+            pa.string(),
+            "access: order (FIFO order alone proves it), sack or dup_acks (the likeliest history "
+            "of the receiver, with SACK or without), silence (no ACK came), undecided (the "
+            "observation ended first); internet: hole (filled by a resend)",
+            required=True,
+        ),
+    ),
+    sorted_by=("ts", "flow_id", "seq", "frame"),
+)

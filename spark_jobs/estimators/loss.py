@@ -1,0 +1,461 @@
+"""Which downlink data packets were lost, behind Gi and before it (INFOCOM 2004, Section V).
+
+The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
+is a loss before the monitor, data sent again though it was seen a loss behind it, unless the
+resend was not needed. Here it is decided which copy reached the mobile, in three steps:
+
+1. A copy that no other overlaps and that was acknowledged arrived.
+2. What the access link's order alone proves (`order`).
+3. For what remains, the likeliest history of the receiver (`receiver`): all that the ACKs tell by
+   number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once.
+
+Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
+the share lost among the connection's others.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators import receiver
+from spark_jobs.estimators.order import LOST, UNPROVEN, prove
+from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS
+from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
+from spark_jobs.estimators.tcp import FIN, SYN
+
+NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
+EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
+"""What tells of a loss: order alone; the ACKs of a receiver with SACK, without SACK; that no ACK
+came; nothing yet."""
+
+BEAM = 48
+"""Hypotheses kept."""
+BRANCHES = 4
+"""So many follow from one at most: lost, or arrived after none to two window updates."""
+WORST = 40.0
+"""A hypothesis so much costlier than the best is given up."""
+STEPS = 2048
+"""Copies after which the best hypothesis is taken, if it has not been agreed on before."""
+SOONEST = 0.9
+"""No ACK comes before this part of the least round trip of the user."""
+PATIENCE, PATIENCE_US = 2, 1_000_000
+"""An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
+USUAL_LOSS, USUAL_WEIGHT = 0.02, 10
+"""What is assumed of an undecided copy's probability before the connection's own share tells."""
+
+
+@njit(cache=True, nogil=True)
+def access_losses(
+    first,
+    ts,
+    downlink,
+    flags,
+    payload_len,
+    window,
+    number,
+    user_bytes,
+    has_ts,
+    ts_val,
+    ts_ecr,
+    sack_at,
+    sack_count,
+    sack_edges,
+    sack,
+    base_us,
+    pace,
+    until,
+):
+    """The probability that each downlink data packet was lost behind Gi, and what tells so.
+
+    Connection order (N packets, C connections): first int64[C + 1], ts int64 (µs), downlink bool,
+    flags uint16, payload_len uint32, window uint16, number int64 (the downlink stream's of
+    `stream_numbers`), user_bytes int64 (IP bytes sent to the user up to and including the packet),
+    has_ts bool, ts_val and ts_ecr uint32, sack_at int64 and sack_count uint8 (where its SACK edges
+    lie in sack_edges uint32, and how many). Of each connection: sack bool (permitted), base_us
+    float64 (the user's least round trip behind Gi, µs; 0: not known), pace float64 (the access
+    link's µs a byte; 0: not known), until int64 (to when the user was observed, µs).
+
+    Returns probability float32[N] (NaN: no downlink data, or the mobile's direction was not seen),
+    evidence uint8[N] (into EVIDENCE; for those likely lost) and original int64[N] (the last packet
+    before it that carried some of the same data, -1: none).
+    """
+    probability = np.full(len(ts), np.nan, np.float32)
+    evidence = np.zeros(len(ts), np.uint8)
+    original = np.full(len(ts), np.int64(-1))
+    beam = np.zeros(BEAM, HYPOTHESIS)
+    spare = np.zeros(BRANCHES * BEAM, HYPOTHESIS)
+    for c in range(len(first) - 1):
+        copies, top, acks, acked = _read(
+            first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
+            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+        )  # fmt: skip
+        if len(copies) == 0 or len(acks) == 0:
+            continue
+        open_questions = False
+        for k in range(len(copies)):
+            open_questions |= copies[k].ambiguous
+            if payload_len[copies[k].at]:
+                probability[copies[k].at] = 0
+        if not open_questions:
+            continue
+        prove(copies, top, acks, np.int64(SOONEST * base_us[c]))
+        _decide(
+            copies, acks, sack_edges, sack[c], base_us[c], pace[c], until[c], acked,
+            beam, spare, payload_len, probability, evidence,
+        )  # fmt: skip
+    return probability, evidence, original
+
+
+@njit(cache=True, nogil=True)
+def _read(
+    start, end, ts, downlink, flags, payload_len, window, number, user_bytes,
+    has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+):  # fmt: skip
+    """One connection's (COPY[n], the highest number up to each, ACK_SEEN[m], the highest ACK);
+    fills original."""
+    copies = np.zeros(np.count_nonzero(downlink[start:end]), COPY)
+    acks = np.zeros(end - start - len(copies), ACK_SEEN)
+    top = np.empty(len(copies), np.int64)
+    n = m = 0
+    highest = acked = NONE
+    last_window = -1
+    for i in range(start, end):
+        if number[i] == NONE:
+            continue
+        if not downlink[i]:
+            ack = acks[m]
+            ack.ts, ack.value, ack.ecr, ack.has_ts = ts[i], number[i], ts_ecr[i], has_ts[i]
+            ack.sack_at, ack.sack_count = sack_at[i], sack_count[i]
+            if sack_count[i] >= 2:
+                ack.block_low = unwrap(sack_edges[sack_at[i]], number[i])
+                ack.block_high = unwrap(sack_edges[sack_at[i] + 1], number[i])
+            moved = m > 0 and window[i] != last_window
+            ack.moved = receiver.MOVED_WINDOW if moved else 0.0
+            ack.stray = receiver.STRAY_SACK if sack_count[i] else receiver.STRAY_ACK
+            if payload_len[i] or flags[i] & (SYN | FIN):
+                ack.stray = 0.0
+            elif moved and _same_blocks(ack, acks[m - 1], sack_edges):
+                ack.stray = receiver.WINDOW_UPDATE
+            acked = max(acked, number[i])
+            last_window = window[i]
+            m += 1
+            continue
+        c = copies[n]
+        c.at, c.ts, c.user_bytes = i, ts[i], user_bytes[i]
+        c.low = number[i]
+        c.high = c.low + sequence_length(flags[i], payload_len[i])
+        c.ts_val, c.has_ts, c.opens = ts_val[i], has_ts[i], flags[i] & SYN != 0
+        if highest != NONE and c.low < min(c.high, highest):
+            for k in range(first_above(top, 0, n, c.low), n):
+                if max(c.low, copies[k].low) < min(c.high, copies[k].high):
+                    copies[k].ambiguous = c.ambiguous = True
+                    original[i] = copies[k].at
+        highest = max(highest, c.high)
+        top[n] = highest
+        n += 1
+    for k in range(n):
+        copies[k].ambiguous |= copies[k].high > max(acked, copies[k].low)
+    return copies[:n], top[:n], acks[:m], acked
+
+
+@njit(cache=True, nogil=True)
+def _same_blocks(a, b, edges):
+    if a.sack_count != b.sack_count:
+        return False
+    for k in range(a.sack_count):
+        if edges[a.sack_at + k] != edges[b.sack_at + k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _longest_round_trip(copies, acks):
+    """From a copy to the first ACK of it, µs."""
+    longest, told, k = np.int64(0), NONE, 0
+    for j in range(len(acks)):
+        if told != NONE and acks[j].value > told:
+            while k < len(copies) and copies[k].high < acks[j].value:
+                k += 1
+            if k < len(copies):
+                longest = max(longest, acks[j].ts - copies[k].ts)
+        told = max(told, acks[j].value)
+    return longest
+
+
+@njit(cache=True, nogil=True)
+def _decide(
+    copies, acks, edges, sack, base, pace, until, acked,
+    beam, spare, payload_len, probability, evidence,
+):  # fmt: skip
+    """Find the likeliest history of the receiver, and write it down."""
+    parents = np.empty((min(STEPS, len(copies)), BEAM), np.int8)
+    losses = np.empty((min(STEPS, len(copies)), BEAM), np.bool_)
+    longest = _longest_round_trip(copies, acks)
+    patience = PATIENCE * longest + PATIENCE_US
+    soonest = np.int64(SOONEST * base)
+    receiver.begin(beam[0], copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
+    alive, steps, settled = 1, 0, 0
+    lost = np.zeros(len(copies), np.bool_)
+    for k in range(len(copies)):
+        c = copies[k]
+        watched = c.ts + patience < until or c.ts + longest < acks[-1].ts
+        made = 0
+        for x in range(alive):
+            receiver.settle(beam[x], c.ts + soonest, acks)
+            made = _branch(beam[x], x, c, acks, edges, sack, watched, base, pace, spare, made)
+        alive = _keep_best(spare[:made], beam, parents[steps], losses[steps])
+        steps += 1
+        if alive == 1 or steps == len(parents):
+            _trace_back(parents, losses, steps, 0, lost[settled : settled + steps])
+            settled += steps
+            alive, steps = 1, 0
+    best = 0
+    for x in range(alive):
+        receiver.settle(beam[x], np.int64(2**62), acks)
+        if beam[x].cost < beam[best].cost:
+            best = x
+    _trace_back(parents, losses, steps, best, lost[settled : settled + steps])
+    _write(
+        copies, lost, sack, until - patience, acks[-1].ts - longest, acked,
+        payload_len, probability, evidence,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _branch(h, place, c, acks, edges, sack, watched, base, pace, spare, made):
+    """What may become of one hypothesis with the next copy: lost, or arrived, perhaps after window
+    updates that no copy caused. Returns how many hypotheses `spare` then holds."""
+    if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
+        to = spare[made]
+        receiver.copy(to, h)
+        to.cost += receiver.NEXT_LOSS if h.lost else receiver.LOSS
+        to.parent, to.lost = place, True
+        made += 1
+    if c.fate == LOST:
+        return made
+    skipped = 0.0
+    for updates in range(BRANCHES - 1):
+        to = spare[made]
+        receiver.copy(to, h)
+        to.cost += skipped
+        to.next_ack += updates
+        to.parent, to.lost = place, False
+        receiver.arrive(to, c, acks, edges, sack, watched, base, pace)
+        made += 1
+        j = h.next_ack + updates
+        if j >= len(acks) or acks[j].stray >= receiver.STRAY_ACK:
+            break
+        if not acks[j].value == h.rcv_nxt == h.acked:
+            break
+        skipped += acks[j].stray
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _keep_best(spare, beam, parents, losses):
+    """Move the best hypotheses into the beam, of equal receivers the cheapest; returns how many."""
+    best = np.inf
+    for x in range(len(spare)):
+        best = min(best, spare[x].cost)
+    alive = 0
+    while alive < BEAM:
+        pick = -1
+        for x in range(len(spare)):
+            if spare[x].cost <= best + WORST:
+                if pick < 0 or spare[x].cost < spare[pick].cost:
+                    pick = x
+        if pick < 0:
+            break
+        new = True
+        for x in range(alive):
+            if receiver.same(spare[pick], beam[x]):
+                new = False
+                break
+        if new:
+            receiver.copy(beam[alive], spare[pick])
+            beam[alive].cost -= best
+            parents[alive], losses[alive] = spare[pick].parent, spare[pick].lost
+            alive += 1
+        spare[pick].cost = np.inf
+    return alive
+
+
+@njit(cache=True, nogil=True)
+def _trace_back(parents, losses, steps, x, lost):
+    for step in range(steps - 1, -1, -1):
+        lost[step] = losses[step, x]
+        x = parents[step, x]
+
+
+@njit(cache=True, nogil=True)
+def _write(
+    copies, lost, sack, last_watched, last_answered, acked, payload_len, probability, evidence
+):  # fmt: skip
+    """Probability and evidence of one connection's data packets."""
+    decided = decided_lost = 0
+    for k in range(len(copies)):
+        c = copies[k]
+        if not payload_len[c.at]:
+            continue
+        if c.fate == UNPROVEN and c.high > acked and c.ts >= max(last_watched, last_answered):
+            evidence[c.at] = UNDECIDED
+            continue
+        decided += 1
+        if lost[k]:
+            decided_lost += 1
+            probability[c.at] = 1
+            if c.fate == LOST:
+                evidence[c.at] = BY_ORDER
+            elif c.high > acked:
+                evidence[c.at] = BY_SILENCE
+            else:
+                evidence[c.at] = BY_SACK if sack else BY_DUP_ACKS
+    share = (decided_lost + USUAL_LOSS * USUAL_WEIGHT) / (decided + USUAL_WEIGHT)
+    for k in range(len(copies)):
+        if evidence[copies[k].at] == UNDECIDED:
+            probability[copies[k].at] = share
+
+
+@njit(cache=True, nogil=True)
+def paths(users, user, considered, connection, at, packet, joined, user_ts, sent):
+    """Each user's path behind Gi, from clean ACKs (see `channel_rate.clean_acks`; all in user's
+    connections that are `considered`): float64[users, 2]: the least round trip (µs), and the
+    link's time a byte (µs), the 0.4 quantile between neighbouring ACKs; 0 where not known.
+
+    sent int64: the IP bytes sent to the user up to and including each ACK's packet.
+    """
+    out = np.zeros((users, 2))
+    count = np.zeros(users + 1, np.int64)
+    for k in range(len(at)):
+        if considered[connection[k]]:
+            u = user[connection[k]]
+            rtt = at[k] - user_ts[packet[k]]
+            if out[u, 0] == 0 or rtt < out[u, 0]:
+                out[u, 0] = rtt
+            if k and joined[k] and at[k] > at[k - 1] and sent[k] > sent[k - 1]:
+                count[u + 1] += 1
+    place = np.cumsum(count)
+    pace = np.empty(place[-1])
+    end = place[:-1].copy()
+    for k in range(1, len(at)):
+        if considered[connection[k]] and joined[k] and at[k] > at[k - 1] and sent[k] > sent[k - 1]:
+            u = user[connection[k]]
+            pace[end[u]] = (at[k] - at[k - 1]) / (sent[k] - sent[k - 1])
+            end[u] += 1
+    for u in range(users):
+        if place[u + 1] - place[u] > 10:
+            out[u, 1] = np.quantile(pace[place[u] : place[u + 1]], 0.4)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def observed_until(end_ts, user, user_first, user_ts, longest_us):
+    """int64[C]: the user's last packet up to longest_us after each connection's end (µs)."""
+    until = np.empty(len(end_ts), np.int64)
+    for c in range(len(end_ts)):
+        mine = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
+        until[c] = mine[np.searchsorted(mine, end_ts[c] + longest_us, "right") - 1]
+    return until
+
+
+MOST_HOLES = 64
+"""Holes before Gi remembered of a connection; of more, the oldest is forgotten."""
+
+
+@njit(cache=True, nogil=True)
+def internet_losses(
+    first, ts, downlink, flags, payload_len, number, has_ts, ts_val, base_us, internet_us
+):
+    """Downlink data that Gi saw missing: holes in the sequence space that a resend fills.
+
+    What fills a hole sooner than the server can know of it, within a round trip on both sides, was
+    overtaken, not lost; so was what has an older timestamp than what it followed. What the mobile
+    acknowledged though Gi never saw it is a drop of the capture.
+
+    Arrays as in `access_losses`; internet_us float64[C]: the handshake's round trip before Gi.
+
+    Returns of each loss connection int64, number int64 (the stream's), length int64 (B), seen int64
+    (when the hole was, µs), packets int64 (how many of the connection's largest segments it is) and
+    filler int64 (the packet that filled it); and int64[C]: bytes acknowledged but never seen.
+    """
+    connection = np.empty(len(ts), np.int64)
+    low = np.empty(len(ts), np.int64)
+    length = np.empty(len(ts), np.int64)
+    seen = np.empty(len(ts), np.int64)
+    packets = np.empty(len(ts), np.int64)
+    filler = np.empty(len(ts), np.int64)
+    unseen = np.zeros(len(first) - 1, np.int64)
+    found = 0
+    holes = np.empty((MOST_HOLES, 4), np.int64)  # low, high, when, the timestamp that showed it
+    for c in range(len(first) - 1):
+        n = 0
+        highest = NONE
+        largest = np.int64(1)
+        soon = base_us[c] + internet_us[c]
+        begun = found
+        for i in range(first[c], first[c + 1]):
+            if number[i] == NONE:
+                continue
+            if not downlink[i]:
+                if highest == NONE:
+                    continue
+                if number[i] > highest:
+                    unseen[c] += number[i] - highest
+                    highest = number[i]
+                k = 0
+                while k < n:
+                    if holes[k, 0] < number[i]:
+                        unseen[c] += min(holes[k, 1], number[i]) - holes[k, 0]
+                        holes[k, 0] = min(holes[k, 1], number[i])
+                    if holes[k, 0] == holes[k, 1]:
+                        n -= 1
+                        holes[k] = holes[n]
+                    else:
+                        k += 1
+                continue
+            start = number[i]
+            end = start + sequence_length(flags[i], payload_len[i])
+            largest = max(largest, np.int64(payload_len[i]))
+            if highest != NONE and start > highest and end > start:
+                if n == MOST_HOLES:
+                    holes[: n - 1] = holes[1:n]
+                    n -= 1
+                holes[n, 0], holes[n, 1], holes[n, 2] = highest, start, ts[i]
+                holes[n, 3] = np.int64(ts_val[i]) if has_ts[i] else NONE
+                n += 1
+            elif highest != NONE and start < highest:
+                k = 0
+                while k < n:
+                    a, b = max(start, holes[k, 0]), min(end, holes[k, 1])
+                    if a >= b:
+                        k += 1
+                        continue
+                    late = ts[i] - holes[k, 2] >= soon
+                    if has_ts[i] and holes[k, 3] != NONE:
+                        age = np.int32(ts_val[i] - np.uint32(holes[k, 3]))
+                        late = age > 0 or (age == 0 and late)
+                    if late:
+                        connection[found], low[found], length[found] = c, a, b - a
+                        seen[found], filler[found] = holes[k, 2], i
+                        found += 1
+                    if b < holes[k, 1] and n < MOST_HOLES:
+                        holes[n] = holes[k]
+                        holes[n, 0] = b
+                        n += 1
+                    if a > holes[k, 0]:
+                        holes[k, 1] = a
+                        k += 1
+                    else:
+                        n -= 1
+                        holes[k] = holes[n]
+            highest = max(highest, end)
+        for k in range(begun, found):
+            packets[k] = -(-length[k] // largest)
+    return (
+        connection[:found].copy(),
+        low[:found].copy(),
+        length[:found].copy(),
+        seen[:found].copy(),
+        packets[:found].copy(),
+        filler[:found].copy(),
+        unseen,
+    )

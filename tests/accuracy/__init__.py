@@ -1,0 +1,1 @@
+"""How near the estimators come to the lab's ground truth: `make accuracy`."""

@@ -1,0 +1,197 @@
+"""A lab capture's losses, true and inferred."""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from schemas import FLOW_TABLES, FLOWS, LOSSES, PACKETS
+from spark_jobs.flows import make_flows, work_items
+from spark_jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
+    the sum of probabilities; those of the true losses that the evidence leaves undecided; what the
+    simple rule ('seen again later: lost') infers, and both of it. Internet side: downlink data
+    packets that Gi never saw, inferred, both."""
+
+    data: int
+    lost: int
+    inferred: int
+    hits: int
+    expected: float
+    undecided: int
+    simple: int
+    simple_hits: int
+    unseen: int
+    unseen_inferred: int
+    unseen_hits: int
+
+    @property
+    def precision(self) -> float:
+        return self.hits / self.inferred if self.inferred else float("nan")
+
+    @property
+    def recall(self) -> float:
+        return self.hits / self.lost if self.lost else float("nan")
+
+    @property
+    def decided_recall(self) -> float:
+        """Of the losses whose evidence was observed."""
+        decided = self.lost - self.undecided
+        return self.hits / decided if decided else float("nan")
+
+
+def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) -> Accuracy:
+    """capture: the pcap; lost_frames: CSV (frame, fate) of the downlink frames that were not
+    delivered, fate 'queued' for those still in the buffer at the end; unseen: the lab's
+    losses_unseen.csv."""
+    with TemporaryDirectory() as folder:
+        warehouse = Warehouse(Path(folder))
+        result = ingest_capture(warehouse, network, capture)
+        assert result.error is None, result.error
+        tables = _tables(warehouse, network)
+        packets = pa.concat_tables(
+            pq.read_table(path, columns=["frame", "downlink", "payload_len", "tcp_flags"])
+            for path in warehouse.files(PACKETS)
+        )
+        simple = _seen_again(warehouse)
+    fates = pyarrow.csv.read_csv(_stream(lost_frames))
+    fate = fates["fate"].to_pylist()
+    frame = fates["frame"].to_numpy()
+    queued = set(frame[[f == "queued" for f in fate]].tolist())
+    data = pc.and_(packets["downlink"], pc.greater(packets["payload_len"], 0)).fill_null(False)
+    frames = set(packets["frame"].filter(data).to_pylist()) - queued
+    true = {f for f, kind in zip(frame.tolist(), fate, strict=True) if kind != "queued"} & frames
+    losses = tables[LOSSES.name]
+    access = losses.filter(pc.equal(losses["side"], "access"))
+    of_frame = dict(
+        zip(access["frame"].to_pylist(), access["probability"].to_pylist(), strict=True)
+    )
+    evidence = dict(zip(access["frame"].to_pylist(), access["evidence"].to_pylist(), strict=True))
+    inferred = {f for f, p in of_frame.items() if p > 0.5} & frames
+    again = simple & frames
+    true_unseen, found_unseen, hits_unseen = _match_unseen(unseen, tables)
+    return Accuracy(
+        data=len(frames),
+        lost=len(true),
+        inferred=len(inferred),
+        hits=len(true & inferred),
+        expected=sum(p for f, p in of_frame.items() if f in frames),
+        undecided=sum(evidence.get(f) == "undecided" for f in true),
+        simple=len(again),
+        simple_hits=len(again & true),
+        unseen=true_unseen,
+        unseen_inferred=found_unseen,
+        unseen_hits=hits_unseen,
+    )
+
+
+def _tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
+    """What the flows job makes of all days."""
+    parts: dict[str, list[pa.Table]] = {table.name: [] for table in FLOW_TABLES}
+    with warehouse.staging() as staging:
+        for day in sorted(_days(warehouse)):
+            for item in work_items(warehouse, network, day, staging.path):
+                for name, rows in make_flows(item).items():
+                    if rows:
+                        parts[name].append(pq.read_table(item.targets[name], partitioning=None))
+    return {
+        table.name: pa.concat_tables(parts[table.name], promote_options="permissive")
+        if parts[table.name]
+        else table.arrow_dictionary.empty_table()
+        for table in FLOW_TABLES
+    }
+
+
+def _days(warehouse: Warehouse) -> set[datetime.date]:
+    names = [path.parent.name for path in warehouse.files(PACKETS)]
+    return {datetime.date.fromisoformat(name.removeprefix("date=")) for name in names}
+
+
+def _stream(path: Path) -> pa.NativeFile:
+    return pa.input_stream(path, compression="detect")
+
+
+def _seen_again(warehouse: Warehouse) -> set[int]:
+    """The simple rule: frames of data that Gi saw again later on the same 5-tuple."""
+    rows = (
+        warehouse.connect()
+        .sql("""
+            with data as (
+                select "user", user_port, server, server_port, seq, payload_len, frame
+                from packets where downlink and payload_len > 0
+            )
+            select frame from data
+            where exists (
+                select 1 from data as later
+                where later."user" = data."user" and later.user_port = data.user_port
+                    and later.server = data.server and later.server_port = data.server_port
+                    and later.seq = data.seq and later.frame > data.frame
+            )
+        """)
+        .fetchall()
+    )
+    return {frame for (frame,) in rows}
+
+
+def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> tuple[int, int, int]:
+    """(true, inferred, both) downlink data packets that Gi never saw: an event matches where the
+    connection and the sequence number agree."""
+    events = pyarrow.csv.read_csv(_stream(unseen)).to_pylist()
+    # 52 bytes are the headers with timestamps; a SYN ACK has up to 60
+    true = [
+        e for e in events
+        if e["where"] == "internet" and e["direction"] == "down" and (e["ip_len"] or 0) > 60
+    ]  # fmt: skip
+    flows = {f["flow_id"]: f for f in tables[FLOWS.name].to_pylist()}
+    losses = tables[LOSSES.name]
+    found = losses.filter(pc.equal(losses["side"], "internet")).to_pylist()
+    holes: dict[tuple, list[tuple[int, int]]] = {}
+    for row in found:
+        f = flows[row["flow_id"]]
+        key = (f["user"], f["user_port"], f["server"], f["server_port"])
+        holes.setdefault(key, []).append((row["seq"], row["payload_len"]))
+    hits = 0
+    for e in true:
+        key = (e["dst"], e["dport"], e["src"], e["sport"])
+        mine = holes.get(key, [])
+        for k, (seq, size) in enumerate(mine):
+            if (e["seq"] - seq) % 2**32 < size or (seq - e["seq"]) % 2**32 < e["ip_len"] - 40:
+                hits += 1
+                del mine[k]
+                break
+    return len(true), len(found), hits
+
+
+def lost_frames_csv(frames: Path, capture_frames: np.ndarray, target: Path) -> None:
+    """From the lab's frames.csv.gz (fate of every frame) the short form that `measure` reads."""
+    table = pyarrow.csv.read_csv(_stream(frames))
+    lost = table.filter(pc.not_equal(table["fate"], "delivered"))
+    known = set(table["frame"].to_pylist())
+    queued = [int(f) for f in capture_frames if int(f) not in known]
+    out = pa.table(
+        {
+            "frame": pa.concat_arrays(
+                [lost["frame"].combine_chunks().cast(pa.int64()), pa.array(queued, pa.int64())]
+            ),
+            "fate": pa.concat_arrays(
+                [
+                    lost["fate"].combine_chunks().cast(pa.string()),
+                    pa.array(["queued"] * len(queued), pa.string()),
+                ]
+            ),
+        }
+    ).sort_by("frame")
+    with pa.output_stream(target, compression="zstd") as sink:
+        pyarrow.csv.write_csv(out, sink, pyarrow.csv.WriteOptions(quoting_style="none"))

@@ -1,0 +1,43 @@
+"""Losses against the lab's ground truth: no worse than what was reached (`make accuracy`)."""
+
+import pytest
+
+from tests.accuracy.__main__ import SHIPPED, shipped
+
+FLOORS = {
+    # precision, recall, recall of what the observation decides
+    "aa-gprs-peak": (0.985, 0.970, 0.990),
+    "aa-gprs-offpeak": (0.985, 0.965, 0.985),
+    "bb-gprs-peak": (0.980, 0.960, 0.980),
+    "cc-dialup-peak": (0.970, 0.965, 0.970),
+}
+
+
+@pytest.fixture(scope="module", params=SHIPPED)
+def accuracy(request, networks):
+    return request.param, shipped(request.param, networks["aa-gprs"])
+
+
+def test_access_losses_by_frame(accuracy):
+    lab, a = accuracy
+    precision, recall, decided = FLOORS[lab]
+    assert a.precision >= precision
+    assert a.recall >= recall
+    assert a.decided_recall >= decided
+
+
+def test_loss_ratio_is_unbiased(accuracy):
+    _, a = accuracy
+    assert a.expected == pytest.approx(a.lost, rel=0.02)
+
+
+def test_simple_rule_is_beaten(accuracy):
+    _, a = accuracy
+    assert abs(a.expected - a.lost) < abs(a.simple - a.lost) / 4
+    assert a.precision > a.simple_hits / a.simple
+
+
+def test_internet_losses_by_event(accuracy):
+    _, a = accuracy
+    assert a.unseen_hits / a.unseen_inferred >= 0.99
+    assert a.unseen_hits / a.unseen >= 0.89
