@@ -21,10 +21,20 @@ _WHEN = (
 )
 _FLOWS = Column("flows", pa.int64(), "connections", "connections", required=True)
 _BIN = Column("bin", pa.float64(), "lower edge of the histogram bin", "s", required=True)
+_RATE_BIN = Column(
+    "bin",
+    pa.int32(),
+    "hundred times the natural logarithm of the rate in bit/s, rounded down: bins of 1 %",
+    required=True,
+)
 
 
 def _count(name: str, meaning: str) -> Column:
     return Column(name, pa.int64(), meaning, "connections", required=True)
+
+
+def _sum(name: str, meaning: str, unit: str) -> Column:
+    return Column(f"{name}_sum", pa.float64(), f"sum of their {meaning}", unit, required=True)
 
 
 MARTS = (
@@ -91,6 +101,145 @@ MARTS = (
             _FLOWS,
             _count("delay_flows", "of these, with a set-up delay"),
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
+        ),
+    ),
+    Table(
+        "fig07_channel_rate",
+        "the measurement periods of one local hour with about the same channel rate (Fig. 7)",
+        (
+            *_WHEN,
+            _RATE_BIN,
+            Column("periods", pa.int64(), "measurement periods", "periods", required=True),
+            Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
+            Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
+        ),
+    ),
+    Table(
+        "fig09_throughput",
+        "the large single transfers of one local hour with about the same throughput (Fig. 9)",
+        (*_WHEN, _RATE_BIN, _FLOWS, _sum("throughput", "single-flow throughputs", "bit/s")),
+    ),
+    Table(
+        "fig11_tcp_share",
+        "the large transfers with about the same share of their user's bytes (Fig. 11)",
+        (
+            *_WHEN,
+            Column(
+                "bin",
+                pa.float64(),
+                "lower edge, in twentieths, of Btcp / (Btcp + Bother); alone is 1",
+                source="INFOCOM VI.B",
+                required=True,
+            ),
+            _FLOWS,
+        ),
+    ),
+    Table(
+        "fig13_user_throughput",
+        "the large transfers of one level of background traffic with about the same user "
+        "throughput (Fig. 13)",
+        (
+            *_WHEN,
+            Column(
+                "background_thirds",
+                pa.int32(),
+                "Bother / (Btcp + Bother): 0 below 1/3, 1 from 1/3 to 2/3, 2 at least 2/3",
+                source="INFOCOM VI.B",
+                required=True,
+            ),
+            _RATE_BIN,
+            _FLOWS,
+            _sum("user_throughput", "user throughputs", "bit/s"),
+        ),
+    ),
+    Table(
+        "table2_loss",
+        "the downlink data packets of the connections of one local hour (Table II)",
+        (
+            *_WHEN,
+            _FLOWS,
+            Column(
+                "data_packets",
+                pa.int64(),
+                "downlink packets with data seen at Gi, resends included",
+                "packets",
+                "INFOCOM V",
+                required=True,
+            ),
+            Column(
+                "lost_access",
+                pa.float64(),
+                "of these, expected number lost behind Gi",
+                "packets",
+                "INFOCOM V",
+                required=True,
+            ),
+            Column(
+                "lost_internet",
+                pa.float64(),
+                "data packets lost before Gi, never seen there",
+                "packets",
+                "INFOCOM V",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "fig08_bottleneck",
+        "the connections with the same side of most losses (Fig. 8)",
+        (
+            *_WHEN,
+            Column("bottleneck", pa.string(), "none, access, internet or equal", required=True),
+            _FLOWS,
+        ),
+    ),
+    Table(
+        "fig10_throughput_by_loss",
+        "the large single transfers of one class of loss (Fig. 10)",
+        (
+            *_WHEN,
+            Column(
+                "loss_class",
+                pa.int32(),
+                "lower edge of the class of lost to sent data packets: 0, 1, 2; 3 and more as 3",
+                "%",
+                "INFOCOM VI.A",
+                required=True,
+            ),
+            _FLOWS,
+            _sum("throughput", "single-flow throughputs", "bit/s"),
+            _sum("goodput", "goodputs", "bit/s"),
+        ),
+    ),
+    Table(
+        "table3_clusters",
+        "the single greedy transfers above 32 KB of one cluster of TCP options (Table III, "
+        "Figs. 14 to 17)",
+        (
+            *_WHEN,
+            Column("mss_class", pa.string(), "low, high or other, as in flows", required=True),
+            Column("window_class", pa.string(), "low, med or high, as in flows", required=True),
+            Column("sack", pa.bool_(), "SACK permitted in both SYNs", required=True),
+            Column("timestamps", pa.bool_(), "timestamps in both directions", required=True),
+            Column(
+                "size_class",
+                pa.int32(),
+                "bytes transferred, in powers of two: 15 is 32 to 64 KiB",
+                "log2 B",
+                required=True,
+            ),
+            Column(
+                "user_group",
+                pa.int32(),
+                "one of 64 groups of users, by hash: transfers of one user are not independent",
+                required=True,
+            ),
+            _FLOWS,
+            _sum("goodput", "goodputs", "bit/s"),
+            Column(
+                "goodput_squares", pa.float64(), "sum of their squares", "bit²/s²", required=True
+            ),
+            _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
         ),
     ),
 )

@@ -86,6 +86,14 @@ class Table:
         }
 
     @cached_property
+    def arrow_signed(self) -> pa.Schema:
+        """The columns a reader sees, for Spark, which has no unsigned integers."""
+        wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+        return pa.schema(
+            [f.with_type(wider.get(f.type, f.type)) for f in self.arrow_with_partitions]
+        )
+
+    @cached_property
     def arrow_with_partitions(self) -> pa.Schema:
         """The columns a reader sees."""
         return _arrow(self.partitions + self.columns)

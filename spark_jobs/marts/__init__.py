@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import xxhash
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas import FLOWS, MARTS, NETWORKS, Table
+from schemas import CHANNEL_RATES, FLOWS, MARTS, NETWORKS, Table
 from spark_jobs.session import spark_session
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -40,7 +40,7 @@ def _unit(day: Day) -> Unit:
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
     """What a day's marts depend on, as a hash: its flows, the network's facts, the SQL."""
-    files = [path.name for path in warehouse.files(FLOWS, *day)]
+    files = [path.name for t in (FLOWS, CHANNEL_RATES) for path in warehouse.files(t, *day)]
     facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
     sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
     return xxhash.xxh3_64_hexdigest(repr((files, facts, sql)).encode())
@@ -65,12 +65,16 @@ def _make(warehouse: Warehouse, days: list[Day]) -> None:
 
 
 def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
-    flows = [path for day in days for path in warehouse.files(FLOWS, *day)]
-    if not flows:
+    files = {
+        table: [path for day in days for path in warehouse.files(table, *day)]
+        for table in (FLOWS, CHANNEL_RATES)
+    }
+    if not files[FLOWS]:
         yield from ((t.name, t.arrow_with_partitions.empty_table()) for t in MARTS)
         return
     spark = spark_session()
-    _load(spark, warehouse, FLOWS, flows).createOrReplaceTempView("flows")
+    for table, paths in files.items():
+        _load(spark, warehouse, table, paths).createOrReplaceTempView(table.name)
     networks = [
         path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
     ]
@@ -85,10 +89,14 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
 
 
 def _load(spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]) -> DataFrame:
-    """The table's files as a DataFrame with their partition columns."""
+    """The table's files as a DataFrame with their partition columns; a column that an earlier
+    version did not have is null."""
+    empty = spark.createDataFrame(table.arrow_signed.empty_table())
+    if not files:
+        return empty
     frame = spark.read.option("basePath", str(warehouse.root / table.name)).parquet(
-        *map(str, files)
+        *map(str, files), mergeSchema=True
     )
-    return (
-        frame.withColumn("date", frame["date"].cast("date")) if "date" in frame.columns else frame
-    )
+    if "date" in frame.columns:
+        frame = frame.withColumn("date", frame["date"].cast("date"))
+    return empty.unionByName(frame, allowMissingColumns=True)

@@ -1,0 +1,9 @@
+-- Fig. 8: on which side does a connection lose more packets?
+-- One row: the connections of one network, date, local hour and side.
+select
+    network, date, country, access, hour, period,
+    bottleneck,
+    count(*) as flows
+from connections
+where bottleneck is not null
+group by network, date, country, access, hour, period, bottleneck

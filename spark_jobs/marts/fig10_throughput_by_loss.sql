@@ -1,0 +1,19 @@
+-- Fig. 10: how much does loss cost a large transfer that is alone?
+-- One row: the single transfers of one network, date, local hour and class of loss; the ratio is of
+-- packets lost on both sides to packets sent.
+with transfers as (
+    select
+        *,
+        100 * (lost_access_expected + lost_internet) / (data_packets_down + lost_internet) as loss
+    from connections
+    where single and request_response and throughput is not null and goodput is not null
+        and lost_access is not null
+)
+select
+    network, date, country, access, hour, period,
+    cast(least(floor(loss), 3) as int) as loss_class,
+    count(*) as flows,
+    sum(throughput) as throughput_sum,
+    sum(goodput) as goodput_sum
+from transfers
+group by network, date, country, access, hour, period, loss_class
