@@ -39,6 +39,13 @@ NETWORKS = Table(
             "INFOCOM IV",
             True,
         ),
+        Column(
+            "slot_rate",
+            pa.float64(),
+            "nominal rate of one time slot; null: to be found from the channel rates",
+            "bit/s",
+            "INFOCOM IV, Fig. 7",
+        ),
     ),
     partitions=PARTITION_COLUMNS[:1],
 )

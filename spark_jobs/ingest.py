@@ -227,6 +227,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         "off_peak_from": network.off_peak_hours[0],
         "off_peak_until": network.off_peak_hours[1],
         "flight_size_bytes": network.flight_size_bytes,
+        "slot_rate": network.slot_rate,
     }
     unit = Unit("network", network.name)
     old = warehouse.commit(unit)

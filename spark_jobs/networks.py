@@ -43,6 +43,8 @@ class Network(BaseModel):
     peak_hours: tuple[Hour, Hour] = (10, 12)
     off_peak_hours: tuple[Hour, Hour] = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
+    slot_rate: Annotated[float, Field(gt=0)] | None = None
+    """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
 

@@ -1,7 +1,7 @@
 """Marts to one page: the paper's tables and figures, networks side by side.
 
-A figure is a module with a function that takes a Selection and gives a Section; it is listed in
-SECTIONS.
+A figure is a module with a function that takes a Selection and gives a Section, or several; it is
+listed in SECTIONS.
 """
 
 import datetime
@@ -13,11 +13,43 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from spark_jobs.errors import UserError
-from spark_jobs.report import fig03, fig04, fig05, quality, table1
+from spark_jobs.report import (
+    fig03,
+    fig04,
+    fig05,
+    fig07,
+    fig08,
+    fig10,
+    quality,
+    table1,
+    table2,
+    table3,
+    throughput,
+)
+from spark_jobs.report.parts import Section
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Warehouse
 
-SECTIONS = (table1.section, fig03.section, fig04.section, fig05.section, quality.section)
+SECTIONS = (
+    table1.section,
+    fig03.section,
+    fig04.section,
+    fig05.section,
+    fig07.sections,
+    table2.section,
+    fig08.section,
+    throughput.throughput,
+    fig10.section,
+    throughput.tcp_share,
+    throughput.user_throughput,
+    table3.sections,
+    quality.section,
+)
+
+
+def _sections(selection: Selection) -> list[Section]:
+    made = [make(selection) for make in SECTIONS]
+    return [s for part in made for s in (part if isinstance(part, list) else [part])]
 
 
 def write_report(
@@ -47,6 +79,6 @@ def _page(selection: Selection) -> str:
     )
     return templates.get_template("page.html.jinja").render(
         selection=selection,
-        sections=[make(selection) for make in SECTIONS],
+        sections=_sections(selection),
         plotly=Markup(get_plotlyjs()),
     )

@@ -55,3 +55,19 @@ OPTIONS = (
     "(contradicting results in single clusters), a medium window about 10 % over all; it warns "
     "that the clustering variables are not independent of one another."
 )
+
+CHANNEL_RATE = (
+    "The paper (Section IV): two dominant peaks over GPRS (CS-2, about 12 kbit/s a time slot at "
+    "the RLC layer) around 21 to 22 and 34 to 35 kbit/s, two and three time slots; dial-up more "
+    "heterogeneous, around 33 and between 40 and 50 kbit/s."
+)
+
+THROUGHPUT = (
+    "The paper (Section VI.A): the bulk of the distribution lies around the channel rate's peaks; "
+    "slow start and losses explain what does not."
+)
+
+USER_THROUGHPUT = (
+    "The paper (Section VI.B): user throughput improves and comes closer to the channel rate as "
+    "background traffic increases, as several flows are less sensitive to losses and timeouts."
+)

@@ -1,0 +1,160 @@
+"""Fig. 7: the channel rate and its time slots; how many slots users are served on."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
+from spark_jobs.report import paper
+from spark_jobs.report.parts import (
+    Section,
+    TableOfNumbers,
+    drawn,
+    group,
+    kilobits,
+    number,
+    percent,
+)  # fmt: skip
+from spark_jobs.report.rates import bin_width, histogram, quantile_rate, rate_of
+from spark_jobs.report.selection import Selection
+
+SLOTTED = ("gprs", "edge")
+"""Kinds of access whose channel is a number of time slots."""
+MOST_SLOTS = 8
+SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b", "#041838")
+PERIODS = {"peak": "peak", "off_peak": "off-peak", "other": "other"}
+
+
+def sections(selection: Selection) -> list[Section]:
+    """The histogram with its peaks, then the dimensioning figure."""
+    rows = selection.rows("""
+        select network, period, bin, sum(periods)::bigint as periods, sum(seconds) as seconds
+        from fig07_channel_rate group by all order by bin
+    """)
+    nominal = {
+        row["network"]: row["slot_rate"]
+        for row in selection.rows("select network, slot_rate from networks")
+    }
+    by_network = group(rows, "network")
+    peaks = {
+        n.name: _peaks(by_network[n.name,], n.access in SLOTTED, nominal[n.name])
+        for n in selection.networks
+        if (n.name,) in by_network
+    }
+    return [_histogram(selection, rows, peaks), _dimensioning(selection, rows, peaks)]
+
+
+def _peaks(rows: list[dict], slotted: bool, nominal: float | None) -> SlotPeaks:
+    rates, seconds = _rates(rows)
+    if slotted or nominal:
+        return slot_peaks(rates, seconds, nominal)
+    rate, share = rate_peaks(rates, seconds)
+    return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), float("nan"))
+
+
+def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
+    return (
+        np.array([rate_of(row["bin"]) for row in rows]),
+        np.array([row["seconds"] for row in rows]),
+    )
+
+
+def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks]) -> Section:
+    figure, table, peak_table = go.Figure(), [], []
+    by_network = group(rows, "network")
+    width = bin_width(rows, "seconds") if rows else 1000.0
+    for network in selection.networks:
+        mine = by_network.get((network.name,), [])
+        if not mine:
+            continue
+        x, y = histogram(mine, "seconds", width)
+        figure.add_trace(
+            go.Scatter(
+                x=x, y=y, mode="lines", name=network.name,
+                line={"shape": "hv", "color": network.colour, "width": 1.8},
+                hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + network.name + "</extra>",
+            )
+        )  # fmt: skip
+        found = peaks[network.name]
+        for rate, share, slots in zip(found.rate, found.share, found.slots, strict=True):
+            name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
+            figure.add_annotation(
+                x=rate / 1000, y=max(y[min(int(rate / width), len(y) - 1)], 0), text=name,
+                font={"color": network.colour, "size": 11}, arrowcolor=network.colour,
+                arrowhead=2, ax=0, ay=-24,
+            )  # fmt: skip
+            peak_table.append([network.name, name, kilobits(rate), percent(share, digits=1)])
+        table.append(
+            [
+                network.name, number(sum(r["periods"] for r in mine)),
+                number(sum(r["seconds"] for r in mine)),
+                *(kilobits(quantile_rate(mine, "seconds", q)) for q in (0.1, 0.5, 0.9)),
+                kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
+            ]
+        )  # fmt: skip
+    figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
+    figure.update_yaxes(
+        title_text=f"Share of measured time per {width / 1000:g} kbit/s", ticksuffix=" %",
+        rangemode="tozero",
+    )  # fmt: skip
+    return Section(
+        anchor="fig07",
+        title="Fig. 7. Available channel rate",
+        source="INFOCOM 2004, Section IV",
+        caption="IP bytes to the user over the time between the ACKs of periods in which a "
+        "connection kept more in flight than the path holds, without loss, reordering or resend. "
+        "Peaks stand out by half their height; where they are multiples of one rate, that is one "
+        "time slot's.",
+        samples=f"{number(sum(row['periods'] for row in rows))} periods",
+        figure=drawn(figure, "Histograms of the channel rate by network", 420),
+        tables=[
+            TableOfNumbers(["network", "peak", "rate", "share of time"], peak_table, "peaks"),
+            TableOfNumbers(
+                ["network", "periods", "seconds", "10th percentile", "median", "90th percentile",
+                 "one slot"],
+                table, "rates, by measured time",
+            ),
+        ],
+        notes=[paper.CHANNEL_RATE],
+    )  # fmt: skip
+
+
+def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks]) -> Section:
+    groups = group(rows, "network", "period")
+    shares: dict[str, np.ndarray] = {}
+    for network in selection.networks:
+        for period, label in PERIODS.items():
+            mine = groups.get((network.name, period))
+            if mine and not np.isnan(peaks[network.name].slot_bps):
+                shares[f"{network.name} {label}"] = slot_shares(
+                    *_rates(mine), peaks[network.name].slot_bps, MOST_SLOTS
+                )
+    figure = go.Figure()
+    used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
+    for slots in range(used):
+        name = f"{slots + 1} slot{'s' if slots else ''}"
+        figure.add_trace(
+            go.Bar(
+                y=list(shares), x=[100 * s[slots] for s in shares.values()], name=name,
+                orientation="h", marker={"color": SHADES[slots]},
+                hovertemplate="%{y}: %{x:.1f} % at " + name + "<extra></extra>",
+            )
+        )  # fmt: skip
+    figure.update_layout(barmode="stack")
+    figure.update_xaxes(title_text="Share of measured time [%]", range=[0, 100])
+    figure.update_yaxes(autorange="reversed")
+    return Section(
+        anchor="dimensioning",
+        title="Time slots in use",
+        source="INFOCOM 2004, Section IV (dimensioning)",
+        caption="Share of the measured time at one, two, three … time slots, each rate counted to "
+        "the nearest. Much time on few slots at peak, little at off-peak, tells that slots are "
+        "short. Networks whose peaks tell no slot's rate are left out.",
+        samples=f"{number(sum(row['seconds'] for row in rows))} s measured",
+        figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
+        tables=[
+            TableOfNumbers(
+                ["network and hours", *(f"{n + 1}" for n in range(used))],
+                [[k, *(percent(x, digits=1) for x in s[:used])] for k, s in shares.items()],
+            )
+        ],
+    )

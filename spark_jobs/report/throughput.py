@@ -1,0 +1,170 @@
+"""Figs. 9, 11 and 13: throughput of large transfers, alone and beside other traffic."""
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from spark_jobs.report import paper
+from spark_jobs.report.parts import (
+    Section,
+    TableOfNumbers,
+    drawn,
+    group,
+    kilobits,
+    number,
+    percent,
+)  # fmt: skip
+from spark_jobs.report.rates import bin_width, histogram, quantile_rate
+from spark_jobs.report.selection import Selection
+
+LEVELS = {
+    0: "less than 1/3 background",
+    1: "between 1/3 and 2/3 background",
+    2: "at least 2/3 background",
+}
+TWENTIETHS = 20
+
+
+def throughput(selection: Selection) -> Section:
+    """Fig. 9."""
+    rows = selection.rows("""
+        select network, bin, sum(flows)::bigint as flows, sum(throughput_sum) as total
+        from fig09_throughput group by all order by bin
+    """)
+    figure, table = go.Figure(), []
+    width = bin_width(rows, "flows") if rows else 1000.0
+    by_network = group(rows, "network")
+    for network in selection.networks:
+        mine = by_network.get((network.name,), [])
+        if mine:
+            _step(figure, network.name, network.colour, mine, width)
+            table.append([network.name, *_numbers(mine)])
+    figure.update_xaxes(title_text="Throughput [kbit/s]", rangemode="tozero")
+    figure.update_yaxes(title_text=f"Share of connections per {width / 1000:g} kbit/s",
+                        ticksuffix=" %", rangemode="tozero")  # fmt: skip
+    return Section(
+        anchor="fig09",
+        title="Fig. 9. Throughput of single, large TCP flows",
+        source="INFOCOM 2004, Section VI.A",
+        caption="Connections above 100 KB with one request and its response and no other traffic "
+        "of the user; IP bytes over the time from the ACK of the first to the ACK of the last "
+        "data packet.",
+        samples=f"{number(sum(row['flows'] for row in rows))} connections",
+        figure=drawn(figure, "Histograms of single-flow throughput by network", 400),
+        tables=[TableOfNumbers(["network", *NUMBERS], table)],
+        notes=[paper.THROUGHPUT],
+    )
+
+
+def tcp_share(selection: Selection) -> Section:
+    """Fig. 11."""
+    rows = selection.rows("""
+        select network, bin, sum(flows)::bigint as flows
+        from fig11_tcp_share group by all order by bin
+    """)
+    figure, table = go.Figure(), []
+    by_network = group(rows, "network")
+    for network in selection.networks:
+        mine = by_network.get((network.name,), [])
+        total = sum(row["flows"] for row in mine)
+        if not total:
+            continue
+        counts = [0] * (TWENTIETHS + 1)
+        for row in mine:
+            counts[round(row["bin"] * TWENTIETHS)] += row["flows"]
+        figure.add_trace(
+            go.Bar(
+                x=[place / TWENTIETHS for place in range(TWENTIETHS + 1)],
+                y=[100 * count / total for count in counts],
+                name=network.name, marker={"color": network.colour},
+                hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
+            )
+        )  # fmt: skip
+        thirds = [sum(c for place, c in enumerate(counts) if low <= 3 * place < high)
+                  for low, high in ((0, 20), (20, 40), (40, 60))]  # fmt: skip
+        table.append([network.name, number(total), *(percent(n, total, 1) for n in thirds),
+                      percent(counts[-1], total, 1)])  # fmt: skip
+    figure.update_xaxes(title_text="Btcp / (Btcp + Bother)", range=[-0.03, 1.03])
+    figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
+    return Section(
+        anchor="fig11",
+        title="Fig. 11. Background traffic during TCP flows",
+        source="INFOCOM 2004, Section VI.B",
+        caption="What a connection above 100 KB carried of all that its user received from its "
+        "first to its last data packet; 1: it was alone.",
+        samples=f"{number(sum(row['flows'] for row in rows))} connections",
+        figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
+        tables=[
+            TableOfNumbers(
+                ["network", "connections", "below 1/3", "1/3 to 2/3", "2/3 to below 1", "alone"],
+                table,
+            )
+        ],
+    )
+
+
+def user_throughput(selection: Selection) -> Section:
+    """Fig. 13."""
+    rows = selection.rows("""
+        select network, background_thirds as level, bin, sum(flows)::bigint as flows,
+            sum(user_throughput_sum) as total
+        from fig13_user_throughput group by all order by bin
+    """)
+    figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.08,
+                           subplot_titles=[LEVELS[level] for level in (2, 1, 0)])  # fmt: skip
+    width = bin_width(rows, "flows") if rows else 1000.0
+    groups = group(rows, "network", "level")
+    table = []
+    for place, level in enumerate((2, 1, 0), 1):
+        for network in selection.networks:
+            mine = groups.get((network.name, level), [])
+            if mine:
+                _step(figure, network.name, network.colour, mine, width, place)
+                table.append([LEVELS[level], network.name, *_numbers(mine)])
+    shown: set[str] = set()
+    for trace in figure.data:
+        trace.showlegend = trace.name not in shown
+        shown.add(trace.name)
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_xaxes(title_text="User throughput [kbit/s]", row=3, col=1)
+    figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
+    figure.update_yaxes(title_text=f"Share of connections per {width / 1000:g} kbit/s",
+                        row=2, col=1)  # fmt: skip
+    figure.update_annotations(font_size=13)
+    return Section(
+        anchor="fig13",
+        title="Fig. 13. User throughput by background traffic",
+        source="INFOCOM 2004, Section VI.B",
+        caption="R = 8 (Btcp + Bother) / (T2ack − T1ack) of connections above 100 KB, by the "  # noqa: RUF001
+        "share of other traffic that the user received meanwhile.",
+        samples=f"{number(sum(row['flows'] for row in rows))} connections",
+        figure=drawn(figure, "Histograms of user throughput by level of background traffic", 640),
+        tables=[TableOfNumbers(["background", "network", *NUMBERS], table)],
+        notes=[paper.USER_THROUGHPUT],
+    )
+
+
+NUMBERS = ("connections", "mean", "10th percentile", "median", "90th percentile")
+
+
+def _numbers(rows: list[dict]) -> list[str]:
+    flows = sum(row["flows"] for row in rows)
+    return [
+        number(flows),
+        kilobits(sum(row["total"] for row in rows) / flows),
+        *(kilobits(quantile_rate(rows, "flows", q)) for q in (0.1, 0.5, 0.9)),
+    ]
+
+
+def _step(
+    figure: go.Figure, name: str, colour: str, rows: list[dict], width: float, row: int = 0
+) -> None:
+    x, y = histogram(rows, "flows", width)
+    trace = go.Scatter(
+        x=x, y=y, mode="lines", name=name, legendgroup=name,
+        line={"shape": "hv", "color": colour, "width": 1.8},
+        hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + name + "</extra>",
+    )  # fmt: skip
+    if row:
+        figure.add_trace(trace, row=row, col=1)
+    else:
+        figure.add_trace(trace)
