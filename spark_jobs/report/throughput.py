@@ -109,12 +109,13 @@ def user_throughput(selection: Selection) -> Section:
             sum(user_throughput_sum) as total
         from fig13_user_throughput group by all order by bin
     """)
-    figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.08,
-                           subplot_titles=[LEVELS[level] for level in (2, 1, 0)])  # fmt: skip
+    levels = sorted({row["level"] for row in rows}, reverse=True) or [0]
+    figure = make_subplots(rows=len(levels), cols=1, shared_xaxes=True, vertical_spacing=0.09,
+                           subplot_titles=[LEVELS[level] for level in levels])  # fmt: skip
     width = bin_width(rows, "flows") if rows else 1000.0
     groups = group(rows, "network", "level")
     table = []
-    for place, level in enumerate((2, 1, 0), 1):
+    for place, level in enumerate(levels, 1):
         for network in selection.networks:
             mine = groups.get((network.name, level), [])
             if mine:
@@ -125,19 +126,23 @@ def user_throughput(selection: Selection) -> Section:
         trace.showlegend = trace.name not in shown
         shown.add(trace.name)
     figure.update_xaxes(rangemode="tozero")
-    figure.update_xaxes(title_text="User throughput [kbit/s]", row=3, col=1)
+    figure.update_xaxes(title_text="User throughput [kbit/s]", row=len(levels), col=1)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
     figure.update_yaxes(title_text=f"Share of connections per {width / 1000:g} kbit/s",
-                        row=2, col=1)  # fmt: skip
+                        row=(len(levels) + 1) // 2, col=1)  # fmt: skip
     figure.update_annotations(font_size=13)
     return Section(
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
         caption="R = 8 (Btcp + Bother) / (T2ack − T1ack) of connections above 100 KB, by the "  # noqa: RUF001
-        "share of other traffic that the user received meanwhile.",
+        "share of other traffic that the user received meanwhile; levels without any are left out.",
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
-        figure=drawn(figure, "Histograms of user throughput by level of background traffic", 640),
+        figure=drawn(
+            figure,
+            "Histograms of user throughput by level of background traffic",
+            120 + 190 * len(levels),
+        ),
         tables=[TableOfNumbers(["background", "network", *NUMBERS], table)],
         notes=[paper.USER_THROUGHPUT],
     )
