@@ -37,7 +37,8 @@ LOSSES = Table(
             pa.string(),
             "access: order (FIFO order alone proves it), sack or dup_acks (the likeliest history "
             "of the receiver, with SACK or without), silence (no ACK came), undecided (the "
-            "observation ended first); internet: hole (filled by a resend)",
+            "observation ended first); internet: hole (filled by a resend) or "
+            "tail (what was pending came only after a timeout)",
             required=True,
         ),
     ),

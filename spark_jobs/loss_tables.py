@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIDES = ("access", "internet")
 BOTTLENECKS = ("none", "access", "internet", "equal")
-EVIDENCE = (*loss.EVIDENCE, "hole")
+EVIDENCE = (*loss.EVIDENCE, "hole", "tail")
 HOLE = len(loss.EVIDENCE)
 
 
@@ -49,9 +49,9 @@ class Losses:
             self._sack(), base_us, pace, until,
         )  # fmt: skip
         self.hole, self.hole_low, self.hole_bytes, self.hole_ts, self.hole_packets, self.filler, \
-            self.acked_unseen = loss.internet_losses(
+            self.tail, self.acked_unseen = loss.internet_losses(
                 bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
-                bucket.number, bucket.has("ts_val"), by("ts_val"), base_us,
+                by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), base_us,
                 _internet_us(handshake),
             )  # fmt: skip
 
@@ -99,7 +99,7 @@ class Losses:
         )
         flow = np.concatenate([ids[bucket.connection_of[at]], ids[self.hole[holes]]])
         seen = np.arange(len(flow)) < len(at)
-        evidence = np.concatenate([self.evidence[at], np.full(len(holes), HOLE)])
+        evidence = np.concatenate([self.evidence[at], HOLE + self.tail[holes]])
         by, nothing = bucket.by_connection, np.zeros(len(holes), np.int64)
         return table_of(
             LOSSES,

@@ -20,7 +20,7 @@ from spark_jobs.estimators import receiver
 from spark_jobs.estimators.order import LOST, UNPROVEN, prove
 from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
-from spark_jobs.estimators.tcp import FIN, SYN
+from spark_jobs.estimators.tcp import FIN, PSH, SYN
 
 NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
 EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
@@ -363,9 +363,25 @@ MOST_HOLES = 64
 
 @njit(cache=True, nogil=True)
 def internet_losses(
-    first, ts, downlink, flags, payload_len, number, has_ts, ts_val, base_us, internet_us
+    first,
+    ts,
+    downlink,
+    flags,
+    payload_len,
+    window,
+    number,
+    has_ts,
+    ts_val,
+    base_us,
+    internet_us,
+    slack_us=100_000,
 ):
-    """Downlink data that Gi saw missing: holes in the sequence space that a resend fills.
+    """Downlink data lost before Gi: holes in the sequence space that a resend fills, and tails.
+
+    A tail leaves no hole: the data comes in order, but late. What had no PSH had more behind it in
+    the server's buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window is open and yet the
+    next data takes longer than a timeout, which is no shorter than a round trip on both sides and
+    `slack_us`, that data had been sent and lost. Resends that are lost before Gi go unseen.
 
     What fills a hole sooner than the server can know of it, within a round trip on both sides, was
     overtaken, not lost; so was what has an older timestamp than what it followed. What the mobile
@@ -374,8 +390,9 @@ def internet_losses(
     Arrays as in `access_losses`; internet_us float64[C]: the handshake's round trip before Gi.
 
     Returns of each loss connection int64, number int64 (the stream's), length int64 (B), seen int64
-    (when the hole was, µs), packets int64 (how many of the connection's largest segments it is) and
-    filler int64 (the packet that filled it); and int64[C]: bytes acknowledged but never seen.
+    (when the hole was, µs), packets int64 (how many of the connection's largest segments it is),
+    filler int64 (the packet that filled it) and tail bool; and int64[C]: bytes acknowledged but
+    never seen.
     """
     connection = np.empty(len(ts), np.int64)
     low = np.empty(len(ts), np.int64)
@@ -383,6 +400,7 @@ def internet_losses(
     seen = np.empty(len(ts), np.int64)
     packets = np.empty(len(ts), np.int64)
     filler = np.empty(len(ts), np.int64)
+    tail = np.zeros(len(ts), np.bool_)
     unseen = np.zeros(len(first) - 1, np.int64)
     found = 0
     holes = np.empty((MOST_HOLES, 4), np.int64)  # low, high, when, the timestamp that showed it
@@ -392,12 +410,17 @@ def internet_losses(
         largest = np.int64(1)
         soon = base_us[c] + internet_us[c]
         begun = found
+        pending = opened = False  # more is in the server's buffer; the mobile's window is open
+        all_acked = NONE  # when the mobile last said that it has all
         for i in range(first[c], first[c + 1]):
             if number[i] == NONE:
                 continue
             if not downlink[i]:
                 if highest == NONE:
                     continue
+                opened = window[i] > 0
+                if number[i] >= highest:
+                    all_acked = ts[i]
                 if number[i] > highest:
                     unseen[c] += number[i] - highest
                     highest = number[i]
@@ -415,6 +438,14 @@ def internet_losses(
             start = number[i]
             end = start + sequence_length(flags[i], payload_len[i])
             largest = max(largest, np.int64(payload_len[i]))
+            if start == highest and payload_len[i] and pending and opened and all_acked != NONE:
+                if ts[i] - all_acked > soon + slack_us:
+                    connection[found], low[found], length[found] = c, start, end - start
+                    seen[found], filler[found], tail[found] = all_acked, i, True
+                    found += 1
+            if end > start and end > highest:
+                pending = payload_len[i] > 0 and flags[i] & (PSH | FIN) == 0
+                all_acked = NONE
             if highest != NONE and start > highest and end > start:
                 if n == MOST_HOLES:
                     holes[: n - 1] = holes[1:n]
@@ -457,5 +488,6 @@ def internet_losses(
         seen[:found].copy(),
         packets[:found].copy(),
         filler[:found].copy(),
+        tail[:found].copy(),
         unseen,
     )

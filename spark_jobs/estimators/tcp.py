@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-FIN, SYN, RST, ACK = 1, 2, 4, 16
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
 @njit(cache=True, nogil=True, inline="always")
