@@ -97,7 +97,7 @@ def access_losses(
                 probability[copies[k].at] = 0
         if not open_questions:
             continue
-        prove(copies, top, acks, np.int64(SOONEST * base_us[c]))
+        prove(copies, top, acks, sack_edges, sack[c], np.int64(SOONEST * base_us[c]))
         _decide(
             copies, acks, sack_edges, sack[c], base_us[c], pace[c], until[c], acked,
             beam, spare, payload_len, probability, evidence,
@@ -357,6 +357,14 @@ def observed_until(end_ts, user, user_first, user_ts, longest_us):
     return until
 
 
+@njit(cache=True, nogil=True)
+def _pushes(start, end, downlink, flags):
+    for i in range(start, end):
+        if downlink[i] and flags[i] & PSH:
+            return True
+    return False
+
+
 MOST_HOLES = 64
 """Holes before Gi remembered of a connection; of more, the oldest is forgotten."""
 
@@ -381,7 +389,8 @@ def internet_losses(
     A tail leaves no hole: the data comes in order, but late. What had no PSH had more behind it in
     the server's buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window is open and yet the
     next data takes longer than a timeout, which is no shorter than a round trip on both sides and
-    `slack_us`, that data had been sent and lost. Resends that are lost before Gi go unseen.
+    `slack_us`, that data had been sent and lost. This is told only of senders that use PSH.
+    Resends that are lost before Gi go unseen.
 
     What fills a hole sooner than the server can know of it, within a round trip on both sides, was
     overtaken, not lost; so was what has an older timestamp than what it followed. What the mobile
@@ -410,6 +419,7 @@ def internet_losses(
         largest = np.int64(1)
         soon = base_us[c] + internet_us[c]
         begun = found
+        pushes = _pushes(first[c], first[c + 1], downlink, flags)
         pending = opened = False  # more is in the server's buffer; the mobile's window is open
         all_acked = NONE  # when the mobile last said that it has all
         for i in range(first[c], first[c + 1]):
@@ -444,7 +454,7 @@ def internet_losses(
                     seen[found], filler[found], tail[found] = all_acked, i, True
                     found += 1
             if end > start and end > highest:
-                pending = payload_len[i] > 0 and flags[i] & (PSH | FIN) == 0
+                pending = pushes and payload_len[i] > 0 and flags[i] & (PSH | FIN) == 0
                 all_acked = NONE
             if highest != NONE and start > highest and end > start:
                 if n == MOST_HOLES:

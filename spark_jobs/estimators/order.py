@@ -13,19 +13,25 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.estimators.receiver import STRAY_ACK
-from spark_jobs.estimators.sequence import NONE, first_above
+from spark_jobs.estimators.sequence import NONE, first_above, unwrap
 
 UNPROVEN, LOST, ARRIVED = 0, 1, 2
+MOST_BLOCKS = 4
+"""SACK blocks in a segment (RFC 2018, 3)."""
+UNTOLD = 1
+"""A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
+told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
 ROUNDS = 2
 """Each round's proofs narrow the next one's choices; more than two change next to nothing."""
 
 
 @njit(cache=True, nogil=True)
-def prove(copies, top, acks, soonest):
+def prove(copies, top, acks, edges, sack, soonest):
     """Sets copies.fate to LOST or ARRIVED where order alone proves it.
 
-    copies COPY[n]; top int64[n]: the highest number seen up to each; acks ACK_SEEN[m]; soonest: no
-    ACK comes earlier than this after a copy (µs).
+    copies COPY[n]; top int64[n]: the highest number seen up to each; acks ACK_SEEN[m], their
+    SACK edges, and whether SACK is permitted; soonest: no ACK comes earlier than this after a copy
+    (µs).
 
     Among the copies that an ACK may be due to (the earliest and the latest that time and order
     allow), only bounds are used: an ACK that advances is due to a copy of the byte that was
@@ -33,8 +39,10 @@ def prove(copies, top, acks, soonest):
     """
     n, m = len(copies), len(acks)
     limit, cover = _horizons(copies, acks, soonest)
+    report = _reports(copies, top, acks, edges, cover)
     for _ in range(ROUNDS):
         reached = -1  # a copy of this index or a later one has arrived
+        passed = 0
         missing = acks[0].value
         for j in range(1, m):
             value = acks[j].value
@@ -59,7 +67,12 @@ def prove(copies, top, acks, soonest):
                 if copies[k].low <= value < copies[k].high and copies[k].fate == UNPROVEN:
                     copies[k].fate = LOST
             reached = cause
-        _only_copies(copies, top, cover, limit)
+            while sack and passed < reached:
+                c = copies[passed]
+                if c.fate == UNPROVEN and c.low < c.high and report[passed] > j + UNTOLD:
+                    c.fate = LOST
+                passed += 1
+        _only_copies(copies, top, report, limit)
 
 
 @njit(cache=True, nogil=True)
@@ -74,6 +87,43 @@ def _horizons(copies, acks, soonest):
         highest = max(highest, acks[j].value)
         limit[j], cover[j] = sent, highest
     return limit, cover
+
+
+@njit(cache=True, nogil=True)
+def _reports(copies, top, acks, edges, cover):
+    """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
+    a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
+    by number."""
+    n, m = len(copies), len(acks)
+    report = np.empty(n, np.int64)
+    for k in range(n):
+        report[k] = first_above(cover, 0, m, copies[k].high - 1)
+    old = np.empty((MOST_BLOCKS, 2), np.int64)
+    new = np.empty((MOST_BLOCKS, 2), np.int64)
+    olds = 0
+    for j in range(m):
+        news = min(acks[j].sack_count // 2, MOST_BLOCKS)
+        for b in range(news):
+            at = acks[j].sack_at + 2 * b
+            low = new[b, 0] = unwrap(edges[at], acks[j].value)
+            high = new[b, 1] = unwrap(edges[at + 1], acks[j].value)
+            for o in range(olds):
+                if old[o, 0] <= low < old[o, 1]:
+                    low = old[o, 1]
+            k = first_above(top, 0, n, low)
+            while k < n and copies[k].low < high:
+                if low <= copies[k].low and copies[k].high <= high:
+                    report[k] = min(report[k], j)
+                k += 1
+        for b in range(news):
+            old[b] = new[b]
+        olds = news
+    for k in range(n):
+        if copies[k].ambiguous:
+            same = first_above(top, 0, n, copies[k].low)
+            if copies[same].low == copies[k].low and copies[same].high == copies[k].high:
+                report[k] = min(report[k], report[same])
+    return report
 
 
 @njit(cache=True, nogil=True)
@@ -117,14 +167,14 @@ def _cause_of_duplicate(copies, ack, reached, limit):
 
 
 @njit(cache=True, nogil=True)
-def _only_copies(copies, top, cover, limit):
-    """ARRIVED for copies of what was acknowledged when no other copy of it can have arrived."""
-    n, m = len(copies), len(cover)
+def _only_copies(copies, top, report, limit):
+    """ARRIVED for copies of what was reported when no other copy of it can have arrived."""
+    n, m = len(copies), len(limit)
     for k in range(n):
         c = copies[k]
         if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high:
             continue
-        j = first_above(cover, 0, m, c.high - 1)
+        j = report[k]
         if j == m or k >= limit[j]:
             continue
         alone = True
