@@ -16,7 +16,8 @@ from spark_jobs import dictionary
 from spark_jobs import flows as flows_job
 from spark_jobs import ingest as ingest_job
 from spark_jobs import marts as marts_job
-from spark_jobs.capture.front_end import FrontEnd
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.front_end import FrontEnd, subscribers_script
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, find_network, load_networks
 from spark_jobs.report import write_report
@@ -94,6 +95,17 @@ def ingest(
     """Read capture files into packets. A file of the same name replaces the earlier one."""
     chosen = find_network(load_networks(networks), network, networks)
     _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files], front_end))
+
+
+@app.command(
+    "zeek-options",
+    epilog="Example: giscope zeek-options --networks networks.toml --network aa-gprs "
+    "> subscribers.zeek",
+)
+def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
+    """Print the Zeek script that gives the package in zeek_scripts/ the network's subscribers."""
+    chosen = find_network(load_networks(networks), network, networks)
+    typer.echo(subscribers_script(subscriber_prefixes(chosen.subscribers)), nl=False)
 
 
 @app.command(
