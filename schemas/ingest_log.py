@@ -9,7 +9,7 @@ INGEST_LOG = Table(
     row="one capture file, as it was last ingested; its date is that of its first packet",
     columns=(
         Column("capture", pa.string(), "name of the capture file", required=True),
-        Column("front_end", pa.string(), "what read it: builtin", required=True),
+        Column("front_end", pa.string(), "what read it: builtin, zeek or zeek-log", required=True),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
         Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
         Column(
@@ -44,6 +44,9 @@ SKIP_REASONS = {
     "1970-9999, or beyond the 400th date in one file",
     "corrupt_record": "places where a record header lied; reading went on at the next sound one",
     "corrupt_bytes": "bytes passed over at such places",
-    "truncated_file": "1 where the file ends within a record",
+    "truncated_file": "1 where the file ends within a record, or a log within a line",
+    "malformed_line": "lines of a Zeek log with a wrong number of fields or a value that is "
+    "missing, no number, no address or out of range",
+    "not_closed": "1 where a Zeek log has no #close; its rows are kept",
     "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
 }

@@ -16,6 +16,8 @@ from spark_jobs import dictionary
 from spark_jobs import flows as flows_job
 from spark_jobs import ingest as ingest_job
 from spark_jobs import marts as marts_job
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.front_end import FrontEnd, subscribers_script
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, find_network, load_networks
 from spark_jobs.report import write_report
@@ -76,12 +78,34 @@ def ingest(
     networks: NetworksOption,
     network: NetworkOption,
     files: Annotated[
-        list[Path], typer.Argument(help="Capture files: pcap, pcapng; plain, gzip, zstd.")
+        list[Path],
+        typer.Argument(
+            help="Capture files: pcap, pcapng; or packet logs of Zeek: TSV, JSON. "
+            "Plain, gzip, zstd."
+        ),
     ],
+    front_end: Annotated[
+        FrontEnd,
+        typer.Option(
+            "--front-end",
+            help="What reads them. auto: captures by the built-in reader, logs as zeek-log.",
+        ),
+    ] = FrontEnd.AUTO,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one."""
     chosen = find_network(load_networks(networks), network, networks)
-    _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files]))
+    _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files], front_end))
+
+
+@app.command(
+    "zeek-options",
+    epilog="Example: giscope zeek-options --networks networks.toml --network aa-gprs "
+    "> subscribers.zeek",
+)
+def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
+    """Print the Zeek script that gives the package in zeek_scripts/ the network's subscribers."""
+    chosen = find_network(load_networks(networks), network, networks)
+    typer.echo(subscribers_script(subscriber_prefixes(chosen.subscribers)), nl=False)
 
 
 @app.command(
@@ -205,9 +229,14 @@ def _captures(
     return work
 
 
-def _ingest(store: Warehouse, work: list[tuple[Network, Path]]) -> list[ingest_job.Ingested]:
+def _ingest(
+    store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
+) -> list[ingest_job.Ingested]:
     """Ingest and tell about it; returns the files that gave nothing."""
-    results = ingest_job.ingest(store, work)
+    results = ingest_job.ingest(store, work, front_end)
+    for result in results:
+        for note in result.notes:
+            typer.echo(f"giscope: {note}", err=True)
     out.print(ingest_summary(results))
     return [result for result in results if result.error]
 

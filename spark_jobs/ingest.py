@@ -9,7 +9,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +16,8 @@ import pyarrow.parquet as pq
 from schemas import INGEST_LOG, NETWORKS, PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables, within_dates
-from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.front_end import READERS, FrontEnd, chosen_front_end
+from spark_jobs.capture.reader import Reading, Run
 from spark_jobs.capture.users import user_key
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
@@ -48,9 +48,15 @@ class Ingested:
     error: str | None = None
     already: bool = False
     dates: list[date] = field(default_factory=list)
+    front_end: FrontEnd = FrontEnd.BUILTIN
+    notes: list[str] = field(default_factory=list)
 
 
-def ingest(warehouse: Warehouse, work: list[tuple[Network, Path]]) -> list[Ingested]:
+def ingest(
+    warehouse: Warehouse,
+    work: list[tuple[Network, Path]],
+    front_end: FrontEnd = FrontEnd.AUTO,
+) -> list[Ingested]:
     """Ingest capture files, skipping those that have not changed since they were ingested."""
     names: dict[tuple[str, str], Path] = {}
     for network, path in work:
@@ -61,7 +67,7 @@ def ingest(warehouse: Warehouse, work: list[tuple[Network, Path]]) -> list[Inges
         publish_network(warehouse, network)
     known = [_if_unchanged(warehouse, *item) for item in work]
     changed = [item for item, result in zip(work, known, strict=True) if result is None]
-    fresh = iter(run_tasks(_IngestTask(warehouse), changed, "ingest"))
+    fresh = iter(run_tasks(_IngestTask(warehouse, front_end), changed, "ingest"))
     return [result or next(fresh) for result in known]
 
 
@@ -73,12 +79,15 @@ def capture_name(path: Path) -> str:
 @dataclass
 class _IngestTask:
     warehouse: Warehouse
+    front_end: FrontEnd
 
     def __call__(self, item: tuple[Network, Path]) -> Ingested:
-        return ingest_capture(self.warehouse, *item)
+        return ingest_capture(self.warehouse, *item, self.front_end)
 
 
-def ingest_capture(warehouse: Warehouse, network: Network, path: Path) -> Ingested:
+def ingest_capture(
+    warehouse: Warehouse, network: Network, path: Path, front_end: FrontEnd = FrontEnd.AUTO
+) -> Ingested:
     """One capture file into packets and ingest_log. Errors of the file are in the result."""
     started = time.monotonic()
     unit = Unit("capture", network.name, capture_name(path))
@@ -87,6 +96,7 @@ def ingest_capture(warehouse: Warehouse, network: Network, path: Path) -> Ingest
     try:
         stamp = _stamp(path, network)
         with warehouse.staging() as staging:
+            result.front_end = chosen_front_end(front_end, path)
             _read_into(staging, network, path, result)
             result.seconds = time.monotonic() - started
             with warehouse.locked(f"content-{network.name}"):
@@ -132,7 +142,8 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
     result.size = path.stat().st_size
     with ExitStack() as stack:
         writers: dict[date, pq.ParquetWriter] = {}
-        for day, table in _tables(path, prefixes, network, result.capture, reading):
+        read = READERS[result.front_end]
+        for day, table in _tables(read(path, prefixes, reading), network, result.capture, reading):
             if day not in writers:
                 writers[day] = stack.enter_context(
                     staging.writer(PACKETS, network.name, day, result.capture)
@@ -141,6 +152,7 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
             _count(result, table)
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
     result.content, result.dates = reading.content, sorted(writers)
+    result.notes = reading.notes
     if not result.packets:
         reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
         raise UserError(
@@ -150,10 +162,10 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
 
 
 def _tables(
-    path: Path, prefixes: np.ndarray, network: Network, capture: str, reading: Reading
+    runs: Iterator[Run], network: Network, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     days: set[int] = set()
-    for run in read_capture(path, prefixes, reading):
+    for run in runs:
         kept, others = within_dates(run, days, MOST_DATES)
         if others:
             reading.skipped["implausible_time"] += others
@@ -184,7 +196,7 @@ def _publish(
     first, last = _time(result.first_us), _time(result.last_us)
     log = {
         "capture": result.capture,
-        "front_end": "builtin",
+        "front_end": str(result.front_end),
         "frames": result.frames,
         "packets": result.packets,
         "skipped": list(result.skipped.items()),

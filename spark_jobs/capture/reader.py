@@ -15,6 +15,7 @@ from spark_jobs.errors import UserError
 
 RUN_PACKETS = 1 << 20
 FRAMES_AT_ONCE = 1 << 13
+MOST_NOTES = 10
 
 
 @dataclass
@@ -30,11 +31,17 @@ class Run:
 @dataclass
 class Reading:
     """What is known of a file so far: records read, what was skipped and why, hash of the
-    content."""
+    content, and where something was amiss."""
 
     frames: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     content: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, path: Path, line: int, what: str) -> None:
+        """Something amiss in a text file's line; of many, the first are kept."""
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(f"{path}:{line}: {what}")
 
 
 class _Pcap:

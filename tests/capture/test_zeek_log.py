@@ -1,0 +1,261 @@
+"""Zeek's packet log: the same packets as the built-in reader, and what is wrong is said."""
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import zstandard
+from conftest import CAPTURES, ROOT
+from zeek_logs import NAMES, header, lines, log, minimal_rows
+
+from schemas.zeek import COLUMNS_SCRIPT, LOG_COLUMNS, columns_script
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.columns import packet_tables
+from spark_jobs.capture.front_end import FrontEnd, chosen_front_end, subscribers_script
+from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.users import user_key
+from spark_jobs.capture.zeek_log import read_zeek_log
+from spark_jobs.errors import UserError
+from spark_jobs.ingest import ingest_capture
+from spark_jobs.warehouse import Warehouse
+
+POOL = "10.64.0.0/14"
+FULL = ROOT.parent / "shared/zeek"
+SHIPPED = ROOT / "tests/data/zeek"
+LOGS = {
+    "gprs-aa-peak": "aa-gprs/peak.pcap.zst",
+    "gprs-aa-offpeak": "aa-gprs/off-peak.pcap.zst",
+    "gprs-bb-peak": "bb-gprs/peak.pcap.zst",
+    "dialup-peak": "cc-dialup/peak.pcap.zst",
+}
+DATA = {
+    "ts": "1078224001.891451",
+    "user": "10.67.1.10",
+    "user_port": "49947",
+    "server": "198.51.100.24",
+    "server_port": "80",
+    "downlink": "F",
+    "ip_proto": "6",
+    "ip_len": "60",
+    "ip_id": "1755",
+    "ttl": "64",
+    "tcp_flags": "16",
+    "seq": "395774032",
+    "ack": "1",
+    "window": "8040",
+    "payload_len": "0",
+    "sack": "7,9,11,13",
+}
+PING = {"ip_proto": "1", "ip_len": "84", "ttl": "64"} | {
+    name: DATA[name] for name in ("ts", "user", "server", "downlink", "ip_id")
+}
+
+
+@pytest.fixture
+def network(networks):
+    return networks["aa-gprs"]
+
+
+def prefixes() -> np.ndarray:
+    from ipaddress import ip_network
+
+    return subscriber_prefixes([ip_network(POOL), ip_network("2001:db8::/32")])
+
+
+def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, Reading]:
+    """All rows in the file's order."""
+    reading = Reading()
+    tables = [
+        table
+        for run in reader(path, prefixes(), reading, **options)
+        for _, table in packet_tables(run, "c", 1, user_key)
+    ]
+    if not tables:
+        return pa.table({"frame": pa.array([], pa.int64())}), reading
+    return pa.concat_tables(tables).sort_by("frame"), reading
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "giscope_packets.log"
+    path.write_text(text)
+    return path
+
+
+def as_json(rows: list[dict[str, str]]) -> str:
+    def value(name: str, text: str):
+        if name in ("user", "server"):
+            return text
+        if name == "sack":
+            return [int(edge) for edge in text.split(",")]
+        return {"T": True, "F": False}.get(text) if text in "TF" else json.loads(text)
+
+    return "".join(
+        json.dumps({name: value(name, text) for name, text in row.items() if text != "-"}) + "\n"
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("folder", [SHIPPED, FULL], ids=["shipped", "40000"])
+@pytest.mark.parametrize("form", ["tsv", "json"])
+@pytest.mark.parametrize("name", LOGS)
+def test_rows_equal_those_of_the_built_in_reader(tmp_path, folder, name, form):
+    found = list(folder.glob(f"{name}.*.log.zst"))
+    if not found:
+        pytest.skip(f"no log of Zeek for {name} in {folder}")
+    rows = minimal_rows(found[0], POOL)
+    path = written(tmp_path, log(rows) if form == "tsv" else as_json(rows))
+    theirs, reading = read(path)
+    ours, _ = read(CAPTURES / LOGS[name], read_capture)
+    assert reading.skipped == {}
+    assert len(theirs) == len(rows) > 100
+    for column in theirs.column_names:
+        assert theirs[column].to_pylist() == ours[column][: len(rows)].to_pylist(), column
+
+
+@pytest.mark.parametrize("form", [log, as_json])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_values_come_as_written_plain_or_compressed(tmp_path, form, pack):
+    path = tmp_path / "l"
+    path.write_bytes(pack(form([DATA, PING]).encode()))
+    table, reading = read(path)
+    tcp, ping = table.to_pylist()
+    assert reading.skipped == {}
+    assert tcp["ts"].timestamp() == 1078224001.891451
+    assert (tcp["user"], tcp["user_port"], tcp["sack"]) == ("10.67.1.10", 49947, [7, 9, 11, 13])
+    assert (ping["ip_len"], ping["seq"], ping["user_port"], ping["sack"]) == (84, None, None, None)
+
+
+def test_fields_in_another_order(tmp_path):
+    names = NAMES[::-1]
+    backwards, _ = read(written(tmp_path, log([DATA, PING], names)))
+    forwards, _ = read(written(tmp_path, log([DATA, PING])))
+    assert backwards.to_pylist() == forwards.to_pylist()
+
+
+def test_missing_required_column_is_named_with_file_and_line(tmp_path):
+    names = [name for name in NAMES if name != "ip_len"]
+    path = written(tmp_path, log([DATA], names))
+    with pytest.raises(UserError, match=r"giscope_packets.log:7: no column ip_len"):
+        read(path)
+
+
+def test_extra_column_is_named_and_ignored(tmp_path):
+    table, reading = read(written(tmp_path, log([DATA], [*NAMES, "uid"])))
+    assert len(table) == 1
+    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: columns not known: uid"]
+
+
+def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):
+    path = written(tmp_path, log([DATA, DATA], closed=False)[:-20])
+    table, reading = read(path)
+    assert len(table) == 1
+    assert reading.skipped == {"truncated_file": 1, "not_closed": 1}
+    assert reading.notes[0] == f"{path}:10: the last line is cut; it is left out"
+
+
+def test_missing_close_is_counted_and_all_rows_kept(tmp_path):
+    table, reading = read(written(tmp_path, log([DATA, DATA], closed=False)))
+    assert (len(table), reading.skipped) == (2, {"not_closed": 1})
+
+
+def test_rotations_in_one_file_each_go_by_their_own_header(tmp_path):
+    names = NAMES[::-1]
+    table, reading = read(written(tmp_path, log([DATA]) + log([PING], names) + log([DATA])))
+    assert table["ip_len"].to_pylist() == [60, 84, 60]
+    assert table["frame"].to_pylist() == [1, 2, 3]
+    assert reading.skipped == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"user_port": "70000"},
+        {"seq": "-1"},
+        {"ip_len": "-"},
+        {"user": "10.67.1"},
+        {"downlink": "maybe"},
+        {"sack": "7,8,9"},
+        {"sack": "7,x"},
+        {"ack": "-"},
+        {"ttl": "1\t2"},
+        {"ts": "noon"},
+    ],
+    ids=str,
+)
+def test_nonsense_line_is_named_counted_and_the_others_kept(tmp_path, wrong):
+    rows = [DATA] * 20 + [DATA | wrong] + [PING] * 20
+    path = written(tmp_path, log(rows))
+    table, reading = read(path)
+    assert table["frame"].to_pylist() == [*range(1, 21), *range(22, 42)]
+    assert reading.skipped == {"malformed_line": 1}
+    assert reading.notes[0].startswith(f"{path}:29: ")
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"ts": "x"}', "{}", '{"ts": 1}'])
+def test_nonsense_json_line_is_named_counted_and_the_others_kept(tmp_path, line):
+    path = written(tmp_path, as_json([DATA, PING]) + line + "\n" + as_json([DATA]))
+    table, reading = read(path)
+    assert table["frame"].to_pylist() == [1, 2, 4]
+    assert reading.skipped == {"malformed_line": 1}
+    assert reading.notes[0].startswith(f"{path}:3: ")
+
+
+def test_time_out_of_range_is_counted(tmp_path):
+    table, reading = read(written(tmp_path, log([DATA, DATA | {"ts": "-5.0"}])))
+    assert (len(table), reading.skipped) == (1, {"implausible_time": 1})
+
+
+def test_strangers_are_counted_not_kept(tmp_path):
+    table, reading = read(written(tmp_path, log([DATA, DATA | {"user": "192.0.2.1"}])))
+    assert (len(table), reading.skipped) == (1, {"not_subscriber": 1})
+
+
+def test_runs_hold_their_own_sack_blocks(tmp_path):
+    rows = [DATA | {"sack": f"{i},{i + 1}"} for i in range(50)]
+    path = written(tmp_path, "".join(log(rows[i : i + 10]) for i in range(0, 50, 10)))
+    table, _ = read(path, run_packets=7)
+    assert table["sack"].to_pylist() == [[i, i + 1] for i in range(50)]
+
+
+def test_ingest_takes_a_log_and_says_which_front_end(tmp_path, network):
+    warehouse = Warehouse(tmp_path / "w")
+    path = written(tmp_path, log([DATA, DATA | {"seq": "x"}, PING]))
+    result = ingest_capture(warehouse, network, path)
+    assert (result.error, result.packets) == (None, 2)
+    row = warehouse.connect().execute("select front_end, skipped from ingest_log").fetchone()
+    assert row == ("zeek-log", {"malformed_line": 1})
+
+
+def test_auto_goes_by_what_the_file_is(tmp_path):
+    capture = CAPTURES / LOGS["gprs-aa-peak"]
+    assert chosen_front_end(FrontEnd.AUTO, capture) == FrontEnd.BUILTIN
+    assert chosen_front_end(FrontEnd.AUTO, written(tmp_path, log([]))) == FrontEnd.ZEEK_LOG
+    assert chosen_front_end(FrontEnd.AUTO, written(tmp_path, as_json([DATA]))) == FrontEnd.ZEEK_LOG
+
+
+def test_columns_script_is_current():
+    assert COLUMNS_SCRIPT.read_text() == columns_script(), "run: python -m schemas.zeek"
+    assert {column.name for column in LOG_COLUMNS} >= {"ts", "user", "ip_len", "sack"}
+
+
+def test_subscribers_script_writes_prefixes_as_zeek_does():
+    script = subscribers_script(prefixes())
+    assert "\t10.64.0.0/14,\n\t[2001:db8::]/32,\n" in script
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="the aim is not reached: 1.2 million TSV rows/s on two shared cores")
+def test_at_least_two_million_rows_a_second(tmp_path):
+    path = tmp_path / "big.log"
+    path.write_text(header() + lines([DATA, PING] * 1_000_000))
+    for _ in read_zeek_log(written(tmp_path, log([DATA])), prefixes(), Reading()):
+        pass
+    started = time.perf_counter()
+    reading = Reading()
+    for _ in read_zeek_log(path, prefixes(), reading):
+        pass
+    assert reading.frames / (time.perf_counter() - started) >= 2e6

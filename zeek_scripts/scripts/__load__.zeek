@@ -1,0 +1,2 @@
+@load ./columns
+@load ./main

@@ -1,0 +1,7 @@
+##! Entry for `zeek -b`: only the packet log, without Zeek's protocol analysis and its other logs.
+
+@load base/frameworks/logging
+@load ./columns
+@load ./main
+
+redef ignore_checksums = T;
