@@ -38,7 +38,7 @@ class Losses:
             len(packets.users), user, mine, connection, at, packet, joined, columns["ts"],
             before[packet + 1],
         )  # fmt: skip
-        base_us, pace = path[user, 0], path[user, 1]
+        path = path[user]
         until = loss.observed_until(
             bucket.end_ts, user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
         )
@@ -46,12 +46,12 @@ class Losses:
             bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
             by("window"), bucket.number, before[bucket.order + 1], bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
-            self._sack(), base_us, pace, until,
+            self._sack(), path, until,
         )  # fmt: skip
         self.hole, self.hole_low, self.hole_bytes, self.hole_ts, self.hole_packets, self.filler, \
             self.tail, self.acked_unseen = loss.internet_losses(
                 bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
-                by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), base_us,
+                by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), path["base"],
                 _internet_us(handshake),
             )  # fmt: skip
 

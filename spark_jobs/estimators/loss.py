@@ -7,7 +7,9 @@ resend was not needed. Here it is decided which copy reached the mobile, in thre
 1. A copy that no other overlaps and that was acknowledged arrived.
 2. What the access link's order alone proves (`order`).
 3. For what remains, the likeliest history of the receiver (`receiver`): all that the ACKs tell by
-   number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once.
+   number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what is known
+   of the link: a FIFO of a certain pace that loses what finds its queue full. Histories that have
+   lost different numbers are compared by what is still to come (`lookahead`).
 
 Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
 the share lost among the connection's others.
@@ -16,9 +18,9 @@ the share lost among the connection's others.
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators import receiver
+from spark_jobs.estimators import lookahead, receiver
 from spark_jobs.estimators.order import LOST, UNPROVEN, prove
-from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS
+from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS, PATH
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
 
@@ -33,8 +35,14 @@ BRANCHES = 4
 """So many follow from one at most: lost, or arrived after none to two window updates."""
 WORST = 40.0
 """A hypothesis so much costlier than the best is given up."""
+OVERFLOWING = 8
+"""Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
+STRETCH = 15_000
+"""The link's pace is that of the median stretch of so many bytes without a gap (B)."""
 STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
+HEADERS = 40
+"""Bytes of IP and TCP headers, options left out."""
 SOONEST = 0.9
 """No ACK comes before this part of the least round trip of the user."""
 PATIENCE, PATIENCE_US = 2, 1_000_000
@@ -60,8 +68,7 @@ def access_losses(
     sack_count,
     sack_edges,
     sack,
-    base_us,
-    pace,
+    path,
     until,
 ):
     """The probability that each downlink data packet was lost behind Gi, and what tells so.
@@ -70,9 +77,8 @@ def access_losses(
     flags uint16, payload_len uint32, window uint16, number int64 (the downlink stream's of
     `stream_numbers`), user_bytes int64 (IP bytes sent to the user up to and including the packet),
     has_ts bool, ts_val and ts_ecr uint32, sack_at int64 and sack_count uint8 (where its SACK edges
-    lie in sack_edges uint32, and how many). Of each connection: sack bool (permitted), base_us
-    float64 (the user's least round trip behind Gi, µs; 0: not known), pace float64 (the access
-    link's µs a byte; 0: not known), until int64 (to when the user was observed, µs).
+    lie in sack_edges uint32, and how many). Of each connection: sack bool (permitted), path PATH,
+    until int64 (to when the user was observed, µs).
 
     Returns probability float32[N] (NaN: no downlink data, or the mobile's direction was not seen),
     evidence uint8[N] (into EVIDENCE; for those likely lost) and original int64[N] (the last packet
@@ -83,6 +89,8 @@ def access_losses(
     original = np.full(len(ts), np.int64(-1))
     beam = np.zeros(BEAM, HYPOTHESIS)
     spare = np.zeros(BRANCHES * BEAM, HYPOTHESIS)
+    mine = np.empty(1, PATH)
+    ahead = np.zeros((lookahead.ROWS + 1, lookahead.WIDTH, 2), np.float32)
     for c in range(len(first) - 1):
         copies, top, acks, acked = _read(
             first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
@@ -97,10 +105,16 @@ def access_losses(
                 probability[copies[k].at] = 0
         if not open_questions:
             continue
-        prove(copies, top, acks, sack_edges, sack[c], np.int64(SOONEST * base_us[c]))
+        longest = prove(
+            copies, top, acks, sack_edges, sack[c], np.int64(SOONEST * path[c].base)
+        )  # fmt: skip
+        mine[0] = path[c]
+        mine[0].longest = max(path[c].longest, longest)
+        if np.count_nonzero(copies["fate"] == LOST) < OVERFLOWING:
+            mine[0].longest = 0.0
         _decide(
-            copies, acks, sack_edges, sack[c], base_us[c], pace[c], until[c], acked,
-            beam, spare, payload_len, probability, evidence,
+            copies, acks, sack_edges, sack[c], mine[0], until[c], acked,
+            beam, spare, ahead, payload_len, probability, evidence,
         )  # fmt: skip
     return probability, evidence, original
 
@@ -183,25 +197,40 @@ def _longest_round_trip(copies, acks):
 
 @njit(cache=True, nogil=True)
 def _decide(
-    copies, acks, edges, sack, base, pace, until, acked,
-    beam, spare, payload_len, probability, evidence,
+    copies, acks, edges, sack, path, until, acked,
+    beam, spare, ahead, payload_len, probability, evidence,
 ):  # fmt: skip
     """Find the likeliest history of the receiver, and write it down."""
     parents = np.empty((min(STEPS, len(copies)), BEAM), np.int8)
-    losses = np.empty((min(STEPS, len(copies)), BEAM), np.bool_)
+    losses = np.empty(parents.shape, np.bool_)
     longest = _longest_round_trip(copies, acks)
     patience = PATIENCE * longest + PATIENCE_US
-    soonest = np.int64(SOONEST * base)
+    soonest = np.int64(SOONEST * path.base)
+    watched = np.empty(len(copies), np.bool_)
+    for k in range(len(copies)):
+        c = copies[k]
+        watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
+    rest = lookahead.begin(copies, acks, soonest)
     receiver.begin(beam[0], copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
+    known = 0  # costs are known for the copies up to it, ROWS in number
     for k in range(len(copies)):
         c = copies[k]
-        watched = c.ts + patience < until or c.ts + longest < acks[-1].ts
+        since = c.user_bytes - copies[max(k - 1, 0)].user_bytes
         made = 0
         for x in range(alive):
             receiver.settle(beam[x], c.ts + soonest, acks)
-            made = _branch(beam[x], x, c, acks, edges, sack, watched, base, pace, spare, made)
+            made = _branch(
+                beam[x], x, c, acks, edges, sack, watched[k], path, since * path.pace, spare, made
+            )
+        if made > 1:
+            if k + 1 >= known:
+                known = k + 1 + lookahead.ROWS
+                lookahead.at_least(copies, acks, rest, k + 1, sack, watched, path, ahead)
+            row = ahead[k + 1 - known + lookahead.ROWS]
+            for x in range(made):
+                spare[x].ahead = lookahead.to_come(rest, k + 1, row, spare[x])
         alive = _keep_best(spare[:made], beam, parents[steps], losses[steps])
         steps += 1
         if alive == 1 or steps == len(parents):
@@ -221,13 +250,18 @@ def _decide(
 
 
 @njit(cache=True, nogil=True)
-def _branch(h, place, c, acks, edges, sack, watched, base, pace, spare, made):
+def _branch(h, place, c, acks, edges, sack, watched, path, size, spare, made):
     """What may become of one hypothesis with the next copy: lost, or arrived, perhaps after window
     updates that no copy caused. Returns how many hypotheses `spare` then holds."""
+    own = (c.high - c.low + HEADERS) * path.pace
+    round_trip = receiver.due(h, c, path, size) - c.ts
+    goes = receiver.NEXT_LOSS if h.lost else receiver.LOSS
+    goes = min(goes, receiver.overflow(round_trip, path, own))
     if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
         to = spare[made]
         receiver.copy(to, h)
-        to.cost += receiver.NEXT_LOSS if h.lost else receiver.LOSS
+        to.cost += goes
+        to.due = receiver.due(h, c, path, max(size - own, 0.0))
         to.parent, to.lost = place, True
         made += 1
     if c.fate == LOST:
@@ -239,7 +273,7 @@ def _branch(h, place, c, acks, edges, sack, watched, base, pace, spare, made):
         to.cost += skipped
         to.next_ack += updates
         to.parent, to.lost = place, False
-        receiver.arrive(to, c, acks, edges, sack, watched, base, pace)
+        receiver.arrive(to, c, acks, edges, sack, watched, path, size)
         made += 1
         j = h.next_ack + updates
         if j >= len(acks) or acks[j].stray >= receiver.STRAY_ACK:
@@ -255,13 +289,15 @@ def _keep_best(spare, beam, parents, losses):
     """Move the best hypotheses into the beam, of equal receivers the cheapest; returns how many."""
     best = np.inf
     for x in range(len(spare)):
-        best = min(best, spare[x].cost)
+        best = min(best, spare[x].cost + spare[x].ahead)
+    least = best + WORST
     alive = 0
     while alive < BEAM:
         pick = -1
         for x in range(len(spare)):
-            if spare[x].cost <= best + WORST:
-                if pick < 0 or spare[x].cost < spare[pick].cost:
+            total = spare[x].cost + spare[x].ahead
+            if total <= least:
+                if pick < 0 or total < spare[pick].cost + spare[pick].ahead:
                     pick = x
         if pick < 0:
             break
@@ -272,7 +308,6 @@ def _keep_best(spare, beam, parents, losses):
                 break
         if new:
             receiver.copy(beam[alive], spare[pick])
-            beam[alive].cost -= best
             parents[alive], losses[alive] = spare[pick].parent, spare[pick].lost
             alive += 1
         spare[pick].cost = np.inf
@@ -288,7 +323,8 @@ def _trace_back(parents, losses, steps, x, lost):
 
 @njit(cache=True, nogil=True)
 def _write(
-    copies, lost, sack, last_watched, last_answered, acked, payload_len, probability, evidence
+    copies, lost, sack, last_watched, last_answered, acked,
+    payload_len, probability, evidence,
 ):  # fmt: skip
     """Probability and evidence of one connection's data packets."""
     decided = decided_lost = 0
@@ -317,33 +353,50 @@ def _write(
 
 @njit(cache=True, nogil=True)
 def paths(users, user, considered, connection, at, packet, joined, user_ts, sent):
-    """Each user's path behind Gi, from clean ACKs (see `channel_rate.clean_acks`; all in user's
-    connections that are `considered`): float64[users, 2]: the least round trip (µs), and the
-    link's time a byte (µs), the 0.4 quantile between neighbouring ACKs; 0 where not known.
+    """Each user's path behind Gi, PATH[users], from clean ACKs (see `channel_rate.clean_acks`; all
+    in user's connections that are `considered`).
 
-    sent int64: the IP bytes sent to the user up to and including each ACK's packet.
+    The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
+    before the earlier one's arrived. sent int64: the IP bytes sent to the user up to and including
+    each ACK's packet.
     """
-    out = np.zeros((users, 2))
+    out = np.zeros(users, PATH)
     count = np.zeros(users + 1, np.int64)
     for k in range(len(at)):
         if considered[connection[k]]:
-            u = user[connection[k]]
-            rtt = at[k] - user_ts[packet[k]]
-            if out[u, 0] == 0 or rtt < out[u, 0]:
-                out[u, 0] = rtt
-            if k and joined[k] and at[k] > at[k - 1] and sent[k] > sent[k - 1]:
-                count[u + 1] += 1
+            path = out[user[connection[k]]]
+            round_trip = float(at[k] - user_ts[packet[k]])
+            path.base = min(path.base, round_trip) if path.base > 0 else round_trip
+            path.longest = max(path.longest, round_trip)
+            count[user[connection[k]] + 1] += 1
     place = np.cumsum(count)
     pace = np.empty(place[-1])
     end = place[:-1].copy()
+    busy = np.zeros(len(at), np.bool_)
+    time = size = 0
     for k in range(1, len(at)):
-        if considered[connection[k]] and joined[k] and at[k] > at[k - 1] and sent[k] > sent[k - 1]:
-            u = user[connection[k]]
-            pace[end[u]] = (at[k] - at[k - 1]) / (sent[k] - sent[k - 1])
+        u = user[connection[k]]
+        busy[k] = considered[connection[k]] and joined[k]
+        busy[k] &= user_ts[packet[k]] + out[u].base <= at[k - 1]
+        if not busy[k]:
+            time = size = 0
+            continue
+        time += at[k] - at[k - 1]
+        size += sent[k] - sent[k - 1]
+        if size >= STRETCH:
+            pace[end[u]] = time / size
             end[u] += 1
+            time = size = 0
     for u in range(users):
-        if place[u + 1] - place[u] > 10:
-            out[u, 1] = np.quantile(pace[place[u] : place[u + 1]], 0.4)
+        if end[u] > place[u]:
+            out[u].pace = np.median(pace[place[u] : end[u]])
+    pairs = np.zeros(users)
+    for k in range(1, len(at)):
+        if busy[k]:
+            u = user[connection[k]]
+            pairs[u] += 1
+            off = abs(at[k] - at[k - 1] - (sent[k] - sent[k - 1]) * out[u].pace)
+            out[u].jitter += (off - out[u].jitter) / pairs[u]
     return out
 
 

@@ -55,6 +55,14 @@ IMPOSSIBLE = 30.0
 """An ACK of data that has not arrived."""
 LATE, LATEST = 0.7, 4.0
 """An ACK later than a FIFO's turn, for each base round trip and at most for so many."""
+OVERFLOW, ROOM = 0.7, 0.5
+"""A loss when the queue of the access link is full; more for each packet that it had room for."""
+MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
+"""A queue longer than it ever was for certain: for each time its length, and at most."""
+
+PATH = np.dtype([("base", "f8"), ("pace", "f8"), ("jitter", "f8"), ("longest", "f8")])
+"""A user's path behind Gi: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
+stray from the link's pace (µs), and the longest round trip, its queue full (µs); 0: unknown."""
 
 COPY = np.dtype(
     [
@@ -94,13 +102,13 @@ them, what it costs as a stray and as a duplicate ACK of data, echoed timestamp.
 HYPOTHESIS = np.dtype(
     [
         ("cost", "f8"),
+        ("ahead", "f8"),
         ("next_ack", "i8"),
         ("rcv_nxt", "i8"),
         ("acked", "i8"),
         ("last_sent", "i8"),
         ("untold", "i8"),
-        ("clock", "i8"),
-        ("clock_bytes", "i8"),
+        ("due", "f8"),
         ("ts_recent", "u4"),
         ("ts_maybe", "u4"),
         ("held", "i4"),
@@ -111,10 +119,11 @@ HYPOTHESIS = np.dtype(
         ("high", "i8", (MOST_HELD,)),
     ]
 )
-"""A receiver: the next ACK to explain; RCV.NXT; the highest ACK explained and the last one sent;
-the end of a range held whose ACK was not seen (NONE: told); the last explained ACK's time and
-bytes; TS.Recent, and what it may be after pure ACKs; how many ranges are held, segments owe an ACK;
-where it comes from, and whether the last copy was lost; the ranges held."""
+"""A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
+RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
+seen (NONE: told); when the link's last packet is acknowledged; TS.Recent, and what it may be after
+pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and whether the last
+copy was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
 """What an arrival is: next in order, the filling of a hole, out of order, known already."""
@@ -124,7 +133,8 @@ PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
 def begin(h, rcv_nxt):
     """A receiver before the first copy."""
     h.cost = 0.0
-    h.next_ack = h.clock = h.clock_bytes = 0
+    h.next_ack = 0
+    h.due = 0.0
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost = False
@@ -135,9 +145,15 @@ def begin(h, rcv_nxt):
 @njit(cache=True, nogil=True)
 def copy(to, h):
     """Copy a hypothesis, of the ranges those in use."""
-    to.cost, to.next_ack, to.rcv_nxt, to.acked = h.cost, h.next_ack, h.rcv_nxt, h.acked
+    to.cost, to.ahead, to.next_ack, to.rcv_nxt, to.acked = (
+        h.cost,
+        h.ahead,
+        h.next_ack,
+        h.rcv_nxt,
+        h.acked,
+    )
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
-    to.clock, to.clock_bytes, to.untold = h.clock, h.clock_bytes, h.untold
+    to.due, to.untold = h.due, h.untold
     to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -229,12 +245,35 @@ def _stray(h, value, stray):
 
 
 @njit(cache=True, nogil=True)
-def arrive(h, c, acks, edges, sack, watched, base, pace):
+def due(h, c, path, size):
+    """When the ACK of a copy is due that takes the link so long (µs): the link is a FIFO."""
+    return max(h.due, c.ts + path.base) + size
+
+
+@njit(cache=True, nogil=True)
+def beyond(round_trip, path):
+    """What a round trip longer than the longest costs."""
+    if path.longest <= 0:
+        return 0.0
+    return min(max(round_trip / path.longest - MARGIN, 0.0) * BEYOND, MOST_BEYOND)
+
+
+@njit(cache=True, nogil=True)
+def overflow(round_trip, path, size):
+    """What the loss of a copy costs at most, if it would have had this round trip."""
+    if path.longest <= 0 or size <= 0:
+        return np.inf
+    return OVERFLOW + ROOM * max((path.longest - round_trip) / max(size, path.jitter) - 1.0, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def arrive(h, c, acks, edges, sack, watched, path, size):
     """A copy arrives: what the receiver then holds, and the ACK that it causes.
 
     sack: permitted on the connection; watched: the observation goes on long enough for its ACK to
-    be seen; base: the path's round trip when idle (µs), pace: the link's time a byte (µs).
+    be seen; path PATH; size: how long the link takes for it and what came since the last copy (µs).
     """
+    h.due = due(h, c, path, size)
     if c.low == c.high:
         _empty(h, c, acks)
         return
@@ -255,7 +294,7 @@ def arrive(h, c, acks, edges, sack, watched, base, pace):
     unseen = COMPRESSED_ACK if sack and kind == AHEAD else LOST_ACK
     j = h.next_ack
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
-        cost = _misfit(h, c, acks[j], kind, edges, sack, base, pace)
+        cost = _misfit(h, c, acks[j], kind, edges, sack, path)
         if kind == PLAIN or cost <= unseen:
             h.cost += cost
             if acks[j].has_ts and h.ts_recent != 0:
@@ -263,10 +302,12 @@ def arrive(h, c, acks, edges, sack, watched, base, pace):
                     h.ts_recent = acks[j].ecr
             h.acked = h.last_sent = h.rcv_nxt
             h.next_ack = j + 1
-            h.clock, h.clock_bytes = acks[j].ts, c.user_bytes
+            h.due = float(acks[j].ts)
             h.untold = NONE
             h.owed = 0
             return
+    if c.ambiguous:
+        h.cost += beyond(h.due - c.ts, path)
     if watched and h.owed > FULL_SEGMENTS_OWED:
         h.cost += DELAYED_ACK
     if kind != PLAIN:
@@ -289,7 +330,7 @@ def _empty(h, c, acks):
 
 
 @njit(cache=True, nogil=True)
-def _misfit(h, c, ack, kind, edges, sack, base, pace):
+def _misfit(h, c, ack, kind, edges, sack, path):
     """What an ACK costs as the answer to a copy."""
     cost = 0.0
     if ack.has_ts and h.ts_recent != 0 and ack.ecr != h.ts_recent:
@@ -299,11 +340,9 @@ def _misfit(h, c, ack, kind, edges, sack, base, pace):
         cost += _misfit_of_blocks(h, c, ack, kind, edges)
     if kind == AHEAD or kind == AGAIN:
         cost += ack.moved
-    if base > 0:
-        due = max(float(c.ts) + base, float(h.clock))
-        if h.clock_bytes:
-            due += (c.user_bytes - h.clock_bytes) * pace
-        cost += LATE * min(max((ack.ts - due) / base, 0.0), LATEST)
+    cost += beyond(ack.ts - c.ts, path)
+    if path.base > 0:
+        cost += LATE * min(max((ack.ts - h.due) / path.base, 0.0), LATEST)
     return cost
 
 

@@ -1,0 +1,127 @@
+"""What the rest of a connection costs at least, whatever was decided so far.
+
+A hypothesis of `receiver` that has lost nothing yet looks cheap until the ACKs run out: what comes
+out of order or again is answered at once, so of 30 such copies with 20 duplicate ACKs some ten were
+lost, but none in particular. To compare hypotheses that have lost different numbers, each bears the
+least that is still to come: the cheapest alignment of the copies and ACKs that remain, for a
+receiver that remembers nothing but the highest ACK. It is found backwards, as in the edit distance
+between two texts.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators import receiver
+from spark_jobs.estimators.order import LOST, UNPROVEN, arrived_before
+from spark_jobs.estimators.sequence import NONE
+
+ROWS, BEYOND = 512, 512
+"""Copies for which costs are kept at a time, and how much farther is looked."""
+WIDTH = 512
+"""ACKs that may answer a copy."""
+
+
+@njit(cache=True, nogil=True)
+def begin(copies, acks, soonest):
+    """(int64[n + 1]: the first ACK that may answer each copy or a later one; float64[m + 1]: what
+    it costs to explain the ACKs before each by no copy; int64[m + 1]: the highest number before
+    each; int64[n]: the highest number that has certainly arrived before each copy)."""
+    n, m = len(copies), len(acks)
+    answer = np.empty(n + 1, np.int64)
+    j = 0
+    for k in range(n):
+        while j < m and acks[j].ts < copies[k].ts + soonest:
+            j += 1
+        answer[k] = j
+    answer[n] = m
+    skip = np.zeros(m + 1)
+    before = np.full(m + 1, NONE)
+    for j in range(m):
+        stray = acks[j].stray if acks[j].value == before[j] else 0.0
+        skip[j + 1] = skip[j] + stray
+        before[j + 1] = max(before[j], acks[j].value)
+    return answer, skip, before, arrived_before(copies)
+
+
+@njit(cache=True, nogil=True)
+def to_come(rest, k, row, h):
+    """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
+    answer, skip, _, _ = rest
+    j = max(h.next_ack, answer[k])
+    return skip[j] - skip[h.next_ack] + row[min(j - answer[k], WIDTH - 1), int(h.lost)]
+
+
+@njit(cache=True, nogil=True)
+def at_least(copies, acks, rest, start, sack, watched, path, out):
+    """Fill out float32[ROWS, WIDTH, 2], a row for each copy from `start` on: the least cost from
+    there on, for each ACK that may be the next to explain (from the first that may answer the copy
+    on), if the copy before has arrived or not.
+
+    rest: what `begin` returned; watched bool[n]: the observation goes on long enough for each
+    copy's ACK to be seen.
+    """
+    answer, skip, before, above = rest
+    n, m = len(copies), len(acks)
+    loss, next_loss = receiver.LOSS, receiver.NEXT_LOSS
+    if path.longest > 0:
+        loss = next_loss = receiver.OVERFLOW
+    out[:] = 0.0
+    after = np.zeros((WIDTH, 2), np.float32)
+    now = np.zeros((WIDTH, 2), np.float32)
+    for k in range(min(start + ROWS + BEYOND, n) - 1, start - 1, -1):
+        c = copies[k]
+        first, then = answer[k], answer[k + 1]
+        width = min(WIDTH, m - first + 1)
+        for x in range(width - 1, -1, -1):
+            j = first + x
+            to = max(j, then)
+            passed = skip[to] - skip[j]
+            place = min(to - then, WIDTH - 1)
+            arrived = lost = next_lost = np.inf
+            if c.fate != LOST:
+                arrived = passed + after[place, 0]
+                arrived += _unanswered(c, acks, j, before[j], above[k], sack, watched[k])
+                if j < m:
+                    to = max(j + 1, then)
+                    passed_on = skip[to] - skip[j + 1]
+                    answered = passed_on + after[min(to - then, WIDTH - 1), 0]
+                    answered += _answered(c, acks[j], before[j], path)
+                    arrived = min(arrived, answered)
+            if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
+                lost = passed + after[place, 1] + loss
+                next_lost = passed + after[place, 1] + next_loss
+            now[x, 0], now[x, 1] = min(lost, arrived), min(next_lost, arrived)
+            if x + 1 < width:
+                for was_lost in range(2):
+                    over = skip[j + 1] - skip[j] + now[x + 1, was_lost]
+                    now[x, was_lost] = min(now[x, was_lost], over)
+        now[width:] = now[width - 1]
+        if k < start + ROWS:
+            out[k - start] = now
+        after, now = now, after
+
+
+@njit(cache=True, nogil=True)
+def _unanswered(c, acks, j, before, above, sack, watched):
+    """What an arrival costs that causes no ACK, when ACK j is the next to explain."""
+    if c.low == c.high:
+        return 0.0
+    if j < len(acks) and c.low <= acks[j].value < c.high:
+        return receiver.IMPOSSIBLE
+    if not watched:
+        return 0.0
+    if j < len(acks) and c.low > acks[j].value:
+        return receiver.COMPRESSED_ACK if sack else receiver.LOST_ACK
+    return receiver.LOST_ACK if c.high <= max(before, above) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _answered(c, ack, before, path):
+    """What an arrival costs that causes an ACK; infinity if it cannot."""
+    if c.low == c.high:
+        return 0.0 if c.low < ack.value == before else np.inf
+    if c.low <= ack.value < c.high:
+        return np.inf
+    if c.low > ack.value or c.high <= before:
+        return receiver.beyond(ack.ts - c.ts, path)
+    return 0.0
