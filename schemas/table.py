@@ -29,6 +29,12 @@ class Column:
     required: bool = False
     encoding: str = DICTIONARY
 
+    @property
+    def comment(self) -> str:
+        """Meaning, unit and source in one line."""
+        unit = f" [{self.unit}]" if self.unit else ""
+        return f"{self.meaning}{unit}" + (f" ({self.source})" if self.source else "")
+
 
 PARTITION_COLUMNS = (
     Column("network", pa.string(), "the network's name in the networks file", required=True),

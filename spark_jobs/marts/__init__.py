@@ -24,6 +24,7 @@ def marts(warehouse: Warehouse) -> list[Day]:
     stale = [day for day in _days(warehouse) if not _is_current(warehouse, day)]
     for start in range(0, len(stale), DAYS_AT_ONCE):
         _make(warehouse, stale[start : start + DAYS_AT_ONCE])
+    warehouse.update_views()
     return stale
 
 
