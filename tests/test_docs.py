@@ -1,0 +1,41 @@
+"""What the documentation shows, run."""
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import ROOT
+
+from schemas import TABLES
+from spark_jobs.warehouse import VIEWS
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The page's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+QUERIES = blocks(ROOT / "docs/queries.md", "sql")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query_answers_on_the_shipped_captures(demo, query):
+    """Some rows, and a value in every column."""
+    with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
+        answer = connection.sql(query)
+        rows = answer.fetchall()
+    assert rows
+    empty = [
+        name
+        for name, values in zip(answer.columns, zip(*rows, strict=True), strict=True)
+        if all(value is None for value in values)
+    ]
+    assert not empty
+
+
+def test_queries_ask_every_table_made_of_flows():
+    """Of each table but packets and marts that a query of the page need not name."""
+    page = " ".join(QUERIES)
+    asked = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
+    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= asked
