@@ -198,7 +198,7 @@ class Warehouse:
         """SQL over every table: one view each, empty where nothing has been published."""
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        create_views(connection, self._tables())
+        create_views(connection, self.tables())
         return connection
 
     def update_views(self) -> None:
@@ -207,7 +207,7 @@ class Warehouse:
         VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
         """
         with self.locked("views"):
-            tables = self._tables()
+            tables = self.tables()
             fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
             try:
                 with duckdb.connect(fresh) as connection:
@@ -217,7 +217,8 @@ class Warehouse:
                 fresh.unlink(missing_ok=True)
             self._remove_superseded({path for files in tables.values() for path in files})
 
-    def _tables(self) -> dict[Table, list[Path]]:
+    def tables(self) -> dict[Table, list[Path]]:
+        """The published Parquet files of every table."""
         targets = sorted(self._targets())
         return {
             table: [self.root / t for t in targets if t.startswith(f"{table.name}/")]

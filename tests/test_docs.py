@@ -39,3 +39,11 @@ def test_queries_ask_every_table_made_of_flows():
     page = " ".join(QUERIES)
     asked = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
     assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= asked
+
+
+def test_spark_program_runs(demo, monkeypatch, tmp_path):
+    (program,) = blocks(ROOT / "docs/queries.md", "python")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/demo").symlink_to(demo.warehouse.root)
+    exec(program, {})
