@@ -6,6 +6,7 @@ server with the tables in it, for beeline and whatever speaks JDBC, ODBC or PyHi
     spark-submit --master spark://HOST:7077 spark_jobs/spark_sql.py W
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -45,17 +46,20 @@ def register(spark: SparkSession, warehouse: Warehouse) -> None:
 def serve(warehouse: Warehouse) -> None:
     """Run Spark's Thrift server until the process is ended, with the tables as they change."""
     spark = spark_session(SHARED)
+    registered = _last_update(warehouse)
     register(spark, warehouse)
     server = getattr(spark._jvm, THRIFT_SERVER)
     server.startWithSparkSession(spark._jsparkSession, True)
-    views = warehouse.root / VIEWS
-    registered = views.stat()
     while True:
         time.sleep(POLL_S)
-        current = views.stat()
-        if current != registered:
+        if (current := _last_update(warehouse)) != registered:
             register(spark, warehouse)
             registered = current
+
+
+def _last_update(warehouse: Warehouse) -> os.stat_result | None:
+    views = warehouse.root / VIEWS
+    return views.stat() if views.exists() else None
 
 
 if __name__ == "__main__":
