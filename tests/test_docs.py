@@ -16,6 +16,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUERIES = blocks(ROOT / "docs/queries.md", "sql")
 
 
@@ -41,3 +42,18 @@ def test_spark_program_runs(demo, monkeypatch, tmp_path):
     (tmp_path / "build").mkdir()
     (tmp_path / "build/demo").symlink_to(demo.warehouse.root)
     exec(program, {})
+
+
+def anchor(heading: str) -> str:
+    """A heading's anchor, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_within_the_repository_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        name, _, section = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.*)$", there.read_text(), re.MULTILINE) if section else []
+        assert not section or section in map(anchor, headings), target

@@ -62,6 +62,12 @@ def test_a_column_that_an_earlier_version_did_not_write_is_null(tmp_path):
     assert (row.network, row.country, row.slot_rate) == ("aa-gprs", "AA", None)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def asked(port: int, query: str) -> str | None:
     """What beeline prints, or None where there is no server yet."""
     done = subprocess.run(
@@ -88,9 +94,7 @@ def test_thrift_server_answers_beeline_and_follows_the_warehouse(tmp_path):
     warehouse = Warehouse(tmp_path / "w")
     publish(warehouse, "AA")
     warehouse.update_views()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         SPARK / "bin/spark-submit", "--master", "local[1]",
         "--conf", f"spark.hadoop.hive.server2.thrift.port={port}",
