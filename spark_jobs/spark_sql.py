@@ -32,9 +32,9 @@ def read_table(
     schema = from_arrow_schema(table.arrow_signed)
     if not files:
         return spark.createDataFrame([], schema)
-    base = str(warehouse.root / table.name)
-    frame = spark.read.schema(schema).option("basePath", base).parquet(*map(str, files))
-    return frame.select(schema.names)
+    base = str((warehouse.root / table.name).absolute())
+    paths = [str(path.absolute()) for path in files]
+    return spark.read.schema(schema).option("basePath", base).parquet(*paths).select(schema.names)
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
