@@ -66,6 +66,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             facts = {"inputs": inputs(warehouse, network, day)}
             warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
             made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+    warehouse.update_views()
     return made
 
 

@@ -68,6 +68,7 @@ def ingest(
     known = [_if_unchanged(warehouse, *item) for item in work]
     changed = [item for item, result in zip(work, known, strict=True) if result is None]
     fresh = iter(run_tasks(_IngestTask(warehouse, front_end), changed, "ingest"))
+    warehouse.update_views()
     return [result or next(fresh) for result in known]
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryFile
 from typing import Any, TypeVar
@@ -39,16 +39,16 @@ SETTINGS = {
 }
 
 
-def spark_session() -> SparkSession:
+def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """The session that is there (spark-submit's), or a local one on all cores.
 
-    GISCOPE_MASTER names another Spark master.
+    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS.
     """
     active = SparkSession.getActiveSession()
     if active:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf().setAll(list(SETTINGS.items()))
+    conf = SparkConf().setAll(list({**SETTINGS, **(settings or {})}.items()))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))

@@ -3,8 +3,9 @@
 Parquet files lie in TABLE/network=N/date=D/. What is published together (all packets of a
 capture, all tables of a day) is a unit; a unit's commit file lists its Parquet files, and
 replacing that one file is what publishes. Readers go by the commit files, so they see a unit
-before a change or after it. What an interrupted change leaves behind is removed by the unit's
-next one.
+before a change or after it; or by the views in VIEWS, which every job brings up to date when it
+ends. Then, or by the unit's next change, the files that a change superseded are removed, and what
+an interrupted change left behind.
 """
 
 import datetime
@@ -14,19 +15,21 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas import TABLES, Table
+from spark_jobs.views import create_views
 
-COMMITS, STAGING, OWNER = "_commits", "_staging", "owner.lock"
+COMMITS, LOCKS, STAGING, OWNER = "_commits", "locks", "_staging", "owner.lock"
+VIEWS = "warehouse.duckdb"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 LARGEST_ROW_GROUP = 1 << 24
 
@@ -110,10 +113,13 @@ class Warehouse:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, unit: Unit, files: dict[str, Path], facts: dict[str, Any]) -> None:
-        """Replace the unit by these staged files (see Staging.files), at one stroke."""
+        """Replace the unit by these staged files (see Staging.files), at one stroke.
+
+        What they replace stays until update_views, for those who read by the views.
+        """
         commit_file = self._commit_file(unit)
         commit_file.parent.mkdir(parents=True, exist_ok=True)
-        with self.locked(f"{unit.kind}-{unit.network}-{unit.name}"):
+        with self._changing(unit):
             old = self.commit(unit)
             pending = commit_file.with_suffix(".pending")
             self._sweep(pending, old)
@@ -126,22 +132,26 @@ class Warehouse:
                 staged.replace(final)
             new = Commit(unit, tuple(files), facts)
             _write_durably(commit_file, json.dumps(asdict(new), indent=1))
-            self._sweep(pending, new)
+
+    def _changing(self, unit: Unit) -> AbstractContextManager[None]:
+        return self.locked(f"{unit.kind}-{unit.network}-{unit.name}")
 
     def _sweep(self, pending: Path, current: Commit | None) -> None:
-        """Remove the files of an unfinished change that are not the unit's own."""
-        if not pending.exists():
-            return
-        keep = set(current.files) if current else set()
-        for target in json.loads(pending.read_text()):
-            if target not in keep:
-                (self.root / target).unlink(missing_ok=True)
-        pending.unlink()
+        """Remove the files of the last change, finished or not, that are not the unit's own."""
+        for path in self._superseded(pending, current):
+            path.unlink(missing_ok=True)
+        pending.unlink(missing_ok=True)
+
+    def _superseded(self, pending: Path, current: Commit | None) -> set[Path]:
+        named = json.loads(pending.read_text()) if pending.exists() else []
+        return {
+            self.root / target for target in named if not current or target not in current.files
+        }
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """One process at a time per name."""
-        folder = self.root / COMMITS / "locks"
+        folder = self.root / COMMITS / LOCKS
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / quote(name, safe="")[:200]).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -168,15 +178,18 @@ class Warehouse:
         """The published Parquet files of a table, sorted by path."""
         start = f"{table.name}/" + (f"network={network}/" if network else "")
         day = f"/date={date.isoformat()}/" if date else ""
-        kinds = [path.name for path in sorted((self.root / COMMITS).glob("*")) if path.is_dir()]
         return sorted(
             self.root / target
-            for kind in kinds
-            if kind != "locks"
-            for commit in self.commits(kind, network)
-            for target in commit.files
+            for target in self._targets(network)
             if target.startswith(start) and day in target
         )
+
+    def _targets(self, network: str | None = None) -> Iterator[str]:
+        """Every published file's path under the root."""
+        kinds = [path.name for path in (self.root / COMMITS).glob("*") if path.name != LOCKS]
+        for kind in kinds:
+            for commit in self.commits(kind, network):
+                yield from commit.files
 
     def _commit_file(self, unit: Unit) -> Path:
         return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
@@ -185,26 +198,42 @@ class Warehouse:
         """SQL over every table: one view each, empty where nothing has been published."""
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        for table in TABLES.values():
-            connection.execute(self._view(connection, table))
+        create_views(connection, self.tables())
         return connection
 
-    def _view(self, connection: duckdb.DuckDBPyConnection, table: Table) -> str:
-        """Files of an earlier version may lack columns: these are null there."""
-        files = self.files(table)
-        empty = f"_empty_{table.name}"
-        connection.register(empty, table.arrow_with_partitions.empty_table())
-        if not files:
-            return f'create view "{table.name}" as select * from "{empty}"'
-        names = ", ".join(f'"{name}"' for name in table.arrow_with_partitions.names)
-        paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
-        types = {"network": "varchar", "date": "date"}
-        hive = ", ".join(f"'{c.name}': {types[c.name]}" for c in table.partitions)
-        return (
-            f'create view "{table.name}" as select {names} from (select * from "{empty}" '
-            f"union all by name select * from read_parquet([{paths}], union_by_name = true, "
-            f"hive_partitioning = true, hive_types = {{{hive}}}))"
-        )
+    def update_views(self) -> None:
+        """Make the views in VIEWS those of what is published; then remove what it superseded.
+
+        VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
+        """
+        with self.locked("views"):
+            tables = self.tables()
+            fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
+            try:
+                with duckdb.connect(fresh) as connection:
+                    create_views(connection, tables)
+                fresh.replace(self.root / VIEWS)
+            finally:
+                fresh.unlink(missing_ok=True)
+            self._remove_superseded({path for files in tables.values() for path in files})
+
+    def tables(self) -> dict[Table, list[Path]]:
+        """The published Parquet files of every table."""
+        targets = sorted(self._targets())
+        return {
+            table: [self.root / t for t in targets if t.startswith(f"{table.name}/")]
+            for table in TABLES.values()
+        }
+
+    def _remove_superseded(self, in_use: set[Path]) -> None:
+        """What is superseded but in use was so by a job that is about to update the views."""
+        for pending in (self.root / COMMITS).rglob("*.pending"):
+            kind, network = pending.parts[-3:-1]
+            unit = Unit(kind, network, unquote(pending.stem))
+            with self._changing(unit):
+                current = self.commit(unit)
+                if not in_use & self._superseded(pending, current):
+                    self._sweep(pending, current)
 
 
 def _remove_if_orphaned(folder: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
-from pyspark.sql import DataFrame, SparkSession
 
-from schemas import CHANNEL_RATES, FLOWS, MARTS, NETWORKS, Table
+from schemas import CHANNEL_RATES, FLOWS, MARTS, NETWORKS
 from spark_jobs.session import spark_session
+from spark_jobs.spark_sql import read_table
 from spark_jobs.warehouse import Unit, Warehouse
 
 SQL = Path(__file__).parent
@@ -24,6 +24,7 @@ def marts(warehouse: Warehouse) -> list[Day]:
     stale = [day for day in _days(warehouse) if not _is_current(warehouse, day)]
     for start in range(0, len(stale), DAYS_AT_ONCE):
         _make(warehouse, stale[start : start + DAYS_AT_ONCE])
+    warehouse.update_views()
     return stale
 
 
@@ -74,11 +75,11 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
         return
     spark = spark_session()
     for table, paths in files.items():
-        _load(spark, warehouse, table, paths).createOrReplaceTempView(table.name)
+        read_table(spark, warehouse, table, paths).createOrReplaceTempView(table.name)
     networks = [
         path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
     ]
-    _load(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
+    read_table(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
     connections = spark.sql((SQL / "connections.sql").read_text()).cache()
     connections.createOrReplaceTempView("connections")
     for table in MARTS:
@@ -86,17 +87,3 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
         schema = table.arrow_with_partitions
         yield table.name, rows.select(schema.names).cast(schema)
     connections.unpersist()
-
-
-def _load(spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]) -> DataFrame:
-    """The table's files as a DataFrame with their partition columns; a column that an earlier
-    version did not have is null."""
-    empty = spark.createDataFrame(table.arrow_signed.empty_table())
-    if not files:
-        return empty
-    frame = spark.read.option("basePath", str(warehouse.root / table.name)).parquet(
-        *map(str, files), mergeSchema=True
-    )
-    if "date" in frame.columns:
-        frame = frame.withColumn("date", frame["date"].cast("date"))
-    return empty.unionByName(frame, allowMissingColumns=True)

@@ -50,6 +50,7 @@ def test_replacing_a_unit_replaces_its_rows(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
     publish(warehouse, "CC")
+    warehouse.update_views()
     assert countries(warehouse) == ["CC"]
     assert len(data_files(warehouse)) == 1
 
@@ -91,6 +92,7 @@ def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
     assert seen in (["AA", "BB"], ["CC", "DD"])
     assert killed or seen == ["CC", "DD"]
     publish(warehouse, "EE")
+    warehouse.update_views()
     assert countries(warehouse) == ["EE"]
     assert len(data_files(warehouse)) == 1
     assert not list((warehouse.root / COMMITS).rglob("*.pending"))

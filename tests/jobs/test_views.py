@@ -1,0 +1,113 @@
+"""warehouse.duckdb: every table as a view that others can read at any time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+from test_warehouse import countries, data_files, publish
+
+from schemas import TABLES
+from spark_jobs.warehouse import VIEWS, Warehouse
+
+COUNT = """
+import sys, duckdb
+with duckdb.connect(sys.argv[1], read_only=True) as connection:
+    print(connection.sql("select country from networks order by 1").fetchall())
+"""
+
+
+def opened(warehouse: Warehouse, read_only: bool = True) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(warehouse.root / VIEWS, read_only=read_only)
+
+
+def test_views_hold_what_the_command_sees(demo):
+    ours = demo.warehouse.connect()
+    with opened(demo.warehouse) as theirs:
+        for name in TABLES:
+            count = f'select count(*) from "{name}"'
+            assert theirs.sql(count).fetchall() == ours.sql(count).fetchall()
+            assert theirs.sql(f'from "{name}"').types == ours.sql(f'from "{name}"').types
+
+
+def test_every_view_and_column_carries_its_meaning(demo):
+    with opened(demo.warehouse) as connection:
+        views = connection.sql("select view_name, comment from duckdb_views() where not internal")
+        columns = connection.sql("""
+            select table_name, column_name, comment from duckdb_columns() where not internal
+        """)
+        assert dict(views.fetchall()) == {t.name: f"one row is {t.row}" for t in TABLES.values()}
+        assert set(columns.fetchall()) == {
+            (table.name, column.name, column.comment)
+            for table in TABLES.values()
+            for column in (*table.partitions, *table.columns)
+        }
+
+
+def test_a_column_comment_holds_meaning_unit_and_source():
+    columns = {column.name: column for column in TABLES["flows"].columns}
+    assert columns["setup_delay"].comment == "first SYN to first ACK [s] (INFOCOM III.A)"
+    assert columns["user"].comment == "the subscriber's key"
+
+
+def test_another_program_reads_them_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    warehouse = Warehouse(Path("w"))
+    publish(warehouse, "AA", "BB")
+    warehouse.update_views()
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, str(tmp_path / "w" / VIEWS)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert done.stdout == "[('AA',), ('BB',)]\n"
+
+
+def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
+    """Even to write: DuckDB locks the file then, not its name."""
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    with opened(warehouse, read_only=False):
+        publish(warehouse, "BB")
+        warehouse.update_views()
+    with opened(warehouse) as after:
+        assert after.sql("select country from networks").fetchall() == [("BB",)]
+
+
+def test_views_work_until_they_are_updated(tmp_path):
+    """A day made again: the old rows, then the new ones, never an error between."""
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    publish(warehouse, "BB")
+    with opened(warehouse) as connection:
+        assert connection.sql("select country from networks").fetchall() == [("AA",)]
+    warehouse.update_views()
+    with opened(warehouse) as connection:
+        assert connection.sql("select country from networks").fetchall() == [("BB",)]
+    assert len(data_files(warehouse)) == 1
+
+
+def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    listed = warehouse.tables()
+    publish(warehouse, "BB")
+    with monkeypatch.context() as patch:
+        patch.setattr(warehouse, "tables", lambda: listed)
+        warehouse.update_views()
+    with opened(warehouse) as connection:
+        assert connection.sql("select country from networks").fetchall() == [("AA",)]
+    assert countries(warehouse) == ["BB"]
+    warehouse.update_views()
+    assert len(data_files(warehouse)) == 1
+
+
+def test_nothing_but_the_views_is_left(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [VIEWS]

@@ -1,0 +1,336 @@
+"""docker-compose.yml, what it builds and what it starts: all that can be told without Docker."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+from compose_spec import PyCompose
+from conftest import ROOT
+from test_spark_sql import SPARK, WAIT_S, asked, free_port
+from test_warehouse import publish
+
+from spark_jobs.warehouse import Warehouse
+
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}")
+ONE_SHOT = {"airflow-init", "superset-init", "zeek-init"}
+RUN_AS_ROOT = {"postgres", "zeek"}
+"""The image itself steps down to the user postgres; Zeek opens an interface."""
+DOCKERFILES = sorted((ROOT / "infra/docker").glob("*/Dockerfile"))
+
+
+def secrets(file: Path) -> dict[str, str]:
+    """What an .env file sets."""
+    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+@pytest.fixture(scope="session")
+def env_file(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("env") / ".env"
+    subprocess.run(["sh", ROOT / "infra/env.sh", file], check=True)
+    return file
+
+
+@pytest.fixture(scope="session")
+def compose(env_file) -> dict:
+    """The file as Compose reads it with the .env that infra/env.sh makes."""
+    known = secrets(env_file)
+
+    def value(match: re.Match) -> str:
+        name, kind, other = match.groups()
+        return known[name] if kind == "?" else known.get(name, other or "")
+
+    return yaml.safe_load(VARIABLE.sub(value, COMPOSE))
+
+
+def arguments(dockerfile: Path, instruction: str) -> list[str]:
+    """What follows each of an instruction, continued lines joined."""
+    text = dockerfile.read_text().replace("\\\n", " ")
+    return re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)
+
+
+def test_env_holds_random_secrets_for_its_owner_only(tmp_path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    for file in (first, second):
+        subprocess.run(["sh", ROOT / "infra/env.sh", file], check=True)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    values = [v for f in (first, second) for k, v in secrets(f).items() if k.startswith(("A", "S"))]
+    assert all(len(value) >= 44 for value in values)
+    assert len(set(values)) == len(values)
+    assert sorted(tmp_path.iterdir()) == [first, second]
+
+
+def test_env_is_never_overwritten(tmp_path):
+    file = tmp_path / ".env"
+    file.write_text("MINE=1\n")
+    done = subprocess.run(
+        ["sh", ROOT / "infra/env.sh", file], check=True, capture_output=True, text=True
+    )
+    assert file.read_text() == "MINE=1\n"
+    assert "left as it is" in done.stdout
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_file_follows_the_compose_specification(compose):
+    assert set(PyCompose.from_yaml(yaml.safe_dump(compose)).service_names()) == set(
+        compose["services"]
+    )
+
+
+def test_docker_compose_itself_takes_the_file(env_file):
+    docker = shutil.which("docker")
+    if not docker or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        pytest.skip("needs the command `docker compose`, but no engine")
+    command = [docker, "compose", "--env-file", env_file, "--profile", "zeek", "config", "--quiet"]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def test_every_secret_is_asked_for_and_none_has_a_default(env_file):
+    asked = {name: kind for name, kind, _ in VARIABLE.findall(COMPOSE)}
+    assert {name for name, kind in asked.items() if kind == "?"} == set(secrets(env_file))
+    assert not [
+        name
+        for name, kind in asked.items()
+        if kind != "?" and re.search("PASSWORD|SECRET|KEY|TOKEN", name)
+    ]
+
+
+def test_every_service_says_whether_it_is_healthy(compose):
+    for name, service in compose["services"].items():
+        assert ("healthcheck" in service) == (name not in ONE_SHOT), name
+
+
+def test_services_start_after_what_they_wait_for(compose):
+    """Healthy where it serves, completed where it is run once; nothing waits in a circle."""
+    after = {name: service.get("depends_on", {}) for name, service in compose["services"].items()}
+    for name, others in after.items():
+        for other, how in others.items():
+            expected = "completed_successfully" if other in ONE_SHOT else "healthy"
+            assert how["condition"] == f"service_{expected}", (name, other)
+    started: set[str] = set()
+    while ready := {
+        n for n, others in after.items() if n not in started and set(others) <= started
+    }:
+        started |= ready
+    assert started == set(compose["services"])
+
+
+def test_ports_are_published_on_loopback_only(compose):
+    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
+    assert len(ports) == 4
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    hosts = [name for name, s in compose["services"].items() if s.get("network_mode") == "host"]
+    assert hosts == ["zeek"]
+
+
+def test_volumes_are_named_and_mounted_where_they_are_used(compose):
+    mounts = [m for s in compose["services"].values() for m in s.get("volumes", [])]
+    named = {mount.split(":")[0] for mount in mounts if not mount.startswith(".")}
+    assert named == set(compose["volumes"])
+    files = {mount.split(":")[0] for mount in mounts if mount.startswith(".")}
+    assert all((ROOT / file).is_file() for file in files)
+    assert all(mount.endswith(":ro") for mount in mounts if mount.startswith("."))
+
+
+def test_giscope_folders_lie_at_one_place_in_all_containers(compose):
+    """The views' paths are absolute."""
+    for service in compose["services"].values():
+        for mount in service.get("volumes", []):
+            name, place = mount.split(":")[:2]
+            if name in ("warehouse", "landing", "airflow"):
+                assert place == f"/srv/giscope/{name}"
+
+
+def test_containers_are_not_root(compose):
+    """By the file, or by the last user of the image that they are built from."""
+    for name, service in compose["services"].items():
+        dockerfile = ROOT / service.get("build", {}).get("dockerfile", "")
+        users = arguments(dockerfile, "USER") if dockerfile.is_file() else []
+        user = service.get("user") or (users[-1] if users else "root")
+        assert (user in ("root", "0", "0:0")) == (name in RUN_AS_ROOT), name
+
+
+def test_writers_of_the_warehouse_are_one_user(compose):
+    """Their lock files are opened for writing."""
+    users = {
+        service["user"]
+        for service in compose["services"].values()
+        if "warehouse:/srv/giscope/warehouse" in service.get("volumes", [])
+    }
+    assert users == {"50000:0"}
+    assert "-o 50000 -g 0" in (ROOT / "infra/docker/volumes.sh").read_text()
+
+
+def test_images_are_pinned(compose):
+    upstream = [image for file in DOCKERFILES for image in arguments(file, "FROM")]
+    upstream += [s["image"] for s in compose["services"].values() if "build" not in s]
+    assert len(upstream) == len(DOCKERFILES) + 1
+    assert all(re.search(r":\d+(\.\d+)+", image) for image in upstream), upstream
+
+
+def test_images_have_the_versions_of_the_locked_environments():
+    def of(name: str) -> str:
+        (image,) = arguments(ROOT / f"infra/docker/{name}/Dockerfile", "FROM")
+        return image
+
+    assert of("spark").startswith(f"apache/spark:{pyspark.__version__}-")
+    for name in ("airflow", "superset"):
+        locked = (ROOT / f"infra/{name}/requirements.txt").read_text()
+        (version,) = re.findall(rf"^apache-{name}==(\S+)", locked, re.MULTILINE)
+        assert of(name).split(":")[1].split("-")[0] == version
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_what_an_image_copies_or_runs_is_there(dockerfile):
+    sources = [a.split()[0] for a in arguments(dockerfile, "COPY")]
+    opened = re.findall(r"/opt/giscope/(\S+\.(?:sh|py|txt))", dockerfile.read_text())
+    assert sources
+    assert all((ROOT / path).exists() for path in sources + opened)
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert ignored[0] == "*"
+    assert {f"!{path.split('/')[0]}" for path in sources + opened if path != "."} <= set(ignored)
+
+
+def test_what_services_run_is_there():
+    opened = re.findall(r"/opt/giscope/([\w/.-]+\.(?:sh|py))", COMPOSE)
+    assert len(opened) >= 3
+    assert all((ROOT / path).exists() for path in opened)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "infra").rglob("*.sh")), ids=lambda p: p.name)
+def test_scripts_parse(script):
+    subprocess.run(["sh", "-n", script], check=True)
+
+
+def test_folders_of_volumes_are_made_for_all_writers(tmp_path):
+    if os.geteuid():
+        pytest.skip("needs root, as the build step has it")
+    subprocess.run(["sh", ROOT / "infra/docker/volumes.sh", tmp_path], check=True)
+    for folder in ("warehouse", "landing", "airflow"):
+        made = (tmp_path / folder).stat()
+        assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (50000, 0, 0o2775)
+
+
+@pytest.mark.slow
+def test_the_build_step_makes_giscopes_environment(tmp_path):
+    """As an image has it: a python3 with pip, no uv, and the files that .dockerignore lets in."""
+    tools, image = tmp_path / "tools", tmp_path / "image"
+    subprocess.run(["python3", "-m", "venv", tools], check=True)
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        source = ROOT / line.removeprefix("!")
+        if line.startswith("!") and source.exists():
+            copy = shutil.copytree if source.is_dir() else shutil.copy
+            (image / line[1:]).parent.mkdir(parents=True, exist_ok=True)
+            copy(source, image / line[1:])
+    environment = {**os.environ, "PATH": f"{tools}/bin:/usr/local/bin:/usr/bin:/bin"}
+    environment |= {"UV_PYTHON_INSTALL_DIR": str(tmp_path / "python")}
+    environment.pop("VIRTUAL_ENV", None)
+    subprocess.run(["sh", image / "infra/docker/giscope.sh"], env=environment, check=True)
+    done = subprocess.run(
+        [image / ".venv/bin/giscope", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "ingest" in done.stdout
+    assert not list((image / ".venv").glob("lib/*/site-packages/pytest"))
+
+
+@pytest.mark.slow
+def test_postgres_gets_two_databases_each_closed_to_the_other(env_file):
+    """The image runs the script with psql, on a server that it has started on a socket."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found or os.geteuid():
+        pytest.skip("needs PostgreSQL's server, and root to run it as the user postgres")
+    programs, place = found[-1].parent, Path(tempfile.mkdtemp(prefix="giscope-"))
+    shutil.chown(place, "postgres")
+    known = secrets(env_file)
+    environment = {
+        "PATH": f"{programs}:{os.environ['PATH']}", "PGHOST": str(place),
+        "POSTGRES_USER": "postgres", "AIRFLOW_DB_PASSWORD": known["AIRFLOW_DB_PASSWORD"],
+        "SUPERSET_DB_PASSWORD": known["SUPERSET_DB_PASSWORD"],
+    }  # fmt: skip
+
+    def run(*command: object, given: str = "", **more: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            list(map(str, command)), env=environment | more, user="postgres", cwd=place,
+            input=given, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def connects(role: str, database: str, password: str) -> bool:
+        return (
+            run("psql", "-U", role, "-d", database, "-c", "", PGPASSWORD=password).returncode == 0
+        )
+
+    data = place / "data"
+    assert run("initdb", "-D", data, "-U", "postgres").returncode == 0
+    (data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+    options = f"-c listen_addresses='' -c unix_socket_directories={place}"
+    try:
+        assert (
+            run("pg_ctl", "-D", data, "-l", data / "log", "-w", "-o", options, "start").returncode
+            == 0
+        )
+        made = run("sh", "-s", given=(ROOT / "infra/docker/postgres/databases.sh").read_text())
+        assert made.returncode == 0, made.stderr
+        for name, other in (("airflow", "superset"), ("superset", "airflow")):
+            password = known[f"{name.upper()}_DB_PASSWORD"]
+            assert connects(name, name, password)
+            assert not connects(name, name, "another")
+            assert not connects(name, other, password)
+    finally:
+        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(place)
+
+
+@pytest.mark.slow
+def test_spark_services_run_and_answer_as_the_file_starts_them(compose, tmp_path):
+    """Their commands and health checks, with the pyspark package for the image."""
+    warehouse = Warehouse(tmp_path / "w")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    port = {name: str(free_port()) for name in ("7077", "8080", "8081", "10000")}
+    here = {
+        "/opt/giscope": str(ROOT), "/srv/giscope/warehouse": str(warehouse.root),
+        "/tmp/spark-work": str(tmp_path / "work"), "spark-master": "127.0.0.1",
+        "0.0.0.0": "127.0.0.1", **port,
+    }  # fmt: skip
+    environment = os.environ | {
+        "PATH": f"{SPARK}/bin:{os.environ['PATH']}", "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+    }  # fmt: skip
+
+    def replaced(words: list[str]) -> list[str]:
+        names = "|".join(map(re.escape, here))
+        return [re.sub(names, lambda match: here[match[0]], str(word)) for word in words]
+
+    def healthy(test: list[str]) -> bool:
+        deadline = time.monotonic() + WAIT_S
+        while subprocess.run(replaced(test[1:]), env=environment, capture_output=True).returncode:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(1)
+        return True
+
+    running = []
+    try:
+        for name in ("spark-master", "spark-worker", "spark-thrift"):
+            service = compose["services"][name]
+            log = (tmp_path / name).open("w")
+            command = replaced(service["command"])
+            running.append(
+                subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log)
+            )
+            assert healthy(service["healthcheck"]["test"]), (tmp_path / name).read_text()
+        assert asked(int(port["10000"]), "select country from networks") == "AA"
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait(WAIT_S)

@@ -1,0 +1,59 @@
+"""What the documentation shows, run."""
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from conftest import ROOT
+
+from schemas import TABLES
+from spark_jobs.warehouse import VIEWS
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The page's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+QUERIES = blocks(ROOT / "docs/queries.md", "sql")
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query_answers_on_the_shipped_captures(demo, query):
+    """Some rows, and a value in every column."""
+    with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
+        answer = connection.sql(query).to_arrow_table()
+    assert len(answer)
+    assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
+
+
+def test_queries_ask_every_table_made_of_flows():
+    """Of each table but packets and marts that a query of the page need not name."""
+    page = " ".join(QUERIES)
+    asked = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
+    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= asked
+
+
+def test_spark_program_runs(demo, monkeypatch, tmp_path):
+    (program,) = blocks(ROOT / "docs/queries.md", "python")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/demo").symlink_to(demo.warehouse.root)
+    exec(program, {})
+
+
+def anchor(heading: str) -> str:
+    """A heading's anchor, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_within_the_repository_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        name, _, section = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.*)$", there.read_text(), re.MULTILINE) if section else []
+        assert not section or section in map(anchor, headings), target
