@@ -178,6 +178,16 @@ class Warehouse:
             if target.startswith(start) and day in target
         )
 
+    def dates(self, table: Table, network: str) -> set[datetime.date]:
+        """The days of which a table has rows of a network."""
+        names = {path.parent.name for path in self.files(table, network)}
+        days = {name.removeprefix("date=") for name in names} - {NO_DATE}
+        return {datetime.date.fromisoformat(day) for day in days}
+
+    def unit_files(self, commit: Commit, table: Table) -> list[Path]:
+        """A unit's Parquet files of one table."""
+        return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
+
     def _commit_file(self, unit: Unit) -> Path:
         return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
 

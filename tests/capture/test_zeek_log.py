@@ -12,7 +12,7 @@ import zstandard
 from conftest import CAPTURES, ROOT
 from zeek_logs import NAMES, header, lines, log, minimal_rows
 
-from schemas.zeek import COLUMNS_SCRIPT, LOG_COLUMNS, columns_script
+from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.front_end import FrontEnd, chosen_front_end, subscribers_script
@@ -239,7 +239,7 @@ def test_auto_goes_by_what_the_file_is(tmp_path):
 
 def test_columns_script_is_current():
     assert COLUMNS_SCRIPT.read_text() == columns_script(), "run: python -m schemas.zeek"
-    assert {column.name for column in LOG_COLUMNS} >= {"ts", "user", "ip_len", "sack"}
+    assert {column.name for column in PACKET_LOG.columns} >= {"ts", "user", "ip_len", "sack"}
 
 
 def test_subscribers_script_writes_prefixes_as_zeek_does():

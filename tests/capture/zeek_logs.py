@@ -6,9 +6,9 @@ from pathlib import Path
 
 import zstandard
 
-from schemas.zeek import LOG_COLUMNS, LOG_PATH, zeek_type
+from schemas.zeek import PACKET_LOG, zeek_type
 
-NAMES = [column.name for column in LOG_COLUMNS]
+NAMES = [column.name for column in PACKET_LOG.columns]
 MINIMAL = {
     "ts": "ts",
     "ip_proto": "proto",
@@ -33,14 +33,16 @@ Row = dict[str, str]
 
 
 def header(names: list[str] = NAMES) -> str:
-    kinds = {c.name: zeek_type(c).replace("vector of count", "vector[count]") for c in LOG_COLUMNS}
+    kinds = {
+        c.name: zeek_type(c).replace("vector of count", "vector[count]") for c in PACKET_LOG.columns
+    }
     return "\n".join(
         [
             "#separator \\x09",
             "#set_separator\t,",
             "#empty_field\t(empty)",
             "#unset_field\t-",
-            f"#path\t{LOG_PATH}",
+            f"#path\t{PACKET_LOG.path}",
             "#open\t2004-03-02-10-00-00",
             "\t".join(["#fields", *names]),
             "\t".join(["#types", *(kinds.get(name, "string") for name in names)]),
