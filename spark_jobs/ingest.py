@@ -237,7 +237,7 @@ def _by_bucket_and_day(
     """Rows in pieces of some million, each sorted and cut."""
     held: list[pa.Table] = []
     days: set[int] = set()
-    for table in tables:
+    for table in filter(len, tables):
         held.append(table)
         if sum(map(len, held)) >= RUN_PACKETS:
             yield from _cut(pa.concat_tables(held), days, reading)

@@ -26,6 +26,6 @@ told as (
 )
 select place, service, requests,
     case when requests is not null then answers end as responses,
-    requests = 1 and answers = 1 as request_response
+    case when requests is not null then requests = 1 and answers = 1 end as request_response
 from told left join services using (place)
 order by place
