@@ -27,6 +27,9 @@ HEAD_BYTES = 1 << 16
 
 Parse = Callable[[bytes], pa.Table]
 """Whole lines to one row a line; raises pa.ArrowInvalid where one of them is malformed."""
+Take = Callable[[bytes, int, "Header", int], tuple[int, int]]
+"""Takes TSV lines at their begin: (lines, where to begin, header, the first row's number) to (how
+many were taken, where the first line not taken begins)."""
 Rows = tuple[pa.Table, np.ndarray, np.ndarray]
 """Parsed rows, their numbers among the log's rows from 1, and their lines."""
 
@@ -61,14 +64,16 @@ def _head(head: bytes) -> tuple[set[str], str]:
     return fields, name
 
 
-def read_lines(path: Path, log: Log, reading: Reading) -> Iterator[list[Rows]]:
-    """The rows of a log, some megabytes at a time; `reading` is kept up to date as they come."""
+def read_lines(
+    path: Path, log: Log, reading: Reading, take: Take | None = None
+) -> Iterator[Iterator[Rows]]:
+    """The rows of a log, an iterator for some megabytes each, to be used up before the next;
+    `reading` is kept up to date as they come. take: gets TSV lines first."""
     with CaptureStream(path) as stream:
-        lines = _Lines(path, log, reading)
+        lines = _Lines(path, log, reading, take)
         for block in _blocks(stream, lines):
-            rows = list(lines.tables(block))
             reading.content = stream.content
-            yield rows
+            yield lines.tables(block)
         lines.end()
         if stream.broken:
             reading.skipped["corrupt_compression"] += 1
@@ -97,7 +102,7 @@ def _next_meta(block: bytes, at: int) -> int:
 
 
 @dataclass
-class _Header:
+class Header:
     """What the `#` lines before the rows say."""
 
     fields: list[str]
@@ -109,11 +114,12 @@ class _Header:
 class _Lines:
     """Reads blocks of lines, keeping where it is and what the header said."""
 
-    def __init__(self, path: Path, log: Log, reading: Reading):
+    def __init__(self, path: Path, log: Log, reading: Reading, take: Take | None):
         self.line = 0
+        self._take = take
         self.path, self._log, self._reading = path, log, reading
         self._parse: Parse | None = None
-        self._header = _Header([])
+        self._header = Header([])
         self._begun = self._json = self._open = False
 
     def tables(self, block: bytes) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray]]:
@@ -165,7 +171,7 @@ class _Lines:
 
     def _meta(self, line: str) -> None:
         if line.startswith("#separator"):
-            self._header = _Header([], line.split(" ", 1)[1].encode().decode("unicode_escape"))
+            self._header = Header([], line.split(" ", 1)[1].encode().decode("unicode_escape"))
             self._parse = None
             return
         key, *values = line.split(self._header.separator)
@@ -198,7 +204,26 @@ class _Lines:
             self._reading.note(self.path, line, f"columns not known: {', '.join(unknown)}")
         return True
 
-    def _rows(self, lines: bytes) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray]]:
+    def _rows(self, lines: bytes) -> Iterator[Rows]:
+        """What `take` leaves is parsed here, a line at first and more as it goes on leaving it."""
+        if self._take is None or self._parse is None or self._json:
+            yield from self._parsed_rows(lines)
+            return
+        at, chunk = 0, 1
+        while at < len(lines):
+            first = self._reading.frames + 1
+            taken, at = self._take(lines, at, self._header, first)
+            self._reading.frames += taken
+            self.line += taken
+            chunk = 1 if taken > chunk else 2 * chunk
+            end = at
+            for _ in range(chunk):
+                end = lines.find(b"\n", end) + 1 or len(lines)
+            if at < len(lines):
+                yield from self._parsed_rows(lines[at:end])
+            at = end
+
+    def _parsed_rows(self, lines: bytes) -> Iterator[Rows]:
         n = lines.count(b"\n")
         if self._parse is None:
             if not self._header.fields:
@@ -237,7 +262,7 @@ def _parsed(
         yield from _parsed(parse, lines[middle:], n - above, malformed, first + above)
 
 
-def _tsv_parser(log: Log, header: _Header) -> Parse:
+def _tsv_parser(log: Log, header: Header) -> Parse:
     known = [name for name in header.fields if name in log.fields]
     lists = [name for name in known if pa.types.is_list(log.fields[name])]
     read = pa.csv.ReadOptions(column_names=header.fields, block_size=1 << 22)

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
-from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
+from spark_jobs.capture.zeek_lines import (
+    Addresses,
+    Header,
+    leave_out,
+    microseconds,
+    read_lines,
+    valid,
+)
+from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
 _HAS = {
@@ -21,6 +29,10 @@ _HAS = {
     decode.HAS_WINDOW_SCALE: ("window_scale",),
     decode.HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
 }
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
+ROOM = 1 << 16
+TSV = ("\t", "-", ",")
+"""Separator, unset field and set separator that Zeek uses unless told otherwise."""
 _NUMBERS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 
 
@@ -34,7 +46,7 @@ def read_zeek_log(
     log of Zeek.
     """
     run = _Filling(path, prefixes, reading)
-    for block in read_lines(path, PACKET_LOG, reading):
+    for block in read_lines(path, PACKET_LOG, reading, run.take):
         for table, numbers, lines in block:
             run.add(table, numbers, lines)
         if run.n >= run_packets:
@@ -50,17 +62,43 @@ class _Filling:
     def __init__(self, path: Path, prefixes: np.ndarray, reading: Reading):
         self._path, self._prefixes, self._reading = path, prefixes, reading
         self._previous_ts = -(2**62)
+        self._rows = np.empty(2 * RUN_PACKETS, decode.ROW)
+        self._edges = np.empty(2 * RUN_PACKETS, np.uint32)
         self.restart()
 
     def restart(self) -> None:
-        self._rows: list[np.ndarray] = []
-        self._edges: list[np.ndarray] = []
         self._addresses = Addresses(self._prefixes)
         self.n = self._used = 0
 
     def finished(self) -> Run:
-        edges = np.concatenate(self._edges) if self._edges else np.empty(0, np.uint32)
-        return Run(np.concatenate(self._rows), edges, self._addresses.table)
+        """The run, to be used before the next row is added."""
+        return Run(self._rows[: self.n], self._edges[: self._used], self._addresses.table)
+
+    def take(self, lines: bytes, at: int, header: Header, first: int) -> tuple[int, int]:
+        """TSV lines in which all is in order; see zeek_lines.Take."""
+        if (header.separator, header.unset, header.set_separator) != TSV:
+            return 0, at
+        columns = np.array([_PLACES.get(name, IGNORED) for name in header.fields], np.int64)
+        text, taken, before = np.frombuffer(lines, np.uint8), 0, -1
+        while taken != before and at < len(lines):
+            self._make_room(ROOM, ROOM)
+            before = taken
+            at, end, self._used = parse_packets(
+                text,
+                at,
+                columns,
+                self._rows,
+                self.n,
+                first + taken,
+                self._edges,
+                self._used,
+                self._addresses.table.entries,
+                self._addresses.table.slots,
+                self._prefixes,
+            )
+            taken += end - self.n
+            self.n += self._keep(self._rows[self.n : end])
+        return taken, at
 
     def add(self, table: pa.Table, numbers: np.ndarray, lines: np.ndarray) -> None:
         """The rows that are sound: a line is malformed where a required value is missing or one
@@ -71,15 +109,26 @@ class _Filling:
         leave_out(self._reading, self._path, lines, ~sound, "malformed_line")
         timely = rows["ts"] >= 0
         leave_out(self._reading, self._path, lines, sound & ~timely, "implausible_time")
-        keep = sound & timely
+        rows = rows[sound & timely]
+        self._make_room(len(rows), 0)
+        self._rows[self.n : self.n + len(rows)] = rows
+        self.n += self._keep(self._rows[self.n : self.n + len(rows)])
+
+    def _keep(self, rows: np.ndarray) -> int:
+        """Move the subscribers' rows to the front; returns how many these are."""
+        self._count_clock(rows["ts"])
         ours = self._addresses.is_subscriber(rows["user"])
-        if strangers := int((keep & ~ours).sum()):
-            self._reading.skipped["not_subscriber"] += strangers
-        self._count_clock(rows["ts"][keep])
-        rows = rows[keep & ours]
-        if len(rows):
-            self._rows.append(rows)
-            self.n += len(rows)
+        kept = int(ours.sum())
+        if kept < len(rows):
+            self._reading.skipped["not_subscriber"] += len(rows) - kept
+            rows[:kept] = rows[ours]
+        return kept
+
+    def _make_room(self, rows: int, edges: int) -> None:
+        """Room for so many more."""
+        self._rows = _roomy(self._rows, self.n, rows)
+        self._edges = _roomy(self._edges, self._used, edges)
+        self._addresses.table.make_room(rows)
 
     def _count_clock(self, ts: np.ndarray) -> None:
         if len(ts):
@@ -124,9 +173,19 @@ class _Filling:
             rows["sack_at"] = self._used + np.cumsum(counts) - counts
             rows["sack_edges"] = np.where(sound, counts, 0)
             rows["has"] |= np.where(there, decode.HAS_SACK, 0).astype(np.uint16)
-            self._edges.append(edges)
+            self._make_room(0, len(edges))
+            self._edges[self._used : self._used + len(edges)] = edges
             self._used += len(edges)
         return sound
+
+
+def _roomy(held: np.ndarray, used: int, more: int) -> np.ndarray:
+    """The array, or a larger copy, with room for more behind what is used."""
+    if used + more <= len(held):
+        return held
+    larger = np.empty(2 * (used + more), held.dtype)
+    larger[:used] = held[:used]
+    return larger
 
 
 def _holds_null(column: pa.ChunkedArray, edges: pa.ChunkedArray) -> np.ndarray:
