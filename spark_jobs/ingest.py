@@ -282,7 +282,8 @@ def _count(result: Ingested, table: pa.Table) -> None:
 def _refuse_copy(warehouse: Warehouse, network: Network, result: Ingested) -> None:
     for commit in warehouse.commits("capture", network.name):
         same = commit.facts.get("content") == result.content
-        if same and commit.unit.name != result.capture and commit.facts["rows"]:
+        gave = commit.facts.get("rows", commit.facts["packets"])
+        if same and commit.unit.name != result.capture and gave:
             raise UserError(
                 f"{result.path}: holds the same packets as {commit.unit.name}, "
                 "which is ingested already"
@@ -298,7 +299,7 @@ def _refuse_log_of_capture(
         facts = commit.facts
         if commit.unit.name == result.capture or not facts["packets"] or not len(sample):
             continue
-        if is_log == (facts["front_end"] == FrontEnd.ZEEK_LOG):
+        if "front_end" not in facts or is_log == (facts["front_end"] == FrontEnd.ZEEK_LOG):
             continue
         if facts["first_us"] > (result.last_us or 0) or (result.first_us or 0) > facts["last_us"]:
             continue

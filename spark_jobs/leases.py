@@ -1,5 +1,6 @@
 """RADIUS accounting to leases, and packets of an address to the subscribers that had it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -27,13 +28,30 @@ LATE_US = 60_000_000
 
 def leases(warehouse: Warehouse, networks: list[str]) -> None:
     """Bring the leases of every day up to date with the accounting there is."""
-    stale = [
-        (network, day)
-        for network in networks
-        for day in _days(warehouse, network)
-        if not _is_current(warehouse, network, day)
-    ]
-    run_tasks(_LeasesTask(warehouse), stale, "leases")
+    run_tasks(
+        _LeasesTask(warehouse),
+        [item for network in networks for item in _stale(warehouse, network)],
+        "leases",
+    )
+
+
+def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
+    """Days of which the leases are not up to date, each with its files of accounting."""
+    made = {
+        date.fromisoformat(commit.unit.name): commit.facts["inputs"]
+        for commit in warehouse.commits("leases", network)
+    }
+    files = warehouse.files_by_date(ACCOUNTING, network)
+    around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
+    for day in sorted({day + near for day in files for near in around} | set(made)):
+        paths = [path for near in around for path in files.get(day + near, [])]
+        if made.get(day) != _inputs(paths):
+            yield network, day, paths
+
+
+def _inputs(paths: list[Path]) -> str:
+    facts = (SQL.read_text(), [path.name for path in paths])
+    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
 
 
 def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
@@ -42,43 +60,13 @@ def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
     return commit.facts["content"] if commit else []
 
 
-def _days(warehouse: Warehouse, network: str) -> set[date]:
-    """The days on which there may be a lease, or was one before the accounting changed."""
-    told = {date.fromisoformat(c.unit.name) for c in warehouse.commits("leases", network)}
-    for day in warehouse.dates(ACCOUNTING, network):
-        told.update(day + timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1))
-    return told
-
-
-def _messages(warehouse: Warehouse, network: str, day: date) -> list[Path]:
-    around = range(-DAYS_AROUND, DAYS_AROUND + 1)
-    return [
-        path
-        for k in around
-        for path in warehouse.files(ACCOUNTING, network, day + timedelta(days=k))
-    ]
-
-
-def _inputs(paths: list[Path]) -> str:
-    facts = (SQL.read_text(), [path.name for path in paths])
-    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
-
-
-def _is_current(warehouse: Warehouse, network: str, day: date) -> bool:
-    commit = warehouse.commit(Unit("leases", network, day.isoformat()))
-    return commit is not None and commit.facts["inputs"] == _inputs(
-        _messages(warehouse, network, day)
-    )
-
-
 @dataclass
 class _LeasesTask:
     warehouse: Warehouse
 
-    def __call__(self, item: tuple[str, date]) -> None:
+    def __call__(self, item: tuple[str, date, list[Path]]) -> None:
         """One day's leases."""
-        network, day = item
-        paths = _messages(self.warehouse, network, day)
+        network, day, paths = item
         rows = _leases_of(paths, day)
         with self.warehouse.staging() as staging:
             if len(rows):

@@ -178,11 +178,13 @@ class Warehouse:
             if target.startswith(start) and day in target
         )
 
-    def dates(self, table: Table, network: str) -> set[datetime.date]:
-        """The days of which a table has rows of a network."""
-        names = {path.parent.name for path in self.files(table, network)}
-        days = {name.removeprefix("date=") for name in names} - {NO_DATE}
-        return {datetime.date.fromisoformat(day) for day in days}
+    def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
+        """A network's published files of a table that has dates, by day."""
+        found: dict[datetime.date, list[Path]] = {}
+        for path in self.files(table, network):
+            day = path.parent.name.removeprefix("date=")
+            found.setdefault(datetime.date.fromisoformat(day), []).append(path)
+        return found
 
     def unit_files(self, commit: Commit, table: Table) -> list[Path]:
         """A unit's Parquet files of one table."""

@@ -12,7 +12,7 @@ import zstandard
 from conftest import CAPTURES, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zeek_logs import NAMES, header, lines, log, minimal_rows
+from zeek_logs import NAMES, header, lines, log, minimal_rows, site_log
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture import zeek_log
@@ -171,6 +171,15 @@ def test_rotations_in_one_file_each_go_by_their_own_header(tmp_path):
     assert table["ip_len"].to_pylist() == [60, 84, 60]
     assert table["frame"].to_pylist() == [1, 2, 3]
     assert reading.skipped == {}
+
+
+def test_rows_of_another_log_in_the_same_file_are_left_out_and_counted(tmp_path):
+    conn = site_log("conn", [{"ts": "1.0", "proto": "tcp"}] * 2)
+    path = written(tmp_path, log([DATA]) + conn + log([PING]))
+    table, reading = read(path)
+    assert table["ip_len"].to_pylist() == [60, 84]
+    assert reading.skipped == {"malformed_line": 2}
+    assert reading.notes[0].startswith(f"{path}:17: no column user")
 
 
 @pytest.mark.parametrize(
