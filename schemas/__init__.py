@@ -20,6 +20,9 @@ from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS, SESSIONS)
 """What the flows job makes of a day's packets."""
 
+FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
+"""Tables that captures alone leave empty."""
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -40,6 +43,7 @@ __all__ = [
     "CHANNEL_RATES",
     "FLOWS",
     "FLOW_TABLES",
+    "FROM_ZEEK_LOGS",
     "INGEST_LOG",
     "LEASES",
     "LOSSES",
