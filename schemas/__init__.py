@@ -3,34 +3,56 @@
 Arrow files, Spark, the SQL views and the data dictionary derive from these.
 """
 
+from schemas.accounting import ACCOUNTING
+from schemas.application_log import APPLICATION_LOG
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
 from schemas.ingest_log import INGEST_LOG, SKIP_REASONS
+from schemas.leases import LEASES
 from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
 from schemas.retransmissions import RETRANSMISSIONS
+from schemas.sessions import SESSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
-FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS)
+FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS, SESSIONS)
 """What the flows job makes of a day's packets."""
 
+FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
+"""Tables that captures alone leave empty."""
+
 TABLES: dict[str, Table] = {
-    table.name: table for table in (PACKETS, *FLOW_TABLES, INGEST_LOG, NETWORKS, *MARTS)
+    table.name: table
+    for table in (
+        PACKETS,
+        *FLOW_TABLES,
+        APPLICATION_LOG,
+        ACCOUNTING,
+        LEASES,
+        INGEST_LOG,
+        NETWORKS,
+        *MARTS,
+    )
 }
 
 __all__ = [
+    "ACCOUNTING",
+    "APPLICATION_LOG",
     "CHANNEL_RATES",
     "FLOWS",
     "FLOW_TABLES",
+    "FROM_ZEEK_LOGS",
     "INGEST_LOG",
+    "LEASES",
     "LOSSES",
     "MARTS",
     "NETWORKS",
     "PACKETS",
     "PARTITION_COLUMNS",
     "RETRANSMISSIONS",
+    "SESSIONS",
     "SKIP_REASONS",
     "TABLES",
     "TIMESTAMP",

@@ -14,7 +14,13 @@ FLOWS = Table(
             "stable key: hash of user, server, ports, start and initial sequence number",
             required=True,
         ),
-        Column("user", pa.string(), "the subscriber's key", required=True),
+        Column(
+            "user",
+            pa.string(),
+            "the subscriber's key: whom RADIUS says had the address then (see leases), else the "
+            "address",
+            required=True,
+        ),
         Column("user_port", pa.uint16(), "the mobile side's port", required=True),
         Column("server", pa.string(), "the Internet side's address", required=True),
         Column("server_port", pa.uint16(), "the Internet side's port", required=True),
@@ -186,8 +192,9 @@ FLOWS = Table(
         Column(
             "request_response",
             pa.bool_(),
-            "one request and one successful response, told by the directions' turns in sequence "
-            "space; null where a SYN was not seen",
+            "one request and one successful response, told by Zeek's http.log where it knows the "
+            "connection (see sessions), else by the directions' turns in sequence space; null "
+            "where a SYN was not seen",
             source="INFOCOM VI.A",
         ),
         Column(

@@ -12,6 +12,7 @@ INGEST_LOG = Table(
         Column("front_end", pa.string(), "what read it: builtin, zeek or zeek-log", required=True),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
         Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
+        Column("rows", pa.int64(), "rows published, in whichever table", "rows", required=True),
         Column(
             "skipped",
             pa.map_(pa.string(), pa.int64()),
@@ -47,6 +48,9 @@ SKIP_REASONS = {
     "truncated_file": "1 where the file ends within a record, or a log within a line",
     "malformed_line": "lines of a Zeek log with a wrong number of fields or a value that is "
     "missing, no number, no address or out of range",
+    "not_tcp": "rows of a conn log about other protocols",
+    "other_status": "RADIUS messages that neither begin nor end a lease",
+    "no_lease": "RADIUS messages without an address or without a subscriber",
     "not_closed": "1 where a Zeek log has no #close; its rows are kept",
     "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
 }

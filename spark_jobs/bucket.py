@@ -4,7 +4,15 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, TIMESTAMP
+from schemas import (
+    APPLICATION_LOG,
+    CHANNEL_RATES,
+    FLOWS,
+    LOSSES,
+    RETRANSMISSIONS,
+    SESSIONS,
+    TIMESTAMP,
+)
 from spark_jobs.arrays import group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.channel_rate import channel_rates, clean_acks
@@ -25,6 +33,7 @@ from spark_jobs.estimators.volumes import volumes
 from spark_jobs.loss_tables import Losses
 from spark_jobs.packets import Packets
 from spark_jobs.rows import dictionary, measured, table_of
+from spark_jobs.sessions import session_rows, sessions_of, told_by_log
 
 
 class Bucket:
@@ -82,10 +91,17 @@ class Bucket:
         """Whether packets at `until` or later can belong to one of these connections."""
         return bool((mine & (self.end_ts >= until - IDLE_TIMEOUT_US)).any())
 
-    def tables(self, network: str, mine: np.ndarray, flight_size_bytes: int) -> dict[str, pa.Table]:
+    def tables(
+        self,
+        network: str,
+        mine: np.ndarray,
+        flight_size_bytes: int,
+        application_log: pa.Table | None = None,
+    ) -> dict[str, pa.Table]:
         """What the estimators say of some connections (mine: bool[connections]), a table each of
-        schemas.FLOW_TABLES."""
+        schemas.FLOW_TABLES. application_log: rows of that table that may be about them."""
         ids = self.flow_ids(network)
+        sessions = self._sessions(application_log)
         clean = clean_acks(
             self.first,
             self.ts,
@@ -106,11 +122,26 @@ class Bucket:
         )
         losses = Losses(self, handshake, mine, clean)
         return {
-            FLOWS.name: self._flows(ids, handshake, losses).filter(pa.array(mine)),
+            FLOWS.name: self._flows(ids, handshake, losses, sessions).filter(pa.array(mine)),
             CHANNEL_RATES.name: self._channel_rates(ids, mine, clean, flight_size_bytes),
             LOSSES.name: losses.table(ids, mine),
             RETRANSMISSIONS.name: losses.retransmissions(ids, mine),
+            SESSIONS.name: session_rows(sessions, ids, mine),
         }
+
+    def _sessions(self, application_log: pa.Table | None) -> pa.Table:
+        """What Zeek's logs tell of the connections, by their number."""
+        columns = {
+            "place": pa.array(np.arange(len(self.start_ts))),
+            "user": dictionary(self.of_connection("user"), self.packets.addresses),
+            "user_port": pa.array(self.of_connection("user_port")),
+            "server": dictionary(self.of_connection("server"), self.packets.servers),
+            "server_port": pa.array(self.of_connection("server_port")),
+            "start_us": pa.array(self.start_ts),
+            "end_us": pa.array(self.end_ts),
+        }
+        log = APPLICATION_LOG.arrow.empty_table() if application_log is None else application_log
+        return sessions_of(log, pa.table(columns))
 
     def flow_ids(self, network: str) -> np.ndarray:
         """int64[connections]: each connection's stable key."""
@@ -157,8 +188,11 @@ class Bucket:
             },
         )
 
-    def _flows(self, ids: np.ndarray, handshake: np.ndarray, losses: Losses) -> pa.Table:
-        """Every connection as a row of schemas.FLOWS; ids: their keys (see flow_ids)."""
+    def _flows(
+        self, ids: np.ndarray, handshake: np.ndarray, losses: Losses, sessions: pa.Table
+    ) -> pa.Table:
+        """Every connection as a row of schemas.FLOWS; ids: their keys (see flow_ids); sessions:
+        see sessions_of."""
         first, ts, flags = self.first, self.ts, self.flags
         downlink, seq = self.by_connection("downlink"), self.by_connection("seq")
         user, server = self.of_connection("user"), self.of_connection("server")
@@ -193,6 +227,7 @@ class Bucket:
             self.by_connection("payload_len"),
             self.number,
             self.up_number,
+            told_by_log(sessions, len(self.start_ts)),
             self.order,
             self.packets.columns["downlink"],
             self.packets.columns["ip_len"],

@@ -40,6 +40,14 @@ WarehouseOption = Annotated[
 NetworksOption = Annotated[
     Path, typer.Option("--networks", metavar="FILE", help="The networks file (TOML).")
 ]
+FrontEndOption = Annotated[
+    FrontEnd,
+    typer.Option(
+        "--front-end",
+        help="What reads the files. auto: captures by the built-in reader, logs of Zeek as "
+        "zeek-log; each other one leaves the other kind out of folders.",
+    ),
+]
 NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="Which network.")]
 
 
@@ -55,12 +63,15 @@ class Format(StrEnum):
 def run(
     warehouse: WarehouseOption,
     networks: NetworksOption,
-    captures: Annotated[Path, typer.Argument(help="Folder with CAPTURES/<network>/*.pcap*.")],
+    captures: Annotated[
+        Path, typer.Argument(help="Folder with CAPTURES/<network>/: captures and logs of Zeek.")
+    ],
+    front_end: FrontEndOption = FrontEnd.AUTO,
 ) -> None:
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
     store, known = Warehouse(warehouse), load_networks(networks)
-    work = _captures(captures, known, networks)
-    failed = _ingest(store, work)
+    work = _captures(captures, known, networks, front_end)
+    failed = _ingest(store, work, front_end)
     flows_job.flows(store, _stale_days(store, known))
     marts_job.marts(store)
     report_file = write_report(store, warehouse / "report.html")
@@ -80,21 +91,22 @@ def ingest(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Capture files: pcap, pcapng; or packet logs of Zeek: TSV, JSON. "
-            "Plain, gzip, zstd."
+            help="Capture files: pcap, pcapng; logs of Zeek: giscope_packets, giscope_accounting, "
+            "radius, conn, http, ssl as TSV or JSON. Plain, gzip, zstd. Or folders of these."
         ),
     ],
-    front_end: Annotated[
-        FrontEnd,
-        typer.Option(
-            "--front-end",
-            help="What reads them. auto: captures by the built-in reader, logs as zeek-log.",
-        ),
-    ] = FrontEnd.AUTO,
+    front_end: FrontEndOption = FrontEnd.AUTO,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one."""
     chosen = find_network(load_networks(networks), network, networks)
-    _fail_for(_ingest(Warehouse(warehouse), [(chosen, path) for path in files], front_end))
+    work = [
+        (chosen, found)
+        for path in files
+        for found in (_files_of(path, front_end) if path.is_dir() else [path])
+    ]
+    if not work:
+        raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
+    _fail_for(_ingest(Warehouse(warehouse), work, front_end))
 
 
 @app.command(
@@ -213,7 +225,7 @@ def _existing(warehouse: Path) -> Warehouse:
 
 
 def _captures(
-    folder: Path, known: dict[str, Network], networks: Path
+    folder: Path, known: dict[str, Network], networks: Path, front_end: FrontEnd
 ) -> list[tuple[Network, Path]]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
@@ -221,12 +233,19 @@ def _captures(
         (find_network(known, place.name, networks), path)
         for place in sorted(folder.iterdir())
         if place.is_dir()
-        for path in sorted(place.glob("*.pcap*"))
-        if path.is_file()
+        for path in _files_of(place, front_end)
     ]
     if not work:
-        raise UserError(f"{folder}: no <network>/*.pcap* in it")
+        raise UserError(f"{folder}: no <network>/*.pcap* or *.log* in it")
     return work
+
+
+def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
+    """What can be ingested of a folder; tells which kinds of logs are left out."""
+    found, others = ingest_job.find_captures(folder, front_end)
+    if found and others:
+        typer.echo(f"giscope: {folder}: logs left out: {', '.join(sorted(others))}", err=True)
+    return found
 
 
 def _ingest(

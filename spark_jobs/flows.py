@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from schemas import FLOW_TABLES, FLOWS, PACKETS, TABLES, Table
+from schemas import APPLICATION_LOG, FLOW_TABLES, FLOWS, LEASES, PACKETS, TABLES, Table
 from spark_jobs.bucket import Bucket
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.packets import RowGroups, read_packets
 from spark_jobs.session import run_tasks
@@ -25,6 +26,7 @@ from spark_jobs.warehouse import Unit, Warehouse
 
 DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
+NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 4_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
 FORMAT = 3
@@ -41,6 +43,9 @@ class WorkItem:
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
     flight_size_bytes: int
+    leases: tuple[Path, ...]
+    application_log: tuple[Path, ...]
+    """Files of these tables that may be about the packets."""
     targets: dict[str, Path]
     """Where each of schemas.FLOW_TABLES is written, where it has rows."""
 
@@ -71,15 +76,22 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
 
 
 def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
-    """What the day's flows depend on, as a hash: the packets of the day and its neighbours, the
-    network's threshold."""
+    """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
+    neighbours, the network's threshold."""
     names = [
         path.name
-        for offset in (-1, 0, 1)
-        for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset))
+        for table in (PACKETS, APPLICATION_LOG)
+        for path in _around(warehouse, table, network, day)
     ]
-    facts = (FORMAT, network.flight_size_bytes, names)
+    leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
+    facts = (FORMAT, network.flight_size_bytes, names, leases)
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+
+
+def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:
+    """A table's files of a day and its neighbours."""
+    days = [day + timedelta(days=k) for k in NEIGHBOURS]
+    return [path for near in days for path in warehouse.files(table, network.name, near)]
 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
@@ -102,7 +114,7 @@ def work_items(
         path = group[0].path
         return begins[path], path.name, group[0].numbers
 
-    for offset in (-1, 0, 1):
+    for offset in NEIGHBOURS:
         for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset)):
             row_groups = list(_row_groups(path))
             begins[path] = min(first_us for *_, first_us, _ in row_groups)
@@ -112,6 +124,8 @@ def work_items(
                 of_bucket[bucket].append((RowGroups(path, (number,), capture), first_us, last_us))
                 if offset == 0:
                     rows_of_bucket[bucket] += rows
+    leases = tuple(_around(warehouse, LEASES, network, day))
+    application_log = tuple(_around(warehouse, APPLICATION_LOG, network, day))
     for bucket, rows in sorted(rows_of_bucket.items()):
         parts = -(-rows // PART_PACKETS)
         groups = tuple(sorted(of_bucket[bucket], key=in_capture_order))
@@ -127,6 +141,8 @@ def work_items(
                 (number, parts),
                 groups,
                 network.flight_size_bytes,
+                leases,
+                application_log,
                 targets,
             )
 
@@ -162,10 +178,11 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
     until = next_midnight
+    leases = _of_bucket(LEASES, item.leases, item.bucket)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
-        packets = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, item.part)
+        packets = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, item.part, leases)
         if not len(packets):
             return {}
         bucket = Bucket(packets)
@@ -173,11 +190,20 @@ def make_flows(item: WorkItem) -> dict[str, int]:
         if until >= seen_until or not bucket.may_go_on(mine, until):
             break
         until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
-    tables = bucket.tables(item.network, mine, item.flight_size_bytes)
+    log = _of_bucket(APPLICATION_LOG, item.application_log, item.bucket)
+    tables = bucket.tables(item.network, mine, item.flight_size_bytes, log)
     for name, rows in tables.items():
         if len(rows):
             _write(TABLES[name], rows, item.targets[name])
     return {name: len(rows) for name, rows in tables.items()}
+
+
+def _of_bucket(table: Table, paths: tuple[Path, ...], bucket: int) -> pa.Table:
+    """A bucket's rows in some files of a table."""
+    rows = [
+        pq.read_table(path, filters=[("bucket", "=", bucket)], partitioning=None) for path in paths
+    ]
+    return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
 
 
 def _write(table: Table, rows: pa.Table, target: Path) -> None:

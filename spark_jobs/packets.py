@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.arrays import group_offsets, group_order, sorted_within_groups
 from spark_jobs.capture.users import user_bucket
+from spark_jobs.leases import split_users
 
 COLUMNS = (
     "frame",
@@ -48,12 +49,13 @@ class Packets:
     """Packets in user order (see estimators). columns: arrays by name, `user`, `server` and
     `capture` as codes into `users`, `servers` and `captures`, a packet's SACK block edges as
     sack_edges[sack_at : sack_at + sack_count]; valid: which rows have a value, for columns with
-    nulls."""
+    nulls; addresses: each user's address."""
 
     columns: dict[str, np.ndarray]
     valid: dict[str, np.ndarray]
     sack_edges: np.ndarray
     users: list[str]
+    addresses: list[str]
     servers: list[str]
     captures: list[str]
     user_first: np.ndarray
@@ -63,11 +65,16 @@ class Packets:
 
 
 def read_packets(
-    groups: Sequence[RowGroups], from_us: int, until_us: int, part: tuple[int, int]
+    groups: Sequence[RowGroups],
+    from_us: int,
+    until_us: int,
+    part: tuple[int, int],
+    leases: pa.Table | None = None,
 ) -> Packets:
     """Packets stamped in [from_us, until_us) of one part of the users.
 
-    part: (number, parts); a bucket too large for a worker is read in several parts.
+    part: (number, parts); a bucket too large for a worker is read in several parts. leases: rows
+    of that table, by which an address is several users.
     """
     tables = []
     captures = sorted({group.capture for group in groups})
@@ -79,7 +86,7 @@ def read_packets(
                 if len(table):
                     code = pa.array(np.full(len(table), captures.index(group.capture), np.int32))
                     tables.append(table.append_column("capture", code))
-    return _in_user_order(pa.concat_tables(tables), captures) if tables else _none()
+    return _in_user_order(pa.concat_tables(tables), captures, leases) if tables else _none()
 
 
 def _none() -> Packets:
@@ -87,6 +94,7 @@ def _none() -> Packets:
         {name: np.zeros(0, np.int64) for name in COLUMNS},
         {},
         np.zeros(0, np.uint32),
+        [],
         [],
         [],
         [],
@@ -112,7 +120,7 @@ def _in_part(table: pa.Table, part: tuple[int, int]) -> pa.Table:
     return table.filter(pa.array(ours[users.indices.to_numpy()]))
 
 
-def _in_user_order(table: pa.Table, captures: list[str]) -> Packets:
+def _in_user_order(table: pa.Table, captures: list[str], leases: pa.Table | None) -> Packets:
     columns, valid, texts = {}, {}, {}
     for name in (*COLUMNS, "capture"):
         column = table[name]
@@ -127,7 +135,12 @@ def _in_user_order(table: pa.Table, captures: list[str]) -> Packets:
         if name in ("sack_permitted", "window_scale", "ts_val", "ts_ecr") or column.null_count:
             valid[name] = _validity(column)
         columns[name] = _values(column)
-    first = group_offsets(columns["user"], len(texts["user"]))
+    users = addresses = texts["user"]
+    if leases is not None and len(leases):
+        columns["user"], users, addresses = split_users(
+            columns["user"], columns["ts"], addresses, leases
+        )
+    first = group_offsets(columns["user"], len(users))
     order = group_order(columns["user"], first)
     ts = columns["ts"][order]
     if not sorted_within_groups(first, ts):
@@ -137,7 +150,8 @@ def _in_user_order(table: pa.Table, captures: list[str]) -> Packets:
         {name: values[order] for name, values in columns.items()},
         {name: values[order] for name, values in valid.items()},
         edges,
-        texts["user"],
+        users,
+        addresses,
         texts["server"],
         captures,
         first,

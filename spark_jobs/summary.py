@@ -9,8 +9,16 @@ from spark_jobs.warehouse import Warehouse
 def ingest_summary(results: list[Ingested]) -> Grid:
     """What became of each capture file."""
     grid = Grid(title="Captures", title_justify="left")
-    for heading in ("network", "capture", "frames", "packets", "s", "not read, and why"):
-        numeric = heading in ("frames", "packets", "s")
+    for heading in (
+        "network",
+        "capture",
+        "frames",
+        "packets",
+        "other rows",
+        "s",
+        "not read, and why",
+    ):
+        numeric = heading in ("frames", "packets", "other rows", "s")
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for result in results:
         reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
@@ -20,6 +28,7 @@ def ingest_summary(results: list[Ingested]) -> Grid:
             result.capture,
             f"{result.frames:,}",
             f"{result.packets:,}",
+            f"{result.rows - result.packets:,}" if result.rows > result.packets else "",
             "" if result.already else f"{result.seconds:.1f}",
             "; ".join(filter(None, [note, reasons])),
         )

@@ -191,6 +191,18 @@ class Warehouse:
             for commit in self.commits(kind, network):
                 yield from commit.files
 
+    def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
+        """A network's published files of a table that has dates, by day."""
+        found: dict[datetime.date, list[Path]] = {}
+        for path in self.files(table, network):
+            day = path.parent.name.removeprefix("date=")
+            found.setdefault(datetime.date.fromisoformat(day), []).append(path)
+        return found
+
+    def unit_files(self, commit: Commit, table: Table) -> list[Path]:
+        """A unit's Parquet files of one table."""
+        return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
+
     def _commit_file(self, unit: Unit) -> Path:
         return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
 

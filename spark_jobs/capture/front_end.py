@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from schemas.zeek import COLUMNS_SCRIPT, LOG_PATH
+from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG
 from spark_jobs.capture.reader import Reading, Run, read_capture
 from spark_jobs.capture.stream import CaptureStream
-from spark_jobs.capture.zeek_log import is_zeek_log, read_zeek_log
+from spark_jobs.capture.zeek_lines import is_zeek_log
+from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 
 BARE_SCRIPT = COLUMNS_SCRIPT.with_name("bare.zeek")
@@ -57,7 +58,7 @@ def read_by_zeek(path: Path, prefixes: np.ndarray, reading: Reading) -> Iterator
             capture_output=True,
             text=True,
         )
-        log = Path(folder) / f"{LOG_PATH}.log"
+        log = Path(folder) / f"{PACKET_LOG.path}.log"
         if done.returncode:
             said = done.stderr.strip().splitlines()
             raise UserError(f"{path}: zeek: {said[-1] if said else done.returncode}")

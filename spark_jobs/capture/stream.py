@@ -113,6 +113,22 @@ def _pieces(source: BinaryIO) -> Iterator[bytes]:
     return _plain(source)
 
 
+def first_bytes(path: Path, n: int) -> bytes:
+    """The first bytes of a file's uncompressed content, as far as there are any."""
+    held = b""
+    with path.open("rb") as source:
+        pieces = _pieces(source)
+        while len(held) < n:
+            try:
+                piece = next(pieces, None)
+            except CompressionError:
+                break
+            if piece is None:
+                break
+            held += piece
+    return held[:n]
+
+
 class CaptureStream:
     """A window over a capture's uncompressed bytes that moves forward.
 

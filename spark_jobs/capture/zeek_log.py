@@ -1,27 +1,24 @@
-"""The packet log of Zeek (zeek_scripts/) to runs of packet rows: TSV or JSON, plain, gzip, zstd.
+"""The packet log of Zeek (zeek_scripts/) to runs of packet rows."""
 
-Columns go by the header's names, in any order. A line that cannot be read is counted and named,
-the others are kept.
-"""
-
-import json
-import socket
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 
-from schemas.zeek import ADDRESSES, LOG_COLUMNS, REQUIRED
+from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
-from spark_jobs.capture.addresses import MAPPED_PREFIX, AddressTable, find_or_add
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
-from spark_jobs.capture.stream import CaptureStream
-from spark_jobs.errors import UserError
+from spark_jobs.capture.zeek_lines import (
+    Addresses,
+    Header,
+    leave_out,
+    microseconds,
+    read_lines,
+    valid,
+)
+from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
 _HAS = {
@@ -32,28 +29,11 @@ _HAS = {
     decode.HAS_WINDOW_SCALE: ("window_scale",),
     decode.HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
 }
+_PLACES = {name: place for place, name in enumerate(FIELDS)}
+ROOM = 1 << 16
+TSV = ("\t", "-", ",")
+"""Separator, unset field and set separator that Zeek uses unless told otherwise."""
 _NUMBERS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
-_ADDRESS = pa.dictionary(pa.int32(), pa.string())
-_VALUES = {
-    column.name: pa.float64()
-    if pa.types.is_timestamp(column.type)
-    else _ADDRESS
-    if column.name in ADDRESSES
-    else column.type
-    for column in LOG_COLUMNS
-}
-"""As they are parsed: a time is seconds since 1970, of which a double holds every microsecond."""
-
-Parse = Callable[[bytes], pa.Table]
-"""Whole lines to one row a line; raises pa.ArrowInvalid where one of them is malformed."""
-
-
-def is_zeek_log(path: Path) -> bool:
-    """Whether a file begins as a log of Zeek does."""
-    with CaptureStream(path) as stream:
-        stream.more()
-        head = stream.window[stream.start : min(stream.end, stream.start + 16)].tobytes()
-    return head.startswith((b"#separator", b"#fields", b"{"))
 
 
 def read_zeek_log(
@@ -66,230 +46,14 @@ def read_zeek_log(
     log of Zeek.
     """
     run = _Filling(path, prefixes, reading)
-    with CaptureStream(path) as stream:
-        log = _Log(path, reading)
-        for block in _blocks(stream, log):
-            for table, numbers, lines in log.tables(block):
-                run.add(table, numbers, lines)
-            reading.content = stream.content
-            if run.n >= run_packets:
-                yield run.finished()
-                run.restart()
-        log.end()
-        if stream.broken:
-            reading.skipped["corrupt_compression"] += 1
-            reading.note(path, log.line, stream.broken)
-        if run.n:
+    for block in read_lines(path, PACKET_LOG, reading, run.take):
+        for table, numbers, lines in block:
+            run.add(table, numbers, lines)
+        if run.n >= run_packets:
             yield run.finished()
-
-
-def _blocks(stream: CaptureStream, log: "_Log") -> Iterator[bytes]:
-    """Whole lines, some megabytes at a time. A last line without its end is counted, not given."""
-    while stream.more():
-        held = stream.window[stream.start : stream.end].tobytes()
-        whole = held.rfind(b"\n") + 1
-        if not whole and not stream.ended:
-            raise UserError(f"{log.path}:{log.line + 1}: a line of more than {len(held)} bytes")
-        stream.start += whole
-        if whole:
-            yield held if whole == len(held) else held[:whole]
-    if stream.start < stream.end:
-        log.cut()
-
-
-def _next_meta(block: bytes, at: int) -> int:
-    """Where the next `#` line begins; to look for the one character first is many times faster."""
-    if block.find(b"#", at) < 0:
-        return len(block)
-    return block.find(b"\n#", at) + 1 or len(block)
-
-
-@dataclass
-class _Header:
-    """What the `#` lines before the rows say."""
-
-    fields: list[str]
-    separator: str = "\t"
-    unset: str = "-"
-    set_separator: str = ","
-
-
-class _Log:
-    """Reads blocks of lines, keeping where it is and what the header said."""
-
-    def __init__(self, path: Path, reading: Reading):
-        self.line = 0
-        self.path, self._reading = path, reading
-        self._parse: Parse | None = None
-        self._header = _Header([])
-        self._begun = self._json = self._open = False
-
-    def tables(self, block: bytes) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray]]:
-        """Parsed rows, their numbers among the log's rows, and their lines."""
-        if not self._begun:
-            self._begin(block)
-        at = 0
-        while at < len(block):
-            if block[at : at + 1] == b"#" and not self._json:
-                end = block.index(b"\n", at) + 1
-                self.line += 1
-                self._meta(block[at : end - 1].rstrip(b"\r").decode("utf-8", "replace"))
-            else:
-                end = len(block) if self._json else _next_meta(block, at)
-                yield from self._rows(block[at:end])
-            at = end
-
-    def cut(self) -> None:
-        """To be called where the last line lacks its end."""
-        self._reading.skipped["truncated_file"] += 1
-        self._reading.note(self.path, self.line + 1, "the last line is cut; it is left out")
-
-    def end(self) -> None:
-        """To be called behind the last block."""
-        if not self._begun:
-            raise UserError(f"{self.path}: the file is empty")
-        if self._open:
-            self._reading.skipped["not_closed"] += 1
-            self._reading.note(self.path, self.line, "no #close: the log was not closed")
-
-    def _begin(self, block: bytes) -> None:
-        self._begun, self._json = True, block.startswith(b"{")
-        if self._json:
-            self._parse = _parse_json
-            self._know_json(block)
-        elif not block.startswith(b"#"):
-            head = block[:4].hex(" ")
-            raise UserError(f"{self.path}:1: not a log of Zeek (it begins with {head})")
-
-    def _know_json(self, block: bytes) -> None:
-        try:
-            fields = json.loads(block.split(b"\n", 1)[0])
-        except ValueError:
-            return
-        self._judge(list(fields), 1)
-
-    def _meta(self, line: str) -> None:
-        if line.startswith("#separator"):
-            self._header = _Header([], line.split(" ", 1)[1].encode().decode("unicode_escape"))
-            self._parse = None
-            return
-        key, *values = line.split(self._header.separator)
-        if key == "#unset_field" and values:
-            self._header.unset = values[0]
-        elif key == "#set_separator" and values:
-            self._header.set_separator = values[0]
-        elif key == "#fields":
-            self._header.fields, self._open = values, True
-            sound = self._judge(values, self.line)
-            self._parse = _tsv_parser(self._header) if sound else None
-        elif key == "#close":
-            self._open = False
-
-    def _judge(self, fields: list[str], line: int) -> bool:
-        """Whether rows with these fields can be used; a UserError where the first ones cannot."""
-        missing = [name for name in REQUIRED if name not in fields]
-        twice = sorted({name for name in fields if fields.count(name) > 1})
-        unknown = [name for name in fields if name not in _VALUES]
-        if missing or twice:
-            what = f"no column {', '.join(missing)}" if missing else f"{', '.join(twice)} twice"
-            if not self._reading.frames:
-                raise UserError(f"{self.path}:{line}: {what}; not a packet log of giscope")
-            self._reading.note(self.path, line, f"{what}; the rows below are left out")
-            return False
-        absent = [name for name in _VALUES if name not in fields]
-        if absent and not self._json:
-            self._reading.note(self.path, line, f"no column {', '.join(absent)}: null in all rows")
-        if unknown:
-            self._reading.note(self.path, line, f"columns not known: {', '.join(unknown)}")
-        return True
-
-    def _rows(self, lines: bytes) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray]]:
-        n = lines.count(b"\n")
-        if self._parse is None:
-            if not self._header.fields:
-                raise UserError(f"{self.path}:{self.line + 1}: rows without a #fields line")
-            self._reading.skipped["malformed_line"] += n
-        else:
-            for table, first in _parsed(self._parse, lines, n, self._malformed):
-                numbers = first + np.arange(len(table))
-                yield table, numbers + self._reading.frames + 1, numbers + self.line + 1
-        self._reading.frames += n
-        self.line += n
-
-    def _malformed(self, first: int, why: str) -> None:
-        self._reading.skipped["malformed_line"] += 1
-        self._reading.note(self.path, self.line + first + 1, why)
-
-
-def _parsed(
-    parse: Parse, lines: bytes, n: int, malformed: Callable[[int, str], None], first: int = 0
-) -> Iterator[tuple[pa.Table, int]]:
-    """Tables of the lines that can be parsed, and the place of each one's first line; the others
-    are found by halving and told to `malformed`."""
-    try:
-        table = parse(lines)
-        if len(table) != n:
-            raise pa.ArrowInvalid("an empty line, or more than one record in it")
-        yield table, first
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if n == 1:
-            malformed(first, str(error).splitlines()[0])
-            return
-        middle = lines.find(b"\n", len(lines) // 2 - 1, len(lines) - 1) + 1
-        middle = middle or lines.rfind(b"\n", 0, len(lines) - 1) + 1
-        above = lines[:middle].count(b"\n")
-        yield from _parsed(parse, lines[:middle], above, malformed, first)
-        yield from _parsed(parse, lines[middle:], n - above, malformed, first + above)
-
-
-def _tsv_parser(header: _Header) -> Parse:
-    known = [name for name in header.fields if name in _VALUES]
-    types = {name: _VALUES[name] for name in known} | {"sack": pa.string()}
-    read = pa.csv.ReadOptions(column_names=header.fields, block_size=1 << 22)
-    syntax = pa.csv.ParseOptions(
-        delimiter=header.separator, quote_char=False, ignore_empty_lines=False
-    )
-    convert = pa.csv.ConvertOptions(
-        column_types={name: kind for name, kind in types.items() if name in known},
-        include_columns=known,
-        null_values=[header.unset],
-        strings_can_be_null=True,
-        true_values=["T"],
-        false_values=["F"],
-    )
-
-    def parse(lines: bytes) -> pa.Table:
-        table = pa.csv.read_csv(pa.BufferReader(lines), read, syntax, convert)
-        if "sack" in known:
-            edges = _sack_edges(table["sack"], header.set_separator)
-            table = table.set_column(known.index("sack"), "sack", edges)
-        return table
-
-    return parse
-
-
-def _sack_edges(texts: pa.ChunkedArray, separator: str) -> pa.Array:
-    """Texts of numbers to lists of them."""
-    texts = texts.combine_chunks()
-    texts = pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
-    return pc.split_pattern(texts, separator).cast(pa.list_(pa.uint32()))
-
-
-_JSON = pa.json.ParseOptions(
-    explicit_schema=pa.schema(
-        [(name, pa.string() if name in ADDRESSES else kind) for name, kind in _VALUES.items()]
-    ),
-    unexpected_field_behavior="ignore",
-)
-_JSON_READ = pa.json.ReadOptions(block_size=1 << 22)
-
-
-def _parse_json(lines: bytes) -> pa.Table:
-    table = pa.json.read_json(pa.BufferReader(lines), _JSON_READ, _JSON)
-    for name in ADDRESSES:
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, name, table[name].dictionary_encode())
-    return table
+            run.restart()
+    if run.n:
+        yield run.finished()
 
 
 class _Filling:
@@ -298,18 +62,43 @@ class _Filling:
     def __init__(self, path: Path, prefixes: np.ndarray, reading: Reading):
         self._path, self._prefixes, self._reading = path, prefixes, reading
         self._previous_ts = -(2**62)
+        self._rows = np.empty(2 * RUN_PACKETS, decode.ROW)
+        self._edges = np.empty(2 * RUN_PACKETS, np.uint32)
         self.restart()
 
     def restart(self) -> None:
-        self._rows: list[np.ndarray] = []
-        self._edges: list[np.ndarray] = []
-        self._addresses = AddressTable(self._prefixes, 1 << 10)
-        self._numbers: dict[str, int] = {}
+        self._addresses = Addresses(self._prefixes)
         self.n = self._used = 0
 
     def finished(self) -> Run:
-        edges = np.concatenate(self._edges) if self._edges else np.empty(0, np.uint32)
-        return Run(np.concatenate(self._rows), edges, self._addresses)
+        """The run, to be used before the next row is added."""
+        return Run(self._rows[: self.n], self._edges[: self._used], self._addresses.table)
+
+    def take(self, lines: bytes, at: int, header: Header, first: int) -> tuple[int, int]:
+        """TSV lines in which all is in order; see zeek_lines.Take."""
+        if (header.separator, header.unset, header.set_separator) != TSV:
+            return 0, at
+        columns = np.array([_PLACES.get(name, IGNORED) for name in header.fields], np.int64)
+        text, taken, before = np.frombuffer(lines, np.uint8), 0, -1
+        while taken != before and at < len(lines):
+            self._make_room(ROOM, ROOM)
+            before = taken
+            at, end, self._used = parse_packets(
+                text,
+                at,
+                columns,
+                self._rows,
+                self.n,
+                first + taken,
+                self._edges,
+                self._used,
+                self._addresses.table.entries,
+                self._addresses.table.slots,
+                self._prefixes,
+            )
+            taken += end - self.n
+            self.n += self._keep(self._rows[self.n : end])
+        return taken, at
 
     def add(self, table: pa.Table, numbers: np.ndarray, lines: np.ndarray) -> None:
         """The rows that are sound: a line is malformed where a required value is missing or one
@@ -317,23 +106,29 @@ class _Filling:
         rows = np.zeros(len(table), decode.ROW)
         rows["frame"] = numbers
         sound = self._fill(rows, table)
-        self._leave_out("malformed_line", ~sound, lines, "a value is missing or makes no sense")
-        timely = (rows["ts"] >= 0) & (rows["ts"] < decode.LATEST_TS_US)
-        self._leave_out("implausible_time", sound & ~timely, lines, "the time is out of range")
-        keep = sound & timely
-        ours = self._addresses.entries[rows["user"], 2] != 0
-        if strangers := int((keep & ~ours).sum()):
-            self._reading.skipped["not_subscriber"] += strangers
-        self._count_clock(rows["ts"][keep])
-        rows = rows[keep & ours]
-        if len(rows):
-            self._rows.append(rows)
-            self.n += len(rows)
+        leave_out(self._reading, self._path, lines, ~sound, "malformed_line")
+        timely = rows["ts"] >= 0
+        leave_out(self._reading, self._path, lines, sound & ~timely, "implausible_time")
+        rows = rows[sound & timely]
+        self._make_room(len(rows), 0)
+        self._rows[self.n : self.n + len(rows)] = rows
+        self.n += self._keep(self._rows[self.n : self.n + len(rows)])
 
-    def _leave_out(self, reason: str, where: np.ndarray, lines: np.ndarray, why: str) -> None:
-        if count := int(where.sum()):
-            self._reading.skipped[reason] += count
-            self._reading.note(self._path, int(lines[where.argmax()]), why)
+    def _keep(self, rows: np.ndarray) -> int:
+        """Move the subscribers' rows to the front; returns how many these are."""
+        self._count_clock(rows["ts"])
+        ours = self._addresses.is_subscriber(rows["user"])
+        kept = int(ours.sum())
+        if kept < len(rows):
+            self._reading.skipped["not_subscriber"] += len(rows) - kept
+            rows[:kept] = rows[ours]
+        return kept
+
+    def _make_room(self, rows: int, edges: int) -> None:
+        """Room for so many more."""
+        self._rows = _roomy(self._rows, self.n, rows)
+        self._edges = _roomy(self._edges, self._used, edges)
+        self._addresses.table.make_room(rows)
 
     def _count_clock(self, ts: np.ndarray) -> None:
         if len(ts):
@@ -344,16 +139,14 @@ class _Filling:
 
     def _fill(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
         """Values into the rows; returns which rows are sound."""
-        there = {name: _valid(table, name) for name in _VALUES}
-        sound = np.logical_and.reduce([there[name] for name in REQUIRED])
+        there = {name: valid(table, name) for name in PACKET_LOG.fields}
+        sound = np.logical_and.reduce([there[name] for name in PACKET_LOG.required])
         for name in table.column_names:
             if name in _NUMBERS:
                 kind = table[name].type
                 zero = False if pa.types.is_boolean(kind) else 0
                 rows[name] = table[name].fill_null(zero).to_numpy()
-        seconds = table["ts"].fill_null(0).to_numpy()
-        finite = np.abs(seconds) < decode.LATEST_TS_US / 1e6 + 1
-        rows["ts"] = np.where(finite, np.rint(np.where(finite, seconds, 0) * 1e6), -1)
+        rows["ts"] = microseconds(table["ts"])
         for flag, names in _HAS.items():
             each = [there[name] for name in names]
             whole = np.logical_and.reduce(each)
@@ -363,7 +156,7 @@ class _Filling:
             permitted = table["sack_permitted"].fill_null(False).to_numpy()
             rows["has"] |= np.where(permitted, decode.HAS_SACK_PERMITTED, 0).astype(np.uint16)
         for name in ADDRESSES:
-            rows[name] = self._address_numbers(table[name])
+            rows[name] = self._addresses.numbers(table[name])
             sound &= rows[name] > 0
         if "sack" in table.column_names:
             sound &= self._sack(rows, table["sack"], there["sack"])
@@ -380,47 +173,19 @@ class _Filling:
             rows["sack_at"] = self._used + np.cumsum(counts) - counts
             rows["sack_edges"] = np.where(sound, counts, 0)
             rows["has"] |= np.where(there, decode.HAS_SACK, 0).astype(np.uint16)
-            self._edges.append(edges)
+            self._make_room(0, len(edges))
+            self._edges[self._used : self._used + len(edges)] = edges
             self._used += len(edges)
         return sound
 
-    def _address_numbers(self, column: pa.ChunkedArray) -> np.ndarray:
-        """Each row's address as its number in the AddressTable, 0 where it is none."""
-        column = column.unify_dictionaries()
-        if not column.num_chunks:
-            return np.empty(0, np.int32)
-        texts = column.chunk(0).dictionary.to_pylist()
-        self._addresses.make_room(len(texts))
-        place = np.array([self._number(text) for text in texts] + [0], np.int32)
-        codes = [chunk.indices.fill_null(len(texts)).to_numpy() for chunk in column.chunks]
-        return place[np.concatenate(codes)]
 
-    def _number(self, text: str) -> int:
-        if text not in self._numbers:
-            packed, table = _packed(text), self._addresses
-            self._numbers[text] = 0
-            if packed:
-                high, low = (int.from_bytes(half, "big") for half in (packed[:8], packed[8:]))
-                self._numbers[text] = find_or_add(
-                    table.entries, table.slots, table.prefixes, np.uint64(high), np.uint64(low)
-                )
-        return self._numbers[text]
-
-
-def _packed(text: str) -> bytes:
-    """An address as 16 bytes, none where the text is no address."""
-    try:
-        if ":" in text:
-            return socket.inet_pton(socket.AF_INET6, text)
-        return MAPPED_PREFIX + socket.inet_pton(socket.AF_INET, text)
-    except (OSError, ValueError):
-        return b""
-
-
-def _valid(table: pa.Table, name: str) -> np.ndarray:
-    if name not in table.column_names:
-        return np.zeros(len(table), bool)
-    return table[name].is_valid().to_numpy()
+def _roomy(held: np.ndarray, used: int, more: int) -> np.ndarray:
+    """The array, or a larger copy, with room for more behind what is used."""
+    if used + more <= len(held):
+        return held
+    larger = np.empty(2 * (used + more), held.dtype)
+    larger[:used] = held[:used]
+    return larger
 
 
 def _holds_null(column: pa.ChunkedArray, edges: pa.ChunkedArray) -> np.ndarray:

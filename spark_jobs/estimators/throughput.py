@@ -16,6 +16,8 @@ What counts as one request and its response
   The response is the answer to the last turn that has one; T1 is its first data packet. It is
   successful if all its data is acknowledged. Both SYNs must have been seen: a connection caught
   midway may have had other requests. A server that speaks first is no request and response.
+  Where a log of HTTP requests tells of the connection (`told`), its count of requests and responses
+  stands for the turns, and the response is all the data.
 
 Departures from the paper
 - It read HTTP headers to tell request from response; here TLS is told from turns and sizes alone,
@@ -75,12 +77,14 @@ def responses(
     payload_len,
     number,
     up_number,
+    told,
     handshake_turns=2,
     handshake_bytes=16 * 1024,
 ):
     """Where each connection's response lies, and whether it is its only one.
 
-    number, up_number int64[N]: what `stream_numbers` returns.
+    number, up_number int64[N]: what `stream_numbers` returns. told int8[C]: 1 where a log tells of
+    one request and one response, 0 where it tells of others, else -1.
     Returns request_response bool[C], and data_start and data_end int64[C]: the downlink stream's
     numbers of the response's first data byte and of the byte after its last; if request_response
     is false, of all data that Gi saw. NONE if it saw none.
@@ -119,13 +123,14 @@ def responses(
         if origin == NONE:
             continue
         data_start[c], data_end[c] = origin, top
-        if (
-            asked
-            and accepted
+        whole = asked and accepted and acked >= top
+        if told[c] >= 0:
+            request_response[c] = whole and told[c] == 1
+        elif (
+            whole
             and not unasked
             and 0 < answered <= handshake_turns + 1
             and answer - origin <= handshake_bytes
-            and acked >= top
         ):
             request_response[c] = True
             data_start[c] = answer
@@ -212,6 +217,7 @@ def throughputs(
     payload_len,
     number,
     up_number,
+    told,
     to_user,
     user_downlink,
     user_ip_len,
@@ -223,14 +229,22 @@ def throughputs(
 
     Connection order (N packets, C connections): first int64[C + 1], ts int64 (us), downlink bool,
     ip_len, payload_len uint32, tcp_flags, number and up_number int64 (see `stream_numbers`),
-    to_user int64 (each packet's place in user order). User order (all protocols): user_downlink
-    bool, user_ip_len uint32.
+    told int8[C] (see `responses`), to_user int64 (each packet's place in user order). User order
+    (all protocols): user_downlink bool, user_ip_len uint32.
 
     Returns TRANSFER[C].
     """
     single = alone(first, to_user)
     request_response, data_start, data_end = responses(
-        first, downlink, tcp_flags, payload_len, number, up_number, handshake_turns, handshake_bytes
+        first,
+        downlink,
+        tcp_flags,
+        payload_len,
+        number,
+        up_number,
+        told,
+        handshake_turns,
+        handshake_bytes,
     )
     b_tcp, b_other, time = transfers(
         first,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import zstandard
 
-from schemas.zeek import LOG_COLUMNS, LOG_PATH, zeek_type
+from schemas.zeek import ACCOUNTING_LOG, PACKET_LOG, zeek_type
 
-NAMES = [column.name for column in LOG_COLUMNS]
+NAMES = [column.name for column in PACKET_LOG.columns]
 MINIMAL = {
     "ts": "ts",
     "ip_proto": "proto",
@@ -33,14 +33,16 @@ Row = dict[str, str]
 
 
 def header(names: list[str] = NAMES) -> str:
-    kinds = {c.name: zeek_type(c).replace("vector of count", "vector[count]") for c in LOG_COLUMNS}
+    kinds = {
+        c.name: zeek_type(c).replace("vector of count", "vector[count]") for c in PACKET_LOG.columns
+    }
     return "\n".join(
         [
             "#separator \\x09",
             "#set_separator\t,",
             "#empty_field\t(empty)",
             "#unset_field\t-",
-            f"#path\t{LOG_PATH}",
+            f"#path\t{PACKET_LOG.path}",
             "#open\t2004-03-02-10-00-00",
             "\t".join(["#fields", *names]),
             "\t".join(["#types", *(kinds.get(name, "string") for name in names)]),
@@ -76,3 +78,35 @@ def minimal_rows(path: Path, subscribers: str) -> list[Row]:
         row |= {"user_port": seen[f"{ours[0]}port"], "server_port": seen[f"{others[0]}port"]}
         rows.append(row)
     return rows
+
+
+CONNECTION = {
+    "uid": "CHhAvVGS1DHFjwGM9",
+    "id.orig_h": "10.64.0.1",
+    "id.orig_p": "1000",
+    "id.resp_h": "198.51.100.1",
+    "id.resp_p": "80",
+}
+FIELDS = {
+    "conn": ["proto", "service", "duration", "orig_bytes", "resp_bytes", "conn_state", "history"],
+    "http": ["trans_depth", "method", "host", "request_body_len", "status_code", "status_msg"],
+    "ssl": ["version", "cipher", "resumed", "established", "ssl_history"],
+    "radius": ["username", "mac", "framed_addr", "result", "ttl"],
+}
+"""Some fields of the logs of Zeek 8.0, in its order, behind ts and the connection's."""
+
+
+def site_log(kind: str, rows: Iterable[Row], names: list[str] | None = None) -> str:
+    """A TSV log of a site's Zeek."""
+    names = names or ["ts", *CONNECTION, *FIELDS[kind]]
+    lines_of_header = header(names).replace(PACKET_LOG.path, kind)
+    return lines_of_header + lines((CONNECTION | row for row in rows), names) + "#close\tx\n"
+
+
+def accounting_log(rows: Iterable[Row]) -> str:
+    names = [column.name for column in ACCOUNTING_LOG.columns]
+    return (
+        header(names).replace(PACKET_LOG.path, ACCOUNTING_LOG.path)
+        + lines(rows, names)
+        + "#close\tx\n"
+    )

@@ -141,7 +141,9 @@ def packets(exchange: str | Iterable[Packet]) -> Packets:
         "ts_ecr": column((p.tsecr is not None for p in rows), bool),
     }
     first = group_offsets(columns["user"], len(users))
-    return Packets(columns, valid, np.array(edges, np.uint32), users, servers, ["net"], first)
+    return Packets(
+        columns, valid, np.array(edges, np.uint32), users, users, servers, ["net"], first
+    )
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:

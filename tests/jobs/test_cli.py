@@ -91,7 +91,7 @@ def test_help_shows_an_example(giscope, command):
         (("run", "--warehouse", "w", "--networks", NETWORKS_FILE, "nowhere"), "no such folder"),
         (
             ("run", "--warehouse", "w", "--networks", NETWORKS_FILE, CAPTURES.parent),
-            "no <network>/*.pcap* in it",
+            "no <network>/*.pcap* or *.log* in it",
         ),
         (
             (

@@ -1,2 +1,3 @@
 @load ./columns
 @load ./main
+@load ./accounting

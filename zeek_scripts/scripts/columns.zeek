@@ -1,4 +1,4 @@
-##! A row of the packet log. Generated from schemas/packets.py by
+##! Rows of the packet log and the accounting log. Generated from schemas/ by
 ##! `python -m schemas.zeek`; change it there.
 
 module GiScope;
@@ -47,5 +47,24 @@ export {
 		ts_ecr: count &log &optional;
 		## SACK block edges: left, right, left, right, ...
 		sack: vector of count &log &optional;
+	};
+
+	type Accounting: record {
+		## when the message was seen
+		ts: time &log;
+		## who sent it
+		nas: addr &log;
+		## Acct-Status-Type
+		status: count &log;
+		## Acct-Session-Id
+		session: string &log &optional;
+		## Framed-IP-Address
+		address: addr &log &optional;
+		## IMSI, Calling-Station-Id or User-Name
+		subscriber: string &log &optional;
+		## Acct-Session-Time (s)
+		session_time: count &log &optional;
+		## Acct-Delay-Time (s)
+		delay: count &log &optional;
 	};
 }

@@ -1,0 +1,211 @@
+"""The logs that a site's Zeek writes of connections and addresses, to rows of application_log
+(conn, http, ssl) and accounting (RADIUS)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from schemas import ACCOUNTING, APPLICATION_LOG, Table
+from schemas.accounting import ACCEPTED, NAS, STATUSES
+from schemas.zeek import ACCOUNTING_LOG, CONN_LOG, HTTP_LOG, RADIUS_LOG, SSL_LOG, Log
+from spark_jobs.capture.reader import Reading
+from spark_jobs.capture.users import subscriber_key, user_bucket, user_key
+from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
+
+TABLES: dict[str, Table] = {
+    CONN_LOG.path: APPLICATION_LOG,
+    HTTP_LOG.path: APPLICATION_LOG,
+    SSL_LOG.path: APPLICATION_LOG,
+    ACCOUNTING_LOG.path: ACCOUNTING,
+    RADIUS_LOG.path: ACCOUNTING,
+}
+"""Where each log's rows go."""
+FIRST_FINAL_STATUS = 200
+"""RFC 9110, 15: a smaller one is interim."""
+
+Columns = dict[str, Any]
+
+
+def read_site_log(
+    path: Path, log: Log, prefixes: np.ndarray, reading: Reading, capture: str, buckets: int
+) -> Iterator[pa.Table]:
+    """The rows that a log adds to its table (see TABLES)."""
+    table = TABLES[log.path]
+    rows_of = _ROWS[log.path]
+    addresses = Addresses(prefixes)
+    for block in read_lines(path, log, reading):
+        for parsed, _, lines in block:
+            frame = _frame(parsed, log, addresses)
+            there = [valid(parsed, name) for name in log.required]
+            there += [frame[name] > 0 for name in _addresses_of(log) if name in log.required]
+            whole = np.logical_and.reduce(there)
+            timely = frame["ts"].to_numpy() >= 0
+            leave_out(reading, path, lines, ~whole, "malformed_line")
+            leave_out(reading, path, lines, whole & ~timely, "implausible_time")
+            for columns in rows_of(frame[whole & timely], log, _Users(addresses, buckets), reading):
+                yield _table(columns | {"capture": capture}, table)
+
+
+def _addresses_of(log: Log) -> list[str]:
+    return [name for name, kind in log.fields.items() if pa.types.is_dictionary(kind)]
+
+
+def _frame(parsed: pa.Table, log: Log, addresses: Addresses) -> pd.DataFrame:
+    """Every field of the log; times in us (-1: not plausible), addresses as numbers (0: none)."""
+    columns: Columns = dict.fromkeys(log.fields)
+    for name in parsed.column_names:
+        if name in _addresses_of(log):
+            columns[name] = addresses.numbers(parsed[name])
+        else:
+            columns[name] = parsed[name].to_pandas()
+    columns["ts"] = microseconds(parsed["ts"])
+    return pd.DataFrame(columns, index=range(len(parsed)))
+
+
+def _table(columns: Columns, table: Table) -> pa.Table:
+    n = len(columns["ts"])
+    arrays = []
+    for field in table.arrow:
+        values = columns.get(field.name)
+        if values is None or isinstance(values, str):
+            array = pa.repeat(pa.scalar(values, field.type), n)
+        elif pa.types.is_timestamp(field.type):
+            array = pa.array(values, pa.int64()).cast(field.type)
+        else:
+            array = pa.array(values, field.type, from_pandas=True)
+        arrays.append(array)
+    return pa.table(arrays, schema=table.arrow).cast(table.arrow_dictionary)
+
+
+@dataclass
+class _Users:
+    """Who addresses belong to."""
+
+    addresses: Addresses
+    buckets: int
+
+    def ours(self, numbers: pd.Series) -> np.ndarray:
+        """bool[n]: which are subscribers'."""
+        return self.addresses.is_subscriber(numbers.to_numpy())
+
+    def texts(self, numbers: pd.Series) -> pd.Series:
+        return _each(numbers, self.addresses.table.text)
+
+    def keys(self, numbers: pd.Series) -> pd.Series:
+        return _each(numbers, lambda number: user_key(self.addresses.table.text(number)))
+
+    def buckets_of(self, keys: pd.Series) -> pd.Series:
+        return _each(keys, lambda key: user_bucket(key, self.buckets))
+
+
+def _each(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
+    """function of each value, called once for equal ones."""
+    return values.map({value: function(value) for value in values.unique()})
+
+
+def _only(frame: pd.DataFrame, keep: pd.Series, reason: str, reading: Reading) -> pd.DataFrame:
+    """The rows to keep; the others are counted."""
+    if others := int((~keep).sum()):
+        reading.skipped[reason] += others
+    return frame[keep]
+
+
+def _connections(
+    frame: pd.DataFrame, log: Log, users: _Users, reading: Reading
+) -> Iterator[Columns]:
+    """Rows of application_log: one for each end that is a subscriber."""
+    if log is CONN_LOG:
+        frame = _only(frame, frame["proto"] == "tcp", "not_tcp", reading)
+    ours = users.ours(frame["id.orig_h"]) | users.ours(frame["id.resp_h"])
+    frame = _only(frame, pd.Series(ours, frame.index), "not_subscriber", reading)
+    for user, server in (("orig", "resp"), ("resp", "orig")):
+        mine = frame[users.ours(frame[f"id.{user}_h"])]
+        keys = users.keys(mine[f"id.{user}_h"])
+        columns = {
+            "log": log.path,
+            "bucket": users.buckets_of(keys),
+            "user": keys,
+            "user_port": mine[f"id.{user}_p"],
+            "server": users.texts(mine[f"id.{server}_h"]),
+            "server_port": mine[f"id.{server}_p"],
+            "ts": mine["ts"],
+            "end_ts": mine["ts"],
+            "service": log.path,
+        }
+        if log is CONN_LOG:
+            lasted = pd.to_numeric(mine["duration"]).fillna(0).clip(0, None)
+            columns["end_ts"] = mine["ts"] + (lasted * 1e6).round().astype("int64")
+            columns["service"] = mine["service"]
+        if log is HTTP_LOG:
+            columns["request"] = mine["trans_depth"]
+            columns["answered"] = pd.to_numeric(mine["status_code"]) >= FIRST_FINAL_STATUS
+        yield columns
+
+
+def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+    """Rows of accounting, from the accounting log of zeek_scripts/."""
+    frame = frame.assign(
+        ts=frame["ts"] - _number(frame["delay"]) * 1_000_000, status=frame["status"].map(STATUSES)
+    )
+    frame = _only(frame, frame["status"].notna(), "other_status", reading)
+    of_nas = frame["status"] == NAS
+    yield {
+        "ts": frame["ts"][of_nas],
+        "status": NAS,
+        "nas": users.texts(frame["nas"][of_nas]),
+    }
+    mine = _leased(frame[~of_nas], "address", users, reading)
+    yield {
+        **_lease(mine, "address", users),
+        "status": mine["status"],
+        "nas": users.texts(mine["nas"]),
+        "session": mine["session"],
+        "subscriber": _each(mine["subscriber"], subscriber_key),
+        "session_time": mine["session_time"],
+    }
+
+
+def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+    """Rows of accounting, from Zeek's own log of RADIUS authentications."""
+    frame = frame.assign(subscriber=frame["username"].fillna(frame["mac"]))
+    frame = _only(frame, frame["result"] == "success", "other_status", reading)
+    mine = _leased(frame, "framed_addr", users, reading)
+    yield {
+        **_lease(mine, "framed_addr", users),
+        "status": ACCEPTED,
+        "nas": users.texts(mine["id.orig_h"]),
+        "subscriber": _each(mine["subscriber"], subscriber_key),
+    }
+
+
+def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) -> pd.DataFrame:
+    """The messages that say which subscriber has which of the network's addresses."""
+    frame = frame.assign(**{address: _number(frame[address])})
+    told = (frame[address] > 0) & frame["subscriber"].notna()
+    frame = _only(frame, told, "no_lease", reading)
+    ours = pd.Series(users.ours(frame[address]), frame.index)
+    return _only(frame, ours, "not_subscriber", reading)
+
+
+def _lease(frame: pd.DataFrame, address: str, users: _Users) -> Columns:
+    keys = users.keys(frame[address])
+    return {"ts": frame["ts"], "address": keys, "bucket": users.buckets_of(keys)}
+
+
+def _number(column: pd.Series) -> pd.Series:
+    """Whole numbers; 0 where there is none."""
+    return pd.to_numeric(column).fillna(0).astype("int64")
+
+
+_ROWS: dict[str, Callable[[pd.DataFrame, Log, _Users, Reading], Iterator[Columns]]] = {
+    CONN_LOG.path: _connections,
+    HTTP_LOG.path: _connections,
+    SSL_LOG.path: _connections,
+    ACCOUNTING_LOG.path: _messages,
+    RADIUS_LOG.path: _accepted,
+}

@@ -1,0 +1,140 @@
+"""RADIUS accounting to leases, and packets of an address to the subscribers that had it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from schemas import ACCOUNTING, LEASES
+from spark_jobs.session import run_tasks
+from spark_jobs.warehouse import Unit, Warehouse
+
+SQL = Path(__file__).with_name("leases.sql")
+DAYS_AROUND = 3
+"""A lease is known from the messages of so many days before and after the one it lies in."""
+SILENCE = timedelta(days=1)
+"""A session of which nothing more is heard has ended by then."""
+EARLY_US = 1_000_000
+"""Packets may be seen so long before the message that tells whose they are."""
+LATE_US = 60_000_000
+"""What comes to an address so long after its subscriber has left is still meant for him."""
+
+
+def leases(warehouse: Warehouse, networks: list[str]) -> None:
+    """Bring the leases of every day up to date with the accounting there is."""
+    run_tasks(
+        _LeasesTask(warehouse),
+        [item for network in networks for item in _stale(warehouse, network)],
+        "leases",
+    )
+
+
+def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
+    """Days of which the leases are not up to date, each with its files of accounting."""
+    made = {
+        date.fromisoformat(commit.unit.name): commit.facts["inputs"]
+        for commit in warehouse.commits("leases", network)
+    }
+    files = warehouse.files_by_date(ACCOUNTING, network)
+    around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
+    for day in sorted({day + near for day in files for near in around} | set(made)):
+        paths = [path for near in around for path in files.get(day + near, [])]
+        if made.get(day) != _inputs(paths):
+            yield network, day, paths
+
+
+def _inputs(paths: list[Path]) -> str:
+    facts = (SQL.read_text(), [path.name for path in paths])
+    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+
+
+def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
+    """What tells whether a day's leases have changed; empty where there are none."""
+    commit = warehouse.commit(Unit("leases", network, day.isoformat()))
+    return commit.facts["content"] if commit else []
+
+
+@dataclass
+class _LeasesTask:
+    warehouse: Warehouse
+
+    def __call__(self, item: tuple[str, date, list[Path]]) -> None:
+        """One day's leases."""
+        network, day, paths = item
+        rows = _leases_of(paths, day)
+        with self.warehouse.staging() as staging:
+            if len(rows):
+                staging.write(LEASES, network, day, "leases", rows)
+            written = [path.read_bytes() for path in staging.files.values()]
+            content = [xxhash.xxh3_128_hexdigest(data) for data in written]
+            facts = {"inputs": _inputs(paths), "content": content}
+            self.warehouse.publish(Unit("leases", network, day.isoformat()), staging.files, facts)
+
+
+def _leases_of(paths: list[Path], day: date) -> pa.Table:
+    if not paths:
+        return LEASES.arrow.empty_table()
+    midnight = datetime.combine(day, time(), UTC)
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        connection.read_parquet([str(path) for path in paths]).create_view("messages")
+        settings = {
+            "midnight": midnight,
+            "next_midnight": midnight + timedelta(days=1),
+            "silence": SILENCE // timedelta(microseconds=1),
+        }
+        found = connection.sql(SQL.read_text(), params=settings)
+        return found.to_arrow_table().cast(LEASES.arrow)
+
+
+def split_users(
+    codes: np.ndarray, ts: np.ndarray, addresses: list[str], rows: pa.Table
+) -> tuple[np.ndarray, list[str], list[str]]:
+    """Packets' users, where an address went from one subscriber to another.
+
+    codes: each packet's address, as its place in `addresses`; ts: its time (us); rows: of the
+    table leases. Returns each packet's user, as a place in the two lists returned: users' keys (the
+    subscriber's, or the address where no lease is known) and their addresses.
+    """
+    place = {address: code for code, address in enumerate(addresses)}
+    rows = rows.filter(pc.is_in(rows["address"], pa.array(addresses, pa.string())))
+    rows = rows.sort_by([("address", "ascending"), ("start_ts", "ascending")])
+    if not len(rows):
+        return codes, addresses, addresses
+    subscribers, subscriber = np.unique(rows["subscriber"].to_numpy(), return_inverse=True)
+    of = np.array([place[address] for address in rows["address"].to_pylist()], np.int64)
+    order = np.argsort(of, kind="stable")
+    of, subscriber = of[order], subscriber[order]
+    begin = rows["start_ts"].cast(pa.int64()).to_numpy()[order] - EARLY_US
+    end = rows["end_ts"].cast(pa.int64()).to_numpy()[order]
+    same = of[1:] == of[:-1]
+    begin[1:] = np.where(same, np.maximum(begin[1:], end[:-1]), begin[1:])
+    end = end + LATE_US
+    end[:-1] = np.where(same, np.minimum(end[:-1], begin[1:]), end[:-1])
+
+    origin = min(begin.min(), ts.min())
+    span = max(begin.max(), ts.max()) - origin + 1
+    last = (
+        np.searchsorted(
+            of * span + begin - origin, codes.astype(np.int64) * span + ts - origin, "right"
+        )
+        - 1
+    )
+    held = (last >= 0) & (of[last] == codes) & (ts < end[last])
+    kinds = len(subscribers) + 1
+    pairs, users = np.unique(
+        codes.astype(np.int64) * kinds + np.where(held, subscriber[last] + 1, 0),
+        return_inverse=True,
+    )
+    held_by, of_pair = pairs % kinds, pairs // kinds
+    keys = [
+        str(subscribers[who - 1]) if who else addresses[code]
+        for who, code in zip(held_by.tolist(), of_pair.tolist(), strict=True)
+    ]
+    return users, keys, [addresses[code] for code in of_pair.tolist()]

@@ -1,0 +1,42 @@
+-- leases: who had which address on one day ($midnight to $next_midnight, UTC).
+-- Reads `messages`, the rows of accounting some days around it. One row is a part of a lease.
+-- A session begins with its first message, or Acct-Session-Time before any of them; it ends with
+-- its stop, when its access server starts anew, or $silence after its last message. Whoever got an
+-- address last has it: a lease ends where the next one of its address begins.
+with told as (
+    select * from messages
+    where status <> 'accepted'
+        or not exists (select 1 from messages as other where other.status <> 'accepted')
+),
+sessions as (
+    select nas, coalesce(session, ts::varchar) as session, address, subscriber,
+        any_value(bucket) as bucket,
+        min(ts - to_microseconds(cast(1e6 * coalesce(session_time, 0) as bigint))) as start_ts,
+        max(ts) as heard_ts,
+        max(ts) filter (status = 'stop') as stop_ts
+    from told
+    where address is not null
+    group by all
+),
+restarts as (
+    select s.nas, s.session, s.address, s.subscriber, min(t.ts) as restart_ts
+    from sessions as s join told as t on t.nas = s.nas and t.status = 'nas' and t.ts > s.heard_ts
+    group by all
+),
+ended as (
+    select sessions.*,
+        coalesce(stop_ts, least(heard_ts + to_microseconds($silence), restart_ts)) as end_ts
+    from sessions left join restarts using (nas, session, address, subscriber)
+),
+leases as (
+    select bucket, address, subscriber, start_ts,
+        least(end_ts, lead(start_ts) over (
+            partition by address order by start_ts, heard_ts, subscriber, nas, session
+        )) as end_ts
+    from ended
+)
+select bucket, address, subscriber,
+    greatest(start_ts, $midnight) as start_ts, least(end_ts, $next_midnight) as end_ts
+from leases
+where start_ts < $next_midnight and end_ts > $midnight and start_ts < end_ts
+order by bucket, address, start_ts

@@ -1,0 +1,152 @@
+"""Which front end reads what; the same packets by two of them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from scapy.layers.inet import ICMP, IP
+from zeek_logs import header, lines, log, site_log
+
+import spark_jobs.ingest as job
+import spark_jobs.leases as leases_job
+from spark_jobs.capture.front_end import FrontEnd
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+NOON = 1_078_228_800
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch):
+    """Without Spark: what a task does is the same."""
+    for module in (job, leases_job):
+        monkeypatch.setattr(
+            module, "run_tasks", lambda task, items, label: [task(i) for i in items]
+        )
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "w")
+
+
+def ping(second: int) -> Frame:
+    packet = IP(src="10.64.0.1", dst="198.51.100.1", id=second) / ICMP()
+    return Frame(bytes(packet), (NOON + second) * 1_000_000)
+
+
+def row(second: int) -> dict[str, str]:
+    """The same packet in Zeek's log."""
+    return {
+        "ts": f"{NOON + second}.000000",
+        "user": "10.64.0.1",
+        "server": "198.51.100.1",
+        "downlink": "F",
+        "ip_proto": "1",
+        "ip_len": "28",
+        "ip_id": str(second),
+        "ttl": "64",
+    }
+
+
+def count(warehouse: Warehouse) -> int:
+    (n,) = warehouse.connect().execute("select count(*) from packets").fetchone()
+    return n
+
+
+def test_another_front_end_means_reading_again(warehouse, network, tmp_path, monkeypatch):
+    """Zeek's part is played by the built-in reader: it is the asking that counts."""
+    monkeypatch.setitem(job.READERS, FrontEnd.ZEEK, job.READERS[FrontEnd.BUILTIN])
+    capture = tmp_path / "a.pcap"
+    capture.write_bytes(pcap([ping(0)]))
+    already = [
+        job.ingest(warehouse, [(network, capture)], front_end)[0].already
+        for front_end in (FrontEnd.BUILTIN, FrontEnd.AUTO, FrontEnd.ZEEK, FrontEnd.ZEEK)
+    ]
+    assert already == [False, True, False, True]
+    assert count(warehouse) == 1
+    assert warehouse.connect().execute("select front_end from ingest_log").fetchall() == [("zeek",)]
+
+
+def test_log_of_an_ingested_capture_is_refused(warehouse, network, tmp_path):
+    """The log is of the capture's middle third, as a rotated one is."""
+    capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
+    capture.write_bytes(pcap(map(ping, range(300))))
+    packet_log.write_text(log(map(row, range(100, 200))))
+    first, second = job.ingest(warehouse, [(network, packet_log), (network, capture)])
+    assert second.error is None
+    assert f"{packet_log}: holds packets of a.pcap" in first.error
+    assert count(warehouse) == 300
+
+
+def test_capture_of_an_ingested_log_is_refused(warehouse, network, tmp_path):
+    capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
+    capture.write_bytes(pcap(map(ping, range(300))))
+    packet_log.write_text(log(map(row, range(100, 200))))
+    job.ingest(warehouse, [(network, packet_log)])
+    (refused,) = job.ingest(warehouse, [(network, capture)])
+    assert "holds packets of giscope_packets.log" in refused.error
+    assert count(warehouse) == 100
+
+
+def test_log_and_capture_of_other_packets_both_count(warehouse, network, tmp_path):
+    """At the same time, from another address: two taps."""
+    capture, packet_log = tmp_path / "a.pcap", tmp_path / "giscope_packets.log"
+    capture.write_bytes(pcap(map(ping, range(10))))
+    packet_log.write_text(log([row(i) | {"user": "10.64.0.2"} for i in range(10)]))
+    results = job.ingest(warehouse, [(network, capture), (network, packet_log)])
+    assert [result.error for result in results] == [None, None]
+    assert count(warehouse) == 20
+
+
+@pytest.mark.parametrize(
+    ("front_end", "names"),
+    [
+        (FrontEnd.AUTO, ["a.pcap", "2004-03-02/conn.log", "packets.log"]),
+        (FrontEnd.ZEEK_LOG, ["2004-03-02/conn.log", "packets.log"]),
+        (FrontEnd.BUILTIN, ["a.pcap"]),
+    ],
+)
+def test_folder_is_searched_for_what_the_front_end_reads(tmp_path, front_end, names):
+    (tmp_path / "2004-03-02").mkdir()
+    (tmp_path / "a.pcap").write_bytes(pcap([ping(0)]))
+    (tmp_path / "packets.log").write_text(log([row(1)]))
+    (tmp_path / "2004-03-02" / "conn.log").write_text(site_log("conn", []))
+    (tmp_path / "dns.log").write_text("#separator \\x09\n#path\tdns\n#fields\tts\tquery\n")
+    (tmp_path / "notes.txt").write_text("not for giscope")
+    found, others = job.find_captures(tmp_path, front_end)
+    assert sorted(job.capture_name(path) for path in found) == sorted(names)
+    assert others == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
+
+
+def test_log_of_no_known_kind_is_refused_by_name(warehouse, network, tmp_path):
+    path = tmp_path / "dns.log"
+    path.write_text("#separator \\x09\n#path\tdns\n#fields\tts\tquery\n1.0\tx\n#close\tx\n")
+    (result,) = job.ingest(warehouse, [(network, path)])
+    assert result.error.startswith(f"{path}:3: no column user")
+
+
+def test_rotated_logs_without_a_header_of_their_own_are_refused(warehouse, network, tmp_path):
+    """A file that was cut in two: the second part does not say what its columns are."""
+    whole, rest = tmp_path / "1.log", tmp_path / "2.log"
+    whole.write_text(header() + lines([row(1)]))
+    rest.write_text(lines([row(2)]) + "#close\tx\n")
+    results = job.ingest(warehouse, [(network, whole), (network, rest)])
+    assert results[0].skipped == {"not_closed": 1}
+    assert str(rest) in results[1].error
+    assert count(warehouse) == 1
+
+
+def test_copy_of_a_log_under_another_name_is_refused(warehouse, network, tmp_path):
+    path = tmp_path / "conn.log"
+    path.write_text(site_log("conn", [{"ts": f"{NOON}.0", "proto": "tcp", "conn_state": "S0"}]))
+    copy = Path(shutil.copy(path, tmp_path / "conn2.log"))
+    first, second = job.ingest(warehouse, [(network, path), (network, copy)])
+    assert first.error is None
+    assert "holds the same packets as conn.log" in second.error

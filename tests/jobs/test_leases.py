@@ -1,0 +1,266 @@
+"""RADIUS accounting to leases, and an address's packets to the subscribers that had it."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from scapy.layers.inet import IP, TCP, UDP
+from zeek_logs import accounting_log, site_log
+
+import spark_jobs.flows as flows_job
+import spark_jobs.ingest as ingest_job
+import spark_jobs.leases as leases_job
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+NOON = 1_078_228_800
+"""2004-03-02 12:00 UTC, in s."""
+DAY = date(2004, 3, 2)
+HOUR = 3600
+ADDRESS = "10.64.0.1"
+START, STOP, UPDATE, ON = "1", "2", "3", "7"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch):
+    """Without Spark: what a task does is the same."""
+    for job in (flows_job, leases_job, ingest_job):
+        monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "w")
+
+
+def message(at_s: float, status: str, subscriber: str, session: str = "", **more: str) -> dict:
+    """An Accounting-Request; its session is the subscriber's, unless told."""
+    row = {"ts": f"{at_s:.6f}", "nas": "192.0.2.1", "status": status}
+    if status != ON:
+        row |= {"session": session or subscriber, "address": ADDRESS, "subscriber": subscriber}
+    return row | more
+
+
+def put_log(warehouse, network, text: str, name: str = "giscope_accounting.log"):
+    path = warehouse.root.parent / name
+    path.write_text(text)
+    (result,) = ingest_job.ingest(warehouse, [(network, path)])
+    assert result.error is None
+    return result
+
+
+def put(warehouse, network, *messages: dict, name: str = "giscope_accounting.log"):
+    return put_log(warehouse, network, accounting_log(messages), name)
+
+
+def leases(warehouse) -> list[tuple[str, float, float]]:
+    """(subscriber, from, until) in hours from noon."""
+
+    def hours(time: datetime) -> float:
+        return (time - datetime.fromtimestamp(NOON, UTC)).total_seconds() / HOUR
+
+    found = warehouse.connect().execute(
+        "select subscriber, start_ts, end_ts from leases order by start_ts, subscriber"
+    )
+    return [(who, hours(start), hours(end)) for who, start, end in found.fetchall()]
+
+
+def test_lease_lasts_from_start_to_stop(warehouse, network):
+    put(warehouse, network, message(NOON, START, "a"), message(NOON + 2 * HOUR, STOP, "a"))
+    assert leases(warehouse) == [("a", 0, 2)]
+
+
+def test_delayed_message_counts_from_when_it_happened(warehouse, network):
+    stop = message(NOON + 2 * HOUR, STOP, "a", delay="3600")
+    put(warehouse, network, message(NOON, START, "a"), stop)
+    assert leases(warehouse) == [("a", 0, 1)]
+
+
+def test_stop_alone_tells_the_start_by_its_session_time(warehouse, network):
+    put(warehouse, network, message(NOON, STOP, "a", session_time="7200"))
+    assert leases(warehouse) == [("a", -2, 0)]
+
+
+def test_without_stop_the_next_lease_ends_it(warehouse, network):
+    put(
+        warehouse,
+        network,
+        message(NOON, START, "a"),
+        message(NOON + HOUR, START, "b"),
+        message(NOON + 2 * HOUR, STOP, "b"),
+    )
+    assert leases(warehouse) == [("a", 0, 1), ("b", 1, 2)]
+
+
+def test_without_stop_and_successor_it_ends_a_day_after_the_last_message(warehouse, network):
+    put(warehouse, network, message(NOON, START, "a"), message(NOON + 6 * HOUR, UPDATE, "a"))
+    assert leases(warehouse) == [("a", 0, 12), ("a", 12, 30)]
+
+
+def test_restarted_access_server_ends_its_leases(warehouse, network):
+    put(warehouse, network, message(NOON, START, "a"), message(NOON + HOUR, ON, ""))
+    assert leases(warehouse) == [("a", 0, 1)]
+
+
+def test_of_overlapping_leases_the_later_one_holds(warehouse, network):
+    put(
+        warehouse,
+        network,
+        message(NOON, START, "a"),
+        message(NOON + HOUR, START, "b"),
+        message(NOON + 2 * HOUR, STOP, "a"),
+        message(NOON + 3 * HOUR, STOP, "b"),
+    )
+    assert leases(warehouse) == [("a", 0, 1), ("b", 1, 3)]
+
+
+def test_lease_across_midnight_and_files_has_a_part_in_each_day(warehouse, network):
+    put(warehouse, network, message(NOON, START, "a"), name="1.log")
+    put(warehouse, network, message(NOON + 14 * HOUR, STOP, "a"), name="2.log")
+    assert leases(warehouse) == [("a", 0, 12), ("a", 12, 14)]
+
+
+def test_authentication_log_begins_leases(warehouse, network):
+    rows = [
+        {
+            "ts": f"{NOON + i * HOUR}.0",
+            "username": who,
+            "framed_addr": ADDRESS,
+            "result": result,
+            "id.orig_h": "192.0.2.1",
+        }
+        for i, (who, result) in enumerate([("a", "success"), ("b", "failed"), ("c", "success")])
+    ]
+    result = put_log(warehouse, network, site_log("radius", rows), "radius.log")
+    assert result.skipped == {"other_status": 1}
+    assert leases(warehouse)[0] == ("a", 0, 2)
+    assert {who for who, *_ in leases(warehouse)} == {"a", "c"}
+
+
+def test_what_is_no_lease_is_counted(warehouse, network):
+    result = put(
+        warehouse,
+        network,
+        message(NOON, START, "a"),
+        message(NOON, START, "b", address="-"),
+        message(NOON, START, "c", address="192.0.2.9"),
+        message(NOON, "9", "d"),
+        message(NOON, "x", "e"),
+    )
+    assert result.skipped == {
+        "no_lease": 1,
+        "not_subscriber": 1,
+        "other_status": 1,
+        "malformed_line": 1,
+    }
+    assert result.rows == 1
+
+
+def datagram(at_s: float) -> Frame:
+    return Frame(
+        bytes(IP(src="198.51.100.9", dst=ADDRESS) / UDP(sport=53, dport=53)), int(at_s * 1e6)
+    )
+
+
+def up(at_s: float, flags: str, seq: int, ack: int = 0, port: int = 1000) -> Frame:
+    data = IP(src=ADDRESS, dst="198.51.100.1") / TCP(
+        sport=port, dport=80, flags=flags, seq=seq, ack=ack
+    )
+    return Frame(bytes(data), int(at_s * 1e6))
+
+
+def capture(warehouse, network, *frames: Frame) -> None:
+    path = warehouse.root.parent / "a.pcap"
+    path.write_bytes(pcap(sorted(frames, key=lambda frame: frame.ts)))
+    assert ingest_job.ingest_capture(warehouse, network, path).error is None
+
+
+def users(warehouse, network) -> list[str]:
+    """Of the day's flows, as they begin."""
+    flows_job.flows(warehouse, [(network, DAY)])
+    found = warehouse.connect().execute('select "user" from flows order by start_ts, user_port')
+    return [user for (user,) in found.fetchall()]
+
+
+def test_without_leases_the_user_is_the_address(warehouse, network):
+    capture(warehouse, network, up(NOON, "S", 1))
+    assert users(warehouse, network) == [ADDRESS]
+
+
+def test_address_given_to_another_subscriber_is_another_user(warehouse, network):
+    """The same ports before and after: two connections, though the second has no SYN."""
+    capture(warehouse, network, up(NOON, "S", 1), up(NOON + HOUR + 10, "A", 2))
+    put(
+        warehouse,
+        network,
+        message(NOON - HOUR, START, "a"),
+        message(NOON + HOUR, STOP, "a"),
+        message(NOON + HOUR + 5, START, "b"),
+    )
+    assert users(warehouse, network) == ["a", "b"]
+
+
+def test_others_traffic_before_the_address_changed_hands_is_no_background(warehouse, network):
+    frames = [datagram(NOON - 2), up(NOON, "S", 1)]
+    frames.append(
+        Frame(
+            bytes(
+                IP(src="198.51.100.1", dst=ADDRESS)
+                / TCP(sport=80, dport=1000, flags="SA", seq=9, ack=2)
+            ),
+            int((NOON + 0.1) * 1e6),
+        )
+    )
+    capture(warehouse, network, *frames, up(NOON + 1, "A", 2, 10))
+    flows_job.flows(warehouse, [(network, DAY)])
+    background = "select setup_background from flows"
+    assert warehouse.connect().execute(background).fetchall() == [(True,)]
+    put(warehouse, network, message(NOON - HOUR, START, "a"), message(NOON - 1.5, START, "b"))
+    flows_job.flows(warehouse, [(network, DAY)])
+    assert warehouse.connect().execute(background).fetchall() == [(False,)]
+
+
+def test_packets_just_before_their_lease_is_told_belong_to_it(warehouse, network):
+    capture(warehouse, network, up(NOON - 0.5, "S", 1), up(NOON - 5, "S", 1, port=1001))
+    put(warehouse, network, message(NOON, START, "a"))
+    assert users(warehouse, network) == [ADDRESS, "a"]
+
+
+def test_packets_long_after_a_lease_are_the_addresss(warehouse, network):
+    capture(warehouse, network, up(NOON + 30, "S", 1), up(NOON + HOUR, "S", 1, port=1001))
+    put(warehouse, network, message(NOON - HOUR, START, "a"), message(NOON, STOP, "a"))
+    assert users(warehouse, network) == ["a", ADDRESS]
+
+
+def test_late_lease_makes_the_day_stale_and_only_its_days(warehouse, network):
+    capture(warehouse, network, up(NOON, "S", 1))
+    assert users(warehouse, network) == [ADDRESS]
+    assert flows_job.is_current(warehouse, network, DAY)
+    far = message(NOON + 5 * 24 * HOUR, STOP, "b", session_time="60")
+    put(warehouse, network, far, name="far.log")
+    assert flows_job.is_current(warehouse, network, DAY)
+    put(warehouse, network, message(NOON + HOUR, STOP, "a", session_time="7200"), name="late.log")
+    assert not flows_job.is_current(warehouse, network, DAY)
+    assert users(warehouse, network) == ["a"]
+
+
+def test_subscriber_with_two_addresses_is_one_key_in_each(warehouse, network):
+    other = "10.64.0.77"
+    frame = Frame(
+        bytes(IP(src=other, dst="198.51.100.1") / TCP(sport=1000, dport=80, flags="S", seq=1)),
+        int((NOON + 1) * 1e6),
+    )
+    capture(warehouse, network, up(NOON, "S", 1), frame)
+    put(
+        warehouse,
+        network,
+        message(NOON - 60, START, "a", "s1"),
+        message(NOON - 60, START, "a", "s2", address=other),
+    )
+    assert users(warehouse, network) == ["a", "a"]

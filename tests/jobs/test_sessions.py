@@ -1,0 +1,261 @@
+"""Zeek's conn, http and ssl logs to sessions, and their verdict in flows."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from scapy.layers.inet import IP, TCP
+from zeek_logs import CONNECTION, site_log
+
+import spark_jobs.flows as flows_job
+import spark_jobs.ingest as ingest_job
+import spark_jobs.leases as leases_job
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+NOON = 1_078_228_800
+DAY = date(2004, 3, 2)
+SEGMENTS = 150
+DATA = 1000
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch):
+    """Without Spark: what a task does is the same."""
+    for job in (flows_job, leases_job, ingest_job):
+        monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "w")
+
+
+def frame(at_s: float, way: str, flags: str, seq: int, ack: int, data: int = 0) -> Frame:
+    user, server = ("10.64.0.1", 1000), ("198.51.100.1", 80)
+    (src, sport), (dst, dport) = (user, server) if way == "up" else (server, user)
+    packet = IP(src=src, dst=dst) / TCP(sport=sport, dport=dport, flags=flags, seq=seq, ack=ack)
+    return Frame(bytes(packet / bytes(data)), int(at_s * 1e6))
+
+
+def download(start_s: float, requests: int = 1) -> list[Frame]:
+    """A connection with requests of 100 bytes at its begin and one answer of 150 kB, acknowledged
+    0.5 s behind Gi."""
+    frames = [
+        frame(start_s, "up", "S", 99, 0),
+        frame(start_s + 0.1, "down", "SA", 499, 100),
+        frame(start_s + 0.6, "up", "A", 100, 500),
+    ]
+    for i in range(requests):
+        frames.append(frame(start_s + 0.61 + i / 100, "up", "PA", 100 + 100 * i, 500, 100))
+    asked = 100 + 100 * requests
+    for i in range(SEGMENTS):
+        at, seq = start_s + 1 + i * 0.1, 500 + i * DATA
+        frames.append(frame(at, "down", "A", seq, asked, DATA))
+        frames.append(frame(at + 0.5, "up", "A", asked, seq + DATA))
+    return frames
+
+
+def capture(warehouse, network, *frames: Frame) -> None:
+    path = warehouse.root.parent / "a.pcap"
+    path.write_bytes(pcap(sorted(frames, key=lambda frame: frame.ts)))
+    assert ingest_job.ingest_capture(warehouse, network, path).error is None
+
+
+def put(warehouse, network, name: str, text: str) -> ingest_job.Ingested:
+    path = warehouse.root.parent / name
+    path.write_text(text)
+    (result,) = ingest_job.ingest(warehouse, [(network, path)])
+    assert result.error is None
+    return result
+
+
+def rows(warehouse, network, table: str) -> list[dict]:
+    flows_job.flows(warehouse, [(network, DAY)])
+    return warehouse.connect().sql(f"from {table}").to_arrow_table().to_pylist()
+
+
+def request(at_s: float, number: int = 1, status: str = "200") -> dict[str, str]:
+    return {
+        "ts": f"{at_s:.6f}",
+        "trans_depth": str(number),
+        "method": "GET",
+        "request_body_len": "0",
+        "status_code": status,
+    }
+
+
+def conn(at_s: float, duration: float, **more: str) -> dict[str, str]:
+    return {
+        "ts": f"{at_s:.6f}",
+        "proto": "tcp",
+        "service": "http",
+        "duration": f"{duration:.6f}",
+        "conn_state": "SF",
+    } | more
+
+
+def test_one_request_is_one_session_with_its_flow(warehouse, network):
+    capture(warehouse, network, *download(NOON))
+    put(warehouse, network, "conn.log", site_log("conn", [conn(NOON, 16)]))
+    put(warehouse, network, "http.log", site_log("http", [request(NOON + 0.61)]))
+    (session,) = rows(warehouse, network, "sessions")
+    (flow,) = rows(warehouse, network, "flows")
+    assert session["flow_id"] == flow["flow_id"]
+    assert (session["service"], session["requests"], session["responses"]) == ("http", 1, 1)
+    assert session["request_response"] is flow["request_response"] is True
+
+
+def test_two_requests_in_one_segment_stream_win_over_one_turn(warehouse, network):
+    """Pipelined requests are one turn in sequence space; http.log knows that they are two."""
+    capture(warehouse, network, *download(NOON, requests=2))
+    (flow,) = rows(warehouse, network, "flows")
+    assert flow["request_response"] is True
+    assert flow["throughput"] is not None
+    text = site_log("http", [request(NOON + 0.61), request(NOON + 0.62, 2)])
+    put(warehouse, network, "http.log", text)
+    assert not flows_job.is_current(warehouse, network, DAY)
+    (flow,) = rows(warehouse, network, "flows")
+    assert flow["request_response"] is False
+    assert flow["throughput"] is None
+    assert flow["goodput"] == pytest.approx(8 * SEGMENTS * DATA / 14.9)
+
+
+def test_request_in_several_turns_is_one_pair_where_the_log_says_so(warehouse, network):
+    """A server that sends interim responses: five short answers before the long one."""
+    frames = download(NOON)
+    shift = 5 * 10
+    head = []
+    for i in range(5):
+        at = NOON + 0.7 + i / 20
+        head.append(frame(at, "down", "PA", 500 + 10 * i, 200 + 10 * i, 10))
+        head.append(frame(at + 0.01, "up", "PA", 200 + 10 * i, 510 + 10 * i, 10))
+    opening, body = frames[:4], frames[4:]
+    moved = []
+    for i in range(SEGMENTS):
+        at, seq = NOON + 1 + i * 0.1, 500 + shift + i * DATA
+        moved.append(frame(at, "down", "A", seq, 250, DATA))
+        moved.append(frame(at + 0.5, "up", "A", 250, seq + DATA))
+    assert len(moved) == len(body)
+    capture(warehouse, network, *opening, *head, *moved)
+    (flow,) = rows(warehouse, network, "flows")
+    assert flow["request_response"] is False
+    put(warehouse, network, "http.log", site_log("http", [request(NOON + 0.61)]))
+    (flow,) = rows(warehouse, network, "flows")
+    assert flow["request_response"] is True
+    assert flow["throughput"] is not None
+
+
+@pytest.mark.parametrize("status", ["-", "100"])
+def test_request_without_a_final_status_is_no_pair(warehouse, network, status):
+    capture(warehouse, network, *download(NOON))
+    put(warehouse, network, "http.log", site_log("http", [request(NOON + 0.61, status=status)]))
+    (session,) = rows(warehouse, network, "sessions")
+    assert (session["requests"], session["responses"]) == (1, 0)
+    assert session["request_response"] is False
+
+
+def test_tls_is_told_but_not_its_requests(warehouse, network):
+    capture(warehouse, network, *download(NOON))
+    row = {"ts": f"{NOON + 0.7}", "version": "TLSv13", "resumed": "F", "established": "T"}
+    put(warehouse, network, "ssl.log", site_log("ssl", [row]))
+    (session,) = rows(warehouse, network, "sessions")
+    (flow,) = rows(warehouse, network, "flows")
+    assert (session["service"], session["requests"]) == ("ssl", None)
+    assert session["request_response"] is None
+    assert flow["request_response"] is True
+
+
+def test_reused_ports_go_by_time(warehouse, network):
+    end = frame(NOON + 20, "up", "RA", 200, 500 + SEGMENTS * DATA)
+    again = frame(NOON + 600, "up", "S", 70_000, 0)
+    capture(
+        warehouse, network, *download(NOON), end, again, frame(NOON + 602, "up", "S", 70_000, 0)
+    )
+    rows_of_log = [request(NOON + 0.61), request(NOON + 600.61), request(NOON + 601, 2)]
+    put(warehouse, network, "http.log", site_log("http", rows_of_log))
+    found = rows(warehouse, network, "sessions join flows using (flow_id) order by start_ts")
+    assert [session["requests"] for session in found] == [1, 2]
+
+
+def test_rows_of_no_flow_are_no_session(warehouse, network):
+    capture(warehouse, network, *download(NOON))
+    others = [request(NOON + 300), request(NOON + 1) | {"id.orig_p": "1001"}]
+    put(warehouse, network, "http.log", site_log("http", others))
+    assert rows(warehouse, network, "sessions") == []
+
+
+def test_server_may_be_the_originator(warehouse, network):
+    capture(warehouse, network, *download(NOON))
+    turned = {
+        "id.orig_h": CONNECTION["id.resp_h"],
+        "id.orig_p": CONNECTION["id.resp_p"],
+        "id.resp_h": CONNECTION["id.orig_h"],
+        "id.resp_p": CONNECTION["id.orig_p"],
+    }
+    put(warehouse, network, "conn.log", site_log("conn", [conn(NOON, 16, **turned)]))
+    (session,) = rows(warehouse, network, "sessions")
+    assert session["service"] == "http"
+
+
+def as_json(row: dict[str, str], time: object) -> str:
+    numbers = ("id.orig_p", "id.resp_p", "trans_depth", "status_code", "request_body_len")
+    merged = CONNECTION | row
+    values = {k: int(v) if k in numbers else v for k, v in merged.items()}
+    return json.dumps(values | {"ts": time}) + "\n"
+
+
+@pytest.mark.parametrize("time", [NOON + 0.61, "2004-03-02T12:00:00.610000Z"])
+def test_json_gives_the_same(warehouse, network, time):
+    capture(warehouse, network, *download(NOON))
+    put(warehouse, network, "http.json", as_json(request(NOON), time))
+    (session,) = rows(warehouse, network, "sessions")
+    assert (session["service"], session["requests"], session["responses"]) == ("http", 1, 1)
+
+
+def test_bad_rows_are_named_counted_and_the_others_kept(warehouse, network):
+    good = conn(NOON, 16)
+    text = site_log(
+        "conn",
+        [
+            good,
+            conn(NOON, 16) | {"id.orig_p": "70000"},
+            conn(NOON, 16) | {"id.resp_h": "198.51.100"},
+            conn(NOON, 16) | {"ts": "-"},
+            conn(NOON, 16, proto="udp"),
+            conn(NOON, 16) | {"id.orig_h": "192.0.2.1"},
+        ],
+    )
+    result = put(warehouse, network, "conn.log", text)
+    assert result.rows == 1
+    assert result.skipped == {"malformed_line": 3, "not_subscriber": 1, "not_tcp": 1}
+    places = [note.removeprefix(str(warehouse.root.parent)).split(": ")[0] for note in result.notes]
+    assert sorted(places) == ["/conn.log:10", "/conn.log:11", "/conn.log:12"]
+
+
+def test_log_in_a_dated_folder_is_not_mistaken_for_another_days(warehouse, network):
+    work = []
+    for day in ("2004-03-02", "2004-03-03"):
+        path = warehouse.root.parent / day / "conn.log"
+        path.parent.mkdir()
+        path.write_text(site_log("conn", [conn(NOON, 16, history=day)]))
+        work.append((network, path))
+    results = ingest_job.ingest(warehouse, work)
+    assert [result.capture for result in results] == ["2004-03-02/conn.log", "2004-03-03/conn.log"]
+    count = "select count(*) from application_log"
+    assert warehouse.connect().execute(count).fetchone() == (2,)
+
+
+def test_log_with_nothing_of_a_subscriber_is_no_error(warehouse, network):
+    text = site_log("conn", [conn(NOON, 16) | {"id.orig_h": "192.0.2.1"}])
+    assert put(warehouse, network, "conn.log", text).rows == 0
+    path = warehouse.root.parent / "conn.log"
+    (again,) = ingest_job.ingest(warehouse, [(network, path)])
+    assert again.already
