@@ -5,11 +5,12 @@ Arrow files, Spark, the SQL views and the data dictionary derive from these.
 
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
-from schemas.ingest_log import INGEST_LOG, SKIP_REASONS
+from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
 from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
+from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
@@ -17,10 +18,11 @@ FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS)
 """What the flows job makes of a day's packets."""
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (PACKETS, *FLOW_TABLES, INGEST_LOG, NETWORKS, *MARTS)
+    table.name: table for table in (PACKETS, *FLOW_TABLES, INGEST_LOG, NETWORKS, QUALITY, *MARTS)
 }
 
 __all__ = [
+    "BROKEN_OFF",
     "CHANNEL_RATES",
     "FLOWS",
     "FLOW_TABLES",
@@ -30,10 +32,12 @@ __all__ = [
     "NETWORKS",
     "PACKETS",
     "PARTITION_COLUMNS",
+    "QUALITY",
     "RETRANSMISSIONS",
     "SKIP_REASONS",
     "TABLES",
     "TIMESTAMP",
+    "UNREAD_REASONS",
     "Column",
     "Table",
 ]

@@ -25,6 +25,7 @@ from spark_jobs.session import run_tasks
 from spark_jobs.warehouse import Staging, Unit, Warehouse
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
+CAPTURES = "*.pcap*"
 MOST_DATES = 400
 FORMAT = 1
 """Raised when packets of the same capture would come out otherwise than before."""
@@ -72,8 +73,28 @@ def ingest(
 
 
 def capture_name(path: Path) -> str:
-    """A capture's name: the file's, but for how it is compressed."""
-    return path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
+    """A capture's name: the file's, but for how it is compressed, behind its folder's where that
+    is a day: the same file name may come every day."""
+    name = path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
+    folder = path.absolute().parent.name
+    return f"{folder}/{name}" if _day(folder) else name
+
+
+def capture_day(capture: str) -> date | None:
+    """The day whose folder the capture lay in, if any."""
+    return _day(capture.partition("/")[0])
+
+
+def _day(name: str) -> date | None:
+    try:
+        return datetime.strptime(name, "%Y-%m-%d").date()
+    except ValueError:
+        return None
+
+
+def captures_in(folder: Path) -> list[Path]:
+    """The capture files of a folder."""
+    return [path for path in sorted(folder.glob(CAPTURES)) if path.is_file()]
 
 
 @dataclass
@@ -208,7 +229,8 @@ def _publish(
         "error": result.error,
     }
     rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
-    staging.write(INGEST_LOG, unit.network, first.date() if first else None, unit.name, rows)
+    day = first.date() if first else capture_day(unit.name)
+    staging.write(INGEST_LOG, unit.network, day, unit.name, rows)
     facts = {
         "stamp": stamp,
         "content": result.content,
