@@ -94,6 +94,13 @@ def ingest(
             help="What reads them. auto: captures by the built-in reader, logs as zeek-log.",
         ),
     ] = FrontEnd.AUTO,
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Exit status 0 though files gave nothing: `giscope check` holds their days.",
+        ),
+    ] = False,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one; in a
     folder named for a day, YYYY-MM-DD, it is that day's."""
@@ -103,7 +110,12 @@ def ingest(
         for place in files
         for path in (ingest_job.captures_in(place) if place.is_dir() else [place])
     ]
-    _fail_for(_ingest(Warehouse(warehouse), work, front_end))
+    failed = _ingest(Warehouse(warehouse), work, front_end)
+    if keep_going:
+        for result in failed:
+            typer.echo(f"giscope: {result.error}", err=True)
+    else:
+        _fail_for(failed)
 
 
 @app.command(
