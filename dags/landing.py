@@ -1,4 +1,4 @@
-"""The landing folder: LANDING/<network>/<YYYY-MM-DD>/<capture files>, and when a day is complete."""
+"""The landing folder, LANDING/<network>/<YYYY-MM-DD>/, and when a day in it is complete."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -10,8 +10,8 @@ MARKER = "_COMPLETE"
 def missing(folder: Path, now: float, quiet_s: float) -> str | None:
     """What a day's folder still waits for; None where it is complete.
 
-    It is complete when it has the marker, and every file that the marker names, one a line. Without
-    a marker, when it has files and nothing has changed in it for quiet_s seconds (now: a time stamp).
+    It is complete when it has the marker and every file that the marker names, one a line; without
+    a marker, when it has files and nothing in it has changed for quiet_s seconds before now.
     """
     if not folder.is_dir():
         return f"{folder}: no such folder yet"

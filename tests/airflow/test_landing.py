@@ -21,7 +21,7 @@ def day(tmp_path: Path) -> Path:
 def changed(folder: Path, name: str, text: str = "") -> float:
     """Write a file; returns when the folder last changed."""
     (folder / name).write_text(text)
-    return max(os.stat(path).st_ctime for path in (folder, folder / name))
+    return max(path.stat().st_ctime for path in (folder, folder / name))
 
 
 def test_no_folder_is_not_complete(tmp_path):
