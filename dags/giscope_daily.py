@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import Asset, CronDataIntervalTimetable, TriggerRule, dag, task, task_group
 from landing import complete_folders, missing
 
@@ -105,10 +104,15 @@ def giscope_daily() -> None:
             ["marts", *store, "--network", network, "--checked"],
             trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,  # a held day holds no other
         )
-        published = EmptyOperator(task_id="published", outlets=[MARTS])
+
+        @task(outlets=[MARTS])
+        def published(network: str, ds: str | None = None, outlet_events: Any = None) -> None:
+            """Tell other DAGs that the day's marts may be used."""
+            outlet_events[MARTS].extra = {"network": network, "date": ds}
+
         complete(network) >> read >> packets >> flows >> check
         [flows, check] >> marts
-        [check, marts] >> published
+        [check, marts] >> published(network)
 
     network_day.expand(network=networks())
 
