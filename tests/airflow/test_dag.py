@@ -39,10 +39,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     return run
 
 
-def test_dag_loads_and_its_steps_are_in_order(airflow):
-    done = airflow("dags", "list-import-errors", "--local", "--output", "json")
-    assert done.returncode == 0, done.stdout
+def test_dag_loads_with_all_its_steps(airflow):
     listed = airflow("tasks", "list", "giscope_daily")
+    assert listed.returncode == 0, listed.stdout
     assert set(listed.stdout.split()) >= {"networks", *(f"network_day.{step}" for step in STEPS)}
 
 
