@@ -10,6 +10,11 @@ help: ## This list
 demo: .venv/ready ## Run the main job on the captures in tests/data; tables on screen, figures in build/demo/report.html
 	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
 
+airflow: .venv/ready ## Run the main job daily: Airflow on loopback, with the captures in tests/data
+	@sh infra/airflow/setup.sh
+	@sh infra/airflow/demo.sh build/airflow/landing
+	@GISCOPE_LAST_DAY=2004-03-02 AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
+
 test: .venv/ready ## Run the tests
 	@$(RUN) pytest
 
@@ -29,10 +34,10 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcp
 	@$(RUN) python -m tests.bench.zeek_log
 
 clean: ## Remove what the other targets made
-	rm -rf build .venv .tools
+	rm -rf build .venv .venv-airflow .tools
 
 .venv/ready: uv.lock pyproject.toml infra/setup.sh
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test slow lint accuracy bench clean
+.PHONY: help demo airflow test slow lint accuracy bench clean

@@ -7,12 +7,13 @@ from schemas.accounting import ACCOUNTING
 from schemas.application_log import APPLICATION_LOG
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
-from schemas.ingest_log import INGEST_LOG, SKIP_REASONS
+from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
 from schemas.leases import LEASES
 from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
+from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.sessions import SESSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
@@ -33,6 +34,7 @@ TABLES: dict[str, Table] = {
         LEASES,
         INGEST_LOG,
         NETWORKS,
+        QUALITY,
         *MARTS,
     )
 }
@@ -40,6 +42,7 @@ TABLES: dict[str, Table] = {
 __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
+    "BROKEN_OFF",
     "CHANNEL_RATES",
     "FLOWS",
     "FLOW_TABLES",
@@ -51,11 +54,13 @@ __all__ = [
     "NETWORKS",
     "PACKETS",
     "PARTITION_COLUMNS",
+    "QUALITY",
     "RETRANSMISSIONS",
     "SESSIONS",
     "SKIP_REASONS",
     "TABLES",
     "TIMESTAMP",
+    "UNREAD_REASONS",
     "Column",
     "Table",
 ]

@@ -6,9 +6,15 @@ from schemas.table import TIMESTAMP, Column, Table
 
 INGEST_LOG = Table(
     name="ingest_log",
-    row="one capture file, as it was last ingested; its date is that of its first packet",
+    row="one capture file, as it was last ingested; its date is that of its first packet, or that "
+    "of its folder where it gave none",
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True),
+        Column(
+            "capture",
+            pa.string(),
+            "its file's name, behind its folder's where that is a day",
+            required=True,
+        ),
         Column("front_end", pa.string(), "what read it: builtin, zeek or zeek-log", required=True),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
         Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
@@ -54,3 +60,16 @@ SKIP_REASONS = {
     "not_closed": "1 where a Zeek log has no #close; its rows are kept",
     "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
 }
+
+UNREAD_REASONS = (
+    "unknown_link_type",
+    "short_capture",
+    "malformed_ip",
+    "implausible_time",
+    "corrupt_record",
+    "malformed_line",
+)
+"""Those that count packets which the front end should have read and could not."""
+
+BROKEN_OFF = ("truncated_file", "corrupt_compression")
+"""Those of a file that ends before its end."""

@@ -12,7 +12,7 @@ import duckdb
 import typer
 from rich.console import Console
 
-from spark_jobs import dictionary
+from spark_jobs import dictionary, quality
 from spark_jobs import flows as flows_job
 from spark_jobs import ingest as ingest_job
 from spark_jobs import marts as marts_job
@@ -72,7 +72,10 @@ def run(
     store, known = Warehouse(warehouse), load_networks(networks)
     work = _captures(captures, known, networks, front_end)
     failed = _ingest(store, work, front_end)
-    flows_job.flows(store, _stale_days(store, known))
+    flows_job.bring_up_to_date(store, known.values())
+    for verdict in quality.check(store, list(known.values())):
+        for finding in verdict.findings:
+            typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
     marts_job.marts(store)
     report_file = write_report(store, warehouse / "report.html")
     out.print(table1_summary(store))
@@ -96,17 +99,30 @@ def ingest(
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Exit status 0 though files gave nothing: `giscope check` holds their days.",
+        ),
+    ] = False,
 ) -> None:
-    """Read capture files into packets. A file of the same name replaces the earlier one."""
+    """Read capture files into packets. A file of the same name replaces the earlier one; in a
+    folder named for a day, YYYY-MM-DD, it is that day's."""
     chosen = find_network(load_networks(networks), network, networks)
     work = [
         (chosen, found)
         for path in files
         for found in (_files_of(path, front_end) if path.is_dir() else [path])
     ]
-    if not work:
+    if not work and not keep_going:
         raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
-    _fail_for(_ingest(Warehouse(warehouse), work, front_end))
+    failed = _ingest(Warehouse(warehouse), work, front_end)
+    if keep_going:
+        for result in failed:
+            typer.echo(f"giscope: {result.error}", err=True)
+    else:
+        _fail_for(failed)
 
 
 @app.command(
@@ -129,28 +145,113 @@ def flows(
     networks: NetworksOption,
     network: NetworkOption,
     day: Annotated[
-        datetime,
+        datetime | None,
         typer.Option(
             "--date",
             formats=["%Y-%m-%d"],
             metavar="YYYY-MM-DD",
-            help="UTC day on which the flows start.",
+            help="UTC day on which the flows start; all that are not up to date if left out.",
         ),
-    ],
+    ] = None,
 ) -> None:
-    """Make the flows of a network's day from its packets."""
+    """Make the flows of a network's day, or of every day whose packets have changed."""
     chosen = find_network(load_networks(networks), network, networks)
     store = Warehouse(warehouse)
-    if day.date() not in _days_with_packets(store, network):
+    if day is None:
+        made = flows_job.bring_up_to_date(store, [chosen])
+    elif day.date() in flows_job.days_with_packets(store, network):
+        made = flows_job.flows(store, [(chosen, day.date())])
+    else:
         raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
-    made = flows_job.flows(store, [(chosen, day.date())])
-    out.print(f"{made[network, day.date()]} flows of {network} on {day.date()}")
+    for (name, when), count in made.items():
+        out.print(f"{count} flows of {name} on {when}")
+
+
+@app.command(
+    epilog="Example: giscope check --warehouse W --networks networks.toml --date 2004-03-02"
+)
+def check(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    network: Annotated[
+        str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
+    ] = None,
+    day: Annotated[
+        datetime | None,
+        typer.Option(
+            "--date",
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+            help="A day that must not be held, checked anew or not.",
+        ),
+    ] = None,
+) -> None:
+    """Check the quality of every day with new flows. A day that fails is held back: `giscope marts`
+    leaves what is published of it. Exit status 2 where this holds a day."""
+    known = load_networks(networks)
+    chosen = [find_network(known, network, networks)] if network else list(known.values())
+    wanted = day.date() if day else None
+    verdicts = quality.check(_existing(warehouse), chosen, wanted)
+    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
+    for verdict in verdicts:
+        if not verdict.held:
+            why = f"released: {verdict.released}" if verdict.released else "passed"
+            out.print(f"{verdict.network} {verdict.date}: {why}", soft_wrap=True)
+    held = [
+        f"{verdict.network} {verdict.date} is held back: {finding}"
+        for verdict in verdicts
+        if verdict.held
+        for finding in verdict.findings
+    ]
+    if held:
+        raise UserError("\n".join(held))
+
+
+@app.command(
+    epilog="Example: giscope release --warehouse W --networks networks.toml --network aa-gprs "
+    '--date 2004-03-02 --reason "public holiday"'
+)
+def release(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    network: NetworkOption,
+    day: Annotated[
+        datetime,
+        typer.Option(
+            "--date", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="The day held back."
+        ),
+    ],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the quality table.")
+    ],
+) -> None:
+    """Publish a day in spite of its checks, until its packets change again."""
+    chosen = find_network(load_networks(networks), network, networks)
+    store = _existing(warehouse)
+    quality.release(store, chosen, day.date(), reason)
+    days = marts_job.marts(store, lambda other: other != (network, day.date()), network)
+    out.print(f"{network} {day.date()} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
-def marts(warehouse: WarehouseOption) -> None:
-    """Bring the marts up to date with the flows."""
-    days = marts_job.marts(_existing(warehouse))
+def marts(
+    warehouse: WarehouseOption,
+    network: Annotated[
+        str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
+    ] = None,
+    checked: Annotated[
+        bool,
+        typer.Option("--checked", help="Only days that `giscope check` has seen as they are now."),
+    ] = False,
+) -> None:
+    """Bring the marts up to date with the flows, but for days that are held back."""
+    store = _existing(warehouse)
+
+    def leave(day: tuple[str, date]) -> bool:
+        verdict = quality.verdict_of(store, *day)
+        return verdict.held if verdict else checked
+
+    days = marts_job.marts(store, leave, network)
     out.print(f"marts of {len(days)} network days made")
 
 
@@ -263,28 +364,6 @@ def _ingest(
 def _fail_for(failed: list[ingest_job.Ingested]) -> None:
     if failed:
         raise UserError("\n".join(result.error or "" for result in failed))
-
-
-def _days_with_packets(store: Warehouse, network: str) -> set[date]:
-    return {
-        date.fromisoformat(day)
-        for commit in store.commits("capture", network)
-        for day in commit.facts["dates"]
-    }
-
-
-def _stale_days(store: Warehouse, known: dict[str, Network]) -> list[tuple[Network, date]]:
-    """Days with packets, or with flows from packets there no longer are, not up to date."""
-    stale = []
-    for network in known.values():
-        days = _days_with_packets(store, network.name)
-        days |= {
-            date.fromisoformat(commit.unit.name) for commit in store.commits("day", network.name)
-        }
-        stale += [
-            (network, day) for day in sorted(days) if not flows_job.is_current(store, network, day)
-        ]
-    return stale
 
 
 def main(args: list[str] | None = None) -> None:

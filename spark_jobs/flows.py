@@ -6,7 +6,8 @@ far as those of the day go.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -53,6 +54,7 @@ class WorkItem:
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
     """Make the flows of each (network, date); returns how many each has."""
     made: dict[tuple[str, date], int] = {}
+    read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
     with warehouse.staging() as staging:
         items = [
             item
@@ -68,7 +70,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             ]
             paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
-            facts = {"inputs": inputs(warehouse, network, day)}
+            facts = {"inputs": read[network.name, day]}
             warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
             made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
     warehouse.update_views()
@@ -98,6 +100,39 @@ def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Whether the day's flows were made from the packets there are now."""
     commit = warehouse.commit(Unit("day", network.name, day.isoformat()))
     return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
+
+
+def bring_up_to_date(
+    warehouse: Warehouse, networks: Iterable[Network]
+) -> dict[tuple[str, date], int]:
+    """Make the flows of every stale day, a network in one process at a time; see flows."""
+    with ExitStack() as stack:
+        chosen = sorted(networks, key=lambda network: network.name)
+        for network in chosen:
+            stack.enter_context(warehouse.locked(f"flows-{network.name}"))
+        return flows(warehouse, stale_days(warehouse, chosen))
+
+
+def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
+    """Days of the network of which there are packets."""
+    return {
+        date.fromisoformat(day)
+        for commit in warehouse.commits("capture", network)
+        for day in commit.facts["dates"]
+    }
+
+
+def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
+    """Days with packets, or with flows from packets there no longer are, not up to date."""
+    stale = []
+    for network in networks:
+        days = days_with_packets(warehouse, network.name)
+        days |= {
+            date.fromisoformat(commit.unit.name)
+            for commit in warehouse.commits("day", network.name)
+        }
+        stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
+    return stale
 
 
 def work_items(

@@ -35,8 +35,6 @@ from spark_jobs.warehouse import Staging, Unit, Warehouse
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 LOG_NAME = re.compile(r"\.(log|json)(\.gz|\.zst|\.zstd)?$")
-DATED_FOLDER = re.compile(r"\d{4}-\d\d-\d\d$")
-"""Where zeekctl archives a day's logs; files in different ones have the same names."""
 SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
 SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
@@ -94,17 +92,29 @@ def ingest(
 
 
 def capture_name(path: Path) -> str:
-    """A capture's name: the file's, but for how it is compressed; with its folder, where that is
-    a date."""
+    """A capture's name: the file's, but for how it is compressed, behind its folder's where that
+    is a day: the same file name may come every day."""
     name = path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
     folder = path.absolute().parent.name
-    return f"{folder}/{name}" if DATED_FOLDER.match(folder) else name
+    return f"{folder}/{name}" if _day(folder) else name
+
+
+def capture_day(capture: str) -> date | None:
+    """The day whose folder the capture lay in, if any."""
+    return _day(capture.partition("/")[0])
+
+
+def _day(name: str) -> date | None:
+    try:
+        return datetime.strptime(name, "%Y-%m-%d").date()
+    except ValueError:
+        return None
 
 
 def find_captures(folder: Path, front_end: FrontEnd = FrontEnd.AUTO) -> tuple[list[Path], set[str]]:
     """The files in a folder and in its dated folders that a front end reads, and the kinds of
     Zeek's logs there that are of no use here."""
-    places = [folder, *(p for p in folder.iterdir() if p.is_dir() and DATED_FOLDER.match(p.name))]
+    places = [folder, *(p for p in folder.iterdir() if p.is_dir() and _day(p.name))]
     files = sorted(path for place in places for path in place.iterdir() if path.is_file())
     captures = [path for path in files if ".pcap" in path.name]
     logs = [path for path in files if path not in captures and LOG_NAME.search(path.name)]
@@ -337,7 +347,8 @@ def _publish(
         "error": result.error,
     }
     rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
-    staging.write(INGEST_LOG, unit.network, first.date() if first else None, unit.name, rows)
+    day = first.date() if first else capture_day(unit.name)
+    staging.write(INGEST_LOG, unit.network, day, unit.name, rows)
     facts = {
         "stamp": stamp,
         "content": result.content,

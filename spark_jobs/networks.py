@@ -30,6 +30,32 @@ def _known_timezone(name: str) -> str:
 Hour = Annotated[int, Field(ge=0, le=24)]
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class QualityLimits(BaseModel):
+    """[network.quality]: what holds a day back. Each has a check of its name in `quality`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    unread_captures: Annotated[int, Field(ge=0)] = 0
+    """Most captures that gave nothing or end before their end."""
+    skipped_share: Share = 0.01
+    """Most frames that the front end could not read."""
+    acked_unseen_share: Share = 0.001
+    """Most bytes acknowledged though never seen; well below the losses to be measured."""
+    without_syn_share: Share = 0.2
+    """Most connections whose SYN was not seen."""
+    peak_flows: Annotated[int, Field(ge=0)] = 1
+    """Fewest connections in the peak hours."""
+    volume_ratio: Annotated[float, Field(gt=1)] = 2.0
+    """Farthest from the median of the earlier same weekdays, as a factor up or down."""
+    volume_weeks: Annotated[int, Field(ge=1)] = 8
+    """How far back these weekdays go."""
+    volume_fewest_days: Annotated[int, Field(ge=1)] = 3
+    """With fewer of them the volume is not checked."""
+
+
 class Network(BaseModel):
     """One [[network]] of the file."""
 
@@ -47,6 +73,7 @@ class Network(BaseModel):
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
+    quality: QualityLimits = QualityLimits()
 
     @model_validator(mode="after")
     def _hours_in_order(self) -> Self:

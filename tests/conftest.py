@@ -10,6 +10,7 @@ from spark_jobs.flows import flows
 from spark_jobs.ingest import Ingested, ingest
 from spark_jobs.marts import marts
 from spark_jobs.networks import Network, load_networks
+from spark_jobs.quality import check
 from spark_jobs.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[1]
@@ -34,10 +35,11 @@ def networks() -> dict[str, Network]:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
-    """A warehouse with packets, flows and marts of all shipped captures."""
+    """A warehouse with packets, flows, checks and marts of all shipped captures."""
     warehouse = Warehouse(tmp_path_factory.mktemp("demo"))
     work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
     ingested = ingest(warehouse, work)
     flows(warehouse, [(network, DAY) for network in networks.values()])
+    check(warehouse, list(networks.values()))
     marts(warehouse)
     return Demo(warehouse, ingested)

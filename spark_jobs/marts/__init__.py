@@ -1,6 +1,6 @@
 """Flows to marts: one SQL file a table or figure, run by Spark for the days that changed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -19,19 +19,28 @@ DAYS_AT_ONCE = 31
 Day = tuple[str, date]
 
 
-def marts(warehouse: Warehouse) -> list[Day]:
-    """Bring every day's marts up to date with its flows; returns the days that changed."""
-    stale = [day for day in _days(warehouse) if not _is_current(warehouse, day)]
+def marts(
+    warehouse: Warehouse,
+    leave: Callable[[Day], bool] = lambda day: False,
+    network: str | None = None,
+) -> list[Day]:
+    """Bring every day's marts up to date with its flows, but for those to `leave` as they are;
+    returns the days that changed. network: only its days."""
+    stale = [
+        day
+        for day in _days(warehouse, network)
+        if not _is_current(warehouse, day) and not leave(day)
+    ]
     for start in range(0, len(stale), DAYS_AT_ONCE):
         _make(warehouse, stale[start : start + DAYS_AT_ONCE])
     warehouse.update_views()
     return stale
 
 
-def _days(warehouse: Warehouse) -> list[Day]:
+def _days(warehouse: Warehouse, network: str | None) -> list[Day]:
     return [
         (commit.unit.network, date.fromisoformat(commit.unit.name))
-        for commit in warehouse.commits("day")
+        for commit in warehouse.commits("day", network)
     ]
 
 
@@ -53,6 +62,7 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
 
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:
+    read = {day: _inputs(warehouse, day) for day in days}
     results = dict(_results(warehouse, days))
     for day in days:
         network, when = day
@@ -62,7 +72,7 @@ def _make(warehouse: Warehouse, days: list[Day]) -> None:
                 mine = rows.filter((pc.field("network") == network) & (pc.field("date") == when))
                 if len(mine):
                     staging.write(table, network, when, "mart", mine)
-            warehouse.publish(_unit(day), staging.files, {"inputs": _inputs(warehouse, day)})
+            warehouse.publish(_unit(day), staging.files, {"inputs": read[day]})
 
 
 def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:

@@ -15,7 +15,7 @@ from conftest import CAPTURES, NETWORKS_FILE
 from schemas import TABLES
 from spark_jobs import cli
 
-COMMANDS = ("run", "ingest", "flows", "marts", "report", "sql", "schema")
+COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema")
 
 
 @dataclass

@@ -1,0 +1,120 @@
+"""giscope's day: for each network wait for its captures, then packets, flows, checks, marts.
+
+Networks are mapped task groups: one that waits or fails stops no other. Within a network Spark
+spreads the capture files, and the buckets of users, over its tasks. Every step is a giscope command
+that makes what is not up to date and publishes it whole: repeated runs, and two at once, give what
+one gives.
+"""
+
+import os
+import time
+import tomllib
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, CronDataIntervalTimetable, TriggerRule, dag, task, task_group
+from landing import complete_folders, missing
+
+APPLICATION = Path(__file__).resolve().parents[1] / "infra/spark/giscope.py"
+WAREHOUSE = os.environ["GISCOPE_WAREHOUSE"]
+NETWORKS = os.environ["GISCOPE_NETWORKS"]
+LANDING = Path(os.environ["GISCOPE_LANDING"])
+FIRST_DAY = datetime.fromisoformat(os.environ["GISCOPE_FIRST_DAY"]).replace(tzinfo=UTC)
+LAST_DAY = os.environ.get("GISCOPE_LAST_DAY")
+QUIET_S = 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30"))
+WAIT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
+LOOK_EVERY = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
+LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
+CONNECTION, POOL = "giscope_spark", "giscope"
+
+PACKETS, FLOWS, MARTS = (
+    Asset(name=f"giscope_{table}", uri=f"file://{Path(WAREHOUSE).absolute()}/{table}")
+    for table in ("packets", "flows", "marts")
+)
+
+
+def say_which(context: Any, result: Any = None) -> None:
+    """Assets cover all networks and days: their events tell which one changed."""
+    for asset in context["task"].outlets:
+        which = {"network": context["task"].name, "date": context["ds"]}
+        context["outlet_events"][asset].extra = which
+
+
+def giscope(task_id: str, network: Any, arguments: Any, **options: Any) -> SparkSubmitOperator:
+    """A giscope command for a network, by the connection's spark-submit."""
+    return SparkSubmitOperator(
+        task_id=task_id,
+        application=str(APPLICATION),
+        conn_id=CONNECTION,
+        name=network,
+        application_args=arguments,
+        map_index_template="{{ task.name }}",
+        pool=POOL,
+        post_execute=say_which,
+        **options,
+    )
+
+
+@dag(
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    start_date=FIRST_DAY,
+    end_date=datetime.fromisoformat(LAST_DAY).replace(tzinfo=UTC) if LAST_DAY else None,
+    catchup=True,
+    max_active_runs=LATE_DAYS + 1,
+    doc_md=__doc__,
+    tags=["giscope"],
+)
+def giscope_daily() -> None:
+    @task
+    def networks() -> list[str]:
+        """The names in the networks file."""
+        return [entry["name"] for entry in tomllib.loads(Path(NETWORKS).read_text())["network"]]
+
+    @task_group
+    def network_day(network: str) -> None:
+        store = ["--warehouse", WAREHOUSE]
+        known = [*store, "--networks", NETWORKS, "--network", network]
+
+        @task.sensor(mode="reschedule", poke_interval=LOOK_EVERY, timeout=WAIT, retries=0)
+        def complete(network: str, ds: str | None = None) -> bool:
+            """Wait until the day's folder is complete."""
+            reason = missing(LANDING / network / str(ds), time.time(), QUIET_S)
+            if reason:
+                print(reason)
+            return reason is None
+
+        @task
+        def folders(network: str, ds: str | None = None) -> list[str]:
+            """What to ingest: the day's folder, and earlier ones, for files that came late."""
+            chosen = complete_folders(
+                LANDING / network, date.fromisoformat(str(ds)), LATE_DAYS, time.time(), QUIET_S
+            )
+            return ["ingest", "--keep-going", "--warehouse", WAREHOUSE, "--networks", NETWORKS,
+                    "--network", network, *map(str, chosen)]  # fmt: skip
+
+        read = folders(network)
+        packets = giscope("ingest", network, read, outlets=[PACKETS])
+        flows = giscope("flows", network, ["flows", *known], outlets=[FLOWS])
+        check = giscope("check", network, ["check", *known, "--date", "{{ ds }}"], retries=0)
+        marts = giscope(
+            "marts",
+            network,
+            ["marts", *store, "--network", network, "--checked"],
+            trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,  # a held day holds no other
+        )
+
+        @task(outlets=[MARTS])
+        def published(network: str, ds: str | None = None, outlet_events: Any = None) -> None:
+            """Tell other DAGs that the day's marts may be used."""
+            outlet_events[MARTS].extra = {"network": network, "date": ds}
+
+        complete(network) >> read >> packets >> flows >> check
+        [flows, check] >> marts
+        [check, marts] >> published(network)
+
+    network_day.expand(network=networks())
+
+
+giscope_daily()

@@ -1,0 +1,61 @@
+-- What the checks of one network's day rest on: is the data good enough to be shown?
+-- One row. Volumes of earlier days come from the marts: days held back do not count as usual.
+with captures as (
+    select *
+    from ingest_log
+    where network = $network
+        and coalesce(first_ts::date, date) <= $date::date
+        and coalesce(last_ts::date, date) >= $date::date
+),
+reading as (
+    select
+        coalesce(
+            list(capture order by capture) filter (
+                where error is not null
+                or len(list_intersect(map_keys(skipped), $broken_off::varchar[])) > 0
+            ),
+            []
+        ) as unread_captures,
+        sum(frames) as frames,
+        sum(
+            coalesce(
+                list_sum(
+                    list_transform(
+                        map_entries(skipped),
+                        lambda entry: if(entry.key in $unread_reasons::varchar[], entry.value, 0)
+                    )
+                ),
+                0
+            )
+        ) as skipped
+    from captures
+),
+connections as (
+    select
+        count(*) as flows,
+        count(*) filter (where initiator = 'unknown') as flows_without_syn,
+        count(*) filter (
+            where hour(start_ts at time zone $timezone) >= $peak_from
+            and hour(start_ts at time zone $timezone) < $peak_until
+        ) as peak_flows,
+        sum(acked_unseen_bytes) as acked_unseen_bytes,
+        sum(payload_bytes_down + acked_unseen_bytes) as acked_bytes,
+        sum(ip_bytes_up + ip_bytes_down) filter (where initiator = 'mobile') as volume
+    from flows
+    where network = $network and date = $date::date
+),
+earlier_days as (
+    select date, sum(ip_bytes_up + ip_bytes_down) as volume
+    from table1_summary
+    where network = $network
+        and date < $date::date
+        and date >= $date::date - 7 * $weeks::integer
+        and dayofweek(date) = dayofweek($date::date)
+    group by date
+),
+usual as (
+    select count(*) as earlier_days, median(volume) as usual_volume
+    from earlier_days
+)
+select *
+from reading, connections, usual

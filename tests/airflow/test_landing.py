@@ -1,0 +1,80 @@
+"""When a day's landing folder is complete."""
+
+import os
+import time
+from datetime import date
+from pathlib import Path
+
+import pytest
+from landing import MARKER, complete_folders, missing
+
+QUIET_S = 1800.0
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    folder = tmp_path / "aa-gprs" / "2004-03-02"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def changed(folder: Path, name: str, text: str = "") -> float:
+    """Write a file; returns when the folder last changed."""
+    (folder / name).write_text(text)
+    return max(path.stat().st_ctime for path in (folder, folder / name))
+
+
+def test_no_folder_is_not_complete(tmp_path):
+    reason = missing(tmp_path / "2004-03-02", time.time(), QUIET_S)
+    assert reason
+    assert "no such folder" in reason
+
+
+def test_empty_folder_is_not_complete_however_quiet(day):
+    reason = missing(day, time.time() + 10 * QUIET_S, QUIET_S)
+    assert reason
+    assert "empty" in reason
+
+
+def test_without_marker_complete_once_quiet(day):
+    then = changed(day, "peak.pcap")
+    assert missing(day, then + QUIET_S - 1, QUIET_S)
+    assert missing(day, then + QUIET_S, QUIET_S) is None
+
+
+def test_a_growing_file_keeps_the_day_open(day):
+    changed(day, "peak.pcap")
+    then = changed(day, "peak.pcap", "more")
+    assert missing(day, then + QUIET_S - 1, QUIET_S)
+
+
+def test_old_file_time_does_not_make_a_fresh_copy_quiet(day):
+    then = changed(day, "peak.pcap")
+    os.utime(day / "peak.pcap", (0, 0))
+    assert missing(day, then + 1, QUIET_S)
+
+
+def test_marker_makes_it_complete_at_once(day):
+    then = changed(day, "peak.pcap")
+    (day / MARKER).touch()
+    assert missing(day, then, QUIET_S) is None
+
+
+def test_marker_that_names_a_missing_file(day):
+    (day / MARKER).write_text("off-peak.pcap\npeak.pcap\n")
+    then = changed(day, "peak.pcap")
+    reason = missing(day, then + 10 * QUIET_S, QUIET_S)
+    assert reason
+    assert "off-peak.pcap" in reason
+    changed(day, "off-peak.pcap")
+    assert missing(day, then, QUIET_S) is None
+
+
+def test_late_days_are_looked_at_as_far_back_as_asked(tmp_path):
+    for name in ("2004-02-29", "2004-03-01", "2004-03-02", "2004-03-03"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / MARKER).touch()
+    (tmp_path / "2004-03-01" / MARKER).unlink()
+    found = complete_folders(tmp_path, date(2004, 3, 2), 2, time.time(), QUIET_S)
+    assert [folder.name for folder in found] == ["2004-03-02", "2004-02-29"]

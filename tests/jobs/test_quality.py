@@ -1,0 +1,213 @@
+"""The checks of a day: what each tells, and what they hold back."""
+
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import CAPTURES, DAY, NETWORKS_FILE, Demo
+
+from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
+from spark_jobs import quality
+from spark_jobs.errors import UserError
+from spark_jobs.ingest import ingest
+from spark_jobs.marts import marts
+from spark_jobs.networks import Network, QualityLimits, load_networks
+from spark_jobs.warehouse import Unit, Warehouse
+
+GOOD = {
+    "unread_captures": [],
+    "frames": 1000,
+    "skipped": 0,
+    "flows": 100,
+    "flows_without_syn": 0,
+    "peak_flows": 10,
+    "acked_unseen_bytes": 0,
+    "acked_bytes": 1_000_000,
+    "volume": 5000,
+    "usual_volume": 5000,
+    "earlier_days": 4,
+}
+LIMITS = QualityLimits(skipped_share=0.01, acked_unseen_share=0.001, without_syn_share=0.2)
+
+
+def failed(limits: QualityLimits = LIMITS, **measured: object) -> list[str]:
+    return [c.measure for c in quality.judge(GOOD | measured, limits) if not c.passed]
+
+
+def test_good_day_passes():
+    assert failed() == []
+
+
+@pytest.mark.parametrize(
+    ("measured", "check"),
+    [
+        ({"unread_captures": ["peak.pcap"]}, "unread_captures"),
+        ({"skipped": 11}, "skipped_share"),
+        ({"acked_unseen_bytes": 1001}, "acked_unseen_share"),
+        ({"flows_without_syn": 21}, "without_syn_share"),
+        ({"peak_flows": 0}, "peak_flows"),
+        ({"volume": 2499}, "volume_ratio"),
+        ({"volume": 10_001}, "volume_ratio"),
+    ],
+)
+def test_each_check_fails_beyond_its_limit(measured, check):
+    assert failed(**measured) == [check]
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        {"skipped": 10},
+        {"acked_unseen_bytes": 1000},
+        {"flows_without_syn": 20},
+        {"volume": 2500},
+        {"volume": 10_000},
+        {"volume": 1, "earlier_days": 2},
+        {"frames": None, "skipped": None, "acked_bytes": 0},
+    ],
+)
+def test_at_the_limit_or_not_measurable_passes(measured):
+    assert failed(**measured) == []
+
+
+def test_limits_can_be_set_in_the_networks_file(tmp_path):
+    text = NETWORKS_FILE.read_text() + "[network.quality]\npeak_flows = 0\n"
+    (tmp_path / "networks.toml").write_text(text)
+    networks = load_networks(tmp_path / "networks.toml")
+    assert failed(networks["cc-dialup"].quality, peak_flows=0) == []
+    assert failed(networks["aa-gprs"].quality, peak_flows=0) == ["peak_flows"]
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:
+    """Rows of tables as a unit of the day."""
+    with warehouse.staging() as staging:
+        for table, rows in tables.items():
+            staging.write(table, network, day, "test", pa.Table.from_pylist(rows, table.arrow))
+        warehouse.publish(Unit("day", network, day.isoformat()), staging.files, {"inputs": ""})
+
+
+def flow(demo: Demo, **changes: object) -> dict:
+    """A connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
+    found = demo.warehouse.connect().sql(
+        "from flows where network = 'aa-gprs' and initiator = 'mobile' "
+        "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 order by flow_id"
+    )
+    row = dict(zip(found.columns, found.limit(1).fetchall()[0], strict=True))
+    return {name: row[name] for name in FLOWS.arrow.names} | changes
+
+
+def test_what_is_measured_of_a_day(tmp_path, demo, network):
+    warehouse = Warehouse(tmp_path)
+    unseen = {"acked_unseen_bytes": 30, "payload_bytes_down": 70}
+    seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
+    rows = [
+        flow(demo, **unseen),
+        flow(demo, **seen, initiator="unknown"),
+        flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9)),
+    ]
+    log = dict.fromkeys(INGEST_LOG.arrow.names)
+    log |= {"front_end": "builtin", "bytes": 1, "seconds": 1.0, "content": "", "packets": 90}
+    log |= {"first_ts": rows[0]["start_ts"], "last_ts": rows[0]["start_ts"], "frames": 100}
+    skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2)]
+    logs = [
+        log | {"capture": "a.pcap", "skipped": skipped},
+        log | {"capture": "b.pcap", "skipped": [("corrupt_compression", 1)]},
+    ]
+    publish(warehouse, network.name, DAY, {FLOWS: rows, INGEST_LOG: logs})
+    [verdict] = quality.check(warehouse, [network])
+    found = dict(warehouse.connect().sql("select measure, value from quality").fetchall())
+    assert found == {
+        "unread_captures": 1,
+        "skipped_share": 5 / 200,
+        "acked_unseen_share": 30 / 300,
+        "without_syn_share": pytest.approx(1 / 3),
+        "peak_flows": 2,
+        "volume_ratio": None,
+    }
+    assert verdict.held
+    assert any("b.pcap" in finding for finding in verdict.findings)
+
+
+def test_volume_is_held_against_the_median_of_the_same_weekdays(tmp_path, demo, network):
+    """Published volumes 100, 200 and 900 one to three weeks ago, 5000 yesterday; 1000 today."""
+    warehouse = Warehouse(tmp_path)
+    table1 = next(table for table in MARTS if table.name == "table1_summary")
+    first = demo.warehouse.connect().sql("from table1_summary")
+    row = dict(zip(first.columns, first.limit(1).fetchall()[0], strict=True))
+    row = {name: row[name] for name in table1.arrow.names} | {"ip_bytes_up": 0}
+    for days, volume in ((7, 100), (14, 200), (21, 900), (1, 5000)):
+        rows = {table1: [row | {"ip_bytes_down": volume}]}
+        publish(warehouse, network.name, DAY - timedelta(days=days), rows)
+    today = [flow(demo, ip_bytes_up=400, ip_bytes_down=600)]
+    publish(warehouse, network.name, DAY, {FLOWS: today})
+    quality.check(warehouse, [network], DAY)
+    asked = f"select value, passed from quality where measure = 'volume_ratio' and date = '{DAY}'"
+    assert warehouse.connect().sql(asked).fetchall() == [(1000 / 200, False)]
+
+
+def test_held_day_keeps_its_marts_until_released(tmp_path, demo, network):
+    """Marts of a good day; then it has no connection in the peak hours."""
+    warehouse = Warehouse(tmp_path)
+    work = [(network, CAPTURES / "aa-gprs" / "peak.pcap.zst")]
+    ingest(warehouse, work)
+    publish(warehouse, network.name, DAY, {FLOWS: [flow(demo)]})
+    assert not quality.check(warehouse, [network])[0].held
+    assert marts(warehouse) == [(network.name, DAY)]
+
+    def published() -> int:
+        [[flows]] = warehouse.connect().sql("select sum(flows) from table1_summary").fetchall()
+        return flows
+
+    def leave(day: tuple[str, date]) -> bool:
+        verdict = quality.verdict_of(warehouse, *day)
+        return verdict is None or verdict.held
+
+    earlier = flow(demo)["start_ts"] - timedelta(hours=6)
+    bad = [flow(demo, start_ts=earlier), flow(demo, start_ts=earlier, flow_id=1)]
+    publish(warehouse, network.name, DAY, {FLOWS: bad})
+    assert marts(warehouse, leave) == []
+    [verdict] = quality.check(warehouse, [network])
+    assert (verdict.held, verdict.fresh) == (True, True)
+    assert marts(warehouse, leave) == []
+    assert published() == 1
+
+    quality.release(warehouse, network, DAY, "holiday")
+    [verdict] = quality.check(warehouse, [network])
+    assert (verdict.held, verdict.fresh, verdict.released) == (False, False, "holiday")
+    assert marts(warehouse, leave) == [(network.name, DAY)]
+    assert published() == 2
+    with pytest.raises(UserError, match="not held back"):
+        quality.release(warehouse, network, DAY, "again")
+
+
+def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(tmp_path, network):
+    folder = tmp_path / DAY.isoformat()
+    folder.mkdir()
+    (folder / "peak.pcap").write_bytes(b"no capture at all")
+    warehouse = Warehouse(tmp_path / "w")
+    [result] = ingest(warehouse, [(network, folder / "peak.pcap")])
+    assert result.error
+    [verdict] = quality.check(warehouse, [network], DAY)
+    assert any(f"{DAY}/peak.pcap" in finding for finding in verdict.findings)
+    assert len(warehouse.files(QUALITY, network.name, DAY)) == 1
+
+
+def test_same_file_name_on_two_days_is_two_captures(tmp_path: Path, network):
+    source = CAPTURES / "aa-gprs" / "peak.pcap.zst"
+    work = []
+    for day in (DAY, DAY + timedelta(days=1)):
+        folder = tmp_path / day.isoformat()
+        folder.mkdir()
+        work.append((network, Path(shutil.copy(source, folder))))
+    results = ingest(Warehouse(tmp_path / "w"), work)
+    assert [result.capture for result in results] == [
+        "2004-03-02/peak.pcap", "2004-03-03/peak.pcap",
+    ]  # fmt: skip
+    assert sorted(bool(result.error) for result in results) == [False, True]  # the same packets
