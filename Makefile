@@ -3,12 +3,19 @@
 UV := $(shell command -v uv || echo .tools/bin/uv)
 RUN := $(UV) run --locked --no-sync
 DEMO := build/demo
+WAREHOUSE := $(DEMO)
+NETWORKS := infra/networks.toml
+PORT := 8088
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/ready ## Run the main job on the captures in tests/data; tables on screen, figures in build/demo/report.html
 	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
+
+dashboards: .venv/ready ## Superset on loopback; of your own: WAREHOUSE=W NETWORKS=networks.toml PORT=8088
+	@[ $(WAREHOUSE) != $(DEMO) ] || [ -e $(DEMO)/warehouse.duckdb ] || $(MAKE) -s demo
+	@sh infra/superset/start.sh $(WAREHOUSE) $(NETWORKS) $(PORT)
 
 test: .venv/ready ## Run the tests
 	@$(RUN) pytest
@@ -28,10 +35,10 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcp
 	@$(RUN) python -m tests.bench.bench
 
 clean: ## Remove what the other targets made
-	rm -rf build .venv .tools
+	rm -rf build .venv .venv-superset .tools
 
 .venv/ready: uv.lock pyproject.toml infra/setup.sh
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo test slow lint accuracy bench clean
+.PHONY: help demo dashboards test slow lint accuracy bench clean
