@@ -1,4 +1,4 @@
-"""Writes the dashboards as the YAML files that Superset imports: python -m infra.superset.assets."""
+"""Writes the dashboards as YAML for Superset's import: python -m infra.superset.assets."""
 
 import re
 import shutil
@@ -31,7 +31,9 @@ DATABASE = {
     "extra": {"allows_virtual_table_explore": False},
 }
 COLUMNS = {
-    column.name: column for table in TABLES.values() for column in (*table.partitions, *table.columns)
+    column.name: column
+    for table in TABLES.values()
+    for column in (*table.partitions, *table.columns)
 }
 
 
@@ -120,6 +122,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "position": _position(page),
             "metadata": {
                 "color_scheme": "d3Category10",
+                "label_colors": dict(page.colours),
                 "cross_filters_enabled": False,
                 "native_filter_configuration": list(_filters(page)),
             },

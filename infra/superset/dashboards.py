@@ -13,6 +13,7 @@ from infra.superset.parts import (
     cumulative,
     histogram,
     labelled,
+    outlined,
     pivot,
     rate_axis,
     shares,
@@ -42,7 +43,9 @@ def share(name: str, meaning: str, part: str, whole: str = "flows") -> Metric:
 
 
 def mean_rate(name: str, meaning: str) -> Metric:
-    return Metric(name, f"sum({name}_sum) / sum(flows) / 1000", f"{meaning} [kbit/s]", ",.1f")
+    return Metric(
+        name, f"sum({name}_sum) / nullif(sum(flows), 0) / 1000", f"{meaning} [kbit/s]", ",.1f"
+    )
 
 
 # Overview
@@ -105,6 +108,7 @@ OVERVIEW = Dashboard(
                 ["flows", *(f"{name}_share" for name in table1.ROWS)],
                 columns=["network", "hours"],
                 metrics_in_rows=True,
+                height=52,
             )
         ],
         [
@@ -120,9 +124,9 @@ OVERVIEW = Dashboard(
         ],
         [
             table("Data quality: captures", CAPTURES, ["network", "date"],
-                  ["captures", "failed", "frames", "packets", "kept"]),
+                  ["captures", "failed", "frames", "packets", "kept"], order="date"),
             table("Data quality: what became of the frames", QUALITY,
-                  ["network", "fate", "meaning"], ["frames"]),
+                  ["network", "fate", "meaning"], ["frames"], order="network"),
         ],
     ],
     hours=[],
@@ -130,31 +134,39 @@ OVERVIEW = Dashboard(
 
 # Set-up and delay
 
+SETUP_CATEGORIES = " ".join(
+    f"when single = {single} and background = {background} then '{label}'"
+    for label, (single, background) in fig03.CATEGORIES.items()
+    if single is not None
+)
 SETUP_DELAY = Dataset(
     "setup_delay",
-    f"""
-select {KEYS}, single, background,
-    case
-        {" ".join(
-            f"when single = {single} and background = {background} then '{label}'"
-            for label, (single, background) in fig03.CATEGORIES.items() if single is not None
-        )}
-    end as category,
-    round(least(bin, {fig03.SHOWN_S}), 1) as delay, flows, delay_sum
-from fig03_setup_delay
-""",
+    outlined(
+        f"{KEYS}, case {SETUP_CATEGORIES} end as category",
+        ["flows", "delay_sum"],
+        "fig03_setup_delay",
+        f"least(bin, {fig03.SHOWN_S})",
+        str(fig03.BIN_S),
+        "delay",
+    ),
     [
         FLOWS,
         share_of_series("flows", "share of set-ups"),
-        Metric("mean_delay", "sum(delay_sum) / sum(flows)", "mean set-up delay [s]", ",.2f"),
+        Metric(
+            "mean_delay", "sum(delay_sum) / nullif(sum(flows), 0)", "mean set-up delay [s]", ",.2f"
+        ),
     ],
 )
 ROUND_TRIPS = Dataset(
     "round_trip_time",
-    f"""
-select {KEYS}, side, round(1000 * (bin + {fig04.BIN_S})) as upper_ms, flows, rtt_sum
-from fig04_round_trip_time
-""",
+    outlined(
+        f"{KEYS}, side",
+        ["flows"],
+        "fig04_round_trip_time",
+        "1000 * bin",
+        str(1000 * fig04.BIN_S),
+        "rtt_ms",
+    ),
     [FLOWS, share_of_series("flows", "share of connections")],
 )
 SETUP_CLASSES = {
@@ -169,17 +181,16 @@ SETUP_TREE = Dataset(
     f"""
 select {KEYS},
     if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
-    {labelled("setup_class", SETUP_CLASSES)} as area,
+    {labelled("setup_class", SETUP_CLASSES)}
+        || case when setup_class <> 'serious_problem' then ''
+            when setup_reset then ': RST' else ': silent' end as area,
     if(background, 'background', 'no background') as background,
-    case
-        when setup_class <> 'serious_problem' then '' when setup_reset then 'ended by RST'
-        else 'fell silent'
-    end as ending,
     flows, delay_flows, delay_sum
 from fig05_setup_tree
 """,
     [
         FLOWS,
+        Metric("setups", "sum(flows)", "share of set-ups", ""),
         Metric(
             "mean_delay",
             "sum(delay_sum) / nullif(sum(delay_flows), 0)",
@@ -188,6 +199,14 @@ from fig05_setup_tree
         ),
     ],
 )
+SETUP_COLOURS = {
+    "optimal": "#7fb77e",
+    "slight problem": "#f2cf63",
+    "no response": "#8fb4d9",
+    "refused": "#b493c9",
+    "serious problem: RST": "#d9735b",
+    "serious problem: silent": "#a8452f",
+}
 SETUP = Dashboard(
     "Set-up and delay",
     "giscope-setup",
@@ -196,49 +215,56 @@ SETUP = Dashboard(
             histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows",
                       f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
                       f"Share of set-ups per {fig03.BIN_S} s"),
-            cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay",
+            cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
                        "Set-up delay [s]", "Cumulative share of set-ups"),
         ],
         [
-            shares("Fig. 3. Components of the set-up time", SETUP_DELAY, "category", "flows",
-                   "Share of set-ups"),
-            bars("Fig. 3. Mean set-up delay by component", SETUP_DELAY, "category", "mean_delay",
-                 "series", horizontal=True),
+            bars("Fig. 3. Share of set-ups by component", SETUP_DELAY, "category", "share",
+                 "series", horizontal=True, y_title="Share of set-ups", where="flows > 0",
+                 height=40),
         ],
         [
-            cumulative("Fig. 4. CDF of the round-trip time, access side", ROUND_TRIPS, "upper_ms",
-                       "Round-trip time [ms]", "Cumulative share of connections",
+            bars("Fig. 3. Mean set-up delay by component", SETUP_DELAY, "category", "mean_delay",
+                 "series", horizontal=True, where="flows > 0", height=40),
+        ],
+        [
+            cumulative("Fig. 4. CDF of the round-trip time, access side", ROUND_TRIPS,
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
                        where="side = 'access'"),
             cumulative("Fig. 4. CDF of the round-trip time, Internet side", ROUND_TRIPS,
-                       "upper_ms", "Round-trip time [ms]", "Cumulative share of connections",
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
                        where="side = 'internet'"),
         ],
         [
             shares("Fig. 5. Connection set-up classes", SETUP_TREE, "area", "flows",
                    "Share of set-ups"),
-            pivot("Fig. 5. Set-up classification tree: share of set-ups", SETUP_TREE, ["flows"],
-                  rows=["outcome", "area", "background", "ending"], columns=["network", "hours"],
-                  share=True),
+            pivot("Fig. 5. Mean set-up delay [s]", SETUP_TREE,
+                  ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
+                  where="delay_flows > 0", height=50),
         ],
         [
-            pivot("Fig. 5. Set-up classification tree: mean set-up delay [s]", SETUP_TREE,
-                  ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
-                  where="delay_flows > 0"),
+            pivot("Fig. 5. Connection set-up classification tree, share of set-ups", SETUP_TREE,
+                  ["setups"], rows=["outcome", "area", "background"],
+                  columns=["network", "hours"], share=True, height=96),
         ],
     ],
+    colours=SETUP_COLOURS,
 )  # fmt: skip
 
 # Channel and loss
 
 CHANNEL_RATE = Dataset(
     "channel_rate",
-    rate_axis("fig07_channel_rate", "seconds", f"{KEYS}, periods, seconds, ip_bytes", SHOWN_BINS),
+    rate_axis("fig07_channel_rate", KEYS, ["seconds", "periods", "ip_bytes"], SHOWN_BINS),
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
         share_of_series("seconds", "share of measured time"),
         Metric(
-            "mean_rate", "8 * sum(ip_bytes) / sum(seconds) / 1000", "mean rate [kbit/s]", ",.1f"
+            "mean_rate",
+            "8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000",
+            "mean rate [kbit/s]",
+            ",.1f",
         ),
     ],
 )
@@ -269,8 +295,9 @@ CHANNEL = Dashboard(
         [
             histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps", "seconds",
                       "Available channel rate [kbit/s]", "Share of measured time"),
-            cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE, "rate_kbps",
-                       "Available channel rate [kbit/s]", "Cumulative share of measured time"),
+            cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
+                       "rate_kbps_below", "Available channel rate [kbit/s]",
+                       "Cumulative share of measured time"),
         ],
         [
             pivot("Fig. 7. Measured periods and mean rate", CHANNEL_RATE,
@@ -286,13 +313,14 @@ CHANNEL = Dashboard(
                  "network", x_title="Local hour [h]"),
         ],
     ],
+    colours=dict(fig08.SIDES.values()),
 )  # fmt: skip
 
 # Transfers
 
 THROUGHPUT = Dataset(
     "throughput",
-    rate_axis("fig09_throughput", "flows", f"{KEYS}, flows, throughput_sum", SHOWN_BINS),
+    rate_axis("fig09_throughput", KEYS, ["flows", "throughput_sum"], SHOWN_BINS),
     [FLOWS, share_of_series("flows", "share of connections"),
      mean_rate("throughput", "mean throughput")],
 )  # fmt: skip
@@ -305,16 +333,17 @@ from fig10_throughput_by_loss""",
 )
 TCP_SHARE = Dataset(
     "tcp_share",
-    f"select {KEYS}, round(bin, 2) as tcp_share, flows from fig11_tcp_share",
+    outlined(
+        KEYS, ["flows"], "fig11_tcp_share", "bin", str(1 / throughput.TWENTIETHS), "tcp_share"
+    ),
     [FLOWS],
 )
 USER_THROUGHPUT = Dataset(
     "user_throughput",
     rate_axis(
         "fig13_user_throughput",
-        "flows",
-        f"""{KEYS}, flows, user_throughput_sum,
-    {labelled("background_thirds", throughput.LEVELS)} as level""",
+        f"{KEYS}, {labelled('background_thirds', throughput.LEVELS)} as level",
+        ["flows", "user_throughput_sum"],
         SHOWN_BINS,
     ),
     [FLOWS, share_of_series("flows", "share of connections"),
@@ -327,8 +356,8 @@ TRANSFERS = Dashboard(
         [
             histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
                       "flows", "Throughput [kbit/s]", "Share of connections"),
-            cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT, "rate_kbps",
-                       "Throughput [kbit/s]", "Cumulative share of connections"),
+            cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections"),
         ],
         [
             bars("Fig. 10. Average throughput by packet loss", BY_LOSS, "loss", "throughput",
@@ -344,11 +373,13 @@ TRANSFERS = Dashboard(
             histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps", "flows",
                       "User throughput [kbit/s]", "Share of connections"),
             bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
-                 "user_throughput", "series"),
+                 "user_throughput", "series", horizontal=True, descending=True,
+                 where="flows > 0"),
         ],
         [
-            cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT, "rate_kbps",
-                       "User throughput [kbit/s]", "Cumulative share of connections"),
+            cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT,
+                       "rate_kbps_below", "User throughput [kbit/s]",
+                       "Cumulative share of connections"),
         ],
     ],
 )  # fmt: skip
@@ -365,6 +396,9 @@ OPTIONS = {
 NAMED = ",\n    ".join(
     f'{labelled(sql, table3.LABELS[name])} as "{name}"' for name, sql in OPTIONS.items()
 )
+
+
+VALUES = [*(label for name in OPTIONS for label in table3.LABELS[name].values()), "overall"]
 
 
 def _clusters(option: str) -> str:
@@ -384,9 +418,12 @@ with named as (
     {NAMED}
     from table3_clusters
 )
+select *, list_position({VALUES}, value) as place
+from (
 {" union all ".join(map(_clusters, OPTIONS))}
 union all
 select {SERIES}, flows, goodput_sum, goodput_squares, 'overall', 'overall', 'overall' from named
+)
 """,
     [
         FLOWS,
@@ -406,7 +443,8 @@ def _figure(figure: table3.Figure) -> Chart:
     return bars(
         figure.title, OPTIONS_DATA, "cluster", "goodput", "value",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=f"sum(flows) >= {table3.FEWEST}", long_labels=True, y_title="Goodput [kbit/s]",
+        having=f"sum(flows) >= {table3.FEWEST}", long_labels=True,
+        y_title="Goodput [kbit/s]", height=64,
     )  # fmt: skip
 
 
@@ -417,10 +455,11 @@ EFFECTS = Dashboard(
     rows=[
         [
             table("Table III. Goodput by TCP options", OPTIONS_DATA, ["value"],
-                  ["goodput", "deviation", "flows"], where="cluster = 'overall'"),
+                  ["goodput", "deviation", "flows"], where="cluster = 'overall'",
+                  order="place", height=52),
             bars("Table III. Goodput by TCP options, peak and off-peak", OPTIONS_DATA, "value",
                  "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
-                 long_labels=True),
+                 long_labels=True, height=52),
         ],
         OPTION_CHARTS[:2],
         OPTION_CHARTS[2:],

@@ -31,9 +31,7 @@ def make_roles(countries: set[str]) -> None:
     from superset.models.core import Database
     from superset.utils.core import RowLevelSecurityFilterType
 
-    datasets = (
-        db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
-    )
+    datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
     permissions = [
         *security_manager.find_role("Gamma").permissions,
         *(

@@ -8,7 +8,7 @@ Form = dict[str, Any]
 """A chart's settings as Superset keeps them."""
 
 MOST_ROWS = 50_000
-COMPARED = ["peak", "off-peak"]
+COMPARED = ("peak", "off-peak")
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,16 @@ class Chart:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Rows of charts that share the width; `hours` is what its filter Hours starts with."""
+    """Rows of charts that share the width.
+
+    hours: what its filter of peak and off-peak starts with; colours: of labels.
+    """
 
     title: str
     slug: str
     rows: Sequence[Sequence[Chart]]
-    hours: Sequence[str] = field(default_factory=lambda: COMPARED)
+    hours: Sequence[str] = COMPARED
+    colours: Mapping[str, str] = field(default_factory=dict)
 
 
 def labelled(column: str, labels: Mapping[Any, str], otherwise: str = "null") -> str:
@@ -66,13 +70,30 @@ def _literal(value: Any) -> str:
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
-def rate_axis(mart: str, weight: str, columns: str, shown: int) -> str:
+def outlined(columns: str, sums: Sequence[str], rows: str, low: str, width: str, name: str) -> str:
+    """Rows with a histogram bin's lower edge `name` and upper edge `name`_below.
+
+    A row of zero sums follows each bin, and one stands at zero, so that a line of steps through
+    the bins that there are starts at zero and falls to zero where there are none.
+    """
+    edge = f"round({low} + {width}, 3)"
+    zeros = "".join(f"\n    unnest([{name}, 0, 0]) as {name}," for name in sums)
+    return f"""
+select {columns},{zeros}
+    unnest([round({low}, 3), {edge}, 0]) as {name},
+    unnest([{edge}, null, 0]) as {name}_below
+from {rows}
+"""
+
+
+def rate_axis(mart: str, columns: str, sums: Sequence[str], shown: int) -> str:
     """A mart's rows with rate_kbps, its bins of 1 % redrawn in round steps.
 
-    The steps are such that `shown` of them hold 99 % of an access's weight; the last holds the
+    The steps are such that `shown` of them hold 99 % of an access's first sum; the last holds the
     rest too.
     """
-    return f"""
+    weight = sums[0]
+    steps = f"""
 with weights as (
     select access, bin, sum({weight}) as weight from {mart} group by all
 ), tops as (
@@ -86,13 +107,12 @@ with weights as (
     select access, unit * case
         when rough <= unit then 1 when rough <= 2 * unit then 2 when rough <= 5 * unit then 5
         else 10
-    end as step
+    end / 1000 as step
     from roughs
-)
-select {columns},
-    least(floor(exp((bin + 0.5) / 100) / step), {shown}) * step / 1000 as rate_kbps
-from {mart} join steps using (access)
-"""
+)"""
+    low = f"least(floor(exp((bin + 0.5) / 100) / 1000 / step), {shown}) * step"
+    rows = f"{mart} join steps using (access)"
+    return steps + outlined(columns, sums, rows, low, "step", "rate_kbps")
 
 
 def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
@@ -108,7 +128,14 @@ def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
 
 
 def table(
-    title: str, dataset: Dataset, rows: Sequence[str], metrics: Sequence[str], where: str = ""
+    title: str,
+    dataset: Dataset,
+    rows: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    order: str,
+    where: str = "",
+    height: int = 32,
 ) -> Chart:
     form = {
         "query_mode": "aggregate",
@@ -118,7 +145,7 @@ def table(
         "percent_metrics": [],
         "order_by_cols": [],
         "order_desc": False,
-        "timeseries_limit_metric": _sql_metric(f"min({rows[0]})", "order"),
+        "timeseries_limit_metric": _sql_metric(f"min({order})", "order"),
         "row_limit": 1000,
         "table_timestamp_format": "%Y-%m-%d",
         "show_cell_bars": False,
@@ -126,7 +153,7 @@ def table(
         "adhoc_filters": _filters(where),
         "column_config": {m: {"d3NumberFormat": dataset.metric(m).format} for m in metrics},
     }
-    return Chart(title, dataset, "table", form)
+    return Chart(title, dataset, "table", form, height)
 
 
 def pivot(
@@ -139,6 +166,7 @@ def pivot(
     metrics_in_rows: bool = False,
     share: bool = False,
     where: str = "",
+    height: int = 32,
 ) -> Chart:
     """share: of a column's total, with subtotals."""
     form = {
@@ -159,7 +187,7 @@ def pivot(
         "order_desc": True,
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "pivot_table_v2", form)
+    return Chart(title, dataset, "pivot_table_v2", form, height)
 
 
 def bars(
@@ -174,8 +202,10 @@ def bars(
     stacked: bool = False,
     horizontal: bool = False,
     long_labels: bool = False,
+    descending: bool = False,
     where: str = "",
     having: str = "",
+    height: int = 50,
 ) -> Chart:
     """A bar a value of x and `by`."""
     chosen = dataset.metric(metric)
@@ -183,21 +213,23 @@ def bars(
         **_axes(x, by, [metric], x_title, y_title or chosen.label, chosen.format),
         "orientation": "horizontal" if horizontal else "vertical",
         "stack": "Stack" if stacked else None,
-        "xAxisForceCategorical": True,
+        "xAxisForceCategorical": x != "date",
+        "x_axis_sort_asc": not descending,
         "xAxisLabelRotation": 45 if long_labels else 0,
+        "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
         "adhoc_filters": _filters(where, having),
     }
     if x == "date":
         form |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
-    if long_labels:
-        form |= {"x_axis_title": "", "x_axis_title_margin": 0}
-    return Chart(title, dataset, "echarts_timeseries_bar", form, height=64 if long_labels else 50)
+    return Chart(title, dataset, "echarts_timeseries_bar", form, height)
 
 
 def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> Chart:
     """A bar a series, made up of its parts."""
     form = {
         **_axes("series", of, [metric], "", y_title, ".0%"),
+        **LEGEND_AT_RIGHT,
+        "legendMargin": 215,
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
@@ -217,38 +249,44 @@ def histogram(
     y_title: str,
     by: str = "network",
 ) -> Chart:
-    """Shares of each network's (or series') total, side by side."""
+    """Shares of each network's (or series') total, as steps through an outlined dataset."""
     form = {
         **_axes(x, by, [metric], x_title, y_title, ".0%"),
+        **STEPS,
         "contributionMode": "column",
-        "orientation": "vertical",
-        "stack": None,
-        "xAxisForceCategorical": False,
         "adhoc_filters": _filters(),
     }
-    return Chart(title, dataset, "echarts_timeseries_bar", form)
+    return Chart(title, dataset, "echarts_timeseries_step", form)
 
 
 def cumulative(
     title: str, dataset: Dataset, x: str, x_title: str, y_title: str, where: str = ""
 ) -> Chart:
-    """The cumulative share of each series."""
+    """The cumulative share of each series by its bins' upper edges."""
     form = {
         **_axes(x, "series", ["share"], x_title, y_title, ".0%"),
+        **STEPS,
         "rolling_type": "cumsum",
-        "seriesType": "end",
-        "markerEnabled": False,
-        "xAxisForceCategorical": False,
         "y_axis_bounds": [0, 1],
         "truncateYAxis": True,
-        "adhoc_filters": _filters(where),
+        "adhoc_filters": _filters(" and ".join([*filter(None, [where]), f"{x} is not null"])),
     }
     return Chart(title, dataset, "echarts_timeseries_step", form)
 
 
-def _axes(
-    x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str
-) -> Form:
+STEPS = {
+    "seriesType": "end",
+    "markerEnabled": False,
+    "xAxisForceCategorical": False,
+    "truncateXAxis": False,
+}
+
+
+LEGEND = {"legendType": "scroll", "legendOrientation": "top"}
+LEGEND_AT_RIGHT = {"legendType": "scroll", "legendOrientation": "right"}
+
+
+def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str) -> Form:
     return {
         "x_axis": x,
         "x_axis_sort": x,
@@ -264,13 +302,13 @@ def _axes(
         "x_axis_number_format": "~g",
         "truncate_metric": True,
         "show_legend": True,
-        "legendType": "scroll",
-        "legendOrientation": "top",
+        **(LEGEND_AT_RIGHT | {"legendMargin": 165} if by == "series" else LEGEND),
         "rich_tooltip": True,
         "sort_series_type": "name",
         "sort_series_ascending": True,
         "row_limit": MOST_ROWS,
         "order_desc": True,
+        "xAxisLabelInterval": "auto",
         "color_scheme": "d3Category10",
     }
 

@@ -34,7 +34,7 @@ def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
 
 @event.listens_for(Pool, "connect")
 def keep_to_the_warehouse(connection: object, _record: object) -> None:
-    """No other file is in reach of a query. Connections open at one time share DuckDB's settings."""
+    """No other file is in reach of a query. Connections open at once share DuckDB's settings."""
     if not isinstance(connection, ConnectionWrapper):
         return
     with SETTINGS:
