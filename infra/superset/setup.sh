@@ -6,8 +6,9 @@ uv=$(command -v uv || echo .tools/bin/uv)
 [ -x .venv-superset/bin/python ] || "$uv" venv -q --python 3.11 .venv-superset
 "$uv" pip sync -q --python .venv-superset/bin/python infra/superset/requirements.txt
 
-umask 077
 mkdir -p "$SUPERSET_HOME"
+chmod 700 "$SUPERSET_HOME"
+umask 077
 secret() { # a random secret, written once, readable by its owner only
     [ -s "$SUPERSET_HOME/$1" ] ||
         .venv-superset/bin/python -c 'import secrets; print(secrets.token_urlsafe(32))' \

@@ -7,8 +7,7 @@ GISCOPE_WAREHOUSE=$(cd "$1" && pwd)
 networks=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 . "$(dirname "$0")/env.sh"
 sh infra/superset/setup.sh
-python infra/superset/load.py "$networks" >"$SUPERSET_HOME/load.log" 2>&1 ||
-    { echo "dashboards: import failed, see $SUPERSET_HOME/load.log" >&2; exit 1; }
+sh infra/superset/import.sh "$networks"
 echo "Dashboards: http://127.0.0.1:$3"
 echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
 exec gunicorn --bind "127.0.0.1:$3" --threads 8 --timeout 120 --log-level warning \
