@@ -361,9 +361,9 @@ TRANSFERS = Dashboard(
         ],
         [
             bars("Fig. 10. Average throughput by packet loss", BY_LOSS, "loss", "throughput",
-                 "series", x_title="Lost to sent data packets"),
+                 "series", horizontal=True),
             bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
-                 "series", x_title="Lost to sent data packets"),
+                 "series", horizontal=True),
         ],
         [
             histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
