@@ -3,6 +3,9 @@
 UV := $(shell command -v uv || echo .tools/bin/uv)
 RUN := $(UV) run --locked --no-sync
 DEMO := build/demo
+WAREHOUSE := $(DEMO)
+NETWORKS := infra/networks.toml
+PORT := 8088
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -14,6 +17,10 @@ airflow: .venv/ready ## Run the main job daily: Airflow on loopback, with the ca
 	@sh infra/airflow/setup.sh
 	@sh infra/airflow/demo.sh build/airflow/landing
 	@GISCOPE_LAST_DAY=2004-03-02 AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
+
+dashboards: .venv/ready ## Superset on loopback; of your own: WAREHOUSE=W NETWORKS=networks.toml PORT=8088
+	@[ $(WAREHOUSE) != $(DEMO) ] || [ -e $(DEMO)/warehouse.duckdb ] || $(MAKE) -s demo
+	@sh infra/superset/start.sh $(WAREHOUSE) $(NETWORKS) $(PORT)
 
 test: .venv/ready ## Run the tests
 	@$(RUN) pytest
@@ -34,10 +41,10 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcp
 	@$(RUN) python -m tests.bench.zeek_log
 
 clean: ## Remove what the other targets made
-	rm -rf build .venv .venv-airflow .tools
+	rm -rf build .venv .venv-airflow .venv-superset .tools
 
 .venv/ready: uv.lock pyproject.toml infra/setup.sh
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow test slow lint accuracy bench clean
+.PHONY: help demo airflow dashboards test slow lint accuracy bench clean

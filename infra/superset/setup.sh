@@ -1,28 +1,27 @@
 #!/bin/sh
 # Superset in an environment of its own, its metadata, and an administrator. Safe to repeat.
 set -eu
-cd "$(dirname "$0")/../.."
+. "$(dirname "$0")/env.sh"
 uv=$(command -v uv || echo .tools/bin/uv)
-export SUPERSET_HOME="${SUPERSET_HOME:-$PWD/build/superset}"
-export SUPERSET_CONFIG_PATH="$PWD/infra/superset/superset_config.py"
 [ -x .venv-superset/bin/python ] || "$uv" venv -q --python 3.11 .venv-superset
 "$uv" pip sync -q --python .venv-superset/bin/python infra/superset/requirements.txt
 
-umask 077
 mkdir -p "$SUPERSET_HOME"
+chmod 700 "$SUPERSET_HOME"
+umask 077
 secret() { # a random secret, written once, readable by its owner only
     [ -s "$SUPERSET_HOME/$1" ] ||
         .venv-superset/bin/python -c 'import secrets; print(secrets.token_urlsafe(32))' \
             >"$SUPERSET_HOME/$1"
 }
 secret secret_key
-.venv-superset/bin/superset db upgrade >"$SUPERSET_HOME/setup.log" 2>&1 ||
+superset db upgrade >"$SUPERSET_HOME/setup.log" 2>&1 ||
     { echo "Superset: db upgrade failed, see $SUPERSET_HOME/setup.log" >&2; exit 1; }
-.venv-superset/bin/superset init >>"$SUPERSET_HOME/setup.log" 2>&1 ||
+superset init >>"$SUPERSET_HOME/setup.log" 2>&1 ||
     { echo "Superset: init failed, see $SUPERSET_HOME/setup.log" >&2; exit 1; }
 if [ ! -s "$SUPERSET_HOME/admin_password" ]; then
     secret admin_password.new
-    .venv-superset/bin/superset fab create-admin --username admin --firstname Admin \
+    superset fab create-admin --username admin --firstname Admin \
         --lastname giscope --email admin@localhost \
         --password "$(cat "$SUPERSET_HOME/admin_password.new")" \
         >>"$SUPERSET_HOME/setup.log" 2>&1

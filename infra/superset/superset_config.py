@@ -2,8 +2,16 @@
 
 import os
 from pathlib import Path
+from threading import Lock
+
+from duckdb_engine import ConnectionWrapper
+from sqlalchemy import event
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import Pool
 
 HOME = Path(os.environ["SUPERSET_HOME"])
+WAREHOUSE = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve()
+SETTINGS = Lock()
 
 SECRET_KEY = (HOME / "secret_key").read_text().strip()
 # Metadata: SQLite locally; a PostgreSQL address in the environment elsewhere.
@@ -11,3 +19,25 @@ SQLALCHEMY_DATABASE_URI = os.environ.get("SUPERSET_METADATA", f"sqlite:///{HOME 
 SUPERSET_WEBSERVER_ADDRESS = "127.0.0.1"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
+
+
+def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
+    uri: URL, params: dict, *_: object
+) -> tuple[URL, dict]:
+    """The warehouse's views, read only.
+
+    Superset opens a connection a query, so it sees what the last job published.
+    """
+    params["connect_args"] = {"read_only": True, "config": {"timezone": "UTC"}}
+    return uri.set(database=str(WAREHOUSE / "warehouse.duckdb")), params
+
+
+@event.listens_for(Pool, "connect")
+def keep_to_the_warehouse(connection: object, _record: object) -> None:
+    """No other file is in reach of a query. Connections open at once share DuckDB's settings."""
+    if not isinstance(connection, ConnectionWrapper):
+        return
+    with SETTINGS:
+        if connection.execute("select current_setting('enable_external_access')").fetchone()[0]:
+            connection.execute(f"set allowed_directories = ['{WAREHOUSE}']")
+            connection.execute("set enable_external_access = false")

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from spark_jobs.report.parts import Section, TableOfNumbers, drawn, kilobits, number
 from spark_jobs.report.selection import Selection
 
-CLASSES = {0: "< 1 %", 1: "1 to 2 %", 2: "2 to 3 %", 3: "3 % and more"}
+CLASSES = {0: "0 to 1 %", 1: "1 to 2 %", 2: "2 to 3 %", 3: "3 % and more"}
 PATTERNS = {"throughput": "", "goodput": "/"}
 
 

@@ -1,0 +1,260 @@
+"""Writes the dashboards as YAML for Superset's import: python -m infra.superset.assets."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import yaml
+
+from infra.superset.dashboards import DASHBOARDS
+from infra.superset.parts import Chart, Dashboard, Dataset, Metric
+from schemas import TABLES
+from spark_jobs.warehouse import Warehouse
+
+FOLDER = Path(__file__).parent / "assets"
+GRID_COLUMNS = 12
+VERSION = "1.0.0"
+DATABASE = {
+    "database_name": "giscope",
+    # Where it lies superset_config.py says.
+    "sqlalchemy_uri": "duckdb:///warehouse.duckdb",
+    "expose_in_sqllab": False,
+    "allow_run_async": False,
+    "allow_ctas": False,
+    "allow_cvas": False,
+    "allow_dml": False,
+    "allow_file_upload": False,
+    "extra": {"allows_virtual_table_explore": False},
+}
+COLUMNS = {
+    column.name: column
+    for table in TABLES.values()
+    for column in (*table.partitions, *table.columns)
+}
+
+
+def assets() -> dict[str, dict[str, Any]]:
+    """Each file's path in FOLDER, and what it holds."""
+    charts = [chart for page in DASHBOARDS for row in page.rows for chart in row]
+    datasets = {chart.dataset.name: chart.dataset for chart in charts}
+    with tempfile.TemporaryDirectory() as empty:
+        connection = Warehouse(Path(empty)).connect()
+        rows = {name: connection.sql(dataset.sql) for name, dataset in datasets.items()}
+        columns = {
+            name: dict(zip(relation.columns, map(str, relation.types), strict=True))
+            for name, relation in rows.items()
+        }
+    return {
+        "metadata.yaml": {"version": VERSION, "type": "assets"},
+        "databases/giscope.yaml": _identified("database", "giscope", DATABASE),
+        **{
+            f"datasets/giscope/{name}.yaml": _dataset(dataset, columns[name])
+            for name, dataset in datasets.items()
+        },
+        **{f"charts/{_slug(chart.title)}.yaml": _chart(chart) for chart in charts},
+        **{f"dashboards/{page.slug}.yaml": _dashboard(page) for page in DASHBOARDS},
+    }
+
+
+def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
+    return _identified(
+        "dataset",
+        dataset.name,
+        {
+            "table_name": dataset.name,
+            "database_uuid": _uuid("database", "giscope"),
+            "sql": re.sub(r"[ \n]+\n", "\n", dataset.sql.strip()),
+            "main_dttm_col": "date",
+            "filter_select_enabled": True,
+            "always_filter_main_dttm": False,
+            "columns": [_column(name, type_) for name, type_ in columns.items()],
+            "metrics": [_metric(metric) for metric in dataset.metrics],
+        },
+    )
+
+
+def _column(name: str, type_: str) -> dict[str, Any]:
+    return {
+        "column_name": name,
+        "type": type_,
+        "is_dttm": type_ in ("DATE", "TIMESTAMP WITH TIME ZONE"),
+        "is_active": True,
+        "groupby": True,
+        "filterable": True,
+        "description": COLUMNS[name].comment if name in COLUMNS else None,
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {
+        "metric_name": metric.name,
+        "verbose_name": metric.label,
+        "expression": metric.sql,
+        "d3format": metric.format,
+    }
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    return _identified(
+        "chart",
+        chart.title,
+        {
+            "slice_name": chart.title,
+            "viz_type": chart.kind,
+            "params": {"viz_type": chart.kind, **chart.form},
+            "dataset_uuid": _uuid("dataset", chart.dataset.name),
+        },
+    )
+
+
+def _dashboard(page: Dashboard) -> dict[str, Any]:
+    return _identified(
+        "dashboard",
+        page.slug,
+        {
+            "dashboard_title": page.title,
+            "slug": page.slug,
+            "published": True,
+            "position": _position(page),
+            "metadata": {
+                "color_scheme": "d3Category10",
+                "label_colors": dict(page.colours),
+                "cross_filters_enabled": False,
+                "native_filter_configuration": list(_filters(page)),
+            },
+        },
+    )
+
+
+def _position(page: Dashboard) -> dict[str, Any]:
+    """The layout: a row of charts shares the width."""
+    rows = {f"ROW-{n}": row for n, row in enumerate(page.rows, 1)}
+    placed: dict[str, Any] = {
+        "DASHBOARD_VERSION_KEY": "v2",
+        "ROOT_ID": {"id": "ROOT_ID", "type": "ROOT", "children": ["GRID_ID"]},
+        "GRID_ID": {
+            "id": "GRID_ID",
+            "type": "GRID",
+            "parents": ["ROOT_ID"],
+            "children": list(rows),
+        },
+        "HEADER_ID": {"id": "HEADER_ID", "type": "HEADER", "meta": {"text": page.title}},
+    }
+    number = 0
+    for row_id, row in rows.items():
+        parents = ["ROOT_ID", "GRID_ID"]
+        names = []
+        for chart in row:
+            number += 1
+            name = f"CHART-{number}"
+            names.append(name)
+            placed[name] = {
+                "id": name,
+                "type": "CHART",
+                "children": [],
+                "parents": [*parents, row_id],
+                "meta": {
+                    "chartId": number,
+                    "uuid": _uuid("chart", chart.title),
+                    "sliceName": chart.title,
+                    "width": GRID_COLUMNS // len(row),
+                    "height": max(chart.height for chart in row),
+                },
+            }
+        placed[row_id] = {
+            "id": row_id,
+            "type": "ROW",
+            "children": names,
+            "parents": parents,
+            "meta": {"background": "BACKGROUND_TRANSPARENT"},
+        }
+    return placed
+
+
+def _filters(page: Dashboard) -> Iterator[dict[str, Any]]:
+    """Country, network, access, dates, hours."""
+    yield _choice("country", "Country")
+    yield _choice("access", "Access")
+    yield _choice("network", "Network", narrowed_by=("country", "access"))
+    yield {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
+    yield _choice("hours", "Peak or off-peak", chosen=list(page.hours))
+    yield _choice("hour", "Local hour")
+
+
+def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"NATIVE_FILTER-{column}",
+        "name": name,
+        "type": "NATIVE_FILTER",
+        "filterType": kind,
+        "controlValues": {"enableEmptyFilter": False},
+        "defaultDataMask": {"extraFormData": {}, "filterState": {}, "ownState": {}},
+        "cascadeParentIds": [],
+        "scope": {"rootPath": ["ROOT_ID"], "excluded": []},
+        "description": "",
+    }
+
+
+def _choice(
+    column: str, name: str, narrowed_by: tuple[str, ...] = (), chosen: list[str] | None = None
+) -> dict[str, Any]:
+    made = _filter(column, name, "filter_select")
+    made["targets"] = [{"datasetUuid": _uuid("dataset", "connections"), "column": {"name": column}}]
+    made["controlValues"] |= {"multiSelect": True, "searchAllOptions": False, "sortAscending": True}
+    made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in narrowed_by]
+    if chosen:
+        made["defaultDataMask"] = {
+            "extraFormData": {"filters": [{"col": column, "op": "IN", "val": chosen}]},
+            "filterState": {"value": chosen, "label": ", ".join(chosen)},
+            "ownState": {},
+        }
+    return made
+
+
+def _uuid(kind: str, name: str) -> str:
+    """The same at every writing, so that an import replaces what an earlier one made."""
+    return str(uuid5(NAMESPACE_URL, f"giscope/{kind}/{name}"))
+
+
+def _identified(kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
+    return {**content, "uuid": _uuid(kind, name), "version": VERSION}
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def written() -> dict[str, str]:
+    """Each file's text."""
+    return {
+        path: yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+        for path, content in assets().items()
+    }
+
+
+def main() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for path, text in written().items():
+        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

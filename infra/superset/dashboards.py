@@ -1,0 +1,469 @@
+"""What the dashboards show: datasets over the marts, charts, pages. `assets.py` writes it as YAML.
+
+Every dataset has the columns of KEYS, for filters and for row-level security by country.
+"""
+
+from infra.superset.parts import (
+    Chart,
+    Dashboard,
+    Dataset,
+    Metric,
+    bars,
+    big_number,
+    cumulative,
+    histogram,
+    labelled,
+    outlined,
+    pivot,
+    rate_axis,
+    shares,
+    table,
+)
+from schemas import SKIP_REASONS
+from spark_jobs.report import fig03, fig04, fig05, fig08, fig10, table1, table3, throughput
+from spark_jobs.report.rates import SHOWN_BINS
+
+NETWORK = "network, date, country, access"
+SERIES = f"{NETWORK}, hour, hours, series"
+KEYS = f"""{NETWORK}, hour, replace(period, '_', '-') as hours,
+    network || ' ' || replace(period, '_', '-') as series"""
+"""series: what is compared, a network's peak with its off-peak and with other networks."""
+
+FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
+OVER_SERIES = "sum(sum({0})) over (partition by series)"
+
+
+def share_of_series(counted: str, meaning: str) -> Metric:
+    """Of a series, where a chart groups by series."""
+    return Metric("share", f"sum({counted}) / {OVER_SERIES.format(counted)}", meaning, ".0%")
+
+
+def share(name: str, meaning: str, part: str, whole: str = "flows") -> Metric:
+    return Metric(name, f"sum({part}) / nullif(sum({whole}), 0)", meaning, ".2%")
+
+
+def mean_rate(name: str, meaning: str) -> Metric:
+    return Metric(
+        name, f"sum({name}_sum) / nullif(sum(flows), 0) / 1000", f"{meaning} [kbit/s]", ",.1f"
+    )
+
+
+# Overview
+
+CONNECTIONS = Dataset(
+    "connections",
+    f"select {KEYS}, * exclude ({NETWORK}, hour, period) from table1_summary",
+    [
+        Metric("flows", "sum(flows)", "TCP connections", ",d"),
+        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes to the mobiles", ".3s"),
+        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes from the mobiles", ".3s"),
+        Metric("networks", "count(distinct network)", "networks", ",d"),
+        *(share(f"{name}_share", label, name) for name, label in table1.ROWS.items()),
+    ],
+)
+QUALITY = Dataset(
+    "capture_quality",
+    f"""
+with counted as (
+    select network, date, 'kept as packets' as fate, packets as frames from ingest_log
+    union all
+    select network, date, entry.key, entry.value
+    from (select network, date, unnest(map_entries(skipped)) as entry from ingest_log)
+)
+select counted.*, country, access,
+    {labelled("fate", SKIP_REASONS, "'rows of packets'")} as meaning
+from counted join networks using (network)
+""",
+    [Metric("frames", "sum(frames)", "frames", ",d")],
+)
+CAPTURES = Dataset(
+    "captures",
+    """
+select network, date, country, access, capture, frames, packets, first_ts, last_ts,
+    error is not null as failed
+from ingest_log join networks using (network)
+""",
+    [
+        Metric("captures", "count(*)", "captures", ",d"),
+        Metric("failed", "count_if(failed)", "unreadable captures", ",d"),
+        Metric("frames", "sum(frames)", "frames", ",d"),
+        Metric("packets", "sum(packets)", "packets kept", ",d"),
+        share("kept", "frames kept", "packets", "frames"),
+    ],
+)
+OVERVIEW = Dashboard(
+    "Overview",
+    "giscope-overview",
+    rows=[
+        [
+            big_number("TCP connections", CONNECTIONS, "flows"),
+            big_number("IP bytes to the mobiles", CONNECTIONS, "bytes_down"),
+            big_number("IP bytes from the mobiles", CONNECTIONS, "bytes_up"),
+            big_number("Networks", CONNECTIONS, "networks"),
+        ],
+        [
+            pivot(
+                "Table I. Summary statistics",
+                CONNECTIONS,
+                ["flows", *(f"{name}_share" for name in table1.ROWS)],
+                columns=["network", "hours"],
+                metrics_in_rows=True,
+                height=52,
+            )
+        ],
+        [
+            bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),
+            bars("IP bytes to the mobiles by day", CONNECTIONS, "date", "bytes_down", "network",
+                 stacked=True),
+        ],
+        [
+            bars("TCP connections by local hour", CONNECTIONS, "hour", "flows", "network",
+                 x_title="Local hour [h]"),
+            bars("IP bytes to the mobiles by local hour", CONNECTIONS, "hour", "bytes_down",
+                 "network", x_title="Local hour [h]"),
+        ],
+        [
+            table("Data quality: captures", CAPTURES, ["network", "date"],
+                  ["captures", "failed", "frames", "packets", "kept"], order="date"),
+            table("Data quality: what became of the frames", QUALITY,
+                  ["network", "fate", "meaning"], ["frames"], order="network"),
+        ],
+    ],
+    hours=[],
+)  # fmt: skip
+
+# Set-up and delay
+
+SETUP_CATEGORIES = " ".join(
+    f"when single = {single} and background = {background} then '{label}'"
+    for label, (single, background) in fig03.CATEGORIES.items()
+    if single is not None
+)
+SETUP_DELAY = Dataset(
+    "setup_delay",
+    outlined(
+        f"{KEYS}, case {SETUP_CATEGORIES} end as category",
+        ["flows", "delay_sum"],
+        "fig03_setup_delay",
+        f"least(bin, {fig03.SHOWN_S})",
+        str(fig03.BIN_S),
+        "delay",
+    ),
+    [
+        FLOWS,
+        share_of_series("flows", "share of set-ups"),
+        Metric(
+            "mean_delay", "sum(delay_sum) / nullif(sum(flows), 0)", "mean set-up delay [s]", ",.2f"
+        ),
+    ],
+)
+ROUND_TRIPS = Dataset(
+    "round_trip_time",
+    outlined(
+        f"{KEYS}, side",
+        ["flows"],
+        "fig04_round_trip_time",
+        "1000 * bin",
+        str(1000 * fig04.BIN_S),
+        "rtt_ms",
+    ),
+    [FLOWS, share_of_series("flows", "share of connections")],
+)
+SETUP_CLASSES = {
+    "optimal": "optimal",
+    "slight_problem": "slight problem",
+    "no_response": "no response",
+    "refused": "refused",
+    "serious_problem": "serious problem",
+}
+SETUP_TREE = Dataset(
+    "setup_tree",
+    f"""
+select {KEYS},
+    if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
+    {labelled("setup_class", SETUP_CLASSES)}
+        || case when setup_class <> 'serious_problem' then ''
+            when setup_reset then ': RST' else ': silent' end as area,
+    if(background, 'background', 'no background') as background,
+    flows, delay_flows, delay_sum
+from fig05_setup_tree
+""",
+    [
+        FLOWS,
+        Metric("setups", "sum(flows)", "share of set-ups", ""),
+        Metric(
+            "mean_delay",
+            "sum(delay_sum) / nullif(sum(delay_flows), 0)",
+            "mean set-up delay [s]",
+            ",.2f",
+        ),
+    ],
+)
+SETUP_COLOURS = {
+    "optimal": "#7fb77e",
+    "slight problem": "#f2cf63",
+    "no response": "#8fb4d9",
+    "refused": "#b493c9",
+    "serious problem: RST": "#d9735b",
+    "serious problem: silent": "#a8452f",
+}
+SETUP = Dashboard(
+    "Set-up and delay",
+    "giscope-setup",
+    rows=[
+        [
+            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows",
+                      f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
+                      f"Share of set-ups per {fig03.BIN_S} s"),
+            cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
+                       "Set-up delay [s]", "Cumulative share of set-ups"),
+        ],
+        [
+            bars("Fig. 3. Share of set-ups by component", SETUP_DELAY, "category", "share",
+                 "series", horizontal=True, y_title="Share of set-ups", where="flows > 0",
+                 height=40),
+        ],
+        [
+            bars("Fig. 3. Mean set-up delay by component", SETUP_DELAY, "category", "mean_delay",
+                 "series", horizontal=True, where="flows > 0", height=40),
+        ],
+        [
+            cumulative("Fig. 4. CDF of the round-trip time, access side", ROUND_TRIPS,
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+                       where="side = 'access'"),
+            cumulative("Fig. 4. CDF of the round-trip time, Internet side", ROUND_TRIPS,
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+                       where="side = 'internet'"),
+        ],
+        [
+            shares("Fig. 5. Connection set-up classes", SETUP_TREE, "area", "flows",
+                   "Share of set-ups"),
+            pivot("Fig. 5. Mean set-up delay [s]", SETUP_TREE,
+                  ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
+                  where="delay_flows > 0", height=50),
+        ],
+        [
+            pivot("Fig. 5. Connection set-up classification tree, share of set-ups", SETUP_TREE,
+                  ["setups"], rows=["outcome", "area", "background"],
+                  columns=["network", "hours"], share=True, height=96),
+        ],
+    ],
+    colours=SETUP_COLOURS,
+)  # fmt: skip
+
+# Channel and loss
+
+CHANNEL_RATE = Dataset(
+    "channel_rate",
+    rate_axis("fig07_channel_rate", KEYS, ["seconds", "periods", "ip_bytes"], SHOWN_BINS),
+    [
+        Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
+        Metric("periods", "sum(periods)", "measurement periods", ",d"),
+        share_of_series("seconds", "share of measured time"),
+        Metric(
+            "mean_rate",
+            "8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000",
+            "mean rate [kbit/s]",
+            ",.1f",
+        ),
+    ],
+)
+BOTTLENECK = Dataset(
+    "bottleneck",
+    f"""select {KEYS}, flows,
+    {labelled("bottleneck", {key: label for key, (label, _) in fig08.SIDES.items()})} as side
+from fig08_bottleneck""",
+    [FLOWS],
+)
+LOSS = Dataset(
+    "loss",
+    f"""
+select {KEYS}, flows, data_packets, lost_access, lost_internet,
+    data_packets + lost_internet as sent
+from table2_loss
+""",
+    [
+        share("internet_loss", "Internet side loss", "lost_internet", "sent"),
+        share("access_loss", "Access side loss", "lost_access", "data_packets"),
+        Metric("data_packets", "sum(data_packets)", "data packets seen at Gi", ",d"),
+    ],
+)
+CHANNEL = Dashboard(
+    "Channel and loss",
+    "giscope-channel",
+    rows=[
+        [
+            histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps", "seconds",
+                      "Available channel rate [kbit/s]", "Share of measured time"),
+            cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
+                       "rate_kbps_below", "Available channel rate [kbit/s]",
+                       "Cumulative share of measured time"),
+        ],
+        [
+            pivot("Fig. 7. Measured periods and mean rate", CHANNEL_RATE,
+                  ["periods", "seconds", "mean_rate"], columns=["network", "hours"],
+                  metrics_in_rows=True),
+            pivot("Table II. Packet loss", LOSS, ["internet_loss", "access_loss", "data_packets"],
+                  columns=["network", "hours"], metrics_in_rows=True),
+        ],
+        [
+            shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows",
+                   "Share of connections"),
+            bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
+                 "network", x_title="Local hour [h]"),
+        ],
+    ],
+    colours=dict(fig08.SIDES.values()),
+)  # fmt: skip
+
+# Transfers
+
+THROUGHPUT = Dataset(
+    "throughput",
+    rate_axis("fig09_throughput", KEYS, ["flows", "throughput_sum"], SHOWN_BINS),
+    [FLOWS, share_of_series("flows", "share of connections"),
+     mean_rate("throughput", "mean throughput")],
+)  # fmt: skip
+BY_LOSS = Dataset(
+    "throughput_by_loss",
+    f"""select {KEYS}, flows, throughput_sum, goodput_sum, loss_class,
+    {labelled("loss_class", fig10.CLASSES)} as loss
+from fig10_throughput_by_loss""",
+    [FLOWS, mean_rate("throughput", "mean throughput"), mean_rate("goodput", "mean goodput")],
+)
+TCP_SHARE = Dataset(
+    "tcp_share",
+    outlined(
+        KEYS, ["flows"], "fig11_tcp_share", "bin", str(1 / throughput.TWENTIETHS), "tcp_share"
+    ),
+    [FLOWS],
+)
+USER_THROUGHPUT = Dataset(
+    "user_throughput",
+    rate_axis(
+        "fig13_user_throughput",
+        f"{KEYS}, {labelled('background_thirds', throughput.LEVELS)} as level",
+        ["flows", "user_throughput_sum"],
+        SHOWN_BINS,
+    ),
+    [FLOWS, share_of_series("flows", "share of connections"),
+     mean_rate("user_throughput", "mean user throughput")],
+)  # fmt: skip
+TRANSFERS = Dashboard(
+    "Transfers",
+    "giscope-transfers",
+    rows=[
+        [
+            histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
+                      "flows", "Throughput [kbit/s]", "Share of connections"),
+            cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections"),
+        ],
+        [
+            bars("Fig. 10. Average throughput by packet loss", BY_LOSS, "loss", "throughput",
+                 "series", horizontal=True),
+            bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
+                 "series", horizontal=True),
+        ],
+        [
+            histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
+                      "flows", "Btcp / (Btcp + Bother)", "Share of connections", by="series"),
+        ],
+        [
+            histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps", "flows",
+                      "User throughput [kbit/s]", "Share of connections"),
+            bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
+                 "user_throughput", "series", horizontal=True, descending=True,
+                 where="flows > 0"),
+        ],
+        [
+            cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT,
+                       "rate_kbps_below", "User throughput [kbit/s]",
+                       "Cumulative share of connections"),
+        ],
+    ],
+)  # fmt: skip
+
+# Options
+
+OPTIONS = {
+    "mss": "mss_class",
+    "window": "window_class",
+    "sack": "if(sack, 'yes', 'no')",
+    "timestamps": "if(timestamps, 'yes', 'no')",
+}
+"""The options by their names in table3.LABELS, and where the mart has them."""
+NAMED = ",\n    ".join(
+    f'{labelled(sql, table3.LABELS[name])} as "{name}"' for name, sql in OPTIONS.items()
+)
+
+
+VALUES = [*(label for name in OPTIONS for label in table3.LABELS[name].values()), "overall"]
+
+
+def _clusters(option: str) -> str:
+    """Each value of an option in every cluster of the others, then in all of them."""
+    others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
+    return f"""
+select {SERIES}, flows, goodput_sum, goodput_squares, '{option}' as option, "{option}" as value,
+    unnest([{others}, 'overall']) as cluster
+from named where "{option}" is not null"""
+
+
+OPTIONS_DATA = Dataset(
+    "tcp_options",
+    f"""
+with named as (
+    select {KEYS}, flows, goodput_sum, goodput_squares,
+    {NAMED}
+    from table3_clusters
+)
+select *, list_position({VALUES}, value) as place
+from (
+{" union all ".join(map(_clusters, OPTIONS))}
+union all
+select {SERIES}, flows, goodput_sum, goodput_squares, 'overall', 'overall', 'overall' from named
+)
+""",
+    [
+        FLOWS,
+        mean_rate("goodput", "mean goodput"),
+        Metric(
+            "deviation",
+            "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
+            " / nullif(sum(flows) - 1, 0)) / 1000",
+            "standard deviation [kbit/s]",
+            ",.1f",
+        ),
+    ],
+)
+
+
+def _figure(figure: table3.Figure) -> Chart:
+    return bars(
+        figure.title, OPTIONS_DATA, "cluster", "goodput", "value",
+        where=f"option = '{figure.option}' and cluster is not null",
+        having=f"sum(flows) >= {table3.FEWEST}", long_labels=True,
+        y_title="Goodput [kbit/s]", height=64,
+    )  # fmt: skip
+
+
+OPTION_CHARTS = [_figure(figure) for figure in table3.FIGURES]
+EFFECTS = Dashboard(
+    "Options",
+    "giscope-options",
+    rows=[
+        [
+            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["value"],
+                  ["goodput", "deviation", "flows"], where="cluster = 'overall'",
+                  order="place", height=52),
+            bars("Table III. Goodput by TCP options, peak and off-peak", OPTIONS_DATA, "value",
+                 "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
+                 long_labels=True, height=52),
+        ],
+        OPTION_CHARTS[:2],
+        OPTION_CHARTS[2:],
+    ],
+)  # fmt: skip
+
+DASHBOARDS = (OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)

@@ -1,0 +1,67 @@
+"""Brings Superset up to date: imports assets/, makes a role for each country of a networks file.
+
+Run by start.sh in Superset's environment: load.py NETWORKS
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+
+from flask import g
+from superset.app import create_app
+
+ASSETS = Path(__file__).parent / "assets"
+ALL_COUNTRIES = "All countries"
+
+
+def import_assets() -> None:
+    """What an earlier import made is replaced."""
+    from superset.commands.importers.v1.assets import ImportAssetsCommand
+
+    files = {
+        str(path.relative_to(ASSETS)): path.read_text() for path in sorted(ASSETS.rglob("*.yaml"))
+    }
+    ImportAssetsCommand(files).run()
+
+
+def make_roles(countries: set[str]) -> None:
+    """Roles that read the dashboards: one a country, which sees its rows only, and one for all."""
+    from superset import db, security_manager
+    from superset.connectors.sqla.models import RowLevelSecurityFilter, SqlaTable
+    from superset.models.core import Database
+    from superset.utils.core import RowLevelSecurityFilterType
+
+    datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
+    permissions = [
+        *security_manager.find_role("Gamma").permissions,
+        *(
+            security_manager.add_permission_view_menu("datasource_access", dataset.perm)
+            for dataset in datasets
+        ),
+    ]
+    for name in [ALL_COUNTRIES, *(f"Country {country}" for country in sorted(countries))]:
+        security_manager.add_role(name).permissions = permissions
+    for country in sorted(countries):
+        name = f"Country {country}"
+        rule = db.session.query(RowLevelSecurityFilter).filter_by(name=name).one_or_none()
+        rule = rule or RowLevelSecurityFilter(name=name)
+        rule.filter_type = RowLevelSecurityFilterType.REGULAR
+        rule.group_key = "country"  # rules of one group add up: two roles see two countries
+        rule.clause = f"country = '{country}'"
+        rule.roles = [security_manager.find_role(name)]
+        rule.tables = datasets
+        db.session.add(rule)
+    db.session.commit()
+
+
+def main(networks: Path) -> None:
+    countries = {network["country"] for network in tomllib.loads(networks.read_text())["network"]}
+    app = create_app()
+    with app.app_context():
+        g.user = app.appbuilder.sm.find_user("admin")
+        import_assets()
+        make_roles(countries)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,336 @@
+"""Datasets, charts and dashboards as values, and the few kinds of charts there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Form = dict[str, Any]
+"""A chart's settings as Superset keeps them."""
+
+MOST_ROWS = 50_000
+COMPARED = ("peak", "off-peak")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a dataset: SQL, its name for readers, its d3 format."""
+
+    name: str
+    sql: str
+    label: str
+    format: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """SQL over the marts, with metrics."""
+
+    name: str
+    sql: str
+    metrics: Sequence[Metric]
+
+    def metric(self, name: str) -> Metric:
+        return next(metric for metric in self.metrics if metric.name == name)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart; `height` in units of the grid."""
+
+    title: str
+    dataset: Dataset
+    kind: str
+    form: Form
+    height: int = 50
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Rows of charts that share the width.
+
+    hours: what its filter of peak and off-peak starts with; colours: of labels.
+    """
+
+    title: str
+    slug: str
+    rows: Sequence[Sequence[Chart]]
+    hours: Sequence[str] = COMPARED
+    colours: Mapping[str, str] = field(default_factory=dict)
+
+
+def labelled(column: str, labels: Mapping[Any, str], otherwise: str = "null") -> str:
+    """SQL that gives a value's label."""
+    whens = " ".join(
+        f"when {_literal(value)} then {_literal(label)}" for value, label in labels.items()
+    )
+    return f"case {column} {whens} else {otherwise} end"
+
+
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+
+
+def outlined(columns: str, sums: Sequence[str], rows: str, low: str, width: str, name: str) -> str:
+    """Rows with a histogram bin's lower edge `name` and upper edge `name`_below.
+
+    A row of zero sums follows each bin, and one stands at zero, so that a line of steps through
+    the bins that there are starts at zero and falls to zero where there are none.
+    """
+    edge = f"round({low} + {width}, 3)"
+    zeros = "".join(f"\n    unnest([{name}, 0, 0]) as {name}," for name in sums)
+    return f"""
+select {columns},{zeros}
+    unnest([round({low}, 3), {edge}, 0]) as {name},
+    unnest([{edge}, null, 0]) as {name}_below
+from {rows}
+"""
+
+
+def rate_axis(mart: str, columns: str, sums: Sequence[str], shown: int) -> str:
+    """A mart's rows with rate_kbps, its bins of 1 % redrawn in round steps.
+
+    The steps are such that `shown` of them hold 99 % of an access's first sum; the last holds the
+    rest too.
+    """
+    weight = sums[0]
+    steps = f"""
+with weights as (
+    select access, bin, sum({weight}) as weight from {mart} group by all
+), tops as (
+    select access, exp((bin + 0.5) / 100) / {shown} as rough from weights
+    qualify sum(weight) over (partition by access order by bin)
+        >= 0.99 * sum(weight) over (partition by access)
+), roughs as (
+    select access, min(rough) as rough, pow(10, floor(log10(min(rough)))) as unit
+    from tops group by access
+), steps as (
+    select access, unit * case
+        when rough <= unit then 1 when rough <= 2 * unit then 2 when rough <= 5 * unit then 5
+        else 10
+    end / 1000 as step
+    from roughs
+)"""
+    low = f"least(floor(exp((bin + 0.5) / 100) / 1000 / step), {shown}) * step"
+    rows = f"{mart} join steps using (access)"
+    return steps + outlined(columns, sums, rows, low, "step", "rate_kbps")
+
+
+def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
+    form = {
+        "metric": metric,
+        "y_axis_format": dataset.metric(metric).format,
+        "header_font_size": 0.4,
+        "subheader_font_size": 0.15,
+        "force_timestamp_formatting": False,
+        "adhoc_filters": [WHEN],
+    }
+    return Chart(title, dataset, "big_number_total", form, height=18)
+
+
+def table(
+    title: str,
+    dataset: Dataset,
+    rows: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    order: str,
+    where: str = "",
+    height: int = 32,
+) -> Chart:
+    form = {
+        "query_mode": "aggregate",
+        "groupby": list(rows),
+        "metrics": list(metrics),
+        "all_columns": [],
+        "percent_metrics": [],
+        "order_by_cols": [],
+        "order_desc": False,
+        "timeseries_limit_metric": _sql_metric(f"min({order})", "order"),
+        "row_limit": 1000,
+        "table_timestamp_format": "%Y-%m-%d",
+        "show_cell_bars": False,
+        "color_pn": False,
+        "adhoc_filters": _filters(where),
+        "column_config": {m: {"d3NumberFormat": dataset.metric(m).format} for m in metrics},
+    }
+    return Chart(title, dataset, "table", form, height)
+
+
+def pivot(
+    title: str,
+    dataset: Dataset,
+    metrics: Sequence[str],
+    *,
+    columns: Sequence[str],
+    rows: Sequence[str] = (),
+    metrics_in_rows: bool = False,
+    share: bool = False,
+    where: str = "",
+    height: int = 32,
+) -> Chart:
+    """share: of a column's total, with subtotals."""
+    form = {
+        "groupbyRows": list(rows),
+        "groupbyColumns": list(columns),
+        "metrics": list(metrics),
+        "metricsLayout": "ROWS" if metrics_in_rows else "COLUMNS",
+        "aggregateFunction": "Sum as Fraction of Columns" if share else "Sum",
+        "rowSubTotals": share,
+        "rowSubtotalPosition": True,
+        "colTotals": False,
+        "rowTotals": False,
+        "rowOrder": "key_a_to_z",
+        "colOrder": "key_a_to_z",
+        "valueFormat": ".1%" if share else "SMART_NUMBER",
+        "date_format": "%Y-%m-%d",
+        "row_limit": MOST_ROWS,
+        "order_desc": True,
+        "adhoc_filters": _filters(where),
+    }
+    return Chart(title, dataset, "pivot_table_v2", form, height)
+
+
+def bars(
+    title: str,
+    dataset: Dataset,
+    x: str,
+    metric: str,
+    by: str,
+    *,
+    x_title: str = "",
+    y_title: str = "",
+    stacked: bool = False,
+    horizontal: bool = False,
+    long_labels: bool = False,
+    descending: bool = False,
+    where: str = "",
+    having: str = "",
+    height: int = 50,
+) -> Chart:
+    """A bar a value of x and `by`."""
+    chosen = dataset.metric(metric)
+    form = {
+        **_axes(x, by, [metric], x_title, y_title or chosen.label, chosen.format),
+        "orientation": "horizontal" if horizontal else "vertical",
+        "stack": "Stack" if stacked else None,
+        "xAxisForceCategorical": x != "date",
+        "x_axis_sort_asc": not descending,
+        "xAxisLabelRotation": 45 if long_labels else 0,
+        "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
+        "adhoc_filters": _filters(where, having),
+    }
+    if x == "date":
+        form |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
+    return Chart(title, dataset, "echarts_timeseries_bar", form, height)
+
+
+def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> Chart:
+    """A bar a series, made up of its parts."""
+    form = {
+        **_axes("series", of, [metric], "", y_title, ".0%"),
+        **LEGEND_AT_RIGHT,
+        "legendMargin": 215,
+        "orientation": "horizontal",
+        "stack": "Stack",
+        "contributionMode": "row",
+        "y_axis_bounds": [0, 1],
+        "truncateYAxis": True,
+        "adhoc_filters": _filters(),
+    }
+    return Chart(title, dataset, "echarts_timeseries_bar", form)
+
+
+def histogram(
+    title: str,
+    dataset: Dataset,
+    x: str,
+    metric: str,
+    x_title: str,
+    y_title: str,
+    by: str = "network",
+) -> Chart:
+    """Shares of each network's (or series') total, as steps through an outlined dataset."""
+    form = {
+        **_axes(x, by, [metric], x_title, y_title, ".0%"),
+        **STEPS,
+        "contributionMode": "column",
+        "adhoc_filters": _filters(),
+    }
+    return Chart(title, dataset, "echarts_timeseries_step", form)
+
+
+def cumulative(
+    title: str, dataset: Dataset, x: str, x_title: str, y_title: str, where: str = ""
+) -> Chart:
+    """The cumulative share of each series by its bins' upper edges."""
+    form = {
+        **_axes(x, "series", ["share"], x_title, y_title, ".0%"),
+        **STEPS,
+        "rolling_type": "cumsum",
+        "y_axis_bounds": [0, 1],
+        "truncateYAxis": True,
+        "adhoc_filters": _filters(" and ".join([*filter(None, [where]), f"{x} is not null"])),
+    }
+    return Chart(title, dataset, "echarts_timeseries_step", form)
+
+
+STEPS = {
+    "seriesType": "end",
+    "markerEnabled": False,
+    "xAxisForceCategorical": False,
+    "truncateXAxis": False,
+}
+
+
+LEGEND = {"legendType": "scroll", "legendOrientation": "top"}
+LEGEND_AT_RIGHT = {"legendType": "scroll", "legendOrientation": "right"}
+
+
+def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str) -> Form:
+    return {
+        "x_axis": x,
+        "x_axis_sort": x,
+        "x_axis_sort_asc": True,
+        "groupby": [by],
+        "metrics": list(metrics),
+        "x_axis_title": x_title,
+        "x_axis_title_margin": 30 if x_title else 0,
+        "y_axis_title": y_title,
+        "y_axis_title_margin": 50,
+        "y_axis_title_position": "Left",
+        "y_axis_format": number,
+        "x_axis_number_format": "~g",
+        "truncate_metric": True,
+        "show_legend": True,
+        **(LEGEND_AT_RIGHT | {"legendMargin": 165} if by == "series" else LEGEND),
+        "rich_tooltip": True,
+        "sort_series_type": "name",
+        "sort_series_ascending": True,
+        "row_limit": MOST_ROWS,
+        "order_desc": True,
+        "xAxisLabelInterval": "auto",
+        "color_scheme": "d3Category10",
+    }
+
+
+WHEN = {
+    "expressionType": "SIMPLE",
+    "clause": "WHERE",
+    "subject": "date",
+    "operator": "TEMPORAL_RANGE",
+    "comparator": "No filter",
+}
+"""The place where a dashboard's dates go."""
+
+
+def _filters(where: str = "", having: str = "") -> list[Form]:
+    written = [("WHERE", where), ("HAVING", having)]
+    return [WHEN] + [
+        {"expressionType": "SQL", "clause": clause, "sqlExpression": sql}
+        for clause, sql in written
+        if sql
+    ]
+
+
+def _sql_metric(sql: str, label: str) -> Form:
+    return {"expressionType": "SQL", "sqlExpression": sql, "label": label, "hasCustomLabel": True}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# The dashboards of a warehouse on loopback: start.sh WAREHOUSE NETWORKS PORT. Safe to repeat.
+set -eu
+[ -e "$1/warehouse.duckdb" ] || { echo "dashboards: $1: no warehouse.duckdb in it" >&2; exit 2; }
+[ -r "$2" ] || { echo "dashboards: $2: no such networks file" >&2; exit 2; }
+GISCOPE_WAREHOUSE=$(cd "$1" && pwd)
+networks=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+. "$(dirname "$0")/env.sh"
+sh infra/superset/setup.sh
+sh infra/superset/import.sh "$networks"
+echo "Dashboards: http://127.0.0.1:$3"
+echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
+exec gunicorn --bind "127.0.0.1:$3" --threads 8 --timeout 120 --log-level warning \
+    "superset.app:create_app()" >"$SUPERSET_HOME/server.log" 2>&1

@@ -1,0 +1,56 @@
+"""The dashboards' YAML, without Superset."""
+
+import pytest
+
+from infra.superset.assets import FOLDER, assets, written
+from infra.superset.dashboards import DASHBOARDS
+from schemas import MARTS
+
+DATASETS = {
+    chart.dataset.name: chart.dataset for page in DASHBOARDS for row in page.rows for chart in row
+}
+
+
+def test_yaml_is_what_the_description_says():
+    there = {
+        str(path.relative_to(FOLDER)): path.read_text(encoding="utf-8")
+        for path in FOLDER.rglob("*.yaml")
+    }
+    assert there == written(), "run: python -m infra.superset.assets"
+
+
+def test_every_mart_is_on_a_dashboard():
+    text = " ".join(dataset.sql for dataset in DATASETS.values())
+    assert [mart.name for mart in MARTS if mart.name not in text] == []
+
+
+def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security():
+    for path, content in assets().items():
+        if path.startswith("datasets/"):
+            columns = {column["column_name"] for column in content["columns"]}
+            assert columns >= {"country", "network", "access", "date"}, path
+
+
+@pytest.mark.parametrize(
+    ("name", "sums"),
+    [
+        ("setup_delay", {"flows": "fig03_setup_delay", "delay_sum": "fig03_setup_delay"}),
+        ("round_trip_time", {"flows": "fig04_round_trip_time"}),
+        ("channel_rate", dict.fromkeys(("periods", "seconds", "ip_bytes"), "fig07_channel_rate")),
+        ("throughput", dict.fromkeys(("flows", "throughput_sum"), "fig09_throughput")),
+        ("tcp_share", {"flows": "fig11_tcp_share"}),
+        ("user_throughput", {"flows": "fig13_user_throughput"}),
+    ],
+)
+def test_outlining_a_histogram_changes_no_sum(demo, name, sums):
+    connection = demo.warehouse.connect()
+    for column, mart in sums.items():
+        total = f"select network, period, sum({column}) from {mart} group by all order by all"
+        shown = f"""
+            select network, replace(hours, '-', '_') as period, sum({column})
+            from ({DATASETS[name].sql}) group by all order by all
+        """
+        expected = connection.sql(total).fetchall()
+        assert len(expected) > 1
+        for ours, theirs in zip(connection.sql(shown).fetchall(), expected, strict=True):
+            assert ours == (*theirs[:2], pytest.approx(theirs[2]))

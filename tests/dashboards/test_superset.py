@@ -1,0 +1,402 @@
+"""The dashboards as their users meet them: started by make, opened in a browser, asked by REST."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import duckdb
+import pytest
+from playwright.sync_api import APIRequestContext, Browser, Page, Response, sync_playwright
+
+from infra.superset.dashboards import DASHBOARDS
+from spark_jobs.warehouse import VIEWS, Warehouse
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium")
+QUERY_S = 0.3
+START_S = 600
+PATIENCE_MS = 120_000
+ANALYST = "analyst-of-aa"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
+
+
+@dataclass
+class Server:
+    """A started Superset."""
+
+    address: str
+    home: Path
+    warehouse: Warehouse
+    environment: dict[str, str]
+
+    @property
+    def password(self) -> str:
+        return (self.home / "admin_password").read_text().strip()
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    def sql(self, query: str) -> list[dict[str, Any]]:
+        """What `giscope sql` answers."""
+        command = ("giscope", "sql", "--warehouse", str(self.warehouse.root), "--format", "json")
+        return json.loads(self.run(*command, query))
+
+
+@pytest.fixture(scope="module")
+def server(demo, tmp_path_factory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("superset")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "SUPERSET_HOME": str(home),
+        "GISCOPE_WAREHOUSE": str(demo.warehouse.root),
+    }
+    log = home / "make.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            ["make", "dashboards", f"WAREHOUSE={demo.warehouse.root}", f"PORT={port}"],
+            cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+    try:
+        started = Server(f"http://127.0.0.1:{port}", home, demo.warehouse, environment)
+        until = time.monotonic() + START_S
+        while not answers(port):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(1)
+        yield started
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+def answers(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=START_S) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def page(server, browser) -> Page:
+    """Logged in as the administrator."""
+    page = browser.new_page(viewport={"width": 1440, "height": 4000})
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{server.address}/login/")
+    page.locator("input#username").fill("admin")
+    page.locator("input#password").fill(server.password)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda address: "login" not in address)
+    return page
+
+
+@contextmanager
+def chart_answers(page: Page) -> Iterator[list[tuple[dict, dict]]]:
+    """What charts ask meanwhile, and the answers."""
+    seen: list[tuple[dict, dict]] = []
+
+    def keep(response: Response) -> None:
+        if "/api/v1/chart/data" in response.url:
+            asked = response.request.post_data_json
+            if asked["form_data"].get("slice_id"):
+                seen.append((asked, response.json()))
+
+    page.on("response", keep)
+    yield seen
+    page.remove_listener("response", keep)
+
+
+@pytest.fixture(scope="module")
+def opened(server, page) -> dict[str, list[tuple[dict, dict]]]:
+    """Each dashboard's charts: what they asked and what they got, after they were drawn."""
+    found = {}
+    for dashboard in DASHBOARDS:
+        with chart_answers(page) as seen:
+            page.goto(f"{server.address}/superset/dashboard/{dashboard.slug}/")
+            charts = sum(map(len, dashboard.rows))
+            page.wait_for_function(
+                "n => document.querySelectorAll('.slice_container').length === n", arg=charts
+            )
+            page.wait_for_load_state("networkidle")
+            page.wait_for_selector(".loading", state="detached")
+            text = page.locator(".grid-container").inner_text()
+        for sign in ("Error", "error", "No data", "No results", "NaN"):
+            assert sign not in text, (dashboard.title, sign)
+        assert len(seen) >= charts
+        found[dashboard.slug] = seen
+    return found
+
+
+def results(opened: dict[str, list[tuple[dict, dict]]]) -> Iterator[tuple[dict, dict]]:
+    for seen in opened.values():
+        for asked, answer in seen:
+            for result in answer["result"]:
+                yield asked, result
+
+
+def test_password_and_key_are_random_and_private(server):
+    for name in ("admin_password", "secret_key"):
+        file = server.home / name
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert len(file.read_text().strip()) >= 43
+    assert server.password not in (server.home / "server.log").read_text()
+
+
+def test_every_chart_of_every_dashboard_has_data(opened):
+    drawn = set()
+    for asked, result in results(opened):
+        assert result["status"] == "success", result
+        assert result["error"] is None
+        assert result["rowcount"] > 0, result["query"]
+        drawn.add(asked["form_data"]["slice_id"])
+    assert len(drawn) == sum(len(row) for page in DASHBOARDS for row in page.rows)
+
+
+def test_every_query_is_fast(server, opened):
+    slow = []
+    with duckdb.connect(server.warehouse.root / VIEWS, read_only=True) as connection:
+        for _, result in results(opened):
+            took = []
+            for _ in range(3):
+                start = time.perf_counter()
+                connection.sql(result["query"]).fetchall()
+                took.append(time.perf_counter() - start)
+            if min(took) >= QUERY_S:
+                slow.append((took, result["query"]))
+    assert slow == []
+
+
+def table1(opened) -> tuple[dict, dict]:
+    return next(
+        (asked, result)
+        for asked, result in results(opened)
+        if asked["form_data"]["viz_type"] == "pivot_table_v2" and "sack_share" in result["colnames"]
+    )
+
+
+TABLE_1 = """
+    select network, replace(period, '_', '-') as hours, sum(flows)::bigint as flows,
+        sum(sack) / sum(flows) as sack_share, sum(window_low) / sum(flows) as window_low_share
+    from table1_summary group by all order by all
+"""
+
+
+def test_table_1_is_that_of_giscope_sql(server, opened):
+    _, result = table1(opened)
+    rows = sorted(result["data"], key=lambda row: (row["network"], row["hours"]))
+    shown = [{key: row[key] for key in ("network", "hours", "flows")} for row in rows]
+    expected = server.sql(TABLE_1)
+    assert shown == [{key: row[key] for key in shown[0]} for row in expected]
+    for name in ("sack_share", "window_low_share"):
+        assert [row[name] for row in rows] == pytest.approx([row[name] for row in expected])
+
+
+def connections_shown(page: Page) -> str:
+    return page.locator(".header-line").first.inner_text()
+
+
+def choose(page: Page, filter_name: str, value: str) -> None:
+    shown = page.locator("[data-test='filter-control-name']", has_text=filter_name)
+    page.locator("[data-test='form-item-value']", has=shown).or_(
+        shown.locator("xpath=ancestor::*[.//input[@role='combobox']][1]")
+    ).first.locator("input[role='combobox']").click()
+    page.keyboard.type(value)
+    page.locator(f".ant-select-item-option[title='{value}']").click()
+    page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("Network", "bb-gprs", "network = 'bb-gprs'"),
+        ("Country", "CC", "country = 'CC'"),
+        ("Peak or off-peak", "off-peak", "period = 'off_peak'"),
+    ],
+)
+def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, name, value, where):
+    page.goto(f"{server.address}/superset/dashboard/giscope-overview/")
+    everything = server.sql("select sum(flows)::bigint as n from table1_summary")[0]["n"]
+    page.get_by_text(f"{everything:,}", exact=True).first.wait_for()
+    choose(page, name, value)
+    page.get_by_role("button", name="Apply filters").click()
+    chosen = server.sql(f"select sum(flows)::bigint as n from table1_summary where {where}")
+    page.get_by_text(f"{chosen[0]['n']:,}", exact=True).first.wait_for()
+    assert connections_shown(page) == f"{chosen[0]['n']:,}"
+
+
+def test_the_warehouse_changes_under_open_dashboards(server, page):
+    before = (server.warehouse.root / VIEWS).stat().st_ino
+    server.warehouse.update_views()
+    assert (server.warehouse.root / VIEWS).stat().st_ino != before
+    page.goto(f"{server.address}/superset/dashboard/giscope-overview/")
+    page.locator(".header-line").first.wait_for()
+
+
+@contextmanager
+def logged_in(server: Server, browser: Browser, user: str, password: str):
+    """REST as a user."""
+    context = browser.new_context(base_url=server.address)
+    context.set_default_timeout(PATIENCE_MS)
+    answer = context.request.post(
+        "/api/v1/security/login",
+        data={"username": user, "password": password, "provider": "db"},
+    )
+    token = answer.json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}", "Referer": server.address}
+    context.set_extra_http_headers(headers)
+    csrf = context.request.get("/api/v1/security/csrf_token/").json()["result"]
+    context.set_extra_http_headers(headers | {"X-CSRFToken": csrf})
+    yield context.request
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def analyst(server, browser) -> Iterator[APIRequestContext]:
+    """A user with no role but that of country AA."""
+    password = "only-for-this-test"
+    server.run(
+        "sh", "infra/superset/superset.sh", "fab", "create-user", "--role", "Country AA",
+        "--username", ANALYST, "--firstname", "A", "--lastname", "A",
+        "--email", f"{ANALYST}@localhost", "--password", password,
+    )  # fmt: skip
+    with logged_in(server, browser, ANALYST, password) as request:
+        yield request
+
+
+def test_an_analyst_of_aa_sees_rows_of_aa_only(server, opened, analyst):
+    asked_of = 0
+    for seen in opened.values():
+        for asked, _ in seen:
+            answer = analyst.post("/api/v1/chart/data", data=asked)
+            assert answer.status == 200, answer.text()
+            assert "bb-gprs" not in answer.text()
+            assert "cc-dialup" not in answer.text()
+            for result in answer.json()["result"]:
+                assert "country = 'AA'" in result["query"]
+                assert result["rowcount"] > 0
+                asked_of += 1
+    assert asked_of >= sum(len(row) for page in DASHBOARDS for row in page.rows)
+    _, everything = table1(opened)
+    asked, _ = table1(opened)
+    mine = analyst.post("/api/v1/chart/data", data=asked).json()["result"][0]
+    assert mine["data"] == [r for r in everything["data"] if r["network"] == "aa-gprs"]
+
+
+def test_a_role_of_a_country_has_no_way_around_it(server, opened, analyst):
+    asked, _ = table1(opened)
+    database = 1
+    sql = "select * from table1_summary"
+    lab = analyst.post(
+        "/api/v1/sqllab/execute/",
+        data={"database_id": database, "sql": sql, "client_id": "a1", "runAsync": False},
+    )
+    assert lab.status == 403, lab.text()
+    for expression in (
+        "(select sum(flows) from table1_summary where country = 'BB')",
+        "(select max(content) from read_text('/etc/passwd'))",
+        "1) from table1_summary --",
+    ):
+        metric = {"expressionType": "SQL", "sqlExpression": expression, "label": "m"}
+        query = asked["queries"][0] | {"metrics": [metric], "columns": [], "orderby": []}
+        tried = analyst.post("/api/v1/chart/data", data=asked | {"queries": [query]})
+        got = tried.json().get("result", [{}])[0]
+        assert not got.get("data"), (expression, tried.text())
+    changed = analyst.put(
+        f"/api/v1/dataset/{asked['datasource']['id']}", data={"sql": "select 'AA' as country"}
+    )
+    assert changed.status == 403, changed.text()
+    assert analyst.get("/api/v1/rowlevelsecurity/").status == 403
+
+
+def test_two_countries_roles_see_both(server, browser, opened):
+    password = "only-for-this-test"
+    with logged_in(server, browser, "admin", server.password) as admin:
+        roles = admin.get("/api/v1/security/roles/?q=(page_size:1000)").json()["result"]
+        made = admin.post(
+            "/api/v1/security/users/",
+            data={
+                "username": "both", "first_name": "B", "last_name": "B", "active": True,
+                "email": "both@localhost", "password": password,
+                "roles": [r["id"] for r in roles if r["name"] in ("Country AA", "Country CC")],
+            },
+        )  # fmt: skip
+        assert made.status == 201, made.text()
+    asked, everything = table1(opened)
+    with logged_in(server, browser, "both", password) as request:
+        mine = request.post("/api/v1/chart/data", data=asked).json()["result"][0]
+        assert mine["data"] == [r for r in everything["data"] if r["network"] != "bb-gprs"]
+
+
+def test_a_role_of_all_countries_sees_them_all(server, browser, opened):
+    password = "only-for-this-test"
+    server.run(
+        "sh", "infra/superset/superset.sh", "fab", "create-user", "--role", "All countries",
+        "--username", "manager", "--firstname", "M", "--lastname", "M",
+        "--email", "manager@localhost", "--password", password,
+    )  # fmt: skip
+    asked, everything = table1(opened)
+    with logged_in(server, browser, "manager", password) as request:
+        mine = request.post("/api/v1/chart/data", data=asked).json()["result"][0]
+        assert mine["data"] == everything["data"]
+
+
+def test_a_second_import_changes_nothing(server, browser):
+    def there() -> dict[str, list[tuple]]:
+        with logged_in(server, browser, "admin", server.password) as request:
+            return {
+                kind: sorted(
+                    (item["id"], item[name])
+                    for item in request.get(f"/api/v1/{kind}/?q=(page_size:1000)").json()["result"]
+                )
+                for kind, name in {
+                    "database": "database_name", "dataset": "table_name", "chart": "slice_name",
+                    "dashboard": "dashboard_title", "rowlevelsecurity": "name",
+                    "security/roles": "name",
+                }.items()
+            }  # fmt: skip
+
+    before = there()
+    assert len(before["dashboard"]) == len(DASHBOARDS)
+    assert [name for _, name in before["rowlevelsecurity"]] == [
+        "Country AA", "Country BB", "Country CC",
+    ]  # fmt: skip
+    server.run("sh", "infra/superset/import.sh", "infra/networks.toml")
+    assert there() == before
+
+
+def test_a_warehouse_that_is_not_there_is_refused_in_one_line(tmp_path):
+    done = subprocess.run(
+        ["sh", "infra/superset/start.sh", tmp_path, "infra/networks.toml", "0"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"dashboards: {tmp_path}: no warehouse.duckdb in it\n"
