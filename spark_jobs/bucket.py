@@ -47,6 +47,7 @@ class Bucket:
             packets.user_first,
             is_tcp,
             columns["ts"],
+            columns["downlink"],
             columns["server"],
             columns["user_port"],
             columns["server_port"],

@@ -27,30 +27,31 @@ def _hash(server, user_port, server_port):
 
 
 @njit(cache=True, nogil=True)
-def _opens_another(flags, seq, silence, syn_seen, isn, closed, carried_data):
+def _opens_another(flags, same_syn, silence, closed, carried_data):
     """Whether a packet on a known 5-tuple begins another connection."""
     if silence > IDLE_TIMEOUT_US:
         return True
-    if not flags & SYN or flags & ACK or (syn_seen and seq == isn):
+    if not flags & SYN or flags & ACK or same_syn:
         return False
     return closed or carried_data or silence > REUSE_AFTER_US
 
 
 @njit(cache=True, nogil=True)
-def assign_connections(user_first, is_tcp, ts, server, user_port, server_port, flags, seq, payload):
+def assign_connections(
+    user_first, is_tcp, ts, downlink, server, user_port, server_port, flags, seq, payload
+):  # fmt: skip
     """The connection of every packet.
 
-    All arrays are in user order: is_tcp bool (has a TCP header), ts int64 µs, server int32 codes,
-    ports uint16, flags uint16, seq uint32, payload uint32 (bytes).
+    All arrays are in user order: is_tcp bool (has a TCP header), ts int64 µs, downlink
+    bool, server int32 codes, ports uint16, flags uint16, seq uint32, payload uint32 (bytes).
     Returns (connection int32[n], -1 where there is none; connections). Connections are numbered
     by user, then by their first packet.
     """
     n = len(ts)
     connection = np.full(n, -1, np.int32)
     begins, latest = np.empty(n, np.int64), np.empty(n, np.int64)
-    isn = np.empty(n, np.uint32)
-    syn_seen, closed = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    carried_data = np.empty(n, np.bool_)
+    syn = np.empty(n, np.int64)  # the first SYN's packet, -1: none yet
+    closed, carried_data = np.empty(n, np.bool_), np.empty(n, np.bool_)
     slots = np.zeros(2, np.int32)
     count = 0
     for user in range(len(user_first) - 1):
@@ -76,10 +77,8 @@ def assign_connections(user_first, is_tcp, ts, server, user_port, server_port, f
             c = slots[slot] - 1
             if c < 0 or _opens_another(
                 flags[i],
-                seq[i],
+                syn[c] >= 0 and seq[syn[c]] == seq[i] and downlink[syn[c]] == downlink[i],
                 ts[i] - ts[latest[c]],
-                syn_seen[c],
-                isn[c],
                 closed[c],
                 carried_data[c],
             ):
@@ -87,11 +86,12 @@ def assign_connections(user_first, is_tcp, ts, server, user_port, server_port, f
                 count += 1
                 slots[slot] = count
                 begins[c] = i
-                syn_seen[c] = closed[c] = carried_data[c] = False
+                syn[c] = -1
+                closed[c] = carried_data[c] = False
             connection[i] = c
             latest[c] = i
-            if flags[i] & SYN and not flags[i] & ACK and not syn_seen[c]:
-                syn_seen[c], isn[c] = True, seq[i]
+            if flags[i] & SYN and not flags[i] & ACK and syn[c] < 0:
+                syn[c] = i
             if flags[i] & (FIN | RST):
                 closed[c] = True
             if payload[i]:

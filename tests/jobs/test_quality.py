@@ -113,7 +113,14 @@ def test_what_is_measured_of_a_day(tmp_path, demo, network):
         flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9)),
     ]
     log = dict.fromkeys(INGEST_LOG.arrow.names)
-    log |= {"front_end": "builtin", "bytes": 1, "seconds": 1.0, "content": "", "packets": 90}
+    log |= {
+        "front_end": "builtin",
+        "bytes": 1,
+        "seconds": 1.0,
+        "content": "",
+        "packets": 90,
+        "rows": 90,
+    }
     log |= {"first_ts": rows[0]["start_ts"], "last_ts": rows[0]["start_ts"], "frames": 100}
     skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2)]
     logs = [

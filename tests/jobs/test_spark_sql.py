@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from test_warehouse import publish
 
-from schemas import NETWORKS, TABLES
+from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
 from spark_jobs import spark_sql
 from spark_jobs.session import spark_session
 from spark_jobs.spark_sql import read_table, register
@@ -29,7 +29,8 @@ def test_every_table_has_the_same_rows(demo):
     for name, table in TABLES.items():
         assert spark.table(name).columns == table.arrow_with_partitions.names
         (counted,) = duck.sql(f'select count(*) from "{name}"').fetchall()
-        assert spark.table(name).count() == counted[0] > 0
+        assert spark.table(name).count() == counted[0]
+        assert counted[0] or table in FROM_ZEEK_LOGS
 
 
 def test_every_type_is_read_as_it_was_written(demo):
