@@ -15,40 +15,43 @@ from spark_jobs.estimators import receiver
 from spark_jobs.estimators.order import LOST, UNPROVEN, arrived_before
 from spark_jobs.estimators.sequence import NONE
 
-ROWS, BEYOND = 512, 512
+ROWS, BEYOND = 128, 256
 """Copies for which costs are kept at a time, and how much farther is looked."""
 WIDTH = 512
 """ACKs that may answer a copy."""
 
 
 @njit(cache=True, nogil=True)
-def begin(copies, acks, soonest):
-    """(int64[n + 1]: the first ACK that may answer each copy or a later one; float64[m + 1]: what
+def begin(copies, acks, soonest, latest):
+    """(int64[n + 1]: the first ACK that may answer each copy or a later one, no sooner than
+    `soonest` (µs); int64[n + 1]: how many may, up to `latest` and one more; float64[m + 1]: what
     it costs to explain the ACKs before each by no copy; int64[m + 1]: the highest number before
     each; int64[n]: the highest number that has certainly arrived before each copy)."""
     n, m = len(copies), len(acks)
-    answer = np.empty(n + 1, np.int64)
-    j = 0
+    answer = np.full(n + 1, m)
+    width = np.ones(n + 1, np.int64)
+    j = end = 0
     for k in range(n):
         while j < m and acks[j].ts < copies[k].ts + soonest:
             j += 1
-        answer[k] = j
-    answer[n] = m
+        while end < m and acks[end].ts <= copies[k].ts + latest:
+            end += 1
+        answer[k], width[k] = j, min(max(end - j, 0) + 1, WIDTH)
     skip = np.zeros(m + 1)
     before = np.full(m + 1, NONE)
     for j in range(m):
         stray = acks[j].stray if acks[j].value == before[j] else 0.0
         skip[j + 1] = skip[j] + stray
         before[j + 1] = max(before[j], acks[j].value)
-    return answer, skip, before, arrived_before(copies)
+    return answer, width, skip, before, arrived_before(copies)
 
 
 @njit(cache=True, nogil=True)
 def to_come(rest, k, row, h):
     """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
-    answer, skip, _, _ = rest
+    answer, width, skip, _, _ = rest
     j = max(h.next_ack, answer[k])
-    return skip[j] - skip[h.next_ack] + row[min(j - answer[k], WIDTH - 1), int(h.lost)]
+    return skip[j] - skip[h.next_ack] + row[min(j - answer[k], width[k] - 1), int(h.lost)]
 
 
 @njit(cache=True, nogil=True)
@@ -60,23 +63,25 @@ def at_least(copies, acks, rest, start, sack, watched, path, out):
     rest: what `begin` returned; watched bool[n]: the observation goes on long enough for each
     copy's ACK to be seen.
     """
-    answer, skip, before, above = rest
+    answer, width, skip, before, above = rest
     n, m = len(copies), len(acks)
     loss, next_loss = receiver.LOSS, receiver.NEXT_LOSS
     if path.longest > 0:
         loss = next_loss = receiver.OVERFLOW
-    out[:] = 0.0
+    end = min(start + ROWS + BEYOND, n)
+    last = width[end] - 1
     after = np.zeros((WIDTH, 2), np.float32)
     now = np.zeros((WIDTH, 2), np.float32)
-    for k in range(min(start + ROWS + BEYOND, n) - 1, start - 1, -1):
+    if end - start <= ROWS:
+        out[end - start, : last + 1] = 0.0
+    for k in range(end - 1, start - 1, -1):
         c = copies[k]
         first, then = answer[k], answer[k + 1]
-        width = min(WIDTH, m - first + 1)
-        for x in range(width - 1, -1, -1):
+        for x in range(width[k] - 1, -1, -1):
             j = first + x
             to = max(j, then)
             passed = skip[to] - skip[j]
-            place = min(to - then, WIDTH - 1)
+            place = min(to - then, last)
             arrived = lost = next_lost = np.inf
             if c.fate != LOST:
                 arrived = passed + after[place, 0]
@@ -84,20 +89,20 @@ def at_least(copies, acks, rest, start, sack, watched, path, out):
                 if j < m:
                     to = max(j + 1, then)
                     passed_on = skip[to] - skip[j + 1]
-                    answered = passed_on + after[min(to - then, WIDTH - 1), 0]
+                    answered = passed_on + after[min(to - then, last), 0]
                     answered += _answered(c, acks[j], before[j], path)
                     arrived = min(arrived, answered)
             if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
                 lost = passed + after[place, 1] + loss
                 next_lost = passed + after[place, 1] + next_loss
             now[x, 0], now[x, 1] = min(lost, arrived), min(next_lost, arrived)
-            if x + 1 < width:
+            if x + 1 < width[k]:
                 for was_lost in range(2):
                     over = skip[j + 1] - skip[j] + now[x + 1, was_lost]
                     now[x, was_lost] = min(now[x, was_lost], over)
-        now[width:] = now[width - 1]
+        last = width[k] - 1
         if k < start + ROWS:
-            out[k - start] = now
+            out[k - start, : last + 1] = now[: last + 1]
         after, now = now, after
 
 

@@ -35,6 +35,8 @@ BRANCHES = 4
 """So many follow from one at most: lost, or arrived after none to two window updates."""
 WORST = 40.0
 """A hypothesis so much costlier than the best is given up."""
+UNSURE = 12
+"""With fewer hypotheses, none is given up that what is to come would have to save."""
 OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
 STRETCH = 15_000
@@ -210,7 +212,7 @@ def _decide(
     for k in range(len(copies)):
         c = copies[k]
         watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
-    rest = lookahead.begin(copies, acks, soonest)
+    rest = lookahead.begin(copies, acks, soonest, 2 * longest)
     receiver.begin(beam[0], copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
@@ -224,13 +226,16 @@ def _decide(
             made = _branch(
                 beam[x], x, c, acks, edges, sack, watched[k], path, since * path.pace, spare, made
             )
-        if made > 1:
+        if made > UNSURE:
             if k + 1 >= known:
                 known = k + 1 + lookahead.ROWS
                 lookahead.at_least(copies, acks, rest, k + 1, sack, watched, path, ahead)
             row = ahead[k + 1 - known + lookahead.ROWS]
             for x in range(made):
                 spare[x].ahead = lookahead.to_come(rest, k + 1, row, spare[x])
+        else:
+            for x in range(made):
+                spare[x].ahead = 0.0
         alive = _keep_best(spare[:made], beam, parents[steps], losses[steps])
         steps += 1
         if alive == 1 or steps == len(parents):

@@ -53,7 +53,8 @@ function land(info: Log::RotationInfo): bool
 
 	local parts = split_string(info$fname, /\//);
 	local name = parts[|parts| - 1];
-	return rename(info$fname, fmt("%s/%s-%s", landing, peer_description, name));
+	local folder = fmt("%s/%s", landing, strftime("%Y-%m-%d", info$open));
+	return mkdir(folder) && rename(info$fname, fmt("%s/%s-%s", folder, peer_description, name));
 	}
 
 event zeek_init()
