@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -78,14 +80,16 @@ def read_packets(
     """
     tables = []
     captures = sorted({group.capture for group in groups})
-    for group in groups:
-        with pq.ParquetFile(group.path, read_dictionary=list(STRINGS)) as file:
-            for number in group.numbers:
-                table = file.read_row_group(number, columns=list(COLUMNS), use_threads=False)
-                table = _in_part(_in_time(table, from_us, until_us), part)
-                if len(table):
-                    code = pa.array(np.full(len(table), captures.index(group.capture), np.int32))
-                    tables.append(table.append_column("capture", code))
+    for path, of_file in groupby(groups, attrgetter("path")):
+        with pq.ParquetFile(path, read_dictionary=list(STRINGS)) as file:
+            for group in of_file:
+                code = captures.index(group.capture)
+                for number in group.numbers:
+                    table = file.read_row_group(number, columns=list(COLUMNS), use_threads=False)
+                    table = _in_part(_in_time(table, from_us, until_us), part)
+                    codes = pa.array(np.full(len(table), code, np.int32))
+                    tables.append(table.append_column("capture", codes))
+    tables = [table for table in tables if len(table)]
     return _in_user_order(pa.concat_tables(tables), captures, leases) if tables else _none()
 
 

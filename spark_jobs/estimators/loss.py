@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.estimators import lookahead, receiver
-from spark_jobs.estimators.order import LOST, UNPROVEN, prove
+from spark_jobs.estimators.order import ARRIVED, LOST, UNPROVEN, prove
 from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS, PATH
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
@@ -115,7 +115,7 @@ def access_losses(
         if np.count_nonzero(copies["fate"] == LOST) < OVERFLOWING:
             mine[0].longest = 0.0
         _decide(
-            copies, acks, sack_edges, sack[c], mine[0], until[c], acked,
+            copies, top, acks, sack_edges, sack[c], mine[0], until[c], acked,
             beam, spare, ahead, payload_len, probability, evidence,
         )  # fmt: skip
     return probability, evidence, original
@@ -198,8 +198,36 @@ def _longest_round_trip(copies, acks):
 
 
 @njit(cache=True, nogil=True)
+def _resumptions(copies, top, acks):
+    """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
+    had been before, the last such up to the next open question, n if there is none; int64[n]: the
+    ACKs seen before each copy). It may where all that was sent before is acknowledged."""
+    n = len(copies)
+    answered = np.empty(n, np.int64)
+    fresh = np.zeros(n, np.bool_)
+    j, acked = 0, NONE
+    for k in range(n):
+        while j < len(acks) and acks[j].ts < copies[k].ts:
+            acked = max(acked, acks[j].value)
+            j += 1
+        answered[k] = j
+        new = k > 0 and copies[k].low == top[k - 1] and copies[k].high > copies[k].low
+        fresh[k] = new and acked >= top[k - 1]
+    resume = np.empty(n, np.int64)
+    to = n
+    for k in range(n - 1, -1, -1):
+        c = copies[k]
+        if c.ambiguous and c.fate == UNPROVEN:
+            to = -1
+        if to < 0 and fresh[k]:
+            to = k
+        resume[k] = to
+    return resume, answered
+
+
+@njit(cache=True, nogil=True)
 def _decide(
-    copies, acks, edges, sack, path, until, acked,
+    copies, top, acks, edges, sack, path, until, acked,
     beam, spare, ahead, payload_len, probability, evidence,
 ):  # fmt: skip
     """Find the likeliest history of the receiver, and write it down."""
@@ -212,14 +240,34 @@ def _decide(
     for k in range(len(copies)):
         c = copies[k]
         watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
-    rest = lookahead.begin(copies, acks, soonest, 2 * longest)
+    latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
+    rest = lookahead.begin(copies, acks, soonest, latest)
     receiver.begin(beam[0], copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
+    resume, answered = _resumptions(copies, top, acks)
     known = 0  # costs are known for the copies up to it, ROWS in number
     for k in range(len(copies)):
         c = copies[k]
+        if settled > k:
+            continue
+        if alive == 1 and resume[k] > k:
+            for passed in range(k, resume[k]):
+                lost[passed] = copies[passed].fate == LOST
+            settled = resume[k]
+            if settled < len(copies):
+                receiver.begin(beam[0], copies[settled].low)
+                beam[0].next_ack = answered[settled]
+            continue
         since = c.user_bytes - copies[max(k - 1, 0)].user_bytes
+        if alive == 1 and c.fate != LOST and (c.fate == ARRIVED or not c.ambiguous):
+            receiver.settle(beam[0], c.ts + soonest, acks)
+            if not _may_update(beam[0], beam[0].next_ack, acks):
+                size = since * path.pace
+                receiver.arrive(beam[0], c, acks, edges, sack, watched[k], path, size)
+                beam[0].lost = False
+                settled += 1
+                continue
         made = 0
         for x in range(alive):
             receiver.settle(beam[x], c.ts + soonest, acks)
@@ -280,31 +328,30 @@ def _branch(h, place, c, acks, edges, sack, watched, path, size, spare, made):
         to.parent, to.lost = place, False
         receiver.arrive(to, c, acks, edges, sack, watched, path, size)
         made += 1
-        j = h.next_ack + updates
-        if j >= len(acks) or acks[j].stray >= receiver.STRAY_ACK:
+        if not _may_update(h, h.next_ack + updates, acks):
             break
-        if not acks[j].value == h.rcv_nxt == h.acked:
-            break
-        skipped += acks[j].stray
+        skipped += acks[h.next_ack + updates].stray
     return made
+
+
+@njit(cache=True, nogil=True)
+def _may_update(h, j, acks):
+    """Whether an ACK may be a window update that no copy caused."""
+    if j >= len(acks) or acks[j].stray >= receiver.STRAY_ACK:
+        return False
+    return acks[j].value == h.rcv_nxt == h.acked
 
 
 @njit(cache=True, nogil=True)
 def _keep_best(spare, beam, parents, losses):
     """Move the best hypotheses into the beam, of equal receivers the cheapest; returns how many."""
-    best = np.inf
+    total = np.empty(len(spare))
     for x in range(len(spare)):
-        best = min(best, spare[x].cost + spare[x].ahead)
-    least = best + WORST
+        total[x] = spare[x].cost + spare[x].ahead
+    order = np.argsort(total)
     alive = 0
-    while alive < BEAM:
-        pick = -1
-        for x in range(len(spare)):
-            total = spare[x].cost + spare[x].ahead
-            if total <= least:
-                if pick < 0 or total < spare[pick].cost + spare[pick].ahead:
-                    pick = x
-        if pick < 0:
+    for pick in order:
+        if alive == BEAM or total[pick] > total[order[0]] + WORST:
             break
         new = True
         for x in range(alive):
@@ -315,7 +362,6 @@ def _keep_best(spare, beam, parents, losses):
             receiver.copy(beam[alive], spare[pick])
             parents[alive], losses[alive] = spare[pick].parent, spare[pick].lost
             alive += 1
-        spare[pick].cost = np.inf
     return alive
 
 

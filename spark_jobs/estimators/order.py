@@ -21,8 +21,8 @@ MOST_BLOCKS = 4
 UNTOLD = 1
 """A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
 told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
-ROUNDS = 3
-"""Each round's proofs narrow the next one's choices; more than three change next to nothing."""
+ROUNDS = 2
+"""Each round's proofs narrow the next one's choices; more than two change next to nothing."""
 
 
 @njit(cache=True, nogil=True)
