@@ -39,6 +39,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     return run
 
 
+@pytest.mark.slow
 def test_dag_loads_with_all_its_steps(airflow):
     listed = airflow("tasks", "list", "giscope_daily")
     assert listed.returncode == 0, listed.stdout
