@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import zstandard
 from conftest import CAPTURES, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zeek_logs import NAMES, header, lines, log, minimal_rows, site_log
+from zeek_logs import NAMES, log, minimal_rows, site_log
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture import zeek_log
@@ -320,17 +319,3 @@ def test_fast_way_takes_what_the_careful_one_does(tmp_path_factory, changes):
             table, reading = read(path)
             both.append((table.to_pylist(), reading.skipped))
     assert both[0] == both[1]
-
-
-@pytest.mark.slow
-def test_at_least_two_million_rows_a_second_on_two_cores(tmp_path):
-    """By CPU time, so that what else runs here does not matter; files share nothing."""
-    path = tmp_path / "big.log"
-    path.write_text(header() + lines([DATA, PING] * 1_000_000))
-    for _ in read_zeek_log(written(tmp_path, log([DATA])), prefixes(), Reading()):
-        pass
-    started = time.process_time()
-    reading = Reading()
-    for _ in read_zeek_log(path, prefixes(), reading):
-        pass
-    assert 2 * reading.frames / (time.process_time() - started) >= 2e6

@@ -89,6 +89,78 @@ def test_fig05_leaves_add_up_to_the_tree(demo):
     assert rows(demo, query) == rows(demo, expected)
 
 
+def test_table2_counts_what_the_losses_list(demo):
+    query = """
+        select network, round(sum(lost_access), 6), sum(lost_internet)
+        from table2_loss group by all order by all
+    """
+    expected = """
+        select network,
+            round(sum(probability) filter (side = 'access'), 6),
+            count(*) filter (side = 'internet')
+        from losses join flows using (network, date, flow_id)
+        where initiator = 'mobile' and lost_access is not null and data_packets_down > 0
+        group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_fig07_holds_the_time_of_every_period(demo):
+    query = "select network, round(sum(seconds), 3), sum(ip_bytes) from fig07_channel_rate"
+    expected = """
+        select network, round(sum(epoch(end_ts) - epoch(start_ts)), 3), sum(ip_bytes)
+        from channel_rates
+    """
+    both = [rows(demo, f"{sql} group by all order by all") for sql in (query, expected)]
+    assert both[0] == both[1]
+
+
+def test_fig08_counts_each_side(demo):
+    query = "select network, bottleneck, sum(flows) from fig08_bottleneck group by all order by all"
+    expected = """
+        select network, bottleneck, count(*) from flows
+        where initiator = 'mobile' and bottleneck is not null group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_fig09_holds_every_single_transfer(demo):
+    query = "select network, sum(flows), round(sum(throughput_sum)) from fig09_throughput"
+    expected = """
+        select network, count(*), round(sum(throughput)) from flows
+        where initiator = 'mobile' and throughput > 0
+    """
+    both = [rows(demo, f"{sql} group by all order by all") for sql in (query, expected)]
+    assert both[0] == both[1]
+
+
+def test_fig11_and_fig13_hold_every_large_transfer(demo):
+    expected = """
+        select network, count(*) from flows
+        where initiator = 'mobile' and user_throughput is not null and b_tcp + b_other > 0
+        group by all order by all
+    """
+    for mart in ("fig11_tcp_share", "fig13_user_throughput"):
+        query = f"select network, sum(flows) from {mart} group by all order by all"
+        assert rows(demo, query) == rows(demo, expected)
+
+
+def test_table3_means_are_the_flows(demo):
+    query = """
+        select network, mss_class, window_class, sack, timestamps, sum(flows),
+            round(sum(goodput_sum) / sum(flows), 3)
+        from table3_clusters group by all order by all
+    """
+    expected = """
+        select network, mss_class, window_class, sack, timestamps, count(*), round(avg(goodput), 3)
+        from flows
+        where initiator = 'mobile' and single and request_response and goodput > 0
+            and payload_bytes_down > 32768
+        group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
 def test_marts_are_made_once(demo):
     marts(demo.warehouse)
     assert marts(demo.warehouse) == []
