@@ -6,7 +6,7 @@ import sys
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import duckdb
 import typer
@@ -49,6 +49,13 @@ FrontEndOption = Annotated[
     ),
 ]
 NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="Which network.")]
+OneNetworkOption = Annotated[
+    str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
+]
+
+
+def _day_option(name: str, help_text: str) -> Any:
+    return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
 
 class Format(StrEnum):
@@ -146,11 +153,8 @@ def flows(
     network: NetworkOption,
     day: Annotated[
         datetime | None,
-        typer.Option(
-            "--date",
-            formats=["%Y-%m-%d"],
-            metavar="YYYY-MM-DD",
-            help="UTC day on which the flows start; all that are not up to date if left out.",
+        _day_option(
+            "--date", "UTC day on which the flows start; all that are not up to date if left out."
         ),
     ] = None,
 ) -> None:
@@ -173,17 +177,10 @@ def flows(
 def check(
     warehouse: WarehouseOption,
     networks: NetworksOption,
-    network: Annotated[
-        str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
-    ] = None,
+    network: OneNetworkOption = None,
     day: Annotated[
         datetime | None,
-        typer.Option(
-            "--date",
-            formats=["%Y-%m-%d"],
-            metavar="YYYY-MM-DD",
-            help="A day that must not be held, checked anew or not.",
-        ),
+        _day_option("--date", "A day that must not be held, checked anew or not."),
     ] = None,
 ) -> None:
     """Check the quality of every day with new flows. A day that fails is held back: `giscope marts`
@@ -215,12 +212,7 @@ def release(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    day: Annotated[
-        datetime,
-        typer.Option(
-            "--date", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="The day held back."
-        ),
-    ],
+    day: Annotated[datetime, _day_option("--date", "The day held back.")],
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the quality table.")
     ],
@@ -236,9 +228,7 @@ def release(
 @app.command(epilog="Example: giscope marts --warehouse W")
 def marts(
     warehouse: WarehouseOption,
-    network: Annotated[
-        str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
-    ] = None,
+    network: OneNetworkOption = None,
     checked: Annotated[
         bool,
         typer.Option("--checked", help="Only days that `giscope check` has seen as they are now."),
@@ -263,14 +253,8 @@ def report(
         list[str] | None,
         typer.Option("--network", metavar="NAME", help="Only this network; repeatable."),
     ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option("--from", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="First day."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option("--to", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Last day."),
-    ] = None,
+    since: Annotated[datetime | None, _day_option("--from", "First day.")] = None,
+    until: Annotated[datetime | None, _day_option("--to", "Last day.")] = None,
 ) -> None:
     """Write the paper's tables and figures as one page that opens offline."""
     page = write_report(

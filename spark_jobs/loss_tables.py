@@ -10,6 +10,8 @@ import pyarrow as pa
 from schemas import LOSSES, RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.estimators import loss
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.estimators.internet_loss import internet_losses
+from spark_jobs.estimators.path import paths
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.setup import MOBILE, NO_TIME
 from spark_jobs.rows import dictionary, measured, table_of
@@ -34,7 +36,7 @@ class Losses:
         user = bucket.of_connection("user")
         before = downlink_bytes_before(columns["downlink"], columns["ip_len"])
         connection, at, packet, _, joined = clean
-        path = loss.paths(
+        path = paths(
             len(packets.users), user, mine, connection, at, packet, joined, columns["ts"],
             before[packet + 1],
         )  # fmt: skip
@@ -49,7 +51,7 @@ class Losses:
             self._sack(), path, until,
         )  # fmt: skip
         self.hole, self.hole_low, self.hole_bytes, self.hole_ts, self.hole_packets, self.filler, \
-            self.tail, self.acked_unseen = loss.internet_losses(
+            self.tail, self.acked_unseen = internet_losses(
                 bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
                 by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), path["base"],
                 _internet_us(handshake),

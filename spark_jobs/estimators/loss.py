@@ -1,4 +1,5 @@
-"""Which downlink data packets were lost, behind Gi and before it (INFOCOM 2004, Section V).
+"""Which downlink data packets were lost behind Gi (INFOCOM 2004, Section V); `internet_loss` has
+those lost before it.
 
 The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
 is a loss before the monitor, data sent again though it was seen a loss behind it, unless the
@@ -22,7 +23,7 @@ from spark_jobs.estimators import lookahead, receiver
 from spark_jobs.estimators.order import ARRIVED, LOST, UNPROVEN, prove
 from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS, PATH
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
-from spark_jobs.estimators.tcp import FIN, PSH, SYN
+from spark_jobs.estimators.tcp import FIN, SYN
 
 NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
 EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
@@ -39,8 +40,6 @@ UNSURE = 12
 """With fewer hypotheses, none is given up that what is to come would have to save."""
 OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
-STRETCH = 15_000
-"""The link's pace is that of the median stretch of so many bytes without a gap (B)."""
 STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
 HEADERS = 40
@@ -403,55 +402,6 @@ def _write(
 
 
 @njit(cache=True, nogil=True)
-def paths(users, user, considered, connection, at, packet, joined, user_ts, sent):
-    """Each user's path behind Gi, PATH[users], from clean ACKs (see `channel_rate.clean_acks`; all
-    in user's connections that are `considered`).
-
-    The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
-    before the earlier one's arrived. sent int64: the IP bytes sent to the user up to and including
-    each ACK's packet.
-    """
-    out = np.zeros(users, PATH)
-    count = np.zeros(users + 1, np.int64)
-    for k in range(len(at)):
-        if considered[connection[k]]:
-            path = out[user[connection[k]]]
-            round_trip = float(at[k] - user_ts[packet[k]])
-            path.base = min(path.base, round_trip) if path.base > 0 else round_trip
-            path.longest = max(path.longest, round_trip)
-            count[user[connection[k]] + 1] += 1
-    place = np.cumsum(count)
-    pace = np.empty(place[-1])
-    end = place[:-1].copy()
-    busy = np.zeros(len(at), np.bool_)
-    time = size = 0
-    for k in range(1, len(at)):
-        u = user[connection[k]]
-        busy[k] = considered[connection[k]] and joined[k]
-        busy[k] &= user_ts[packet[k]] + out[u].base <= at[k - 1]
-        if not busy[k]:
-            time = size = 0
-            continue
-        time += at[k] - at[k - 1]
-        size += sent[k] - sent[k - 1]
-        if size >= STRETCH:
-            pace[end[u]] = time / size
-            end[u] += 1
-            time = size = 0
-    for u in range(users):
-        if end[u] > place[u]:
-            out[u].pace = np.median(pace[place[u] : end[u]])
-    pairs = np.zeros(users)
-    for k in range(1, len(at)):
-        if busy[k]:
-            u = user[connection[k]]
-            pairs[u] += 1
-            off = abs(at[k] - at[k - 1] - (sent[k] - sent[k - 1]) * out[u].pace)
-            out[u].jitter += (off - out[u].jitter) / pairs[u]
-    return out
-
-
-@njit(cache=True, nogil=True)
 def observed_until(end_ts, user, user_first, user_ts, longest_us):
     """int64[C]: the user's last packet up to longest_us after each connection's end (µs)."""
     until = np.empty(len(end_ts), np.int64)
@@ -459,149 +409,3 @@ def observed_until(end_ts, user, user_first, user_ts, longest_us):
         mine = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
         until[c] = mine[np.searchsorted(mine, end_ts[c] + longest_us, "right") - 1]
     return until
-
-
-@njit(cache=True, nogil=True)
-def _pushes(start, end, downlink, flags):
-    for i in range(start, end):
-        if downlink[i] and flags[i] & PSH:
-            return True
-    return False
-
-
-MOST_HOLES = 64
-"""Holes before Gi remembered of a connection; of more, the oldest is forgotten."""
-
-
-@njit(cache=True, nogil=True)
-def internet_losses(
-    first,
-    ts,
-    downlink,
-    flags,
-    payload_len,
-    window,
-    number,
-    has_ts,
-    ts_val,
-    base_us,
-    internet_us,
-    slack_us=100_000,
-):
-    """Downlink data lost before Gi: holes in the sequence space that a resend fills, and tails.
-
-    A tail leaves no hole: the data comes in order, but late. What had no PSH had more behind it in
-    the server's buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window is open and yet the
-    next data takes longer than a timeout, which is no shorter than a round trip on both sides and
-    `slack_us`, that data had been sent and lost. This is told only of senders that use PSH.
-    Resends that are lost before Gi go unseen.
-
-    What fills a hole sooner than the server can know of it, within a round trip on both sides, was
-    overtaken, not lost; so was what has an older timestamp than what it followed. What the mobile
-    acknowledged though Gi never saw it is a drop of the capture.
-
-    Arrays as in `access_losses`; internet_us float64[C]: the handshake's round trip before Gi.
-
-    Returns of each loss connection int64, number int64 (the stream's), length int64 (B), seen int64
-    (when the hole was, µs), packets int64 (how many of the connection's largest segments it is),
-    filler int64 (the packet that filled it) and tail bool; and int64[C]: bytes acknowledged but
-    never seen.
-    """
-    connection = np.empty(len(ts), np.int64)
-    low = np.empty(len(ts), np.int64)
-    length = np.empty(len(ts), np.int64)
-    seen = np.empty(len(ts), np.int64)
-    packets = np.empty(len(ts), np.int64)
-    filler = np.empty(len(ts), np.int64)
-    tail = np.zeros(len(ts), np.bool_)
-    unseen = np.zeros(len(first) - 1, np.int64)
-    found = 0
-    holes = np.empty((MOST_HOLES, 4), np.int64)  # low, high, when, the timestamp that showed it
-    for c in range(len(first) - 1):
-        n = 0
-        highest = NONE
-        largest = np.int64(1)
-        soon = base_us[c] + internet_us[c]
-        begun = found
-        pushes = _pushes(first[c], first[c + 1], downlink, flags)
-        pending = opened = False  # more is in the server's buffer; the mobile's window is open
-        all_acked = NONE  # when the mobile last said that it has all
-        for i in range(first[c], first[c + 1]):
-            if number[i] == NONE:
-                continue
-            if not downlink[i]:
-                if highest == NONE:
-                    continue
-                opened = window[i] > 0
-                if number[i] >= highest:
-                    all_acked = ts[i]
-                if number[i] > highest:
-                    unseen[c] += number[i] - highest
-                    highest = number[i]
-                k = 0
-                while k < n:
-                    if holes[k, 0] < number[i]:
-                        unseen[c] += min(holes[k, 1], number[i]) - holes[k, 0]
-                        holes[k, 0] = min(holes[k, 1], number[i])
-                    if holes[k, 0] == holes[k, 1]:
-                        n -= 1
-                        holes[k] = holes[n]
-                    else:
-                        k += 1
-                continue
-            start = number[i]
-            end = start + sequence_length(flags[i], payload_len[i])
-            largest = max(largest, np.int64(payload_len[i]))
-            if start == highest and payload_len[i] and pending and opened and all_acked != NONE:
-                if ts[i] - all_acked > soon + slack_us:
-                    connection[found], low[found], length[found] = c, start, end - start
-                    seen[found], filler[found], tail[found] = all_acked, i, True
-                    found += 1
-            if end > start and end > highest:
-                pending = pushes and payload_len[i] > 0 and flags[i] & (PSH | FIN) == 0
-                all_acked = NONE
-            if highest != NONE and start > highest and end > start:
-                if n == MOST_HOLES:
-                    holes[: n - 1] = holes[1:n]
-                    n -= 1
-                holes[n, 0], holes[n, 1], holes[n, 2] = highest, start, ts[i]
-                holes[n, 3] = np.int64(ts_val[i]) if has_ts[i] else NONE
-                n += 1
-            elif highest != NONE and start < highest:
-                k = 0
-                while k < n:
-                    a, b = max(start, holes[k, 0]), min(end, holes[k, 1])
-                    if a >= b:
-                        k += 1
-                        continue
-                    late = ts[i] - holes[k, 2] >= soon
-                    if has_ts[i] and holes[k, 3] != NONE:
-                        age = np.int32(ts_val[i] - np.uint32(holes[k, 3]))
-                        late = age > 0 or (age == 0 and late)
-                    if late:
-                        connection[found], low[found], length[found] = c, a, b - a
-                        seen[found], filler[found] = holes[k, 2], i
-                        found += 1
-                    if b < holes[k, 1] and n < MOST_HOLES:
-                        holes[n] = holes[k]
-                        holes[n, 0] = b
-                        n += 1
-                    if a > holes[k, 0]:
-                        holes[k, 1] = a
-                        k += 1
-                    else:
-                        n -= 1
-                        holes[k] = holes[n]
-            highest = max(highest, end)
-        for k in range(begun, found):
-            packets[k] = -(-length[k] // largest)
-    return (
-        connection[:found].copy(),
-        low[:found].copy(),
-        length[:found].copy(),
-        seen[:found].copy(),
-        packets[:found].copy(),
-        filler[:found].copy(),
-        tail[:found].copy(),
-        unseen,
-    )

@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
 from spark_jobs.report import paper
+from spark_jobs.report.fig04 import PERIODS
 from spark_jobs.report.parts import (
     Section,
     TableOfNumbers,
@@ -14,14 +15,13 @@ from spark_jobs.report.parts import (
     number,
     percent,
 )  # fmt: skip
-from spark_jobs.report.rates import bin_width, histogram, quantile_rate, rate_of
+from spark_jobs.report.rates import bin_width, histogram, quantile_rate, rate_of, steps
 from spark_jobs.report.selection import Selection
 
 SLOTTED = ("gprs", "edge")
 """Kinds of access whose channel is a number of time slots."""
 MOST_SLOTS = 8
 SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b", "#041838")
-PERIODS = {"peak": "peak", "off_peak": "off-peak", "other": "other"}
 
 
 def sections(selection: Selection) -> list[Section]:
@@ -67,13 +67,7 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
         if not mine:
             continue
         x, y = histogram(mine, "seconds", width)
-        figure.add_trace(
-            go.Scatter(
-                x=x, y=y, mode="lines", name=network.name,
-                line={"shape": "hv", "color": network.colour, "width": 1.8},
-                hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + network.name + "</extra>",
-            )
-        )  # fmt: skip
+        figure.add_trace(steps(x, y, network.name, network.colour))
         found = peaks[network.name]
         for rate, share, slots in zip(found.rate, found.share, found.slots, strict=True):
             name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
@@ -122,7 +116,7 @@ def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotP
     groups = group(rows, "network", "period")
     shares: dict[str, np.ndarray] = {}
     for network in selection.networks:
-        for period, label in PERIODS.items():
+        for period, (label, _) in PERIODS.items():
             mine = groups.get((network.name, period))
             if mine and not np.isnan(peaks[network.name].slot_bps):
                 shares[f"{network.name} {label}"] = slot_shares(

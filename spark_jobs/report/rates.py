@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from math import ceil, exp, floor, log10
 
+import plotly.graph_objects as go
+
 SHOWN_BINS = 60
 
 
@@ -34,6 +36,15 @@ def histogram(rows: Sequence[dict], weight: str, width: float) -> tuple[list[flo
         place = min(floor(rate_of(row["bin"]) / width), len(shares) - 1)
         shares[place] += 100 * row[weight] / total if total else 0.0
     return [place * width / 1000 for place in range(len(shares))], shares
+
+
+def steps(x: Sequence[float], y: Sequence[float], name: str, colour: str) -> go.Scatter:
+    """A histogram as a line."""
+    return go.Scatter(
+        x=x, y=y, mode="lines", name=name, legendgroup=name,
+        line={"shape": "hv", "color": colour, "width": 1.8},
+        hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + name + "</extra>",
+    )  # fmt: skip
 
 
 def quantile_rate(rows: Sequence[dict], weight: str, share: float) -> float | None:

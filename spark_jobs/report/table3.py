@@ -6,7 +6,13 @@ from math import sqrt
 
 import plotly.graph_objects as go
 
-from spark_jobs.option_effects import CONFIDENCE, FEWEST_GROUPS, Difference, Effect, effects
+from spark_jobs.estimators.option_effects import (
+    CONFIDENCE,
+    FEWEST_GROUPS,
+    Difference,
+    Effect,
+    effects,
+)
 from spark_jobs.report import paper
 from spark_jobs.report.parts import (
     NO_BREAK,
@@ -56,19 +62,25 @@ class Figure:
     anchor: str
     title: str
     option: str
-    values: tuple[tuple[str, str], ...]
+    values: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The values' labels."""
+        return [LABELS[self.option][value] for value in self.values]
 
 
 FIGURES = (
-    Figure("fig14", "Fig. 14. The effect of MSS on goodput", "mss",
-           (("low", "MSS low"), ("high", "MSS high"))),
-    Figure("fig15", "Fig. 15. The effect of SACK on goodput", "sack",
-           (("no", "no SACK"), ("yes", "SACK"))),
-    Figure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps",
-           (("no", "no TS"), ("yes", "TS"))),
-    Figure("fig17", "Fig. 17. The effect of the receiver window on goodput", "window",
-           (("low", "Wnd low"), ("med", "Wnd med"), ("high", "Wnd high"))),
-)  # fmt: skip
+    Figure("fig14", "Fig. 14. The effect of MSS on goodput", "mss", ("low", "high")),
+    Figure("fig15", "Fig. 15. The effect of SACK on goodput", "sack", ("no", "yes")),
+    Figure("fig16", "Fig. 16. The effect of timestamps on goodput", "timestamps", ("no", "yes")),
+    Figure(
+        "fig17",
+        "Fig. 17. The effect of the receiver window on goodput",
+        "window",
+        ("low", "med", "high"),
+    ),
+)
 SHADES = ("#9db8cf", "#3f78a8", "#1b3a57")
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
@@ -217,12 +229,12 @@ def _figure(figure: Figure, cells: Rows) -> Section:
     clusters.append(("overall", list(cells)))
     found = {
         label: [cluster(r for r in rows if r[figure.option] == value)
-                for value, _ in figure.values]
+                for value in figure.values]
         for label, rows in clusters
     }  # fmt: skip
     shown = {k: v for k, v in found.items() if sum(c.flows >= FEWEST for c in v) >= 2}
     drawing = go.Figure()
-    for place, (_, name) in enumerate(figure.values):
+    for place, name in enumerate(figure.names):
         column = [bars[place] if bars[place].flows >= FEWEST else None for bars in shown.values()]
         drawing.add_trace(
             go.Bar(
@@ -239,7 +251,7 @@ def _figure(figure: Figure, cells: Rows) -> Section:
         )  # fmt: skip
     drawing.update_yaxes(title_text="Goodput [kbit/s]", rangemode="tozero")
     drawing.update_xaxes(tickangle=-35, automargin=True)
-    headings = ["cluster", *(f"{name}: {what}" for _, name in figure.values
+    headings = ["cluster", *(f"{name}: {what}" for name in figure.names
                              for what in ("mean", "deviation", "samples"))]  # fmt: skip
     return Section(
         anchor=figure.anchor,

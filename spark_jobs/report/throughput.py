@@ -13,7 +13,7 @@ from spark_jobs.report.parts import (
     number,
     percent,
 )  # fmt: skip
-from spark_jobs.report.rates import bin_width, histogram, quantile_rate
+from spark_jobs.report.rates import bin_width, histogram, quantile_rate, steps
 from spark_jobs.report.selection import Selection
 
 LEVELS = {
@@ -163,12 +163,7 @@ def _numbers(rows: list[dict]) -> list[str]:
 def _step(
     figure: go.Figure, name: str, colour: str, rows: list[dict], width: float, row: int = 0
 ) -> None:
-    x, y = histogram(rows, "flows", width)
-    trace = go.Scatter(
-        x=x, y=y, mode="lines", name=name, legendgroup=name,
-        line={"shape": "hv", "color": colour, "width": 1.8},
-        hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + name + "</extra>",
-    )  # fmt: skip
+    trace = steps(*histogram(rows, "flows", width), name, colour)
     if row:
         figure.add_trace(trace, row=row, col=1)
     else:

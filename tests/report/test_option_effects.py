@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from spark_jobs.option_effects import effects
+from spark_jobs.estimators.option_effects import effects
 
 
 def cells(transfers: int, users: int, effect: dict[str, float], sack_follows_mss: float) -> list:
