@@ -17,6 +17,7 @@ from spark_jobs import flows as flows_job
 from spark_jobs import ingest as ingest_job
 from spark_jobs import marts as marts_job
 from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.files import find_captures
 from spark_jobs.capture.front_end import FrontEnd, subscribers_script
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, find_network, load_networks
@@ -327,7 +328,7 @@ def _captures(
 
 def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
     """What can be ingested of a folder; tells which kinds of logs are left out."""
-    found, others = ingest_job.find_captures(folder, front_end)
+    found, others = find_captures(folder, front_end)
     if found and others:
         typer.echo(f"giscope: {folder}: logs left out: {', '.join(sorted(others))}", err=True)
     return found

@@ -1,7 +1,6 @@
 """Capture files to the packets table, logs of Zeek to it or its neighbours: one task a file, each
 published whole."""
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import DAY_US, EPOCH, packet_tables, within_dates
+from spark_jobs.capture.files import capture_day, capture_name, has_log_name
 from spark_jobs.capture.front_end import READERS, FrontEnd, chosen_front_end
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
 from spark_jobs.capture.site_logs import TABLES as SITE_LOG_TABLES
@@ -33,8 +33,6 @@ from spark_jobs.networks import Network
 from spark_jobs.session import run_tasks
 from spark_jobs.warehouse import Staging, Unit, Warehouse
 
-COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
-LOG_NAME = re.compile(r"\.(log|json)(\.gz|\.zst|\.zstd)?$")
 SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
 SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
@@ -81,7 +79,7 @@ def ingest(
         publish_network(warehouse, network)
     results = {item: _if_unchanged(warehouse, *item, front_end) for item in work}
     changed = [item for item, result in results.items() if result is None]
-    logs = {item for item in changed if LOG_NAME.search(item[1].name)}
+    logs = {item for item in changed if has_log_name(item[1])}
     # Captures first: where a packet log was made of one, it is always the log that is refused.
     for items in ([i for i in changed if i not in logs], [i for i in changed if i in logs]):
         fresh = run_tasks(_IngestTask(warehouse, front_end), items, "ingest")
@@ -89,40 +87,6 @@ def ingest(
     leases(warehouse, sorted({network.name for network, _ in work}))
     warehouse.update_views()
     return [result for result in results.values() if result]
-
-
-def capture_name(path: Path) -> str:
-    """A capture's name: the file's, but for how it is compressed, behind its folder's where that
-    is a day: the same file name may come every day."""
-    name = path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
-    folder = path.absolute().parent.name
-    return f"{folder}/{name}" if _day(folder) else name
-
-
-def capture_day(capture: str) -> date | None:
-    """The day whose folder the capture lay in, if any."""
-    return _day(capture.partition("/")[0])
-
-
-def _day(name: str) -> date | None:
-    try:
-        return datetime.strptime(name, "%Y-%m-%d").date()
-    except ValueError:
-        return None
-
-
-def find_captures(folder: Path, front_end: FrontEnd = FrontEnd.AUTO) -> tuple[list[Path], set[str]]:
-    """The files in a folder and in its dated folders that a front end reads, and the kinds of
-    Zeek's logs there that are of no use here."""
-    places = [folder, *(p for p in folder.iterdir() if p.is_dir() and _day(p.name))]
-    files = sorted(path for place in places for path in place.iterdir() if path.is_file())
-    captures = [path for path in files if ".pcap" in path.name]
-    logs = [path for path in files if path not in captures and LOG_NAME.search(path.name)]
-    known = [path for path in logs if log_kind(path)]
-    others = {path.name.split(".")[0] for path in logs if path not in known}
-    if front_end == FrontEnd.AUTO:
-        return captures + known, others
-    return (known, others) if front_end == FrontEnd.ZEEK_LOG else (captures, set())
 
 
 @dataclass

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import xxhash
 
 from schemas import BROKEN_OFF, FLOWS, QUALITY, UNREAD_REASONS
+from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
-from spark_jobs.ingest import capture_day
 from spark_jobs.networks import Network, QualityLimits
 from spark_jobs.warehouse import Commit, Unit, Warehouse
 

@@ -10,6 +10,7 @@ from zeek_logs import header, lines, log, site_log
 
 import spark_jobs.ingest as job
 import spark_jobs.leases as leases_job
+from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import FrontEnd
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -120,8 +121,8 @@ def test_folder_is_searched_for_what_the_front_end_reads(tmp_path, front_end, na
     (tmp_path / "2004-03-02" / "conn.log").write_text(site_log("conn", []))
     (tmp_path / "dns.log").write_text("#separator \\x09\n#path\tdns\n#fields\tts\tquery\n")
     (tmp_path / "notes.txt").write_text("not for giscope")
-    found, others = job.find_captures(tmp_path, front_end)
-    assert sorted(job.capture_name(path) for path in found) == sorted(names)
+    found, others = find_captures(tmp_path, front_end)
+    assert sorted(capture_name(path) for path in found) == sorted(names)
     assert others == (set() if front_end == FrontEnd.BUILTIN else {"dns"})
 
 
