@@ -16,20 +16,7 @@ from spark_jobs.capture.users import user_bucket
 DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
 
-_NULL_UNLESS = {
-    "user_port": decode.HAS_PORTS,
-    "server_port": decode.HAS_PORTS,
-    "ip_id": decode.HAS_IP_ID,
-    "tcp_flags": decode.HAS_TCP,
-    "seq": decode.HAS_TCP,
-    "ack": decode.HAS_TCP,
-    "window": decode.HAS_TCP,
-    "payload_len": decode.HAS_TCP,
-    "mss": decode.HAS_MSS,
-    "window_scale": decode.HAS_WINDOW_SCALE,
-    "ts_val": decode.HAS_TIMESTAMPS,
-    "ts_ecr": decode.HAS_TIMESTAMPS,
-}
+_NULL_UNLESS = {name: flag for flag, names in decode.NUMBERS_OF.items() for name in names}
 
 
 def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:

@@ -44,6 +44,15 @@ null."""
 
 HAS_PORTS, HAS_IP_ID, HAS_TCP, HAS_MSS, HAS_WINDOW_SCALE = 1, 2, 4, 8, 16
 HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK = 32, 64, 128
+NUMBERS_OF = {
+    HAS_PORTS: ("user_port", "server_port"),
+    HAS_IP_ID: ("ip_id",),
+    HAS_TCP: ("tcp_flags", "seq", "ack", "window", "payload_len"),
+    HAS_MSS: ("mss",),
+    HAS_WINDOW_SCALE: ("window_scale",),
+    HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
+}
+"""Numeric columns by the flag that tells of them: a packet has all of a flag's, or none."""
 
 # Reasons, as places in the counters; COUNTED names them as schemas.SKIP_REASONS does.
 COUNTED = (

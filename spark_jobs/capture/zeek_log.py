@@ -20,15 +20,6 @@ from spark_jobs.capture.zeek_lines import (
 )
 from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 
-TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
-_HAS = {
-    decode.HAS_PORTS: ("user_port", "server_port"),
-    decode.HAS_IP_ID: ("ip_id",),
-    decode.HAS_TCP: TCP_COLUMNS,
-    decode.HAS_MSS: ("mss",),
-    decode.HAS_WINDOW_SCALE: ("window_scale",),
-    decode.HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
-}
 _PLACES = {name: place for place, name in enumerate(FIELDS)}
 ROOM = 1 << 16
 TSV = ("\t", "-", ",")
@@ -147,7 +138,7 @@ class _Filling:
                 zero = False if pa.types.is_boolean(kind) else 0
                 rows[name] = table[name].fill_null(zero).to_numpy()
         rows["ts"] = microseconds(table["ts"])
-        for flag, names in _HAS.items():
+        for flag, names in decode.NUMBERS_OF.items():
             each = [there[name] for name in names]
             whole = np.logical_and.reduce(each)
             rows["has"] |= np.where(whole, flag, 0).astype(np.uint16)
