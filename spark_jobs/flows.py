@@ -23,7 +23,7 @@ from spark_jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.packets import RowGroups, read_packets
 from spark_jobs.session import run_tasks
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse import Unit, Warehouse, read_rows, table_writer
 
 DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
@@ -71,7 +71,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
             facts = {"inputs": read[network.name, day]}
-            warehouse.publish(Unit("day", network.name, day.isoformat()), files, facts)
+            warehouse.publish(Unit.of_day("day", network.name, day), files, facts)
             made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
     warehouse.update_views()
     return made
@@ -98,7 +98,7 @@ def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Whether the day's flows were made from the packets there are now."""
-    commit = warehouse.commit(Unit("day", network.name, day.isoformat()))
+    commit = warehouse.commit(Unit.of_day("day", network.name, day))
     return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
 
 
@@ -127,10 +127,7 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
-        days |= {
-            date.fromisoformat(commit.unit.name)
-            for commit in warehouse.commits("day", network.name)
-        }
+        days |= {day for _, day in warehouse.days("day", network.name)}
         stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
     return stale
 
@@ -213,7 +210,8 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
     until = next_midnight
-    leases = _of_bucket(LEASES, item.leases, item.bucket)
+    of_bucket = [("bucket", "=", item.bucket)]
+    leases = read_rows(LEASES, item.leases, of_bucket)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
@@ -225,7 +223,7 @@ def make_flows(item: WorkItem) -> dict[str, int]:
         if until >= seen_until or not bucket.may_go_on(mine, until):
             break
         until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
-    log = _of_bucket(APPLICATION_LOG, item.application_log, item.bucket)
+    log = read_rows(APPLICATION_LOG, item.application_log, of_bucket)
     tables = bucket.tables(item.network, mine, item.flight_size_bytes, log)
     for name, rows in tables.items():
         if len(rows):
@@ -233,17 +231,7 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     return {name: len(rows) for name, rows in tables.items()}
 
 
-def _of_bucket(table: Table, paths: tuple[Path, ...], bucket: int) -> pa.Table:
-    """A bucket's rows in some files of a table."""
-    rows = [
-        pq.read_table(path, filters=[("bucket", "=", bucket)], partitioning=None) for path in paths
-    ]
-    return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
-
-
 def _write(table: Table, rows: pa.Table, target: Path) -> None:
     rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
-    with pq.ParquetWriter(
-        target, table.arrow_dictionary, store_schema=False, **table.parquet_options
-    ) as writer:
+    with table_writer(table, target) as writer:
         writer.write_table(rows)

@@ -38,8 +38,7 @@ def leases(warehouse: Warehouse, networks: list[str]) -> None:
 def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
     """Days of which the leases are not up to date, each with its files of accounting."""
     made = {
-        date.fromisoformat(commit.unit.name): commit.facts["inputs"]
-        for commit in warehouse.commits("leases", network)
+        commit.unit.day: commit.facts["inputs"] for commit in warehouse.commits("leases", network)
     }
     files = warehouse.files_by_date(ACCOUNTING, network)
     around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
@@ -56,7 +55,7 @@ def _inputs(paths: list[Path]) -> str:
 
 def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
     """What tells whether a day's leases have changed; empty where there are none."""
-    commit = warehouse.commit(Unit("leases", network, day.isoformat()))
+    commit = warehouse.commit(Unit.of_day("leases", network, day))
     return commit.facts["content"] if commit else []
 
 
@@ -74,7 +73,7 @@ class _LeasesTask:
             written = [path.read_bytes() for path in staging.files.values()]
             content = [xxhash.xxh3_128_hexdigest(data) for data in written]
             facts = {"inputs": _inputs(paths), "content": content}
-            self.warehouse.publish(Unit("leases", network, day.isoformat()), staging.files, facts)
+            self.warehouse.publish(Unit.of_day("leases", network, day), staging.files, facts)
 
 
 def _leases_of(paths: list[Path], day: date) -> pa.Table:

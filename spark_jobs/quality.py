@@ -3,7 +3,6 @@
 A verdict stands as long as what it was made from: new packets or other limits ask for a new one.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 
 from schemas import BROKEN_OFF, FLOWS, QUALITY, UNREAD_REASONS
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
-from spark_jobs.warehouse import Commit, Unit, Warehouse
+from spark_jobs.warehouse import Commit, Unit, Warehouse, read_rows
 
 SQL = Path(__file__).with_suffix(".sql")
 
@@ -101,10 +99,11 @@ def _percent(share: float | None) -> str:
 def check(warehouse: Warehouse, networks: list[Network], also: date | None = None) -> list[Verdict]:
     """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
     connection = warehouse.connect()
+    asked = {also} if also else set()
     return [
         _verdict(warehouse, connection, network, day)
         for network in networks
-        for day in sorted({*_days(warehouse, network.name), *([also] if also else [])})
+        for day in sorted(asked | {day for _, day in warehouse.days("day", network.name)})
     ]
 
 
@@ -113,7 +112,7 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
     verdict = _verdict(warehouse, warehouse.connect(), network, day)
     if not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
-    rows = _rows(warehouse, network.name, day)
+    rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
     released = rows.set_column(
         rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
     )
@@ -128,19 +127,13 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     return _from(commit)
 
 
-def _days(warehouse: Warehouse, network: str) -> Iterator[date]:
-    for commit in warehouse.commits("day", network):
-        yield date.fromisoformat(commit.unit.name)
-
-
 def _unit(network: str, day: date) -> Unit:
-    return Unit("quality", network, day.isoformat())
+    return Unit.of_day("quality", network, day)
 
 
 def _from(commit: Commit) -> Verdict:
     findings, released = commit.facts["findings"], commit.facts["released"]
-    day = date.fromisoformat(commit.unit.name)
-    return Verdict(commit.unit.network, day, tuple(findings), released, fresh=False)
+    return Verdict(commit.unit.network, commit.unit.day, tuple(findings), released, fresh=False)
 
 
 def _data(warehouse: Warehouse, network: str, day: date) -> str:
@@ -189,13 +182,6 @@ def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date)
     )
     [row] = answer.fetchall()
     return dict(zip((column[0] for column in answer.description), row, strict=True))
-
-
-def _rows(warehouse: Warehouse, network: str, day: date) -> pa.Table:
-    return pa.concat_tables(
-        pq.read_table(path, partitioning=None).cast(QUALITY.arrow)
-        for path in warehouse.files(QUALITY, network, day)
-    )
 
 
 def _publish(

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -36,11 +36,22 @@ LARGEST_ROW_GROUP = 1 << 24
 
 @dataclass(frozen=True)
 class Unit:
-    """What is published together: kind is capture, day, marts or network."""
+    """What is published together: kind is network, capture, or what is published by day: day (the
+    flows and the tables beside them), leases, marts, quality."""
 
     kind: str
     network: str
     name: str = "all"
+
+    @classmethod
+    def of_day(cls, kind: str, network: str, day: datetime.date) -> "Unit":
+        """A network's day."""
+        return cls(kind, network, day.isoformat())
+
+    @property
+    def day(self) -> datetime.date:
+        """The day of a unit of a day."""
+        return datetime.date.fromisoformat(self.name)
 
 
 @dataclass(frozen=True)
@@ -74,9 +85,7 @@ class Staging:
     ) -> pq.ParquetWriter:
         """A writer of tables with the schema `table.arrow_dictionary`."""
         path = self.path(table, network, date, stem)
-        return pq.ParquetWriter(
-            path, table.arrow_dictionary, store_schema=False, **table.parquet_options
-        )
+        return table_writer(table, path)
 
     def write(
         self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
@@ -172,6 +181,10 @@ class Warehouse:
         raws = [json.loads(path.read_text()) for path in found]
         return [Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"]) for raw in raws]
 
+    def days(self, kind: str, network: str | None = None) -> list[tuple[str, datetime.date]]:
+        """(network, day) of every unit of a kind that is published by day, sorted."""
+        return [(c.unit.network, c.unit.day) for c in self.commits(kind, network)]
+
     def files(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[Path]:
@@ -246,6 +259,19 @@ class Warehouse:
                 current = self.commit(unit)
                 if not in_use & self._superseded(pending, current):
                     self._sweep(pending, current)
+
+
+def table_writer(table: Table, path: Path) -> pq.ParquetWriter:
+    """A writer of a table's Parquet file, with the schema `table.arrow_dictionary`."""
+    return pq.ParquetWriter(
+        path, table.arrow_dictionary, store_schema=False, **table.parquet_options
+    )
+
+
+def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = None) -> pa.Table:
+    """The rows of some of a table's files; filters: as of pq.read_table."""
+    rows = [pq.read_table(path, filters=filters, partitioning=None) for path in paths]
+    return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
 
 
 def _remove_if_orphaned(folder: Path) -> None:

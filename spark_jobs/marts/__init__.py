@@ -28,7 +28,7 @@ def marts(
     returns the days that changed. network: only its days."""
     stale = [
         day
-        for day in _days(warehouse, network)
+        for day in warehouse.days("day", network)
         if not _is_current(warehouse, day) and not leave(day)
     ]
     for start in range(0, len(stale), DAYS_AT_ONCE):
@@ -37,15 +37,8 @@ def marts(
     return stale
 
 
-def _days(warehouse: Warehouse, network: str | None) -> list[Day]:
-    return [
-        (commit.unit.network, date.fromisoformat(commit.unit.name))
-        for commit in warehouse.commits("day", network)
-    ]
-
-
 def _unit(day: Day) -> Unit:
-    return Unit("marts", day[0], day[1].isoformat())
+    return Unit.of_day("marts", *day)
 
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
