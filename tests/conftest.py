@@ -1,4 +1,5 @@
-"""The shipped captures, taken through the whole main job once."""
+"""What tests share: the shipped captures, taken through the whole main job once; a network and an
+empty warehouse; jobs without Spark."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -16,8 +17,12 @@ from spark_jobs.warehouse import Warehouse
 ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"
 CAPTURES = ROOT / "tests/data/captures"
+PUBLIC_CAPTURES = ROOT.parent / "shared/captures/public"
+"""Beside a checkout, or not there."""
 TRUTH = ROOT / "tests/data/truth"
 DAY = date(2004, 3, 2)
+NOON = 1_078_228_800
+"""12:00 UTC on DAY, in s."""
 
 
 @dataclass
@@ -43,3 +48,29 @@ def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network])
     check(warehouse, list(networks.values()))
     marts(warehouse)
     return Demo(warehouse, ingested)
+
+
+@pytest.fixture
+def network(networks: dict[str, Network]) -> Network:
+    return networks["aa-gprs"]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    """An empty one."""
+    return Warehouse(tmp_path / "w")
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Spark: what a task does is the same."""
+    for job in ("ingest", "leases", "flows"):
+        monkeypatch.setattr(
+            f"spark_jobs.{job}.run_tasks", lambda task, items, label: [task(i) for i in items]
+        )
+
+
+def count(warehouse: Warehouse, what: str = "packets") -> int:
+    """Rows of a table; what: it, and which of its rows, as SQL."""
+    (n,) = warehouse.connect().execute(f"select count(*) from {what}").fetchone()
+    return n

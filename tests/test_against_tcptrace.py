@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from conftest import CAPTURES, PUBLIC_CAPTURES
 
 from schemas import PACKETS
 from spark_jobs.bucket import Bucket
@@ -21,10 +22,9 @@ from spark_jobs.networks import Network
 from spark_jobs.packets import RowGroups, read_packets
 from spark_jobs.warehouse import Warehouse
 
-ROOT = Path(__file__).parents[1]
-LAB_CAPTURE = ROOT / "tests/data/captures/aa-gprs/peak.pcap.zst"
-FOLDER = ROOT.parent / "shared/captures/public/tcptrace"
-CAPTURES = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
+LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
+FOLDER = PUBLIC_CAPTURES / "tcptrace"
+PUBLISHED = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
 
 EVERYONE = Network(
     name="all", country="AA", access="lab", timezone="UTC", subscribers=("0.0.0.0/0",), buckets=1
@@ -200,8 +200,8 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
     }
 
 
-@pytest.mark.skipif(not CAPTURES, reason=f"no captures in {FOLDER}")
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+@pytest.mark.skipif(not PUBLISHED, reason=f"no captures in {FOLDER}")
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_sample_captures_agree(path, tmp_path):
     theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}

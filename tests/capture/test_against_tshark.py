@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import zstandard
 from capture_files import EVERYONE, rows_of
+from conftest import CAPTURES, PUBLIC_CAPTURES
 from layers import CARRIERS, every_layer
 
-ROOT = Path(__file__).parents[2]
-LAB = sorted((ROOT / "tests/data/captures").glob("*/*.pcap.zst"))
-PUBLIC_FOLDER = ROOT.parent / "shared/captures/public"
-PUBLIC = sorted([*PUBLIC_FOLDER.glob("*/*.pcapng"), *PUBLIC_FOLDER.glob("*/*.dmp.gz")])
+LAB = sorted(CAPTURES.glob("*/*.pcap.zst"))
+PUBLIC = sorted([*PUBLIC_CAPTURES.glob("*/*.pcapng"), *PUBLIC_CAPTURES.glob("*/*.dmp.gz")])
 LAB_BYTES = 500_000
 """Of each lab capture: about 5000 packets, and the last is cut."""
 
@@ -195,7 +194,7 @@ def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
     return found
 
 
-@pytest.mark.skipif(not PUBLIC, reason=f"no captures in {PUBLIC_FOLDER}")
+@pytest.mark.skipif(not PUBLIC, reason=f"no captures in {PUBLIC_CAPTURES}")
 @pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.name)
 def test_public_captures_agree_packet_by_packet(path):
     found = disagreements(path)

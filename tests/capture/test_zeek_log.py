@@ -23,7 +23,6 @@ from spark_jobs.capture.users import user_key
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.ingest import ingest_capture
-from spark_jobs.warehouse import Warehouse
 
 POOL = "10.64.0.0/14"
 FULL = ROOT.parent / "shared/zeek"
@@ -55,11 +54,6 @@ DATA = {
 PING = {"ip_proto": "1", "ip_len": "84", "ttl": "64"} | {
     name: DATA[name] for name in ("ts", "user", "server", "downlink", "ip_id")
 }
-
-
-@pytest.fixture
-def network(networks):
-    return networks["aa-gprs"]
 
 
 def prefixes() -> np.ndarray:
@@ -232,8 +226,7 @@ def test_runs_hold_their_own_sack_blocks(tmp_path):
     assert table["sack"].to_pylist() == [[i, i + 1] for i in range(50)]
 
 
-def test_ingest_takes_a_log_and_says_which_front_end(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_ingest_takes_a_log_and_says_which_front_end(warehouse, tmp_path, network):
     path = written(tmp_path, log([DATA, DATA | {"seq": "x"}, PING]))
     result = ingest_capture(warehouse, network, path)
     assert (result.error, result.packets) == (None, 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from capture_files import Frame, pcap
+from conftest import CAPTURES
 from scapy.layers.inet import IP, TCP, UDP
 
 import spark_jobs.flows as job
@@ -19,6 +20,8 @@ MIDNIGHT = 1_078_272_000 * US
 """2004-03-03 00:00 UTC."""
 DAY_BEFORE, DAY = date(2004, 3, 2), date(2004, 3, 3)
 HOUR = 3600 * US
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def up(ts: int, flags: str, seq: int, ack: int = 0, payload: int = 0, port: int = 1000) -> Frame:
@@ -45,22 +48,6 @@ def handshake(ts: int, port: int = 1000) -> list[Frame]:
         down(ts + US // 10, "SA", 300, 101, port=port),
         up(ts + US, "A", 101, 301, port=port),
     ]
-
-
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "w")
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch: pytest.MonkeyPatch):
-    """Without Spark: what a task does is the same."""
-    monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
 
 
 def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) -> None:
@@ -140,7 +127,7 @@ def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> li
     return warehouse.connect().sql(query).to_arrow_table().to_pylist()
 
 
-CAPTURE = Path(__file__).parents[1] / "data/captures/bb-gprs/peak.pcap.zst"
+CAPTURE = CAPTURES / "bb-gprs/peak.pcap.zst"
 
 
 @pytest.mark.parametrize("buckets", [1, 5])

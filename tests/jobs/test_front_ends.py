@@ -5,36 +5,15 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
+from conftest import NOON, count
 from scapy.layers.inet import ICMP, IP
 from zeek_logs import header, lines, log, site_log
 
 import spark_jobs.ingest as job
-import spark_jobs.leases as leases_job
 from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import FrontEnd
-from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
 
-NOON = 1_078_228_800
-
-
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch: pytest.MonkeyPatch):
-    """Without Spark: what a task does is the same."""
-    for module in (job, leases_job):
-        monkeypatch.setattr(
-            module, "run_tasks", lambda task, items, label: [task(i) for i in items]
-        )
-
-
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "w")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def ping(second: int) -> Frame:
@@ -54,11 +33,6 @@ def row(second: int) -> dict[str, str]:
         "ip_id": str(second),
         "ttl": "64",
     }
-
-
-def count(warehouse: Warehouse) -> int:
-    (n,) = warehouse.connect().execute("select count(*) from packets").fetchone()
-    return n
 
 
 def test_another_front_end_means_reading_again(warehouse, network, tmp_path, monkeypatch):

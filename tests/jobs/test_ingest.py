@@ -6,22 +6,16 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
-from conftest import CAPTURES
+from conftest import CAPTURES, count
 from scapy.layers.inet import IP, TCP
 
 from spark_jobs.errors import UserError
 from spark_jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
 
 US = 1_000_000
 MIDNIGHT = 1_078_272_000 * US
 """2004-03-03 00:00 UTC."""
-
-
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
 
 
 def packet(ts: int, seq: int = 1, user: str = "10.64.0.1") -> Frame:
@@ -33,13 +27,7 @@ def write(path: Path, *frames: Frame) -> Path:
     return path
 
 
-def count(warehouse: Warehouse, what: str = "packets") -> int:
-    (n,) = warehouse.connect().execute(f"select count(*) from {what}").fetchone()
-    return n
-
-
-def test_same_capture_twice_counts_once(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_same_capture_twice_counts_once(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
     ingest_capture(warehouse, network, capture)
     ingest_capture(warehouse, network, capture)
@@ -47,8 +35,7 @@ def test_same_capture_twice_counts_once(tmp_path, network):
     assert count(warehouse, "ingest_log") == 1
 
 
-def test_unchanged_capture_is_not_read_again(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
     (again,) = ingest(warehouse, [(network, capture)])
@@ -56,8 +43,7 @@ def test_unchanged_capture_is_not_read_again(tmp_path, network):
     assert (again.frames, again.packets) == (1, 1)
 
 
-def test_compressed_copy_is_the_same_capture(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_compressed_copy_is_the_same_capture(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT + 1))
     compressed = tmp_path / "a.pcap.gz"
     compressed.write_bytes(gzip.compress(capture.read_bytes()))
@@ -66,8 +52,7 @@ def test_compressed_copy_is_the_same_capture(tmp_path, network):
     assert count(warehouse) == 2
 
 
-def test_copy_under_another_name_is_refused(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_copy_under_another_name_is_refused(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
     copy = Path(shutil.copy(capture, tmp_path / "b.pcap"))
@@ -76,8 +61,7 @@ def test_copy_under_another_name_is_refused(tmp_path, network):
     assert count(warehouse) == 1
 
 
-def test_corrected_capture_replaces_its_packets(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_corrected_capture_replaces_its_packets(warehouse, tmp_path, network):
     ingest_capture(warehouse, network, write(tmp_path / "a.pcap", *map(packet, [MIDNIGHT] * 3)))
     result = ingest_capture(
         warehouse, network, write(tmp_path / "a.pcap", packet(MIDNIGHT + 86_400 * US))
@@ -86,16 +70,14 @@ def test_corrected_capture_replaces_its_packets(tmp_path, network):
     assert [day.isoformat() for day in result.dates] == ["2004-03-03", "2004-03-04"]
 
 
-def test_capture_across_midnight_lies_in_both_dates(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_capture_across_midnight_lies_in_both_dates(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT - 1), packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
     days = warehouse.connect().execute("select date, count(*) from packets group by all").fetchall()
     assert sorted((day.isoformat(), n) for day, n in days) == [("2004-03-02", 1), ("2004-03-03", 1)]
 
 
-def test_file_that_gives_nothing_is_named_and_the_others_stay(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_file_that_gives_nothing_is_named_and_the_others_stay(warehouse, tmp_path, network):
     bad = tmp_path / "bad.pcap"
     bad.write_text("this is no capture")
     good = write(tmp_path / "good.pcap", packet(MIDNIGHT))
@@ -108,8 +90,7 @@ def test_file_that_gives_nothing_is_named_and_the_others_stay(tmp_path, network)
     assert count(warehouse, "ingest_log where error is not null") == 2
 
 
-def test_file_that_breaks_later_does_not_remove_its_good_packets(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_file_that_breaks_later_does_not_remove_its_good_packets(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
     capture.write_bytes(b"")
@@ -117,15 +98,13 @@ def test_file_that_breaks_later_does_not_remove_its_good_packets(tmp_path, netwo
     assert count(warehouse) == 1
 
 
-def test_packets_of_strangers_are_counted_not_kept(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_packets_of_strangers_are_counted_not_kept(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT, user="192.0.2.1"))
     result = ingest_capture(warehouse, network, capture)
     assert (result.packets, result.skipped) == (1, {"not_subscriber": 1})
 
 
-def test_other_subscribers_mean_reading_again(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_other_subscribers_mean_reading_again(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT), packet(MIDNIGHT, user="192.0.2.1"))
     ingest_capture(warehouse, network, capture)
     wider = Network(**{**network.model_dump(), "subscribers": ["10.0.0.0/8", "192.0.2.0/24"]})
@@ -133,14 +112,14 @@ def test_other_subscribers_mean_reading_again(tmp_path, network):
     assert result.packets == count(warehouse) == 2
 
 
-def test_two_captures_of_one_name_are_refused(tmp_path, network):
+def test_two_captures_of_one_name_are_refused(warehouse, tmp_path, network):
     (tmp_path / "x").mkdir()
     work = [
         (network, write(tmp_path / "a.pcap", packet(MIDNIGHT))),
         (network, write(tmp_path / "x" / "a.pcap", packet(MIDNIGHT))),
     ]
     with pytest.raises(UserError, match="same capture name"):
-        ingest(Warehouse(tmp_path / "w"), work)
+        ingest(warehouse, work)
 
 
 def test_row_groups_hold_one_bucket_and_rows_are_sorted(demo):
@@ -174,8 +153,7 @@ def test_every_frame_of_the_shipped_captures_is_a_row(demo):
     assert len(demo.ingested) == len(list(CAPTURES.glob("*/*.pcap*")))
 
 
-def test_packets_beyond_400_dates_are_counted_not_kept(tmp_path, network):
-    warehouse = Warehouse(tmp_path / "w")
+def test_packets_beyond_400_dates_are_counted_not_kept(warehouse, tmp_path, network):
     frames = [packet(MIDNIGHT + day * 86_400 * US) for day in range(403)]
     result = ingest_capture(warehouse, network, write(tmp_path / "a.pcap", *frames))
     assert result.packets == count(warehouse) == 400

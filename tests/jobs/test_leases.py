@@ -1,42 +1,21 @@
 """RADIUS accounting to leases, and an address's packets to the subscribers that had it."""
 
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC, datetime
 
 import pytest
 from capture_files import Frame, pcap
+from conftest import DAY, NOON
 from scapy.layers.inet import IP, TCP, UDP
 from zeek_logs import accounting_log, site_log
 
 import spark_jobs.flows as flows_job
 import spark_jobs.ingest as ingest_job
-import spark_jobs.leases as leases_job
-from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
 
-NOON = 1_078_228_800
-"""2004-03-02 12:00 UTC, in s."""
-DAY = date(2004, 3, 2)
 HOUR = 3600
 ADDRESS = "10.64.0.1"
 START, STOP, UPDATE, ON = "1", "2", "3", "7"
 
-
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch: pytest.MonkeyPatch):
-    """Without Spark: what a task does is the same."""
-    for job in (flows_job, leases_job, ingest_job):
-        monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
-
-
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "w")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def message(at_s: float, status: str, subscriber: str, session: str = "", **more: str) -> dict:

@@ -13,7 +13,7 @@ from spark_jobs import quality
 from spark_jobs.errors import UserError
 from spark_jobs.ingest import ingest
 from spark_jobs.marts import marts
-from spark_jobs.networks import Network, QualityLimits, load_networks
+from spark_jobs.networks import QualityLimits, load_networks
 from spark_jobs.warehouse import Unit, Warehouse
 
 GOOD = {
@@ -80,17 +80,12 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
     assert failed(networks["aa-gprs"].quality, peak_flows=0) == ["peak_flows"]
 
 
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
-
-
 def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:
     """Rows of tables as a unit of the day."""
     with warehouse.staging() as staging:
         for table, rows in tables.items():
             staging.write(table, network, day, "test", pa.Table.from_pylist(rows, table.arrow))
-        warehouse.publish(Unit("day", network, day.isoformat()), staging.files, {"inputs": ""})
+        warehouse.publish(Unit.of_day("day", network, day), staging.files, {"inputs": ""})
 
 
 def flow(demo: Demo, **changes: object) -> dict:
@@ -103,8 +98,7 @@ def flow(demo: Demo, **changes: object) -> dict:
     return {name: row[name] for name in FLOWS.arrow.names} | changes
 
 
-def test_what_is_measured_of_a_day(tmp_path, demo, network):
-    warehouse = Warehouse(tmp_path)
+def test_what_is_measured_of_a_day(warehouse, demo, network):
     unseen = {"acked_unseen_bytes": 30, "payload_bytes_down": 70}
     seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
     rows = [
@@ -142,9 +136,8 @@ def test_what_is_measured_of_a_day(tmp_path, demo, network):
     assert any("b.pcap" in finding for finding in verdict.findings)
 
 
-def test_volume_is_held_against_the_median_of_the_same_weekdays(tmp_path, demo, network):
+def test_volume_is_held_against_the_median_of_the_same_weekdays(warehouse, demo, network):
     """Published volumes 100, 200 and 900 one to three weeks ago, 5000 yesterday; 1000 today."""
-    warehouse = Warehouse(tmp_path)
     table1 = next(table for table in MARTS if table.name == "table1_summary")
     first = demo.warehouse.connect().sql("from table1_summary")
     row = dict(zip(first.columns, first.limit(1).fetchall()[0], strict=True))
@@ -159,9 +152,8 @@ def test_volume_is_held_against_the_median_of_the_same_weekdays(tmp_path, demo, 
     assert warehouse.connect().sql(asked).fetchall() == [(1000 / 200, False)]
 
 
-def test_held_day_keeps_its_marts_until_released(tmp_path, demo, network):
+def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
     """Marts of a good day; then it has no connection in the peak hours."""
-    warehouse = Warehouse(tmp_path)
     work = [(network, CAPTURES / "aa-gprs" / "peak.pcap.zst")]
     ingest(warehouse, work)
     publish(warehouse, network.name, DAY, {FLOWS: [flow(demo)]})
@@ -194,11 +186,10 @@ def test_held_day_keeps_its_marts_until_released(tmp_path, demo, network):
         quality.release(warehouse, network, DAY, "again")
 
 
-def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(tmp_path, network):
+def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(warehouse, tmp_path, network):
     folder = tmp_path / DAY.isoformat()
     folder.mkdir()
     (folder / "peak.pcap").write_bytes(b"no capture at all")
-    warehouse = Warehouse(tmp_path / "w")
     [result] = ingest(warehouse, [(network, folder / "peak.pcap")])
     assert result.error
     [verdict] = quality.check(warehouse, [network], DAY)
@@ -206,14 +197,14 @@ def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(tmp_path, netw
     assert len(warehouse.files(QUALITY, network.name, DAY)) == 1
 
 
-def test_same_file_name_on_two_days_is_two_captures(tmp_path: Path, network):
+def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, network):
     source = CAPTURES / "aa-gprs" / "peak.pcap.zst"
     work = []
     for day in (DAY, DAY + timedelta(days=1)):
         folder = tmp_path / day.isoformat()
         folder.mkdir()
         work.append((network, Path(shutil.copy(source, folder))))
-    results = ingest(Warehouse(tmp_path / "w"), work)
+    results = ingest(warehouse, work)
     assert [result.capture for result in results] == [
         "2004-03-02/peak.pcap", "2004-03-03/peak.pcap",
     ]  # fmt: skip

@@ -1,41 +1,20 @@
 """Zeek's conn, http and ssl logs to sessions, and their verdict in flows."""
 
 import json
-from datetime import date
-from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
+from conftest import DAY, NOON, count
 from scapy.layers.inet import IP, TCP
 from zeek_logs import CONNECTION, site_log
 
 import spark_jobs.flows as flows_job
 import spark_jobs.ingest as ingest_job
-import spark_jobs.leases as leases_job
-from spark_jobs.networks import Network
-from spark_jobs.warehouse import Warehouse
 
-NOON = 1_078_228_800
-DAY = date(2004, 3, 2)
 SEGMENTS = 150
 DATA = 1000
 
-
-@pytest.fixture(autouse=True)
-def in_this_process(monkeypatch: pytest.MonkeyPatch):
-    """Without Spark: what a task does is the same."""
-    for job in (flows_job, leases_job, ingest_job):
-        monkeypatch.setattr(job, "run_tasks", lambda task, items, label: [task(i) for i in items])
-
-
-@pytest.fixture
-def network(networks: dict[str, Network]) -> Network:
-    return networks["aa-gprs"]
-
-
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path / "w")
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def frame(at_s: float, way: str, flags: str, seq: int, ack: int, data: int = 0) -> Frame:
@@ -249,8 +228,7 @@ def test_log_in_a_dated_folder_is_not_mistaken_for_another_days(warehouse, netwo
         work.append((network, path))
     results = ingest_job.ingest(warehouse, work)
     assert [result.capture for result in results] == ["2004-03-02/conn.log", "2004-03-03/conn.log"]
-    count = "select count(*) from application_log"
-    assert warehouse.connect().execute(count).fetchone() == (2,)
+    assert count(warehouse, "application_log") == 2
 
 
 def test_log_with_nothing_of_a_subscriber_is_no_error(warehouse, network):
