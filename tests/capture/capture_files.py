@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -75,6 +76,14 @@ def rows_of(
     table, reading = table_of(path, subscribers, run_packets)
     rows = table.to_pylist() if table else []
     return Read(rows, reading.frames, dict(reading.skipped), reading.content)
+
+
+def read(data: bytes, **options) -> Read:
+    """What comes of a file with these bytes; options: of rows_of."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "capture"
+        path.write_bytes(data)
+        return rows_of(path, **options)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,14 @@ from capture_files import (
     pcap_header,
     pcap_record,
     pcapng,
+    read,
     rows_of,
     section,
     simple,
     table_of,
     timed,
 )
+from conftest import CAPTURES
 from layers import CARRIERS, DATA, DATAGRAM, PING, SYN, SYN6
 
 from spark_jobs.capture import reader, stream
@@ -33,19 +35,9 @@ from spark_jobs.errors import UserError
 
 PACKETS = [SYN, DATA, DATAGRAM, PING, SYN6]
 FRAMES = timed(PACKETS)
-LAB = Path(__file__).parents[1] / "data/captures/aa-gprs/peak.pcap.zst"
+LAB = CAPTURES / "aa-gprs/peak.pcap.zst"
 NANOSECONDS, MODIFIED = 0xA1B23C4D, 0xA1B2CD34
 ORDERS = pytest.mark.parametrize("order", ["<", ">"], ids=["little-endian", "big-endian"])
-
-
-@pytest.fixture
-def read(tmp_path):
-    def read(data: bytes, **kwargs):
-        path = tmp_path / "capture"
-        path.write_bytes(data)
-        return rows_of(path, **kwargs)
-
-    return read
 
 
 def times(found) -> list[int]:
@@ -53,7 +45,7 @@ def times(found) -> list[int]:
 
 
 @pytest.fixture
-def expected(read):
+def expected():
     """Rows of the five packets from a plain pcap: test_link_types shows that they are right."""
     found = read(pcap(FRAMES))
     assert found.numbers == [1, 2, 3, 4, 5]
@@ -62,18 +54,18 @@ def expected(read):
 
 
 @ORDERS
-def test_pcap(read, expected, order):
+def test_pcap(expected, order):
     assert read(pcap(FRAMES, order=order)).rows == expected
 
 
 @ORDERS
-def test_pcap_with_nanoseconds_is_rounded_down(read, expected, order):
+def test_pcap_with_nanoseconds_is_rounded_down(expected, order):
     records = [pcap_record(f, order, f.ts % 1_000_000 * 1000 + 999) for f in FRAMES]
     assert read(pcap_header(101, order, NANOSECONDS) + b"".join(records)).rows == expected
 
 
 @ORDERS
-def test_modified_pcap_has_longer_record_headers(read, expected, order):
+def test_modified_pcap_has_longer_record_headers(expected, order):
     more = struct.pack(order + "IHBB", 2, 0x800, 4, 0)
     records = [pcap_record(f, order, behind=more) for f in FRAMES]
     assert read(pcap_header(101, order, MODIFIED) + b"".join(records)).rows == expected
@@ -81,7 +73,7 @@ def test_modified_pcap_has_longer_record_headers(read, expected, order):
 
 @ORDERS
 @pytest.mark.parametrize("version", [(2, 2), (2, 3)])
-def test_old_pcap_has_the_lengths_the_other_way_round(read, expected, order, version):
+def test_old_pcap_has_the_lengths_the_other_way_round(expected, order, version):
     records = [
         struct.pack(order + "IIII", *divmod(f.ts, 1_000_000), f.wire + 4, len(f.data)) + f.data
         for f in FRAMES
@@ -90,33 +82,33 @@ def test_old_pcap_has_the_lengths_the_other_way_round(read, expected, order, ver
     assert read(file).rows == expected
 
 
-def test_pcap_2_3_may_have_them_right(read, expected):
+def test_pcap_2_3_may_have_them_right(expected):
     assert read(pcap(FRAMES, version=(2, 3))).rows == expected
 
 
-def test_bits_above_the_link_type_say_something_else(read, expected):
+def test_bits_above_the_link_type_say_something_else(expected):
     fcs_of_4_bytes = 0x5 << 26
     assert read(pcap(FRAMES, 101 | fcs_of_4_bytes)).rows == expected
 
 
 @pytest.mark.parametrize("snap", [0, 40, 0xFFFFFFFF])
-def test_a_snap_length_that_is_not_kept_does_no_harm(read, expected, snap):
+def test_a_snap_length_that_is_not_kept_does_no_harm(expected, snap):
     assert read(pcap(FRAMES, snap=snap)).rows == expected
 
 
-def test_records_that_hold_more_than_was_on_the_wire_are_kept(read, expected):
+def test_records_that_hold_more_than_was_on_the_wire_are_kept(expected):
     short = [Frame(f.data, f.ts, len(f.data) - 1) for f in FRAMES]
     found = read(pcap(short))
     assert (found.rows, found.skipped) == (expected, {})
 
 
 @pytest.mark.parametrize("seconds", [1, 2**31, 2**32 - 1])
-def test_seconds_are_unsigned(read, seconds):
+def test_seconds_are_unsigned(seconds):
     assert times(read(pcap([Frame(SYN, seconds * 1_000_000)]))) == [seconds * 1_000_000]
 
 
 @ORDERS
-def test_pcapng(read, expected, order):
+def test_pcapng(expected, order):
     found = read(pcapng(FRAMES, order=order))
     assert (found.rows, found.skipped) == (expected, {})
 
@@ -138,7 +130,7 @@ def test_pcapng(read, expected, order):
         (0x80 | 64, 2**62, 250_000),
     ],
 )
-def test_pcapng_time_resolutions(read, order, resolution, ticks, us):
+def test_pcapng_time_resolutions(order, resolution, ticks, us):
     file = (
         section(order)
         + interface(101, order, resolution)
@@ -149,7 +141,7 @@ def test_pcapng_time_resolutions(read, order, resolution, ticks, us):
 
 @ORDERS
 @pytest.mark.parametrize("offset_s", [1_700_000_000, -3600])
-def test_pcapng_time_offset(read, order, offset_s):
+def test_pcapng_time_offset(order, offset_s):
     ticks = 10_000_000_000
     file = (
         section(order)
@@ -159,7 +151,7 @@ def test_pcapng_time_offset(read, order, offset_s):
     assert times(read(file)) == [offset_s * 1_000_000 + ticks]
 
 
-def test_pcapng_interfaces_differ_in_link_type_and_resolution(read, expected):
+def test_pcapng_interfaces_differ_in_link_type_and_resolution(expected):
     ethernet = next(carrier for carrier in CARRIERS if carrier.name == "VLAN")
     cooked = next(carrier for carrier in CARRIERS if carrier.name == "Linux cooked v2")
     raw, tagged, sll, *rest = FRAMES
@@ -176,7 +168,7 @@ def test_pcapng_interfaces_differ_in_link_type_and_resolution(read, expected):
     assert read(b"".join(file)).rows == expected
 
 
-def test_pcapng_sections_have_their_own_byte_order_and_interfaces(read, expected):
+def test_pcapng_sections_have_their_own_byte_order_and_interfaces(expected):
     file = [
         pcapng(FRAMES[:2], 101, "<"),
         section(">"),
@@ -189,13 +181,13 @@ def test_pcapng_sections_have_their_own_byte_order_and_interfaces(read, expected
 
 
 @ORDERS
-def test_obsolete_packet_blocks(read, expected, order):
+def test_obsolete_packet_blocks(expected, order):
     packets = b"".join(obsolete(frame, order) for frame in FRAMES)
     assert read(section(order) + interface(101, order) + packets).rows == expected
 
 
 @ORDERS
-def test_simple_packet_blocks_have_no_time_and_so_no_rows(read, order):
+def test_simple_packet_blocks_have_no_time_and_so_no_rows(order):
     file = (
         section(order)
         + interface(101, order)
@@ -208,7 +200,7 @@ def test_simple_packet_blocks_have_no_time_and_so_no_rows(read, order):
 
 
 @ORDERS
-def test_options_and_other_blocks_are_passed_over(read, expected, order):
+def test_options_and_other_blocks_are_passed_over(expected, order):
     flags = option(2, struct.pack(order + "I", 1), order) + option(1, b"comment", order)
     file = [section(order), block(0xBAD, b"\0\0\x7e\xd9custom", order), interface(101, order)]
     for frame in FRAMES:
@@ -223,14 +215,14 @@ def test_options_and_other_blocks_are_passed_over(read, expected, order):
 
 
 @pytest.mark.parametrize("size", [9 << 20, (16 << 20) - 12])
-def test_huge_custom_blocks_are_passed_over(read, expected, size):
+def test_huge_custom_blocks_are_passed_over(expected, size):
     huge = block(0x40000BAD, b"\0\0\x7e\xd9" + enhanced(Frame(PING)) + bytes(size - 104 - 20))
     file = pcapng(FRAMES[:2]) + huge + b"".join(map(enhanced, FRAMES[2:]))
     found = read(file)
     assert (found.rows, found.skipped) == (expected, {})
 
 
-def test_a_block_beyond_16_mib_is_corrupt_and_reading_goes_on_behind_it(read, expected):
+def test_a_block_beyond_16_mib_is_corrupt_and_reading_goes_on_behind_it(expected):
     beyond = block(0x40000BAD, bytes(20 << 20))
     file = pcapng(FRAMES[:2]) + beyond + b"".join(map(enhanced, FRAMES[2:]))
     found = read(file)
@@ -272,7 +264,7 @@ COMPRESSED = {
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_compression_makes_no_difference(read, expected, name):
+def test_compression_makes_no_difference(expected, name):
     plain = pcap(FRAMES)
     found = read(COMPRESSED[name](plain))
     assert (found.rows, found.skipped) == (expected, {})
@@ -364,7 +356,9 @@ def test_garbage_between_records_costs_nothing_in_any_window(
         (b"\x1f\x8b\x00\x00\x00\x00", "Error -3"),
     ],
 )
-def test_what_is_no_capture_is_the_users_mistake_and_named(read, tmp_path, data, reason):
+def test_what_is_no_capture_is_the_users_mistake_and_named(tmp_path, data, reason):
+    path = tmp_path / "capture"
+    path.write_bytes(data)
     with pytest.raises(UserError, match=reason) as raised:
-        read(data)
-    assert str(raised.value).startswith(f"{tmp_path / 'capture'}: ")
+        rows_of(path)
+    assert str(raised.value).startswith(f"{path}: ")

@@ -1,0 +1,169 @@
+"""Whatever is damaged: nothing crashes, and every frame has a row or is counted."""
+
+import gzip
+
+import pytest
+from bad_input import BLOCKS, PCAP, PCAPNG, RECORDS, changed, sound, unnumbered, zstd_blocks
+from capture_files import NOON, Frame, pcap, pcap_header, pcap_record, pcapng, read, timed
+from conftest import PUBLIC_CAPTURES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from layers import CARRIERS, DATA, EXTENSIONS, FRAGMENTS, GTP_IN, SYN, SYN6, every_layer
+
+from spark_jobs.errors import UserError
+
+MIXED = timed(
+    [
+        SYN,
+        DATA[:72],
+        SYN6,
+        *FRAGMENTS[:2],
+        *GTP_IN.values(),
+        *map(bytes, EXTENSIONS.values()),
+        SYN,
+    ]
+)
+SEEDS = {
+    "pcap": pcap(MIXED),
+    "pcap, big-endian": pcap(MIXED, order=">"),
+    "pcapng": pcapng(MIXED),
+    "every link type": every_layer(),
+    "Ethernet": pcap([Frame(CARRIERS[13].frame(f.data), f.ts) for f in MIXED], 1),
+    "gzip": gzip.compress(pcap(MIXED)),
+    "zstd": b"".join(zstd_blocks([PCAP, *map(pcap_record, MIXED)])),
+}
+
+fuzz = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def accounts_for_every_frame(found) -> bool:
+    """Every frame has a row, or is counted under a reason that costs the row."""
+    numbers = set(found.numbers)
+    return len(numbers) + found.unread == found.frames and numbers <= set(
+        range(1, found.frames + 1)
+    )
+
+
+@st.composite
+def damaged(draw) -> bytes:
+    """One of the seeds after a few flips, cuts, repetitions and splices."""
+    file = draw(st.sampled_from(sorted(SEEDS)).map(SEEDS.get))
+    place = st.integers(0, len(file) - 1)
+    for _ in range(draw(st.integers(1, 6))):
+        at = draw(place) % max(1, len(file))
+        length = draw(st.integers(0, 40))
+        match draw(st.sampled_from(["flip", "write", "remove", "repeat", "splice", "cut"])):
+            case "flip":
+                bit = 1 << draw(st.integers(0, 7))
+                file = changed(file, at, bytes(byte ^ bit for byte in file[at : at + 1]))
+            case "write":
+                file = changed(file, at, draw(st.binary(max_size=8)))
+            case "remove":
+                file = file[:at] + file[at + length :]
+            case "repeat":
+                file = file[:at] + file[at : at + length] * draw(st.integers(2, 50)) + file[at:]
+            case "splice":
+                other = draw(st.sampled_from(sorted(SEEDS)).map(SEEDS.get))
+                file = file[:at] + other[draw(place) % len(other) :]
+            case "cut":
+                file = file[: max(at, len(file) - length)]
+    return file
+
+
+@fuzz
+@given(file=damaged(), run_packets=st.sampled_from([1, 5, 1 << 20]))
+def test_damaged_captures_are_read_and_every_frame_accounted_for(file, run_packets):
+    try:
+        found = read(file, run_packets=run_packets)
+    except UserError:
+        return
+    assert accounts_for_every_frame(found)
+
+
+@fuzz
+@given(body=st.binary(max_size=400), header=st.sampled_from([PCAP, PCAPNG, pcap_header(1), b""]))
+def test_noise_is_read_and_every_frame_accounted_for(body, header):
+    try:
+        found = read(header + body)
+    except UserError:
+        assert header == b""
+        return
+    assert accounts_for_every_frame(found)
+
+
+@fuzz
+@given(
+    packet=st.sampled_from([f.data for f in MIXED]),
+    flips=st.lists(st.tuples(st.integers(0, 150), st.integers(0, 255)), min_size=1, max_size=8),
+    link_type=st.sampled_from(sorted({carrier.link_type for carrier in CARRIERS} | {229})),
+    snap=st.integers(0, 150),
+)
+def test_damaged_packets_are_rows_or_counted(packet, flips, link_type, snap):
+    for at, value in flips:
+        packet = changed(packet, at % len(packet), bytes([value]))
+    frame = Frame(packet).cut(snap)
+    found = read(pcap([frame, Frame(SYN)], link_type))
+    assert found.frames == 2
+    assert accounts_for_every_frame(found)
+    beside_another = read(pcap([frame, Frame(b"\x45" * 99, NOON + 999_999)], link_type))
+    first, same = ([row for row in f.rows if row["frame"] == 1] for f in (found, beside_another))
+    assert first == same, "what lies behind a frame must not show in its row"
+
+
+@fuzz
+@given(data=st.data())
+def test_a_damaged_byte_costs_two_packets_at_most(data):
+    header, records = data.draw(st.sampled_from([(PCAP, RECORDS), (PCAPNG, BLOCKS)]))
+    file = header + b"".join(records)
+    at = data.draw(st.integers(len(header), len(file) - 1))
+    damaged = changed(file, at, bytes([data.draw(st.integers(0, 255))]))
+    found = read(damaged)
+    assert accounts_for_every_frame(found)
+    untouched = [row for row in unnumbered(found.rows) if row in unnumbered(sound())]
+    assert len(untouched) >= len(sound()) - 2
+
+
+REAL = [
+    "tcptrace/dlt_null.dmp.gz",
+    "tcptrace/psc.fddi.dmp.gz",
+    "tcptrace/ppp_over_eth.dmp.gz",
+    "tcptrace/ipopts.dmp.gz",
+    "tcptrace/pcap_v2.2.dmp.gz",
+    "packets/tcp_dupack.pcapng",
+]
+
+
+@pytest.fixture(scope="module")
+def real() -> list[bytes]:
+    """The first 20 kB of real captures."""
+    found = [PUBLIC_CAPTURES / name for name in REAL if (PUBLIC_CAPTURES / name).exists()]
+    if not found:
+        pytest.skip(f"no captures in {PUBLIC_CAPTURES}")
+    unpack = {".gz": gzip.decompress, ".pcapng": bytes}
+    return [unpack[path.suffix](path.read_bytes())[:20_000] for path in found]
+
+
+@fuzz
+@given(
+    which=st.integers(0, len(REAL) - 1),
+    writes=st.lists(
+        st.tuples(st.integers(0, 20_000), st.binary(min_size=1, max_size=6)), max_size=9
+    ),
+    cut=st.integers(0, 20_000),
+)
+def test_damaged_real_captures_are_read_and_every_frame_accounted_for(real, which, writes, cut):
+    file = real[which % len(real)]
+    for at, value in writes:
+        file = changed(file, at % len(file), value)
+    try:
+        found = read(
+            file[: len(file) - cut % len(file) // 4], subscribers=["0.0.0.0/1", "128.0.0.0/2"]
+        )
+    except UserError:
+        return
+    assert accounts_for_every_frame(found)
