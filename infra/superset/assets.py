@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 import yaml
 
 from infra.superset.dashboards import DASHBOARDS
-from infra.superset.parts import Chart, Dashboard, Dataset, Metric
+from infra.superset.parts import COLOUR_SCHEME, Chart, Dashboard, Dataset, Metric
 from schemas import TABLES
 from spark_jobs.warehouse import Warehouse
 
@@ -121,7 +121,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "published": True,
             "position": _position(page),
             "metadata": {
-                "color_scheme": "d3Category10",
+                "color_scheme": COLOUR_SCHEME,
                 "label_colors": dict(page.colours),
                 "cross_filters_enabled": False,
                 "native_filter_configuration": list(_filters(page)),

@@ -9,6 +9,7 @@ Form = dict[str, Any]
 
 MOST_ROWS = 50_000
 COMPARED = ("peak", "off-peak")
+COLOUR_SCHEME = "d3Category10"
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, n
         "row_limit": MOST_ROWS,
         "order_desc": True,
         "xAxisLabelInterval": "auto",
-        "color_scheme": "d3Category10",
+        "color_scheme": COLOUR_SCHEME,
     }
 
 
