@@ -27,12 +27,18 @@ QUIET_S = 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30"))
 WAIT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
 LOOK_EVERY = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
 LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
+STORE = ["--warehouse", WAREHOUSE]
 CONNECTION, POOL = "giscope_spark", "giscope"
 
 PACKETS, FLOWS, MARTS = (
     Asset(name=f"giscope_{table}", uri=f"file://{Path(WAREHOUSE).absolute()}/{table}")
     for table in ("packets", "flows", "marts")
 )
+
+
+def known(network: Any) -> list[Any]:
+    """The arguments of commands for a network of the networks file."""
+    return [*STORE, "--networks", NETWORKS, "--network", network]
 
 
 def say_which(context: Any, result: Any = None) -> None:
@@ -74,9 +80,6 @@ def giscope_daily() -> None:
 
     @task_group
     def network_day(network: str) -> None:
-        store = ["--warehouse", WAREHOUSE]
-        known = [*store, "--networks", NETWORKS, "--network", network]
-
         @task.sensor(mode="reschedule", poke_interval=LOOK_EVERY, timeout=WAIT, retries=0)
         def complete(network: str, ds: str | None = None) -> bool:
             """Wait until the day's folder is complete."""
@@ -91,17 +94,18 @@ def giscope_daily() -> None:
             chosen = complete_folders(
                 LANDING / network, date.fromisoformat(str(ds)), LATE_DAYS, time.time(), QUIET_S
             )
-            return ["ingest", "--keep-going", "--warehouse", WAREHOUSE, "--networks", NETWORKS,
-                    "--network", network, *map(str, chosen)]  # fmt: skip
+            return ["ingest", "--keep-going", *known(network), *map(str, chosen)]
 
         read = folders(network)
         packets = giscope("ingest", network, read, outlets=[PACKETS])
-        flows = giscope("flows", network, ["flows", *known], outlets=[FLOWS])
-        check = giscope("check", network, ["check", *known, "--date", "{{ ds }}"], retries=0)
+        flows = giscope("flows", network, ["flows", *known(network)], outlets=[FLOWS])
+        check = giscope(
+            "check", network, ["check", *known(network), "--date", "{{ ds }}"], retries=0
+        )
         marts = giscope(
             "marts",
             network,
-            ["marts", *store, "--network", network, "--checked"],
+            ["marts", *STORE, "--network", network, "--checked"],
             trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,  # a held day holds no other
         )
 
