@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from schemas import APPLICATION_LOG, FLOW_TABLES, FLOWS, LEASES, PACKETS, TABLES, Table
 from spark_jobs.bucket import Bucket
@@ -23,7 +22,7 @@ from spark_jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.packets import RowGroups, read_packets
 from spark_jobs.session import run_tasks
-from spark_jobs.warehouse import Unit, Warehouse, read_rows, table_writer
+from spark_jobs.warehouse import Unit, Warehouse, fingerprint, read_rows, table_writer
 
 DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
@@ -86,8 +85,7 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
         for path in _around(warehouse, table, network, day)
     ]
     leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
-    facts = (FORMAT, network.flight_size_bytes, names, leases)
-    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+    return fingerprint(FORMAT, network.flight_size_bytes, names, leases)
 
 
 def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:

@@ -13,7 +13,7 @@ import xxhash
 
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.session import run_tasks
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
@@ -49,8 +49,7 @@ def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list
 
 
 def _inputs(paths: list[Path]) -> str:
-    facts = (SQL.read_text(), [path.name for path in paths])
-    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+    return fingerprint(SQL.read_text(), [path.name for path in paths])
 
 
 def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:

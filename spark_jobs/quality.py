@@ -10,13 +10,12 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import xxhash
 
 from schemas import BROKEN_OFF, FLOWS, QUALITY, UNREAD_REASONS
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
-from spark_jobs.warehouse import Commit, Unit, Warehouse, read_rows
+from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint, read_rows
 
 SQL = Path(__file__).with_suffix(".sql")
 
@@ -144,7 +143,7 @@ def _data(warehouse: Warehouse, network: str, day: date) -> str:
         for commit in warehouse.commits("capture", network)
         if day.isoformat() in commit.facts["dates"] or capture_day(commit.unit.name) == day
     ]
-    return xxhash.xxh3_64_hexdigest(repr((flows, captures)).encode())
+    return fingerprint(flows, captures)
 
 
 def _limits(network: Network) -> list[Any]:

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 
 from schemas import TABLES, Table
 from spark_jobs.views import create_views
@@ -259,6 +260,11 @@ class Warehouse:
                 current = self.commit(unit)
                 if not in_use & self._superseded(pending, current):
                     self._sweep(pending, current)
+
+
+def fingerprint(*facts: Any) -> str:
+    """What something is made of, as a hash: another one where any of it has changed."""
+    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
 
 
 def table_writer(table: Table, path: Path) -> pq.ParquetWriter:

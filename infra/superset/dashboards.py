@@ -30,6 +30,7 @@ KEYS = f"""{NETWORK}, hour, replace(period, '_', '-') as hours,
 """series: what is compared, a network's peak with its off-peak and with other networks."""
 
 FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
+FRAMES = Metric("frames", "sum(frames)", "frames", ",d")
 OVER_SERIES = "sum(sum({0})) over (partition by series)"
 
 
@@ -74,7 +75,7 @@ select counted.*, country, access,
     {labelled("fate", SKIP_REASONS, "'rows of packets'")} as meaning
 from counted join networks using (network)
 """,
-    [Metric("frames", "sum(frames)", "frames", ",d")],
+    [FRAMES],
 )
 CAPTURES = Dataset(
     "captures",
@@ -86,7 +87,7 @@ from ingest_log join networks using (network)
     [
         Metric("captures", "count(*)", "captures", ",d"),
         Metric("failed", "count_if(failed)", "unreadable captures", ",d"),
-        Metric("frames", "sum(frames)", "frames", ",d"),
+        FRAMES,
         Metric("packets", "sum(packets)", "packets kept", ",d"),
         share("kept", "frames kept", "packets", "frames"),
     ],

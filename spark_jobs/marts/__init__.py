@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from schemas import CHANNEL_RATES, FLOWS, MARTS, NETWORKS
 from spark_jobs.session import spark_session
 from spark_jobs.spark_sql import read_table
-from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 
 SQL = Path(__file__).parent
 DAYS_AT_ONCE = 31
@@ -46,7 +45,7 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
     files = [path.name for t in (FLOWS, CHANNEL_RATES) for path in warehouse.files(t, *day)]
     facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
     sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
-    return xxhash.xxh3_64_hexdigest(repr((files, facts, sql)).encode())
+    return fingerprint(files, facts, sql)
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:

@@ -77,6 +77,10 @@ def test_help_shows_an_example(giscope, command):
     assert f"Example: giscope {command}" in answer.stdout
 
 
+STORE = ("--warehouse", "w", "--networks", NETWORKS_FILE)
+AA_GPRS = ("--network", "aa-gprs")
+
+
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
@@ -88,52 +92,11 @@ def test_help_shows_an_example(giscope, command):
         (("sql", "--warehouse", ".", "--format", "xml", "select 1"), "--format"),
         (("schema", "nothing"), "no table 'nothing'"),
         (("run", "--warehouse", "w", "--networks", "none.toml", "."), "none.toml: No such file"),
-        (("run", "--warehouse", "w", "--networks", NETWORKS_FILE, "nowhere"), "no such folder"),
-        (
-            ("run", "--warehouse", "w", "--networks", NETWORKS_FILE, CAPTURES.parent),
-            "no <network>/*.pcap* or *.log* in it",
-        ),
-        (
-            (
-                "ingest",
-                "--warehouse",
-                "w",
-                "--networks",
-                NETWORKS_FILE,
-                "--network",
-                "zz",
-                "a.pcap",
-            ),
-            "no network 'zz'",
-        ),
-        (
-            (
-                "flows",
-                "--warehouse",
-                "w",
-                "--networks",
-                NETWORKS_FILE,
-                "--network",
-                "aa-gprs",
-                "--date",
-                "yesterday",
-            ),
-            "--date",
-        ),
-        (
-            (
-                "flows",
-                "--warehouse",
-                "w",
-                "--networks",
-                NETWORKS_FILE,
-                "--network",
-                "aa-gprs",
-                "--date",
-                "2004-03-02",
-            ),
-            "no packets of aa-gprs",
-        ),
+        (("run", *STORE, "nowhere"), "no such folder"),
+        (("run", *STORE, CAPTURES.parent), "no <network>/*.pcap* or *.log* in it"),
+        (("ingest", *STORE, "--network", "zz", "a.pcap"), "no network 'zz'"),
+        (("flows", *STORE, *AA_GPRS, "--date", "yesterday"), "--date"),
+        (("flows", *STORE, *AA_GPRS, "--date", "2004-03-02"), "no packets of aa-gprs"),
         (("report", "--warehouse", "nowhere", "--output", "r.html"), "no such warehouse"),
         (("marts", "--warehouse", "nowhere"), "no such warehouse"),
     ],
