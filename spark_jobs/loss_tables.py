@@ -45,7 +45,7 @@ class Losses:
             bucket.end_ts, user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
         )
         self.probability, self.evidence, self.original = loss.access_losses(
-            bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
+            bucket.first, user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
             by("window"), bucket.number, before[bucket.order + 1], bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
             self._sack(), path, until,

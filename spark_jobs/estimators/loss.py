@@ -11,15 +11,18 @@ resend was not needed. Here it is decided which copy reached the mobile, in thre
    number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what is known
    of the link: a FIFO of a certain pace that loses what finds its queue full. Histories that have
    lost different numbers are compared by what is still to come (`lookahead`).
+4. What was lost so far tells how much the user's queue holds (`queue`); with that, what is still
+   unproven is decided again.
 
 Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
-the share lost among the connection's others.
+the probability that the queue had no room, or, where its limit is unknown, with the share lost
+among the connection's others.
 """
 
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators import lookahead, receiver
+from spark_jobs.estimators import lookahead, queue, receiver
 from spark_jobs.estimators.order import ARRIVED, LOST, UNPROVEN, prove
 from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS, PATH
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
@@ -42,10 +45,6 @@ OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
 STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
-HEADERS = 40
-"""Bytes of IP and TCP headers, options left out."""
-SOONEST = 0.9
-"""No ACK comes before this part of the least round trip of the user."""
 PATIENCE, PATIENCE_US = 2, 1_000_000
 """An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
 USUAL_LOSS, USUAL_WEIGHT = 0.02, 10
@@ -55,6 +54,7 @@ USUAL_LOSS, USUAL_WEIGHT = 0.02, 10
 @njit(cache=True, nogil=True)
 def access_losses(
     first,
+    user,
     ts,
     downlink,
     flags,
@@ -78,8 +78,9 @@ def access_losses(
     flags uint16, payload_len uint32, window uint16, number int64 (the downlink stream's of
     `stream_numbers`), user_bytes int64 (IP bytes sent to the user up to and including the packet),
     has_ts bool, ts_val and ts_ecr uint32, sack_at int64 and sack_count uint8 (where its SACK edges
-    lie in sack_edges uint32, and how many). Of each connection: sack bool (permitted), path PATH,
-    until int64 (to when the user was observed, µs).
+    lie in sack_edges uint32, and how many). Of each connection, a user's one after another: user
+    int64, sack bool (permitted), path PATH (its user's), until int64 (to when the user was
+    observed, µs).
 
     Returns probability float32[N] (NaN: no downlink data, or the mobile's direction was not seen),
     evidence uint8[N] (into EVIDENCE; for those likely lost) and original int64[N] (the last packet
@@ -90,33 +91,69 @@ def access_losses(
     original = np.full(len(ts), np.int64(-1))
     beam = np.zeros(BEAM, HYPOTHESIS)
     spare = np.zeros(BRANCHES * BEAM, HYPOTHESIS)
-    mine = np.empty(1, PATH)
     ahead = np.zeros((lookahead.ROWS + 1, lookahead.WIDTH, 2), np.float32)
-    for c in range(len(first) - 1):
-        copies, top, acks, acked = _read(
-            first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
-            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
-        )  # fmt: skip
-        if len(copies) == 0 or len(acks) == 0:
-            continue
-        open_questions = False
-        for k in range(len(copies)):
-            open_questions |= copies[k].ambiguous
-            if payload_len[copies[k].at]:
-                probability[copies[k].at] = 0
-        if not open_questions:
-            continue
-        longest = prove(
-            copies, top, acks, sack_edges, sack[c], np.int64(SOONEST * path[c].base)
-        )  # fmt: skip
-        mine[0] = path[c]
-        mine[0].longest = max(path[c].longest, longest)
-        if np.count_nonzero(copies["fate"] == LOST) < OVERFLOWING:
-            mine[0].longest = 0.0
-        _decide(
-            copies, top, acks, sack_edges, sack[c], mine[0], until[c], acked,
-            beam, spare, ahead, payload_len, probability, evidence,
-        )  # fmt: skip
+    mine, limited = np.empty(1, PATH), np.empty(1, PATH)
+    unproven = np.zeros(len(first) - 1, np.bool_)
+    begin = 0
+    while begin < len(first) - 1:
+        end = begin + 1
+        while end < len(first) - 1 and user[end] == user[begin]:
+            end += 1
+        backlog = np.empty(first[end] - first[begin])
+        gone = np.empty(len(backlog), np.bool_)
+        n = 0
+        for known in (False, True):
+            if known:
+                limited[0] = path[begin]
+                if np.count_nonzero(gone[:n]) < OVERFLOWING:
+                    break
+                if not queue.set_limit(limited[0], backlog[:n], gone[:n]):
+                    break
+            for c in range(begin, end):
+                if known and not unproven[c]:
+                    continue
+                copies, top, acks, acked = _read(
+                    first[c], first[c + 1], ts, downlink, flags, payload_len, window, number,
+                    user_bytes, has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+                )  # fmt: skip
+                if len(copies) == 0 or len(acks) == 0:
+                    continue
+                open_questions = False
+                for k in range(len(copies)):
+                    open_questions |= copies[k].ambiguous
+                    evidence[copies[k].at] = NO_LOSS
+                    if payload_len[copies[k].at]:
+                        probability[copies[k].at] = 0
+                if not open_questions:
+                    continue
+                mine[0] = limited[0] if known else path[c]
+                longest = prove(
+                    copies, top, acks, sack_edges, sack[c],
+                    np.int64(receiver.SOONEST * path[c].base),
+                )  # fmt: skip
+                for k in range(len(copies)):
+                    unproven[c] |= copies[k].ambiguous and copies[k].fate == UNPROVEN
+                if known:
+                    mine[0].longest = queue.longest_round_trip(mine[0])
+                elif np.count_nonzero(copies["fate"] == LOST) >= OVERFLOWING:
+                    mine[0].longest = max(mine[0].longest, longest)
+                else:
+                    mine[0].longest = 0.0
+                lost = _decide(
+                    copies, top, acks, sack_edges, sack[c], mine[0], until[c], acked,
+                    beam, spare, ahead, payload_len, probability, evidence,
+                )  # fmt: skip
+                if path[c].pace == 0 or not (known or lost.any()):
+                    continue
+                waited = queue.backlogs(copies, lost, acks, sack_edges, sack[c], mine[0], beam[0])
+                for k in range(len(copies)):
+                    undecided = evidence[copies[k].at] == UNDECIDED
+                    if undecided and known:
+                        probability[copies[k].at] = queue.chance(waited[k], mine[0])
+                    elif payload_len[copies[k].at] and not undecided and not known:
+                        backlog[n], gone[n] = waited[k], lost[k]
+                        n += 1
+        begin = end
     return probability, evidence, original
 
 
@@ -234,7 +271,7 @@ def _decide(
     losses = np.empty(parents.shape, np.bool_)
     longest = _longest_round_trip(copies, acks)
     patience = PATIENCE * longest + PATIENCE_US
-    soonest = np.int64(SOONEST * path.base)
+    soonest = np.int64(receiver.SOONEST * path.base)
     watched = np.empty(len(copies), np.bool_)
     for k in range(len(copies)):
         c = copies[k]
@@ -299,26 +336,34 @@ def _decide(
         copies, lost, sack, until - patience, acks[-1].ts - longest, acked,
         payload_len, probability, evidence,
     )  # fmt: skip
+    return lost
 
 
 @njit(cache=True, nogil=True)
 def _branch(h, place, c, acks, edges, sack, watched, path, size, spare, made):
     """What may become of one hypothesis with the next copy: lost, or arrived, perhaps after window
     updates that no copy caused. Returns how many hypotheses `spare` then holds."""
-    own = (c.high - c.low + HEADERS) * path.pace
+    own = (c.high - c.low + receiver.HEADERS) * path.pace
     round_trip = receiver.due(h, c, path, size) - c.ts
     goes = receiver.NEXT_LOSS if h.lost else receiver.LOSS
-    goes = min(goes, receiver.overflow(round_trip, path, own))
+    comes = 0.0
+    if path.limit > 0:
+        p = queue.chance(receiver.backlog(h, c, path, size, own), path)
+        goes, comes = min(goes, -np.log(p)), -np.log(1 - p)
+    else:
+        goes = min(goes, receiver.overflow(round_trip, path, own))
     if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
         to = spare[made]
         receiver.copy(to, h)
         to.cost += goes
-        to.due = receiver.due(h, c, path, max(size - own, 0.0))
+        if c.last and not receiver.has(h, c.low, c.high):
+            to.cost += receiver.IMPOSSIBLE
+        receiver.lose(to, c, path, size, own)
         to.parent, to.lost = place, True
         made += 1
     if c.fate == LOST:
         return made
-    skipped = 0.0
+    skipped = comes
     for updates in range(BRANCHES - 1):
         to = spare[made]
         receiver.copy(to, h)

@@ -80,6 +80,7 @@ def prove(copies, top, acks, edges, sack, soonest):
                     c.fate = LOST
                 passed += 1
         _only_copies(copies, top, report, limit)
+    _last_copies(copies, report, limit)
     return longest
 
 
@@ -207,3 +208,18 @@ def _only_copies(copies, top, report, limit):
                 break
         if alone:
             c.fate = ARRIVED
+
+
+@njit(cache=True, nogil=True)
+def _last_copies(copies, report, limit):
+    """Sets copies.last: no later copy of the same can have arrived before it was reported."""
+    for k in range(len(copies)):
+        c = copies[k]
+        if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high or report[k] == len(limit):
+            continue
+        c.last = k < limit[report[k]]
+        for o in range(k + 1, limit[report[k]]):
+            other = copies[o]
+            if other.fate != LOST and other.low < c.high and c.low < other.high:
+                c.last = False
+                break

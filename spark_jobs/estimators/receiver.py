@@ -24,6 +24,10 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 MOST_HELD = 256
 """Ranges out of order that a hypothesis remembers; of more, the lowest is forgotten."""
+HEADERS = 40
+"""Bytes of IP and TCP headers, options left out."""
+SOONEST = 0.9
+"""No ACK comes before this part of the least round trip of the user."""
 FULL_SEGMENTS_OWED = 2
 """In-order segments after which an ACK is owed (RFC 5681, 4.2)."""
 
@@ -59,10 +63,24 @@ OVERFLOW, ROOM = 0.7, 0.5
 """A loss when the queue of the access link is full; more for each packet that it had room for."""
 MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 """A queue longer than it ever was for certain: for each time its length, and at most."""
+WANDER = 0.05
+"""The link's clock strays by so much of a packet's time from one packet to the next."""
 
-PATH = np.dtype([("base", "f8"), ("pace", "f8"), ("jitter", "f8"), ("longest", "f8")])
+PATH = np.dtype(
+    [
+        ("base", "f8"),
+        ("pace", "f8"),
+        ("jitter", "f8"),
+        ("longest", "f8"),
+        ("limit", "f8"),
+        ("spread", "f8"),
+        ("with_room", "f8"),
+    ]
+)
 """A user's path behind Gi: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
-stray from the link's pace (µs), and the longest round trip, its queue full (µs); 0: unknown."""
+stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
+queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`); 0:
+unknown."""
 
 COPY = np.dtype(
     [
@@ -75,12 +93,14 @@ COPY = np.dtype(
         ("has_ts", "?"),
         ("opens", "?"),
         ("ambiguous", "?"),
+        ("last", "?"),
         ("fate", "i1"),
     ]
 )
 """A downlink segment at Gi: its packet, its range of the stream, time (µs), the IP bytes sent to
 the user up to its end, timestamp; opens: a SYN; ambiguous: another copy overlaps it, or it was
-never acknowledged; fate: what order alone proves (see `order`)."""
+never acknowledged; last: no later copy can have brought in time what was acknowledged; fate: what
+order alone proves (see `order`)."""
 
 ACK_SEEN = np.dtype(
     [
@@ -109,6 +129,7 @@ HYPOTHESIS = np.dtype(
         ("last_sent", "i8"),
         ("untold", "i8"),
         ("due", "f8"),
+        ("clock", "f8"),
         ("ts_recent", "u4"),
         ("ts_maybe", "u4"),
         ("held", "i4"),
@@ -121,7 +142,8 @@ HYPOTHESIS = np.dtype(
 )
 """A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
 RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
-seen (NONE: told); when the link's last packet is acknowledged; TS.Recent, and what it may be after
+seen (NONE: told); when the link's last packet is acknowledged, and the same without the ACKs'
+jitter; TS.Recent, and what it may be after
 pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and whether the last
 copy was lost; the ranges held."""
 
@@ -134,7 +156,7 @@ def begin(h, rcv_nxt):
     """A receiver before the first copy."""
     h.cost = 0.0
     h.next_ack = 0
-    h.due = 0.0
+    h.due = h.clock = 0.0
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost = False
@@ -153,7 +175,7 @@ def copy(to, h):
         h.acked,
     )
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
-    to.due, to.untold = h.due, h.untold
+    to.due, to.clock, to.untold = h.due, h.clock, h.untold
     to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -205,6 +227,17 @@ def hold(h, low, high):
 
 
 @njit(cache=True, nogil=True)
+def has(h, low, high):
+    """Whether a range has arrived."""
+    if high <= h.rcv_nxt:
+        return True
+    for k in range(h.held):
+        if h.low[k] <= max(low, h.rcv_nxt) and high <= h.high[k]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def advance(h, to):
     """All up to `to` arrived in order; what is held beyond it follows."""
     h.rcv_nxt = to
@@ -251,6 +284,32 @@ def due(h, c, path, size):
 
 
 @njit(cache=True, nogil=True)
+def backlog(h, c, path, size, own):
+    """The bytes that wait for the link when a copy comes, itself included; sizes as in `arrive`,
+    own: its own."""
+    waits = max(h.clock - c.ts - path.base, 0.0) + max(size, own)
+    return waits / path.pace
+
+
+@njit(cache=True, nogil=True)
+def _set_clock(h, answer, path, size):
+    """An ACK tells when the link was done with a copy. It may be late by its own jitter, which is
+    smoothed away; one that is early, or late by more than an idle round trip, tells the time."""
+    late = answer - h.clock
+    if 0 < late < path.base and path.jitter > 0:
+        late *= min(WANDER * size / path.jitter, 1.0)
+    h.clock += late
+
+
+@njit(cache=True, nogil=True)
+def lose(h, c, path, size, own):
+    """A copy is lost: the link has no work with it; sizes as in `arrive`, own: its own."""
+    rest = max(size - own, 0.0)
+    h.due = due(h, c, path, rest)
+    h.clock = max(h.clock, c.ts + path.base) + rest
+
+
+@njit(cache=True, nogil=True)
 def beyond(round_trip, path):
     """What a round trip longer than the longest costs."""
     if path.longest <= 0:
@@ -274,6 +333,7 @@ def arrive(h, c, acks, edges, sack, watched, path, size):
     be seen; path PATH; size: how long the link takes for it and what came since the last copy (µs).
     """
     h.due = due(h, c, path, size)
+    h.clock = max(h.clock, c.ts + path.base) + size
     if c.low == c.high:
         _empty(h, c, acks)
         return
@@ -303,6 +363,7 @@ def arrive(h, c, acks, edges, sack, watched, path, size):
             h.acked = h.last_sent = h.rcv_nxt
             h.next_ack = j + 1
             h.due = float(acks[j].ts)
+            _set_clock(h, h.due, path, size)
             h.untold = NONE
             h.owed = 0
             return

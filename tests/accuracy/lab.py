@@ -21,8 +21,8 @@ from spark_jobs.warehouse import Warehouse
 @dataclass(frozen=True)
 class Accuracy:
     """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
-    the sum of probabilities; those of the true losses that the evidence leaves undecided; what the
-    simple rule ('seen again later: lost') infers, and both of it. Internet side: downlink data
+    the sum of probabilities; those of the true losses that the evidence leaves undecided, and of
+    these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of it. Internet side: downlink data
     packets that Gi never saw, inferred, both."""
 
     data: int
@@ -31,6 +31,7 @@ class Accuracy:
     hits: int
     expected: float
     undecided: int
+    undecided_hits: int
     simple: int
     simple_hits: int
     unseen: int
@@ -49,7 +50,7 @@ class Accuracy:
     def decided_recall(self) -> float:
         """Of the losses whose evidence was observed."""
         decided = self.lost - self.undecided
-        return self.hits / decided if decided else float("nan")
+        return (self.hits - self.undecided_hits) / decided if decided else float("nan")
 
 
 def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) -> Accuracy:
@@ -89,6 +90,7 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
         hits=len(true & inferred),
         expected=sum(p for f, p in of_frame.items() if f in frames),
         undecided=sum(evidence.get(f) == "undecided" for f in true),
+        undecided_hits=sum(evidence.get(f) == "undecided" for f in true & inferred),
         simple=len(again),
         simple_hits=len(again & true),
         unseen=true_unseen,

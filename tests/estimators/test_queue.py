@@ -1,0 +1,89 @@
+"""The access link's queue, told from what was lost."""
+
+import numpy as np
+import pytest
+from exchange import Packet, tables
+from test_loss import RTT_US, SLOT_US, acked, opened, sent
+
+from spark_jobs.estimators import queue
+from spark_jobs.estimators.receiver import PATH
+
+ROOM, BURST, ROUNDS = 5, 8, 4
+PACED = 40
+
+
+def paced() -> list[Packet]:
+    """A handshake, a request and a flight that keeps two segments waiting: what the link's pace
+    is."""
+    lines = opened()
+    for i in range(PACED):
+        lines.append(sent(1_000_000 + SLOT_US * max(i - 2, 0) + i, i + 1))
+        lines.append(acked(1_000_000 + RTT_US + SLOT_US * (i + 1), i + 1))
+    return lines
+
+
+def rounds(room: int) -> tuple[list[Packet], int, int]:
+    """Bursts of which the link's queue takes so many segments and drops the others, which come
+    again after a timeout. Returns the lines, when the next burst is due and its first segment.
+
+    Gi     | d1 ... d5 d6 d7 d8                        d6' d7' d8'
+    mobile |                   a1 a2 a3 a4 a5                      a6 a7 a8
+    """
+    lines, at, number = paced(), 12_000_000, PACED + 1
+    for _ in range(ROUNDS):
+        for wanted in (range(number, number + BURST), range(number + room, number + BURST)):
+            lines += [sent(at + 1000 * i, n) for i, n in enumerate(wanted)]
+            taken = list(wanted)[:room]
+            lines += [acked(at + RTT_US + SLOT_US * (i + 1), n) for i, n in enumerate(taken)]
+            at += 5_000_000
+        number += BURST
+    return lines, at + 15_000_000, number
+
+
+def test_queue_that_is_full_loses_what_comes_at_the_end_of_the_capture():
+    lines, at, number = rounds(ROOM)
+    burst = [sent(at + 1000 * i, number + i) for i in range(BURST)]
+    lines += burst
+    rows = {r["frame"]: r for r in tables(lines)["losses"]}
+    told = [rows.get(lines.index(packet), {"probability": 0}) for packet in burst]
+    assert [row["probability"] > 0.5 for row in told] == [i >= ROOM for i in range(BURST)]
+    assert {row["evidence"] for row in told[ROOM:]} == {"undecided"}
+    decided = [r for r in rows.values() if r["evidence"] != "undecided"]
+    assert len(decided) == ROUNDS * (BURST - ROOM)
+
+
+def test_losses_of_the_radio_say_nothing_of_the_queue():
+    lines, at, number = paced(), 12_000_000, PACED + 1
+    for i in range(40):
+        n, resend = number + i, i % 4 == 0
+        lines.append(sent(at, n))
+        if resend:
+            at += 5_000_000
+            lines.append(sent(at, n))
+        lines.append(acked(at + RTT_US + SLOT_US, n))
+        at += 2_000_000
+    burst = [sent(at + 1000 * i, number + 40 + i) for i in range(BURST)]
+    lines += burst
+    rows = {r["frame"]: r["probability"] for r in tables(lines)["losses"]}
+    shares = [rows[lines.index(packet)] for packet in burst]
+    assert shares == pytest.approx([10 / (PACED + 50)] * BURST, rel=0.2)
+
+
+@pytest.mark.parametrize("size", [576, 1500])
+def test_limit_of_a_queue(size):
+    random = np.random.default_rng(2004)
+    waiting = random.integers(1, 40, 4000) * float(size) + random.normal(0, size / 4, 4000)
+    lost = (waiting > 30.5 * size) | (random.random(4000) < 0.01)
+    path = np.zeros(1, PATH)
+    assert queue.set_limit(path[0], waiting, lost)
+    assert path["limit"][0] == pytest.approx(30.5 * size, abs=size / 2)
+    assert path["spread"][0] < size
+    assert path["with_room"][0] == pytest.approx(0.01, abs=0.005)
+    assert queue.chance(20.0 * size, path[0]) < 0.02
+    assert queue.chance(40.0 * size, path[0]) > 0.95
+
+
+def test_no_limit_where_the_queue_does_not_matter():
+    random = np.random.default_rng(2004)
+    waiting, lost = random.random(4000) * 16_000, random.random(4000) < 0.05
+    assert not queue.set_limit(np.zeros(1, PATH)[0], waiting, lost)
