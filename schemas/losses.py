@@ -21,7 +21,7 @@ LOSSES = Table(
         Column(
             "ts",
             TIMESTAMP,
-            "access: the packet's time at Gi; internet: when the hole was seen",
+            "access: the packet's time at Gi; internet: when it was missed at Gi",
             required=True,
         ),
         Column("seq", pa.uint32(), "its sequence number on the wire", source="RFC 9293"),
@@ -37,8 +37,10 @@ LOSSES = Table(
             pa.string(),
             "access: order (FIFO order alone proves it), sack or dup_acks (the likeliest history "
             "of the receiver, with SACK or without), silence (no ACK came), undecided (the "
-            "observation ended first); internet: hole (filled by a resend) or "
-            "tail (what was pending came only after a timeout)",
+            "observation ended first); internet: hole (in the sequence space, filled by a resend "
+            "or open to the end), tail (what was pending came only after a timeout), skipped (a "
+            "resend that others went past), timeout (a resend that ACKs called for came only after "
+            "a timeout)",
             required=True,
         ),
     ),

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LOSSES, RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators import loss
+from spark_jobs.estimators import internet_loss, loss
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
-from spark_jobs.estimators.internet_loss import internet_losses
 from spark_jobs.estimators.path import paths
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.setup import MOBILE, NO_TIME
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
 SIDES = ("access", "internet")
 BOTTLENECKS = ("none", "access", "internet", "equal")
-EVIDENCE = (*loss.EVIDENCE, "hole", "tail")
-HOLE = len(loss.EVIDENCE)
+EVIDENCE = (*loss.EVIDENCE, *internet_loss.EVIDENCE)
 
 
 class Losses:
@@ -44,18 +42,26 @@ class Losses:
         until = loss.observed_until(
             bucket.end_ts, user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
         )
+        sack = self._sack()
         self.probability, self.evidence, self.original = loss.access_losses(
             bucket.first, user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
             by("window"), bucket.number, before[bucket.order + 1], bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
-            self._sack(), path, until,
+            sack, path, until,
         )  # fmt: skip
-        self.hole, self.hole_low, self.hole_bytes, self.hole_ts, self.hole_packets, self.filler, \
-            self.tail, self.acked_unseen = internet_losses(
-                bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
-                by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), path["base"],
-                _internet_us(handshake),
-            )  # fmt: skip
+        self.internet, self.acked_unseen = internet_loss.internet_losses(
+            bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
+            by("window"), bucket.number, bucket.has("ts_val"), by("ts_val"), by("ts_ecr"),
+            by("sack_at"), by("sack_count"), packets.sack_edges, sack, path["base"],
+            _internet_us(handshake),
+        )  # fmt: skip
+        self.internet = self.internet[~self._may_be_dropped(user, mine)]
+
+    def _may_be_dropped(self, user: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        """bool[losses before Gi]: holes still open, of users of whose data the capture dropped
+        some."""
+        dropped = np.bincount(user[mine], self.acked_unseen[mine], len(self.bucket.packets.users))
+        return (self.internet["filler"] < 0) & (dropped[user[self.internet["connection"]]] > 0)
 
     def _sack(self) -> np.ndarray:
         """bool[connections]: SACK permitted in both directions, or used."""
@@ -77,7 +83,8 @@ class Losses:
         measurable = np.bincount(of[data & ~known & (bucket.number >= 0)], minlength=count) == 0
         expected = np.bincount(of[known], self.probability[known].astype(float), count)
         access = np.bincount(of[known & (self.probability > 0.5)], minlength=count)
-        internet = np.bincount(self.hole, self.hole_packets, count).astype(np.int64)
+        lost = self.internet
+        internet = np.bincount(lost["connection"], lost["packets"], count).astype(np.int64)
         side = np.select(
             [access + internet == 0, access > internet, internet > access], [0, 1, 2], 3
         )
@@ -95,14 +102,11 @@ class Losses:
         """Rows of schemas.LOSSES of the connections that are mine."""
         bucket = self.bucket
         at = np.flatnonzero((self.probability > 0) & mine[bucket.connection_of])
-        holes = np.flatnonzero(mine[self.hole])
-        holes, low, size = _packets_of(
-            holes, self.hole_low[holes], self.hole_bytes[holes], self.hole_packets[holes]
-        )
-        flow = np.concatenate([ids[bucket.connection_of[at]], ids[self.hole[holes]]])
+        lost, low, size = _packets_of(self.internet[mine[self.internet["connection"]]])
+        flow = np.concatenate([ids[bucket.connection_of[at]], ids[lost["connection"]]])
         seen = np.arange(len(flow)) < len(at)
-        evidence = np.concatenate([self.evidence[at], HOLE + self.tail[holes]])
-        by, nothing = bucket.by_connection, np.zeros(len(holes), np.int64)
+        evidence = np.concatenate([self.evidence[at], len(loss.EVIDENCE) + lost["evidence"]])
+        by, nothing = bucket.by_connection, np.zeros(len(lost), np.int64)
         return table_of(
             LOSSES,
             {
@@ -114,15 +118,13 @@ class Losses:
                 "frame": pa.array(
                     np.concatenate([by("frame")[at].astype(np.int64), nothing]), mask=~seen
                 ),
-                "ts": pa.array(np.concatenate([bucket.ts[at], self.hole_ts[holes]])).cast(
-                    TIMESTAMP
-                ),
+                "ts": pa.array(np.concatenate([bucket.ts[at], lost["seen"]])).cast(TIMESTAMP),
                 "seq": pa.array(np.concatenate([by("seq")[at], low.astype(np.uint32)])),
                 "payload_len": pa.array(
                     np.concatenate([by("payload_len")[at].astype(np.int64), size])
                 ),
                 "probability": measured(
-                    np.concatenate([self.probability[at].astype(float), np.ones(len(holes))])
+                    np.concatenate([self.probability[at].astype(float), np.ones(len(lost))])
                 ),
                 "evidence": dictionary(evidence, EVIDENCE),
             },
@@ -132,7 +134,8 @@ class Losses:
         """Rows of schemas.RETRANSMISSIONS of the connections that are mine."""
         bucket, by = self.bucket, self.bucket.by_connection
         again = (self.original >= 0) & (by("payload_len") > 0)
-        again[self.filler] = True
+        filler = self.internet["filler"]
+        again[filler[filler >= 0]] = True
         at = np.flatnonzero(again & mine[bucket.connection_of])
         original = self.original[at]
         seen = original >= 0
@@ -152,21 +155,16 @@ class Losses:
 
 
 def _internet_us(handshake: np.ndarray) -> np.ndarray:
-    """float64[connections]: SYN to SYN ACK of a mobile's set-up without resends (µs), or 0."""
-    known = (
-        (handshake["initiator"] == MOBILE)
-        & (handshake["syn_count"] == 1)
-        & (handshake["synack_count"] == 1)
-        & (handshake["synack_ts"] != NO_TIME)
-    )
+    """float64[connections]: from a mobile's first SYN to the first SYN ACK (µs), or 0. With a SYN
+    or SYN ACK lost it is too long, but what waits for a round trip waits no shorter for it."""
+    known = (handshake["initiator"] == MOBILE) & (handshake["synack_ts"] != NO_TIME)
     return np.where(known, (handshake["synack_ts"] - handshake["syn_ts"]).astype(float), 0.0)
 
 
-def _packets_of(
-    hole: np.ndarray, low: np.ndarray, size: np.ndarray, packets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Holes cut into as many equal parts as they had packets: (hole, low, size) of each part."""
-    which = np.repeat(np.arange(len(hole)), packets)
+def _packets_of(lost: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """LOSS[L] cut into as many equal parts as they had packets: (loss, low, size) of each part."""
+    packets = lost["packets"]
+    which = np.repeat(np.arange(len(lost)), packets)
     part = np.arange(len(which)) - np.repeat(np.cumsum(packets) - packets, packets)
-    begin, end = (size[which] * (part + k) // packets[which] for k in (0, 1))
-    return hole[which], low[which] + begin, end - begin
+    begin, end = (lost["length"][which] * (part + k) // packets[which] for k in (0, 1))
+    return lost[which], lost["low"][which] + begin, end - begin

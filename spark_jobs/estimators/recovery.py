@@ -1,0 +1,209 @@
+"""Which resends a sender must have made, told at Gi from the ACKs that it got and its resends.
+
+A sender that conforms (RFC 5681, 6582, 6675, 8985) resends from the lowest number that is due to
+the highest: without SACK, after a timeout, all that is not acknowledged; with SACK what is lost and
+not reported by the mobile. So what a resend goes past has been sent again before.
+
+And with nothing else in flight it resends what lies at the highest ACK at once, whatever its
+congestion window,
+
+- when duplicate ACKs tell that all else has arrived, three at least (RFC 5681, 3.2; RFC 6675, 5);
+- after a timeout, without SACK, when all that it resent since is acknowledged (RFC 5681, 3.1).
+
+With more in flight the window may forbid it: Linux does not resend at each partial ACK (RFC 6937).
+That an ACK reached the server is told by the resend that begins at its number in the end. A sender
+that takes its timeout for spurious stops resending: by timestamps (RFC 3522), so the ACK must echo
+the resend; or by the ACKs of new data (RFC 5682), which is seen.
+
+Of a later recovery than the first, duplicate ACKs tell nothing: the sender may have learned from
+the first to await more than three of them (RFC 4653).
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.sequence import NONE, unwrap
+
+MOST_REPORTED = 256
+"""Ranges that the mobile reported by SACK remembered of a connection."""
+CALLS = 4
+"""Duplicate ACKs that call for a resend: three (RFC 5681, 3.2), and one that may have been lost
+between Gi and the server."""
+
+SENDER = np.dtype(
+    [
+        ("sack", "?"),
+        ("acked", "i8"),
+        ("recover", "i8"),
+        ("reach", "i8"),
+        ("resent", "i8"),
+        ("resent_ts", "i8"),
+        ("resent_ts_val", "i8"),
+        ("resent_last", "?"),
+        ("duplicates", "i8"),
+        ("block_low", "i8"),
+        ("block_high", "i8"),
+        ("heard", "i8"),
+        ("called", "i8"),
+        ("timed_out", "?"),
+        ("timed", "i8"),
+        ("timed_ts", "i8"),
+        ("round_trip", "i8"),
+        ("blind", "i8"),
+    ]
+)
+"""What is known of a sender.
+
+sack, acked          whether it uses SACK; the highest ACK
+recover, reach       the highest number sent when its last recovery began (RFC 6582); up to where it
+                     has resent in order
+resent, resent_ts,   its last resend's end, time (µs) and timestamp, and whether no new data
+resent_ts_val,       followed it
+resent_last
+timed_out            whether a timeout was seen in this recovery, and no new data since
+duplicates,          duplicate ACKs, and the SACK block that the last of them led with
+block_low, block_high
+heard, called        when the last ACK passed; since when a resend is called for (µs)
+timed, timed_ts,     the end and time (µs) of the segment whose round trip is being measured, never
+round_trip           one sent twice (Karn), and the last such round trip behind Gi (µs)
+blind                below which number ranges reported by SACK were forgotten
+"""
+
+
+@njit(cache=True, nogil=True)
+def begin(sender, sack, base_us):
+    """A sender of which nothing was seen; base_us: the least round trip behind Gi (µs)."""
+    sender.sack, sender.round_trip = sack, base_us
+    sender.acked = sender.recover = sender.reach = sender.blind = NONE
+    sender.resent = sender.resent_ts = sender.resent_ts_val = NONE
+    sender.heard = sender.called = sender.timed = NONE
+    sender.duplicates = 0
+    sender.resent_last = sender.timed_out = False
+
+
+@njit(cache=True, nogil=True)
+def acknowledge(sender, number, at, echoed, base_us):
+    """An ACK of more; echoed: its timestamp's echo or NONE."""
+    sender.acked, sender.heard = number, at
+    sender.duplicates = 0
+    sender.called = NONE
+    if sender.timed != NONE and number >= sender.timed:
+        sender.round_trip = at - sender.timed_ts
+        sender.timed = NONE
+    all_resent = sender.resent_last and number == sender.resent
+    if sender.timed_out and all_resent and number < sender.recover:
+        ours = at - sender.resent_ts >= base_us
+        if echoed != NONE and sender.resent_ts_val != NONE:
+            ours = np.int32(np.uint32(echoed) - np.uint32(sender.resent_ts_val)) >= 0
+        if ours:
+            sender.called = at
+
+
+@njit(cache=True, nogil=True)
+def acknowledge_again(sender, at, is_pure, same_window, blocks, in_flight):
+    """An ACK of what was acknowledged before, when more had been sent: in_flight segments at least;
+    is_pure: without data; blocks: its SACK edges."""
+    sender.heard = at
+    if sender.recover != NONE or not is_pure:
+        return
+    if len(blocks) >= 2:
+        low, high = unwrap(blocks[0], sender.acked), unwrap(blocks[1], sender.acked)
+        if low < sender.acked or _within_next(blocks):
+            return
+        if sender.duplicates and low == sender.block_low and high == sender.block_high:
+            return
+        sender.block_low, sender.block_high = low, high
+    elif sender.sack or not same_window:
+        return
+    sender.duplicates += 1
+    if sender.duplicates >= max(CALLS, in_flight - 1):
+        sender.called = at
+
+
+@njit(cache=True, nogil=True)
+def _within_next(blocks):
+    """Whether the first block lies within the second: a D-SACK (RFC 2883, 4)."""
+    if len(blocks) < 4:
+        return False
+    low, high = np.int32(blocks[0] - blocks[2]), np.int32(blocks[3] - blocks[1])
+    return low >= 0 and high >= 0
+
+
+@njit(cache=True, nogil=True)
+def send(sender, end, at):
+    """New data up to `end`."""
+    sender.called = NONE
+    sender.resent_last = sender.timed_out = False
+    if sender.timed == NONE:
+        sender.timed, sender.timed_ts = end, at
+
+
+@njit(cache=True, nogil=True)
+def is_by_timer(sender, at, internet_us, slack_us):
+    """Whether a resend answers no ACK: none was heard for longer than a timeout. Heard by the
+    server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
+    trip and slack_us (RFC 6298: the smoothed round trip and more)."""
+    timeout = sender.round_trip + 2 * internet_us + slack_us
+    return sender.heard != NONE and at - sender.heard > timeout
+
+
+@njit(cache=True, nogil=True)
+def resend(sender, start, end, highest, at, stamp, by_timer, anew):
+    """A resend of [start, end); by_timer: it answers no ACK; anew: those in order begin with it."""
+    if sender.recover == NONE or sender.acked >= sender.recover:
+        sender.recover, sender.timed_out = highest, False
+    sender.timed_out |= by_timer
+    if anew:
+        sender.reach = end
+    elif not is_probe(sender, start, end, highest):
+        sender.reach = max(sender.reach, end)
+    sender.resent, sender.resent_ts, sender.resent_ts_val = end, at, stamp
+    sender.resent_last = True
+    sender.called = sender.timed = NONE
+
+
+@njit(cache=True, nogil=True)
+def is_probe(sender, start, end, highest):
+    """Whether a resend goes past others and ends with the highest number: with SACK it may probe
+    for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
+    return sender.sack and start > max(sender.acked, sender.reach) and end >= highest
+
+
+@njit(cache=True, nogil=True)
+def report(reported, n, low, high, sender):
+    """Add a SACK block to int64[MOST_REPORTED, 2], the first n of which are ranges in order, apart;
+    returns how many they are then."""
+    k = first_reaching(reported, n, low)
+    if k < n and reported[k, 0] <= low and high <= reported[k, 1]:
+        return n
+    to = k
+    while to < n and reported[to, 0] <= high:
+        low, high = min(low, reported[to, 0]), max(high, reported[to, 1])
+        to += 1
+    if to == k and n == len(reported):
+        gone = max(first_reaching(reported, n, sender.acked + 1), 1)
+        sender.blind = reported[gone - 1, 1]
+        for x in range(gone, n):
+            reported[x - gone] = reported[x]
+        n, k, to = n - gone, max(k - gone, 0), max(k - gone, 0)
+    if to == k:
+        for x in range(n, k, -1):
+            reported[x] = reported[x - 1]
+    else:
+        for x in range(to, n):
+            reported[x - to + k + 1] = reported[x]
+    reported[k, 0], reported[k, 1] = low, high
+    return n + k + 1 - to
+
+
+@njit(cache=True, nogil=True)
+def first_reaching(reported, n, low):
+    """The first of the ranges that ends at `low` or above, or n."""
+    k, to = 0, n
+    while k < to:
+        middle = (k + to) >> 1
+        if reported[middle, 1] < low:
+            k = middle + 1
+        else:
+            to = middle
+    return k

@@ -1,0 +1,177 @@
+"""Losses before Gi that only the sender's behaviour tells, on short exchanges; as in test_loss.
+
+A resend is a prime: d4' that Gi saw, (d4') that it did not.
+"""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, tables
+from test_loss import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
+
+T = 5_000_000
+SECOND = 1_000_000
+FIN = frozenset({"FIN", "ACK"})
+
+
+def evidence(lines: list[Packet]) -> list[str]:
+    return [kind for _, kind in lost([*lines, *later(90 * SECOND)], "internet")]
+
+
+def bare(at_us: int, number: int) -> Packet:
+    """The server acknowledges something; what it sends next is segment dN."""
+    return Packet(at_us, "down", ACK, seq=500 + DATA * (number - 1), ack=300)
+
+
+def flight(first: int, last: int, at_us: int = T) -> list[Packet]:
+    return [sent(at_us + 1000 * (n - first), n) for n in range(first, last + 1)]
+
+
+def duplicates(count: int, sack: bool) -> list[Packet]:
+    """The mobile lacks d4; d5, d6, ... came one after the other."""
+    first = T + RTT_US + SLOT_US
+    return [
+        acked(first + SLOT_US * n, 3, *([(5, 4 + n)] if sack else [])) for n in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize(("resent_us", "kinds"), [(3 * SECOND, ["hole"]), (40_000, [])])
+def test_packet_without_data_shows_a_hole(resent_us, kinds):
+    """
+    Gi     | d4 (d5) ack    d5'       ack: its number is d6's. Or d5 was overtaken: 40 ms later
+    """
+    lines = [*started(), sent(T, 4), bare(T + 50_000, 6), sent(T + 50_000 + resent_us, 5)]
+    assert evidence([*lines, acked(T + 5 * SECOND, 5)]) == kinds
+
+
+def test_fin_that_was_lost_is_no_data():
+    end = replace(bare(T + 5 * SECOND, 5), flags=FIN)
+    past = replace(bare(T + SECOND, 5), seq=end.seq + 1)
+    done = replace(acked(T + 6 * SECOND, 4), ack=end.seq + 1)
+    assert evidence([*started(), sent(T, 4), past, end, done]) == []
+
+
+@pytest.mark.parametrize("last", [6, 7])
+@pytest.mark.parametrize(("again_us", "kinds"), [(8 * SECOND, ["skipped"]), (40_000, [])])
+def test_resend_goes_past_another_after_a_timeout(again_us, kinds, last):
+    """
+    Gi     | d4 d5 d6 d7       d4'    (d5') d6'      d5'     all was lost behind Gi; no SACK.
+    mobile |                       a4                        Or d6' has overtaken d5'
+    """
+    lines = [*started(), *flight(4, last), sent(T + 6 * SECOND, 4)]
+    lines += [acked(T + 6_700_000, 4), sent(T + 6_800_000, 6)]
+    lines += [sent(T + 6_800_000 + again_us, 5), acked(T + 16 * SECOND, last)]
+    assert evidence(lines) == kinds
+
+
+def sack_recovery(*resends: Packet) -> list[Packet]:
+    """d4 and d6 of d4 ... d10 were lost behind Gi; what the server resends; all is acknowledged."""
+    lines = [*started(sack=True), *flight(4, 10), acked(T + 800_000, 3, (5, 5))]
+    lines += [acked(T + 800_000 + SLOT_US * n, 3, (7, 6 + n), (5, 5)) for n in range(1, 5)]
+    return [*lines, *resends, acked(T + 30 * SECOND, 10)]
+
+
+def test_resend_goes_past_another_with_sack():
+    """(d4') d6' ... d4': d5 between them is reported, not lost."""
+    resends = sent(T + 1_250_000, 6), sent(T + 6 * SECOND, 4)
+    assert evidence(sack_recovery(*resends)) == ["skipped"]
+
+
+def test_sender_that_forgets_reports_after_a_timeout_skips_nothing():
+    """d4' d6' ... d4' d5' d6': RFC 2018, 8."""
+    resends = sent(T + 1_250_000, 4), sent(T + 1_260_000, 6)
+    resends += tuple(flight(4, 6, T + 9 * SECOND))
+    assert evidence(sack_recovery(*resends)) == []
+
+
+def test_probe_for_the_tail_skips_nothing():
+    """d7' only asks for a report (RFC 8985, 7.3); d4 is resent for the first time after it."""
+    lines = [*started(sack=True), *flight(4, 7), sent(T + 2 * SECOND, 7)]
+    lines += [acked(T + 2_700_000, 3, (7, 7)), *flight(4, 6, T + 4 * SECOND)]
+    assert evidence([*lines, acked(T + 6 * SECOND, 7)]) == []
+
+
+@pytest.mark.parametrize("sack", [False, True])
+@pytest.mark.parametrize(
+    ("last", "resent_us", "kinds"),
+    [(8, 6 * SECOND, ["timeout"]), (8, 1_250_000, []), (12, 6 * SECOND, [])],
+)
+def test_fast_retransmit_that_never_came(sack, last, resent_us, kinds):
+    """
+    Gi     | d4 d5 d6 d7 d8               (d4')         d4'    Or d4' came at once; or there is
+    mobile |                a3 a3 a3 a3                     a8  more in flight, up to d12
+    """
+    lines = [*started(sack), *flight(4, last), *duplicates(4, sack)]
+    assert evidence([*lines, sent(T + resent_us, 4), acked(T + 7 * SECOND, last)]) == kinds
+
+
+def test_fast_retransmit_is_not_due_by_d_sacks():
+    """The mobile got d1 five times; d4 is alone in flight and late."""
+    lines = [*started(sack=True), *flight(4, 5)]
+    lines += [acked(T + 800_000 + SLOT_US * n, 3, (1, 1)) for n in range(5)]
+    assert evidence([*lines, sent(T + 6 * SECOND, 4), acked(T + 7 * SECOND, 5)]) == []
+
+
+def test_what_is_late_is_not_told_without_the_handshake():
+    """The round trip before Gi is not known."""
+    lines = [*started()[4:], *flight(4, 8), *duplicates(4, False)]
+    assert evidence([*lines, sent(T + 6 * SECOND, 4), acked(T + 7 * SECOND, 8)]) == []
+
+
+def after_a_timeout(resent_us: int, *dup_acks: Packet, **acknowledged: int) -> list[Packet]:
+    """
+    Gi     | d4 d5 d6       d4'    (d5')         d5'      d4 and d5 were lost behind Gi
+    mobile |                    a4                   a6
+    """
+    timestamps = {"tsval": 1, "tsecr": 1} if acknowledged else {}
+    lines = [*started(), *flight(4, 6), *dup_acks, sent(T + 6 * SECOND, 4)]
+    lines += [
+        acked(T + 6_800_000, 4),
+        sent(T + 6_800_000 + resent_us, 5),
+        acked(T + 18 * SECOND, 6),
+    ]
+    stamped = [
+        replace(p, **{**timestamps, "tsval": p.us // 1000} if timestamps else {}) for p in lines
+    ]
+    stamped[-3] = replace(stamped[-3], **acknowledged)
+    return stamped
+
+
+def test_resend_that_an_ack_called_for_after_a_timeout():
+    assert evidence(after_a_timeout(10 * SECOND)) == ["timeout"]
+    assert evidence(after_a_timeout(100_000)) == []
+
+
+def test_timeout_that_the_sender_takes_for_spurious_calls_for_nothing():
+    """The ACK echoes d4, not d4' (RFC 3522)."""
+    first, again = T // 1000, (T + 6 * SECOND) // 1000
+    assert evidence(after_a_timeout(10 * SECOND, tsecr=again)) == ["timeout"]
+    assert evidence(after_a_timeout(10 * SECOND, tsecr=first)) == []
+
+
+def test_partial_ack_without_a_timeout_calls_for_nothing():
+    """d4' was a fast retransmit; the window may forbid another (RFC 6937)."""
+    dup_acks = [acked(T + 5_600_000 + SLOT_US * n, 3) for n in range(4)]
+    assert evidence(after_a_timeout(10 * SECOND, *dup_acks)) == []
+
+
+def hole_to_the_end(last_us: int) -> list[Packet]:
+    """d4 (d5) d6, and nothing more but an ACK of d4."""
+    return [*started(), sent(T, 4), sent(T + 2000, 6), acked(T + last_us, 4)]
+
+
+def test_hole_that_is_still_open():
+    assert evidence(hole_to_the_end(2 * SECOND)) == ["hole"]
+    row = tables(hole_to_the_end(2 * SECOND))["flows"][0]
+    assert row["lost_internet"] == 1
+
+
+def test_hole_that_was_seen_just_before_the_end_tells_nothing():
+    assert evidence(hole_to_the_end(700_000)) == []
+
+
+def test_hole_that_is_still_open_may_be_a_drop_of_the_capture():
+    """Of the same user it dropped d4 of another connection."""
+    other = [*started(), sent(T, 5), acked(T + SECOND, 5)]
+    others = [replace(p.later(20 * SECOND), port=3000) for p in other]
+    assert evidence([*hole_to_the_end(2 * SECOND), *others]) == []
