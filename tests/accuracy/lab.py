@@ -22,8 +22,8 @@ from spark_jobs.warehouse import Warehouse
 class Accuracy:
     """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
     the sum of probabilities; those of the true losses that the evidence leaves undecided, and of
-    these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of it. Internet side: downlink data
-    packets that Gi never saw, inferred, both."""
+    these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of
+    it. Internet side: downlink data packets that Gi never saw, inferred, both."""
 
     data: int
     lost: int
