@@ -38,3 +38,20 @@ def sorted_within_groups(first, values):
             if values[i] < values[i - 1]:
                 return False
     return True
+
+
+@njit(cache=True, nogil=True)
+def places_of(order, items):
+    """int32[items]: where in `order` each item stands, -1 where it does not."""
+    places = np.full(items, np.int32(-1))
+    for place, item in enumerate(order):
+        places[item] = place
+    return places
+
+
+@njit(cache=True, nogil=True)
+def scatter(values, places, out):
+    """Put each value into `out` at its place; those with a negative place are left out."""
+    for i in range(len(values)):
+        if places[i] >= 0:
+            out[places[i]] = values[i]

@@ -27,7 +27,7 @@ from spark_jobs.warehouse import Unit, Warehouse, fingerprint, read_rows, table_
 DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
 NEIGHBOURS = (-1, 0, 1)
-PART_PACKETS = 4_000_000
+PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
 FORMAT = 4
 """Raised when flows of the same packets would come out otherwise than before."""

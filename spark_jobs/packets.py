@@ -1,6 +1,6 @@
 """Packets of one bucket from Parquet into arrays, in the two orders the estimators ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -10,16 +10,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrays import group_offsets, group_order, sorted_within_groups
+from schemas import PACKETS
+from spark_jobs.arrays import (
+    group_offsets,
+    group_order,
+    places_of,
+    scatter,
+    sorted_within_groups,
+)
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.leases import split_users
 
-COLUMNS = (
+ORDERING = ("user", "server", "ts")
+"""Columns read first: they tell which packets are wanted, and their order."""
+NUMBERS = (
     "frame",
-    "ts",
-    "user",
     "user_port",
-    "server",
     "server_port",
     "downlink",
     "ip_len",
@@ -29,12 +35,12 @@ COLUMNS = (
     "window",
     "payload_len",
     "window_scale",
-    "sack_permitted",
     "ts_val",
     "ts_ecr",
-    "sack",
 )
-STRINGS = ("user", "server")
+MAY_BE_NULL = ("tcp_flags", "window_scale", "sack_permitted", "ts_val")
+"""Columns of which it matters whether a packet has a value."""
+NOBODY = np.int32(-1)
 
 
 @dataclass(frozen=True)
@@ -77,94 +83,99 @@ def read_packets(
 
     part: (number, parts); a bucket too large for a worker is read in several parts. leases: rows
     of that table, by which an address is several users.
+
+    The files are read twice, first for who and when, then for the rest: each row group's values go
+    straight to their places in user order, and no more than one row group is held beside them.
     """
-    tables = []
-    captures = sorted({group.capture for group in groups})
-    for path, of_file in groupby(groups, attrgetter("path")):
-        with pq.ParquetFile(path, read_dictionary=list(STRINGS)) as file:
-            for group in of_file:
-                code = captures.index(group.capture)
-                for number in group.numbers:
-                    table = file.read_row_group(number, columns=list(COLUMNS), use_threads=False)
-                    table = _in_part(_in_time(table, from_us, until_us), part)
-                    codes = pa.array(np.full(len(table), code, np.int32))
-                    tables.append(table.append_column("capture", codes))
-    tables = [table for table in tables if len(table)]
-    return _in_user_order(pa.concat_tables(tables), captures, leases) if tables else _none()
-
-
-def _none() -> Packets:
-    return Packets(
-        {name: np.zeros(0, np.int64) for name in COLUMNS},
-        {},
-        np.zeros(0, np.uint32),
-        [],
-        [],
-        [],
-        [],
-        np.zeros(1, np.int64),
-    )
-
-
-def _in_time(table: pa.Table, from_us: int, until_us: int) -> pa.Table:
+    table = pa.concat_tables(_row_groups(groups, ORDERING))
     ts = _values(table["ts"])
-    if ts.min() >= from_us and ts.max() < until_us:
-        return table
-    return table.filter(pa.array((ts >= from_us) & (ts < until_us)))
-
-
-def _in_part(table: pa.Table, part: tuple[int, int]) -> pa.Table:
-    number, parts = part
-    if parts == 1 or not len(table):
-        return table
-    users = table["user"].combine_chunks()
-    ours = np.array(
-        [user_bucket(f"part {key}", parts) == number for key in users.dictionary.to_pylist()], bool
-    )
-    return table.filter(pa.array(ours[users.indices.to_numpy()]))
-
-
-def _in_user_order(table: pa.Table, captures: list[str], leases: pa.Table | None) -> Packets:
-    columns, valid, texts = {}, {}, {}
-    for name in (*COLUMNS, "capture"):
-        column = table[name]
-        if name in STRINGS:
-            column = column.unify_dictionaries()
-            texts[name] = column.chunk(0).dictionary.to_pylist()
-            columns[name] = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
-            continue
-        if name == "sack":
-            columns["sack_at"], columns["sack_count"], edges = _lists(column)
-            continue
-        if name in ("sack_permitted", "window_scale", "ts_val", "ts_ecr") or column.null_count:
-            valid[name] = _validity(column)
-        columns[name] = _values(column)
-    users = addresses = texts["user"]
+    user, addresses = _codes(table["user"])
+    server, servers = _codes(table["server"])
+    wanted = (ts >= from_us) & (ts < until_us) & _in_part(addresses, part)[user]
+    user = np.where(wanted, user, NOBODY)
+    users = addresses
     if leases is not None and len(leases):
-        columns["user"], users, addresses = split_users(
-            columns["user"], columns["ts"], addresses, leases
-        )
-    first = group_offsets(columns["user"], len(users))
-    order = group_order(columns["user"], first)
-    ts = columns["ts"][order]
-    if not sorted_within_groups(first, ts):
-        order = order[np.argsort(ts, kind="stable")]
-        order = order[group_order(columns["user"][order], first)]
-    return Packets(
-        {name: values[order] for name, values in columns.items()},
-        {name: values[order] for name, values in valid.items()},
-        edges,
-        users,
-        addresses,
-        texts["server"],
-        captures,
-        first,
-    )
+        user[wanted], users, addresses = split_users(user[wanted], ts[wanted], addresses, leases)
+    first = group_offsets(user, len(users))
+    order = _user_order(user, first, ts)
+    captures = sorted({group.capture for group in groups})
+    columns, valid, sack_edges = _in_places(groups, captures, places_of(order, len(user)))
+    columns |= {"user": user[order], "server": server[order], "ts": ts[order]}
+    return Packets(columns, valid, sack_edges, users, addresses, servers, captures, first)
+
+
+def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of each row group."""
+    for path, of_file in groupby(groups, attrgetter("path")):
+        with pq.ParquetFile(path, read_dictionary=["user", "server"]) as file:
+            for group in of_file:
+                for number in group.numbers:
+                    yield file.read_row_group(number, columns=list(columns), use_threads=False)
+
+
+def _in_part(users: list[str], part: tuple[int, int]) -> np.ndarray:
+    """bool[users]"""
+    number, parts = part
+    return np.array([parts == 1 or user_bucket(f"part {u}", parts) == number for u in users], bool)
+
+
+def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """int64[packets wanted]: the packets by (user, time), of one time as they were read."""
+    order = group_order(user, first)
+    if not sorted_within_groups(first, ts[order]):
+        order = order[np.argsort(ts[order], kind="stable")]
+        order = order[group_order(user[order], first)]
+    return order
+
+
+def _in_places(
+    groups: Sequence[RowGroups], captures: list[str], places: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
+    """(columns, valid, sack_edges) of Packets, but for the columns of ORDERING; places int32: each
+    packet's in user order, -1 where it is not wanted."""
+    count = np.count_nonzero(places >= 0)
+    types = {name: PACKETS.arrow.field(name).type.to_pandas_dtype() for name in NUMBERS}
+    types |= {"capture": np.int32, "sack_at": np.int64, "sack_count": np.uint8}
+    columns = {name: np.empty(count, dtype) for name, dtype in types.items()}
+    valid = {name: np.empty(count, bool) for name in MAY_BE_NULL}
+    edges: list[np.ndarray] = []
+    read = edges_read = 0
+    capture = [captures.index(group.capture) for group in groups for _ in group.numbers]
+    names = dict.fromkeys((*NUMBERS, *MAY_BE_NULL, "sack"))
+    for code, table in zip(capture, _row_groups(groups, list(names)), strict=True):
+        to = places[read : read + len(table)]
+        read += len(table)
+        for name in NUMBERS:
+            scatter(_values(table[name]), to, columns[name])
+        for name in MAY_BE_NULL:
+            scatter(_validity(table[name]), to, valid[name])
+        at, counts, items = _lists(table["sack"])
+        scatter(at + edges_read, to, columns["sack_at"])
+        scatter(counts, to, columns["sack_count"])
+        scatter(np.full(len(table), code, np.int32), to, columns["capture"])
+        edges.append(items)
+        edges_read += len(items)
+    return columns, valid, np.concatenate(edges)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """(int32[rows], texts): each row's text, as a place among the texts."""
+    column = column.unify_dictionaries()
+    codes = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
+    return codes, column.chunk(0).dictionary.to_pylist()
 
 
 def _values(column: pa.ChunkedArray) -> np.ndarray:
     """The column's values; where it is null, anything."""
-    return np.concatenate([_chunk(chunk) for chunk in column.chunks])
+    return _joined([_chunk(chunk) for chunk in column.chunks])
+
+
+def _validity(column: pa.ChunkedArray) -> np.ndarray:
+    return _joined([_chunk(chunk.is_valid()) for chunk in column.chunks])
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -184,13 +195,9 @@ def _chunk(chunk: pa.Array) -> np.ndarray:
     if pa.types.is_boolean(chunk.type):
         bits = np.frombuffer(chunk.buffers()[1], np.uint8)
         start = chunk.offset
-        return np.unpackbits(bits, bitorder="little")[start : start + len(chunk)].astype(bool)
+        return np.unpackbits(bits, bitorder="little")[start : start + len(chunk)].view(bool)
     dtype = np.int64 if pa.types.is_timestamp(chunk.type) else chunk.type.to_pandas_dtype()
     data = chunk.buffers()[1]
     if data is None:
         return np.zeros(len(chunk), dtype)
     return np.frombuffer(data, dtype)[chunk.offset : chunk.offset + len(chunk)]
-
-
-def _validity(column: pa.ChunkedArray) -> np.ndarray:
-    return np.concatenate([_chunk(chunk.is_valid()) for chunk in column.chunks])
