@@ -13,7 +13,7 @@ from schemas import (
     SESSIONS,
     TIMESTAMP,
 )
-from spark_jobs.arrays import group_offsets, group_order
+from spark_jobs.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.channel_rate import channel_rates, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
@@ -27,7 +27,7 @@ from spark_jobs.estimators.options import (
     options,
     window_class,
 )
-from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
 from spark_jobs.estimators.throughput import NOT_TOLD, throughputs
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.loss_tables import Losses
@@ -68,25 +68,29 @@ class Bucket:
             self.by_connection("seq"),
             self.by_connection("ack"),
         )
-
-    @property
-    def connection_of(self) -> np.ndarray:
-        """int64[packets]: each packet's connection, in connection order."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+        self.sent_before = downlink_bytes_before(columns["downlink"], columns["ip_len"])
 
     def by_connection(self, name: str) -> np.ndarray:
         """A column of the packets in connection order."""
         if name not in self._sorted:
-            self._sorted[name] = self.packets.columns[name][self.order]
+            self._sorted[name] = gather(self.packets.columns[name], self.order)
         return self._sorted[name]
 
     def has(self, name: str) -> np.ndarray:
         """Whether the packets, in connection order, have a value of a column."""
-        return self.packets.valid[name][self.order]
+        return gather(self.packets.valid[name], self.order)
+
+    def at(self, name: str, places: np.ndarray) -> np.ndarray:
+        """A column's values in some packets; places: theirs in connection order."""
+        return self.packets.columns[name][self.order[places]]
 
     def of_connection(self, name: str) -> np.ndarray:
         """A column's value in each connection's first packet."""
-        return self.packets.columns[name][self.order[self.first[:-1]]]
+        return self.at(name, self.first[:-1])
+
+    def connections_at(self, places: np.ndarray) -> np.ndarray:
+        """The connections of some packets; places: theirs in connection order."""
+        return np.searchsorted(self.first, places, "right") - 1
 
     def may_go_on(self, mine: np.ndarray, until: int) -> bool:
         """Whether packets at `until` or later can belong to one of these connections."""
@@ -175,6 +179,7 @@ class Bucket:
             columns["ts"],
             columns["downlink"],
             columns["ip_len"],
+            self.sent_before,
             flight_size_bytes,
         )
         return table_of(
@@ -230,8 +235,7 @@ class Bucket:
             self.up_number,
             told_by_log(sessions, len(self.start_ts)),
             self.order,
-            self.packets.columns["downlink"],
-            self.packets.columns["ip_len"],
+            self.sent_before,
         )
         timed = transfer["b_tcp"] != NOT_TOLD
         opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)

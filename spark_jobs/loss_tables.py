@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from schemas import LOSSES, RETRANSMISSIONS, TIMESTAMP
+from spark_jobs.arrays import gather
 from spark_jobs.estimators import internet_loss, loss
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.path import paths
-from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.setup import MOBILE, NO_TIME
 from spark_jobs.rows import dictionary, measured, table_of
 
@@ -32,20 +34,22 @@ class Losses:
         packets, by = bucket.packets, bucket.by_connection
         columns = packets.columns
         user = bucket.of_connection("user")
-        before = downlink_bytes_before(columns["downlink"], columns["ip_len"])
+        sent = bucket.sent_before[1:]
         connection, at, packet, _, joined = clean
         path = paths(
             len(packets.users), user, mine, connection, at, packet, joined, columns["ts"],
-            before[packet + 1],
+            sent[packet],
         )  # fmt: skip
         path = path[user]
         until = loss.observed_until(
             bucket.end_ts, user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
         )
-        sack = self._sack()
+        sack = uses_sack(
+            bucket.first, by("downlink"), bucket.has("sack_permitted"), by("sack_count")
+        )
         self.probability, self.evidence, self.original = loss.access_losses(
             bucket.first, user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
-            by("window"), bucket.number, before[bucket.order + 1], bucket.has("ts_val"),
+            by("window"), bucket.number, gather(sent, bucket.order), bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
             sack, path, until,
         )  # fmt: skip
@@ -63,35 +67,20 @@ class Losses:
         dropped = np.bincount(user[mine], self.acked_unseen[mine], len(self.bucket.packets.users))
         return (self.internet["filler"] < 0) & (dropped[user[self.internet["connection"]]] > 0)
 
-    def _sack(self) -> np.ndarray:
-        """bool[connections]: SACK permitted in both directions, or used."""
-        bucket, of = self.bucket, self.bucket.connection_of
-        count = len(bucket.start_ts)
-        permitted, downlink = bucket.has("sack_permitted"), bucket.by_connection("downlink")
-        both = [
-            np.bincount(of[permitted & way], minlength=count) > 0 for way in (downlink, ~downlink)
-        ]
-        used = np.bincount(of[bucket.by_connection("sack_count") > 0], minlength=count) > 0
-        return (both[0] & both[1]) | used
-
     def of_flows(self) -> dict[str, pa.Array]:
         """The columns of flows; null where the mobile's ACKs were not seen."""
-        bucket, of = self.bucket, self.bucket.connection_of
-        count = len(bucket.start_ts)
-        data = bucket.by_connection("downlink") & (bucket.by_connection("payload_len") > 0)
-        known = ~np.isnan(self.probability)
-        measurable = np.bincount(of[data & ~known & (bucket.number >= 0)], minlength=count) == 0
-        expected = np.bincount(of[known], self.probability[known].astype(float), count)
-        access = np.bincount(of[known & (self.probability > 0.5)], minlength=count)
+        bucket, by = self.bucket, self.bucket.by_connection
+        has_data, measurable, access, expected = _access_totals(
+            bucket.first, by("downlink"), by("payload_len"), bucket.number, self.probability
+        )
         lost = self.internet
-        internet = np.bincount(lost["connection"], lost["packets"], count).astype(np.int64)
+        internet = np.bincount(lost["connection"], lost["packets"], len(access)).astype(np.int64)
         side = np.select(
             [access + internet == 0, access > internet, internet > access], [0, 1, 2], 3
         )
-        has_data = np.bincount(of[data], minlength=count) > 0
         unknown = ~measurable
         return {
-            "lost_access": pa.array(access.astype(np.int64), mask=unknown),
+            "lost_access": pa.array(access, mask=unknown),
             "lost_access_expected": pa.array(expected, mask=unknown),
             "lost_internet": pa.array(internet, mask=unknown),
             "bottleneck": dictionary(side, BOTTLENECKS, measurable & has_data),
@@ -101,27 +90,29 @@ class Losses:
     def table(self, ids: np.ndarray, mine: np.ndarray) -> pa.Table:
         """Rows of schemas.LOSSES of the connections that are mine."""
         bucket = self.bucket
-        at = np.flatnonzero((self.probability > 0) & mine[bucket.connection_of])
+        at = np.flatnonzero(self.probability > 0)
+        connection = bucket.connections_at(at)
+        at, connection = at[mine[connection]], connection[mine[connection]]
         lost, low, size = _packets_of(self.internet[mine[self.internet["connection"]]])
-        flow = np.concatenate([ids[bucket.connection_of[at]], ids[lost["connection"]]])
+        flow = np.concatenate([ids[connection], ids[lost["connection"]]])
         seen = np.arange(len(flow)) < len(at)
         evidence = np.concatenate([self.evidence[at], len(loss.EVIDENCE) + lost["evidence"]])
-        by, nothing = bucket.by_connection, np.zeros(len(lost), np.int64)
+        nothing = np.zeros(len(lost), np.int64)
         return table_of(
             LOSSES,
             {
                 "flow_id": pa.array(flow),
                 "side": dictionary((~seen).astype(np.int32), SIDES),
                 "capture": dictionary(
-                    np.concatenate([by("capture")[at], nothing]), bucket.packets.captures, seen
+                    np.concatenate([bucket.at("capture", at), nothing]),
+                    bucket.packets.captures,
+                    seen,
                 ),
-                "frame": pa.array(
-                    np.concatenate([by("frame")[at].astype(np.int64), nothing]), mask=~seen
-                ),
+                "frame": pa.array(np.concatenate([bucket.at("frame", at), nothing]), mask=~seen),
                 "ts": pa.array(np.concatenate([bucket.ts[at], lost["seen"]])).cast(TIMESTAMP),
-                "seq": pa.array(np.concatenate([by("seq")[at], low.astype(np.uint32)])),
+                "seq": pa.array(np.concatenate([bucket.at("seq", at), low.astype(np.uint32)])),
                 "payload_len": pa.array(
-                    np.concatenate([by("payload_len")[at].astype(np.int64), size])
+                    np.concatenate([bucket.at("payload_len", at).astype(np.int64), size])
                 ),
                 "probability": measured(
                     np.concatenate([self.probability[at].astype(float), np.ones(len(lost))])
@@ -132,11 +123,13 @@ class Losses:
 
     def retransmissions(self, ids: np.ndarray, mine: np.ndarray) -> pa.Table:
         """Rows of schemas.RETRANSMISSIONS of the connections that are mine."""
-        bucket, by = self.bucket, self.bucket.by_connection
-        again = (self.original >= 0) & (by("payload_len") > 0)
+        bucket = self.bucket
+        again = (self.original >= 0) & (bucket.by_connection("payload_len") > 0)
         filler = self.internet["filler"]
         again[filler[filler >= 0]] = True
-        at = np.flatnonzero(again & mine[bucket.connection_of])
+        at = np.flatnonzero(again)
+        connection = bucket.connections_at(at)
+        at, connection = at[mine[connection]], connection[mine[connection]]
         original = self.original[at]
         seen = original >= 0
         lost = self.probability[original]
@@ -144,14 +137,34 @@ class Losses:
         return table_of(
             RETRANSMISSIONS,
             {
-                "flow_id": pa.array(ids[bucket.connection_of[at]]),
-                "capture": dictionary(by("capture")[at], bucket.packets.captures),
-                "frame": pa.array(by("frame")[at].astype(np.int64)),
-                "original_frame": pa.array(by("frame")[original].astype(np.int64), mask=~seen),
+                "flow_id": pa.array(ids[connection]),
+                "capture": dictionary(bucket.at("capture", at), bucket.packets.captures),
+                "frame": pa.array(bucket.at("frame", at)),
+                "original_frame": pa.array(bucket.at("frame", original), mask=~seen),
                 "ts": pa.array(bucket.ts[at]).cast(TIMESTAMP),
                 "needed": pa.array((lost > 0.5) | ~seen, mask=seen & ~decided),
             },
         )
+
+
+@njit(cache=True, nogil=True)
+def _access_totals(first, downlink, payload_len, number, probability):
+    """Of each connection: whether it has downlink data, whether what became of all of it is known,
+    packets lost behind Gi, and those expected to be (arrays: see access_losses)."""
+    count = len(first) - 1
+    has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    lost, expected = np.zeros(count, np.int64), np.zeros(count)
+    for c in range(count):
+        for i in range(first[c], first[c + 1]):
+            if not downlink[i] or payload_len[i] == 0:
+                continue
+            has_data[c] = True
+            if not np.isnan(probability[i]):
+                lost[c] += probability[i] > 0.5
+                expected[c] += probability[i]
+            elif number[i] >= 0:
+                measurable[c] = False
+    return has_data, measurable, lost, expected
 
 
 def _internet_us(handshake: np.ndarray) -> np.ndarray:

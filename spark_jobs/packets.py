@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from schemas import PACKETS
 from spark_jobs.arrays import (
+    gather,
     group_offsets,
     group_order,
     places_of,
@@ -100,7 +101,11 @@ def read_packets(
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
     columns, valid, sack_edges = _in_places(groups, captures, places_of(order, len(user)))
-    columns |= {"user": user[order], "server": server[order], "ts": ts[order]}
+    columns |= {
+        "user": gather(user, order),
+        "server": gather(server, order),
+        "ts": gather(ts, order),
+    }
     return Packets(columns, valid, sack_edges, users, addresses, servers, captures, first)
 
 
@@ -120,10 +125,11 @@ def _in_part(users: list[str], part: tuple[int, int]) -> np.ndarray:
 
 
 def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
-    """int64[packets wanted]: the packets by (user, time), of one time as they were read."""
+    """int32[packets wanted]: the packets by (user, time), of one time as they were read."""
     order = group_order(user, first)
-    if not sorted_within_groups(first, ts[order]):
-        order = order[np.argsort(ts[order], kind="stable")]
+    in_order = gather(ts, order)
+    if not sorted_within_groups(first, in_order):
+        order = order[np.argsort(in_order, kind="stable")]
         order = order[group_order(user[order], first)]
     return order
 

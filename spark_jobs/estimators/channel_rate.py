@@ -32,7 +32,6 @@ from numba import njit
 from spark_jobs.estimators.sequence import (
     NONE,
     count_before,
-    downlink_bytes_before,
     first_above,
     sequence_length,
 )
@@ -265,6 +264,7 @@ def channel_rates(
     user_ts,
     user_downlink,
     user_ip_len,
+    sent_before,
     flight_size_bytes=4500,
     min_period_bytes=16 * 1024,
     queue_margin=0.5,
@@ -281,7 +281,7 @@ def channel_rates(
     in user order). user int64[C]; considered bool[C]: the connections to measure (the resends of
     others still cut periods).
     User order (M >= N packets of any protocol, U users): user_first int64[U + 1], user_ts int64,
-    user_downlink bool, user_ip_len uint32.
+    user_downlink bool, user_ip_len uint32, sent_before int64[M + 1] (see `downlink_bytes_before`).
 
     Returns, one item a period: connection int64, start_ts and end_ts int64 (us, its first and
     last ACK), ip_bytes int64, rate float64 (bit/s, IP layer).
@@ -292,7 +292,6 @@ def channel_rates(
     )
     resent = sent_again(first, downlink, tcp_flags, payload_len, number, to_user, len(user_ts))
     resent_before = count_before(resent)
-    sent_before = downlink_bytes_before(user_downlink, user_ip_len)
     sent = sent_before[packet + 1]  # up to and including the packet that each ACK answers
 
     found = np.empty((len(at), 2), np.int64)

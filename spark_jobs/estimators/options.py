@@ -57,6 +57,21 @@ def options(first, downlink, flags, window, window_scale, sack_permitted, has_ti
 
 
 @njit(cache=True, nogil=True)
+def uses_sack(first, downlink, sack_permitted, sack_count):
+    """bool[connections]: SACK permitted in both directions, or used; the arrays are in connection
+    order, sack_count the number of SACK edges."""
+    out = np.empty(len(first) - 1, np.bool_)
+    for c in range(len(out)):
+        up = down = used = False
+        for i in range(first[c], first[c + 1]):
+            down |= sack_permitted[i] and downlink[i]
+            up |= sack_permitted[i] and not downlink[i]
+            used |= sack_count[i] > 0
+        out[c] = (up and down) or used
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _agreed(seen, has, others):
     """Whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
     if (seen[0] and not has[0]) or (seen[1] and not has[1]):

@@ -34,7 +34,7 @@ Departures from the paper
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators.sequence import NONE, downlink_bytes_before
+from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import SYN
 
 NOT_TOLD = -1
@@ -146,8 +146,7 @@ def transfers(
     payload_len,
     number,
     to_user,
-    user_downlink,
-    user_ip_len,
+    sent_before,
     data_start,
     data_end,
 ):
@@ -162,7 +161,6 @@ def transfers(
     b_tcp = np.full(connections, np.int64(NOT_TOLD))
     b_other = np.full(connections, np.int64(NOT_TOLD))
     time = np.full(connections, np.int64(NOT_TOLD))
-    sent_before = downlink_bytes_before(user_downlink, user_ip_len)
     for c in range(connections):
         t1 = t2 = t1_ack = t2_ack = early = -1
         first_end = NONE
@@ -219,8 +217,7 @@ def throughputs(
     up_number,
     told,
     to_user,
-    user_downlink,
-    user_ip_len,
+    sent_before,
     min_transfer_bytes=100 * 1024,
     handshake_turns=2,
     handshake_bytes=16 * 1024,
@@ -229,8 +226,8 @@ def throughputs(
 
     Connection order (N packets, C connections): first int64[C + 1], ts int64 (us), downlink bool,
     ip_len, payload_len uint32, tcp_flags, number and up_number int64 (see `stream_numbers`),
-    told int8[C] (see `responses`), to_user int64 (each packet's place in user order). User order
-    (all protocols): user_downlink bool, user_ip_len uint32.
+    told int8[C] (see `responses`), to_user int64 (each packet's place in user order);
+    sent_before: see `downlink_bytes_before`.
 
     Returns TRANSFER[C].
     """
@@ -254,8 +251,7 @@ def throughputs(
         payload_len,
         number,
         to_user,
-        user_downlink,
-        user_ip_len,
+        sent_before,
         data_start,
         data_end,
     )
