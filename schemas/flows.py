@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 FLOWS = Table(
     name="flows",
@@ -13,6 +13,7 @@ FLOWS = Table(
             pa.int64(),
             "stable key: hash of user, server, ports, start and initial sequence number",
             required=True,
+            encoding=PLAIN,
         ),
         Column(
             "user",
@@ -24,8 +25,8 @@ FLOWS = Table(
         Column("user_port", pa.uint16(), "the mobile side's port", required=True),
         Column("server", pa.string(), "the Internet side's address", required=True),
         Column("server_port", pa.uint16(), "the Internet side's port", required=True),
-        Column("start_ts", TIMESTAMP, "first packet at Gi", required=True),
-        Column("end_ts", TIMESTAMP, "last packet at Gi", required=True),
+        Column("start_ts", TIMESTAMP, "first packet at Gi", required=True, encoding=DELTA),
+        Column("end_ts", TIMESTAMP, "last packet at Gi", required=True, encoding=DELTA),
         Column(
             "initiator",
             pa.string(),

@@ -2,13 +2,13 @@
 
 import pyarrow as pa
 
-from schemas.table import TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LOSSES = Table(
     name="losses",
     row="one downlink data packet inferred lost, on the date on which its connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column(
             "side",
             pa.string(),
@@ -17,14 +17,26 @@ LOSSES = Table(
             required=True,
         ),
         Column("capture", pa.string(), "file of the lost packet; null on the Internet side"),
-        Column("frame", pa.int64(), "the lost packet's number there; null on the Internet side"),
+        Column(
+            "frame",
+            pa.int64(),
+            "the lost packet's number there; null on the Internet side",
+            encoding=DELTA,
+        ),
         Column(
             "ts",
             TIMESTAMP,
             "access: the packet's time at Gi; internet: when it was missed at Gi",
             required=True,
+            encoding=DELTA,
         ),
-        Column("seq", pa.uint32(), "its sequence number on the wire", source="RFC 9293"),
+        Column(
+            "seq",
+            pa.uint32(),
+            "its sequence number on the wire",
+            source="RFC 9293",
+            encoding=PLAIN,
+        ),
         Column("payload_len", pa.int64(), "its payload", "B", required=True),
         Column(
             "probability",
