@@ -57,6 +57,10 @@ class Bucket:
         )
         self.first = group_offsets(connection, count)
         self.order = group_order(connection, self.first)
+        begins = self.order[self.first[:-1]]
+        self.user, self.user_port, self.server, self.server_port = (
+            columns[name][begins] for name in ("user", "user_port", "server", "server_port")
+        )
         self._sorted: dict[str, np.ndarray] = {}
         self.ts, self.flags = self.by_connection("ts"), self.by_connection("tcp_flags")
         self.start_ts = self.ts[self.first[:-1]]
@@ -83,10 +87,6 @@ class Bucket:
     def at(self, name: str, places: np.ndarray) -> np.ndarray:
         """A column's values in some packets; places: theirs in connection order."""
         return self.packets.columns[name][self.order[places]]
-
-    def of_connection(self, name: str) -> np.ndarray:
-        """A column's value in each connection's first packet."""
-        return self.at(name, self.first[:-1])
 
     def connections_at(self, places: np.ndarray) -> np.ndarray:
         """The connections of some packets; places: theirs in connection order."""
@@ -138,10 +138,10 @@ class Bucket:
         """What Zeek's logs tell of the connections, by their number."""
         columns = {
             "place": pa.array(np.arange(len(self.start_ts))),
-            "user": dictionary(self.of_connection("user"), self.packets.addresses),
-            "user_port": pa.array(self.of_connection("user_port")),
-            "server": dictionary(self.of_connection("server"), self.packets.servers),
-            "server_port": pa.array(self.of_connection("server_port")),
+            "user": dictionary(self.user, self.packets.addresses),
+            "user_port": pa.array(self.user_port),
+            "server": dictionary(self.server, self.packets.servers),
+            "server_port": pa.array(self.server_port),
             "start_us": pa.array(self.start_ts),
             "end_us": pa.array(self.end_ts),
         }
@@ -151,19 +151,19 @@ class Bucket:
     def flow_ids(self, network: str) -> np.ndarray:
         """int64[connections]: each connection's stable key."""
         return flow_ids(
-            _hashes(f"{network}/", self.packets.users)[self.of_connection("user")],
-            _hashes("", self.packets.servers)[self.of_connection("server")],
-            self.of_connection("user_port"),
-            self.of_connection("server_port"),
+            _hashes(f"{network}/", self.packets.users)[self.user],
+            _hashes("", self.packets.servers)[self.server],
+            self.user_port,
+            self.server_port,
             self.start_ts,
-            self.of_connection("seq"),
+            self.by_connection("seq")[self.first[:-1]],
         )
 
     def _channel_rates(
         self, ids: np.ndarray, mine: np.ndarray, clean: tuple, flight_size_bytes: int
     ) -> pa.Table:
         """Every period as a row of schemas.CHANNEL_RATES."""
-        user, columns = self.of_connection("user"), self.packets.columns
+        columns = self.packets.columns
         connection, start, end, ip_bytes, rate = channel_rates(
             self.first,
             self.ts,
@@ -172,7 +172,7 @@ class Bucket:
             self.by_connection("payload_len"),
             self.number,
             clean,
-            user,
+            self.user,
             mine,
             self.order,
             self.packets.user_first,
@@ -186,7 +186,7 @@ class Bucket:
             CHANNEL_RATES,
             {
                 "flow_id": pa.array(ids[connection]),
-                "user": dictionary(user[connection], self.packets.users),
+                "user": dictionary(self.user[connection], self.packets.users),
                 "start_ts": pa.array(start).cast(TIMESTAMP),
                 "end_ts": pa.array(end).cast(TIMESTAMP),
                 "ip_bytes": pa.array(ip_bytes),
@@ -201,7 +201,6 @@ class Bucket:
         see sessions_of."""
         first, ts, flags = self.first, self.ts, self.flags
         downlink, seq = self.by_connection("downlink"), self.by_connection("seq")
-        user, server = self.of_connection("user"), self.of_connection("server")
         volume = volumes(
             first,
             downlink,
@@ -221,7 +220,7 @@ class Bucket:
             self.has("ts_val"),
         )
         background = setup.background(
-            handshake, first, ts, user, self.packets.user_first, self.packets.columns["ts"]
+            handshake, first, ts, self.user, self.packets.user_first, self.packets.columns["ts"]
         )
         rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
         transfer = throughputs(
@@ -242,10 +241,10 @@ class Bucket:
         known_window = option["max_window"] != NOT_KNOWN
         columns = {
             "flow_id": pa.array(ids),
-            "user": dictionary(user, self.packets.users),
-            "user_port": pa.array(self.of_connection("user_port")),
-            "server": dictionary(server, self.packets.servers),
-            "server_port": pa.array(self.of_connection("server_port")),
+            "user": dictionary(self.user, self.packets.users),
+            "user_port": pa.array(self.user_port),
+            "server": dictionary(self.server, self.packets.servers),
+            "server_port": pa.array(self.server_port),
             "start_ts": pa.array(self.start_ts).cast(TIMESTAMP),
             "end_ts": pa.array(self.end_ts).cast(TIMESTAMP),
             "initiator": dictionary(handshake["initiator"], setup.INITIATORS),

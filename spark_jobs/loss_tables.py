@@ -33,22 +33,21 @@ class Losses:
         self.bucket = bucket
         packets, by = bucket.packets, bucket.by_connection
         columns = packets.columns
-        user = bucket.of_connection("user")
         sent = bucket.sent_before[1:]
         connection, at, packet, _, joined = clean
         path = paths(
-            len(packets.users), user, mine, connection, at, packet, joined, columns["ts"],
+            len(packets.users), bucket.user, mine, connection, at, packet, joined, columns["ts"],
             sent[packet],
         )  # fmt: skip
-        path = path[user]
+        path = path[bucket.user]
         until = loss.observed_until(
-            bucket.end_ts, user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
+            bucket.end_ts, bucket.user, packets.user_first, columns["ts"], IDLE_TIMEOUT_US
         )
         sack = uses_sack(
             bucket.first, by("downlink"), bucket.has("sack_permitted"), by("sack_count")
         )
         self.probability, self.evidence, self.original = loss.access_losses(
-            bucket.first, user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
+            bucket.first, bucket.user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
             by("window"), bucket.number, gather(sent, bucket.order), bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
             sack, path, until,
@@ -59,7 +58,7 @@ class Losses:
             by("sack_at"), by("sack_count"), packets.sack_edges, sack, path["base"],
             _internet_us(handshake),
         )  # fmt: skip
-        self.internet = self.internet[~self._may_be_dropped(user, mine)]
+        self.internet = self.internet[~self._may_be_dropped(bucket.user, mine)]
 
     def _may_be_dropped(self, user: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """bool[losses before Gi]: holes still open, of users of whose data the capture dropped
