@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Freed memory stays with the worker: fresh pages cost more than the packets put into them.
-WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 
 POLL_S = 0.05
 
