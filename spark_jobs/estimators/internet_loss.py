@@ -88,8 +88,9 @@ def internet_losses(
     holes = np.empty(MOST_HOLES, MISSING)
     skipped = np.empty(MOST_HOLES, MISSING)
     reported = np.empty((recovery.MOST_REPORTED, 2), np.int64)
-    sender = np.empty(1, recovery.SENDER)[0]
+    senders = np.empty(1, recovery.SENDER)  # a record alone would not keep its memory
     for c in range(len(first) - 1):
+        sender = senders[0]
         n_holes = n_skipped = n_reported = 0
         highest = NONE
         largest = np.int64(1)

@@ -33,11 +33,14 @@ EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
 """What tells of a loss: order alone; the ACKs of a receiver with SACK, without SACK; that no ACK
 came; nothing yet."""
 
-BEAM = 48
+PROVEN, FIRST, AGAIN = range(3)
+"""A user's connections are gone through in three turns: those that are proven throughout; the
+others; and, once all of them have told what the queue holds, the others again."""
+BEAM = 24
 """Hypotheses kept."""
 BRANCHES = 4
 """So many follow from one at most: lost, or arrived after none to two window updates."""
-WORST = 40.0
+WORST = 20.0
 """A hypothesis so much costlier than the best is given up."""
 UNSURE = 12
 """With fewer hypotheses, none is given up that what is to come would have to save."""
@@ -49,6 +52,23 @@ PATIENCE, PATIENCE_US = 2, 1_000_000
 """An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
 USUAL_LOSS, USUAL_WEIGHT = 0.02, 10
 """What is assumed of an undecided copy's probability before the connection's own share tells."""
+
+SEEN = np.dtype(
+    [
+        ("copy", "i8"),
+        ("copy_end", "i8"),
+        ("ack", "i8"),
+        ("ack_end", "i8"),
+        ("acked", "i8"),
+        ("longest", "i8"),
+        ("unproven", "i8"),
+        ("lost", "i8"),
+        ("questions", "?"),
+    ]
+)
+"""A connection: where its copies and ACKs lie among its user's; the highest ACK; the longest round
+trip that is certain (µs); how many copies are unproven and how many certainly lost; questions: a
+copy is ambiguous."""
 
 
 @njit(cache=True, nogil=True)
@@ -93,80 +113,104 @@ def access_losses(
     spare = np.zeros(BRANCHES * BEAM, HYPOTHESIS)
     ahead = np.zeros((lookahead.ROWS + 1, lookahead.WIDTH, 2), np.float32)
     mine, limited = np.empty(1, PATH), np.empty(1, PATH)
-    unproven = np.zeros(len(first) - 1, np.bool_)
     begin = 0
     while begin < len(first) - 1:
         end = begin + 1
         while end < len(first) - 1 and user[end] == user[begin]:
             end += 1
-        backlog = np.empty(first[end] - first[begin])
+        all_copies, all_top, all_acks, seen = _read_user(
+            first[begin : end + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
+            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, sack[begin:end],
+            path[begin], probability, original,
+        )  # fmt: skip
+        backlog = np.empty(len(all_copies))
         gone = np.empty(len(backlog), np.bool_)
         n = 0
-        for known in (False, True):
-            if known:
-                limited[0] = path[begin]
-                if np.count_nonzero(gone[:n]) < OVERFLOWING:
-                    break
-                if not queue.set_limit(limited[0], backlog[:n], gone[:n]):
-                    break
-            for c in range(begin, end):
-                if known and not unproven[c]:
+        limited[0] = path[begin]
+        for turn in (PROVEN, FIRST, AGAIN):
+            if turn == AGAIN and limited[0].limit == 0:
+                continue
+            for x in range(end - begin):
+                if not seen[x].questions or (turn == PROVEN) != (seen[x].unproven == 0):
                     continue
-                copies, top, acks, acked = _read(
-                    first[c], first[c + 1], ts, downlink, flags, payload_len, window, number,
-                    user_bytes, has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
-                )  # fmt: skip
-                if len(copies) == 0 or len(acks) == 0:
-                    continue
-                open_questions = False
-                for k in range(len(copies)):
-                    open_questions |= copies[k].ambiguous
-                    evidence[copies[k].at] = NO_LOSS
-                    if payload_len[copies[k].at]:
-                        probability[copies[k].at] = 0
-                if not open_questions:
-                    continue
-                mine[0] = limited[0] if known else path[c]
-                longest = prove(
-                    copies, top, acks, sack_edges, sack[c],
-                    np.int64(receiver.SOONEST * path[c].base),
-                )  # fmt: skip
-                for k in range(len(copies)):
-                    unproven[c] |= copies[k].ambiguous and copies[k].fate == UNPROVEN
-                if known:
+                copies = all_copies[seen[x].copy : seen[x].copy_end]
+                top = all_top[seen[x].copy : seen[x].copy_end]
+                acks = all_acks[seen[x].ack : seen[x].ack_end]
+                c = begin + x
+                mine[0] = limited[0]
+                if mine[0].limit > 0:
                     mine[0].longest = queue.longest_round_trip(mine[0])
-                elif np.count_nonzero(copies["fate"] == LOST) >= OVERFLOWING:
-                    mine[0].longest = max(mine[0].longest, longest)
+                elif seen[x].lost >= OVERFLOWING:
+                    mine[0].longest = max(mine[0].longest, seen[x].longest)
                 else:
                     mine[0].longest = 0.0
                 lost = _decide(
-                    copies, top, acks, sack_edges, sack[c], mine[0], until[c], acked,
+                    copies, top, acks, sack_edges, sack[c], mine[0], until[c], seen[x].acked,
                     beam, spare, ahead, payload_len, probability, evidence,
                 )  # fmt: skip
-                if path[c].pace == 0 or not (known or lost.any()):
+                if path[c].pace == 0 or (turn < AGAIN and not lost.any()):
                     continue
                 waited = queue.backlogs(copies, lost, acks, sack_edges, sack[c], mine[0], beam[0])
                 for k in range(len(copies)):
                     undecided = evidence[copies[k].at] == UNDECIDED
-                    if undecided and known:
+                    if undecided and turn == AGAIN:
                         probability[copies[k].at] = queue.chance(waited[k], mine[0])
-                    elif payload_len[copies[k].at] and not undecided and not known:
+                    elif payload_len[copies[k].at] and not undecided and turn < AGAIN:
                         backlog[n], gone[n] = waited[k], lost[k]
                         n += 1
+            if turn < AGAIN and np.count_nonzero(gone[:n]) >= OVERFLOWING:
+                queue.set_limit(limited[0], backlog[:n], gone[:n])
         begin = end
     return probability, evidence, original
 
 
 @njit(cache=True, nogil=True)
+def _read_user(
+    first, ts, downlink, flags, payload_len, window, number, user_bytes,
+    has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, sack, path, probability, original,
+):  # fmt: skip
+    """A user's connections, with what order alone proves of them: (COPY[n], the highest number up
+    to each, ACK_SEEN[m], SEEN[connections]); sets probability to 0 for data that may be decided,
+    and fills original."""
+    sent = np.count_nonzero(downlink[first[0] : first[-1]])
+    copies, top = np.zeros(sent, COPY), np.empty(sent, np.int64)
+    acks = np.zeros(first[-1] - first[0] - sent, ACK_SEEN)
+    seen = np.zeros(len(first) - 1, SEEN)
+    n = m = 0
+    for c in range(len(seen)):
+        mine = seen[c]
+        got, told, mine.acked = _read(
+            first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
+            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+            copies[n:], top[n:], acks[m:],
+        )  # fmt: skip
+        mine.copy, mine.copy_end, mine.ack, mine.ack_end = n, n + got, m, m + told
+        if got == 0 or told == 0:
+            continue
+        for k in range(n, n + got):
+            mine.questions |= copies[k].ambiguous
+            if payload_len[copies[k].at]:
+                probability[copies[k].at] = 0
+        if mine.questions:
+            mine.longest = prove(
+                copies[n : n + got], top[n : n + got], acks[m : m + told], sack_edges, sack[c],
+                np.int64(receiver.SOONEST * path.base),
+            )  # fmt: skip
+            for k in range(n, n + got):
+                mine.unproven += copies[k].ambiguous and copies[k].fate == UNPROVEN
+                mine.lost += copies[k].fate == LOST
+            n, m = n + got, m + told
+    return copies, top, acks, seen
+
+
+@njit(cache=True, nogil=True)
 def _read(
     start, end, ts, downlink, flags, payload_len, window, number, user_bytes,
-    has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+    has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original, copies, top, acks,
 ):  # fmt: skip
-    """One connection's (COPY[n], the highest number up to each, ACK_SEEN[m], the highest ACK);
-    fills original."""
-    copies = np.zeros(np.count_nonzero(downlink[start:end]), COPY)
-    acks = np.zeros(end - start - len(copies), ACK_SEEN)
-    top = np.empty(len(copies), np.int64)
+    """Writes a connection's copies, the highest number up to each, and ACKs to the beginning of
+    copies, top and acks, and fills original. Returns how many copies and ACKs there are, and the
+    highest ACK."""
     n = m = 0
     highest = acked = NONE
     last_window = -1
@@ -206,7 +250,7 @@ def _read(
         n += 1
     for k in range(n):
         copies[k].ambiguous |= copies[k].high > max(acked, copies[k].low)
-    return copies[:n], top[:n], acks[:m], acked
+    return n, m, acked
 
 
 @njit(cache=True, nogil=True)
@@ -266,8 +310,15 @@ def _decide(
     copies, top, acks, edges, sack, path, until, acked,
     beam, spare, ahead, payload_len, probability, evidence,
 ):  # fmt: skip
-    """Find the likeliest history of the receiver, and write it down."""
-    parents = np.empty((min(STEPS, len(copies)), BEAM), np.int8)
+    """Find the likeliest history of the receiver, and write it down; which copies it lost."""
+    unproven = False
+    for k in range(len(copies)):
+        unproven |= copies[k].ambiguous and copies[k].fate == UNPROVEN
+    if not unproven:
+        lost = copies["fate"] == LOST
+        _write(copies, lost, sack, 0, 0, acked, payload_len, probability, evidence)
+        return lost
+    parents = np.empty((min(STEPS, len(copies)), len(beam)), np.int8)
     losses = np.empty(parents.shape, np.bool_)
     longest = _longest_round_trip(copies, acks)
     patience = PATIENCE * longest + PATIENCE_US
@@ -395,7 +446,7 @@ def _keep_best(spare, beam, parents, losses):
     order = np.argsort(total)
     alive = 0
     for pick in order:
-        if alive == BEAM or total[pick] > total[order[0]] + WORST:
+        if alive == len(beam) or total[pick] > total[order[0]] + WORST:
             break
         new = True
         for x in range(alive):
@@ -427,6 +478,7 @@ def _write(
         c = copies[k]
         if not payload_len[c.at]:
             continue
+        probability[c.at], evidence[c.at] = 0, NO_LOSS
         if c.fate == UNPROVEN and c.high > acked and c.ts >= max(last_watched, last_answered):
             evidence[c.at] = UNDECIDED
             continue

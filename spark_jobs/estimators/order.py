@@ -45,15 +45,17 @@ def prove(copies, top, acks, edges, sack, soonest):
     longest = np.int64(0)
     for _ in range(ROUNDS):
         reached = -1  # a copy of this index or a later one has arrived
-        passed = 0
+        passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
         missing = acks[0].value
         above = arrived_before(copies)
         for j in range(1, m):
             value = acks[j].value
             if value > missing:
                 cause, only = _cause_of_advance(copies, acks[j], missing, reached, limit[j])
-                begin = first_above(top, 0, n, value)
                 missing = value
+                while after < n and top[after] <= value:
+                    after += 1
+                begin = after
                 if only:
                     copies[cause].fate = ARRIVED
                     longest = max(longest, acks[j].ts - copies[cause].ts)
@@ -65,7 +67,9 @@ def prove(copies, top, acks, edges, sack, soonest):
                         limit[j] = min(limit[j], cause + 1)
             elif value == missing and acks[j].stray >= STRAY_ACK:
                 cause = _cause_of_duplicate(copies, acks[j], reached, limit[j])
-                begin = max(first_above(top, 0, n, value), reached + 1)
+                while after < n and top[after] <= value:
+                    after += 1
+                begin = max(after, reached + 1)
             else:
                 continue
             if cause < 0:
@@ -119,8 +123,15 @@ def _reports(copies, top, acks, edges, cover):
     by number."""
     n, m = len(copies), len(acks)
     report = np.empty(n, np.int64)
+    told, highest = 0, NONE
     for k in range(n):
-        report[k] = first_above(cover, 0, m, copies[k].high - 1)
+        if copies[k].high >= highest:
+            highest = copies[k].high
+            while told < m and cover[told] < highest:
+                told += 1
+            report[k] = told
+        else:
+            report[k] = first_above(cover, 0, told, copies[k].high - 1)
     old = np.empty((MOST_BLOCKS, 2), np.int64)
     new = np.empty((MOST_BLOCKS, 2), np.int64)
     olds = 0

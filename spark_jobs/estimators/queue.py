@@ -15,7 +15,9 @@ BINS, HIGHEST = 128, 1.5
 """The bytes waiting are told apart in so many steps, up to this multiple of their median at a
 loss."""
 SPREADS = 7
-"""Widths tried, each twice the one before, from half a step on."""
+"""Widths tried, each twice the one before, from half a step on;"""
+NEAR = 12
+"""with limits up to so many steps from the one that best divides the losses from the arrivals."""
 ELSEWHERE = 0.02
 """An arrival without room in the queue; a loss with room, as long as its share is not known."""
 CONVINCING = 6.0
@@ -65,6 +67,18 @@ def backlogs(copies, lost, acks, edges, sack, path, h):
 
 
 @njit(cache=True, nogil=True)
+def _sharp_limit(gone, came):
+    """The step above which the share of what was lost exceeds that of what arrived most."""
+    losses, arrivals = gone.sum(), max(came.sum(), 1.0)
+    most, above, at = 0.0, 0.0, 0
+    for k in range(len(gone) - 1, -1, -1):
+        above += gone[k] / losses - came[k] / arrivals
+        if above > most:
+            most, at = above, k
+    return at
+
+
+@njit(cache=True, nogil=True)
 def set_limit(path, backlog, lost):
     """Sets a PATH's limit, spread and share lost with room, from the backlog float64[n] that each
     copy found and whether it was lost, bool[n]. Returns whether a limit explains the losses."""
@@ -79,16 +93,17 @@ def set_limit(path, backlog, lost):
     share = gone.sum() / len(backlog)
     best = gone.sum() * np.log(share) + came.sum() * np.log(1 - share) + CONVINCING
     log_gone, log_came = np.empty(2 * BINS), np.empty(2 * BINS)
+    sharp = _sharp_limit(gone, came)
     limit = far = 0
     for s in range(SPREADS):
         spread = 0.5 * 2.0**s
         for d in range(2 * BINS):
             p = ELSEWHERE + (1 - 2 * ELSEWHERE) * _logistic((d - BINS) / spread)
             log_gone[d], log_came[d] = np.log(p), np.log(1 - p)
-        for at in range(1, BINS):
-            begin = BINS - at
-            likelihood = np.dot(gone, log_gone[begin : begin + BINS])
-            likelihood += np.dot(came, log_came[begin : begin + BINS])
+        for at in range(max(sharp - NEAR, 1), min(sharp + NEAR + 1, BINS)):
+            likelihood = 0.0
+            for k in range(BINS):
+                likelihood += gone[k] * log_gone[BINS + k - at] + came[k] * log_came[BINS + k - at]
             if likelihood > best:
                 best, limit, far = likelihood, at, int(np.ceil(CLEARLY * spread))
                 path.limit, path.spread = (at + 0.5) * step, spread * step
