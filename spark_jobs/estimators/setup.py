@@ -61,15 +61,18 @@ def handshakes(first, ts, downlink, flags, seq, ack):
 @njit(cache=True, nogil=True)
 def _handshake(start, end, ts, downlink, flags, seq, ack, out):
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
-    initiator_downlink = refused = other_traffic = False
+    refused = other_traffic = False
     synack_seq = np.uint32(0)
+    opening = start
+    while opening < end and flags[opening] & (SYN | ACK) != SYN:
+        opening += 1
+    initiator_downlink = opening < end and downlink[opening]
     for i in range(start, end):
-        from_initiator = out.syn_count > 0 and downlink[i] == initiator_downlink
+        from_initiator = opening < end and downlink[i] == initiator_downlink
         if flags[i] & SYN and not flags[i] & ACK:
             if out.syn_count == 0:
-                initiator_downlink = downlink[i]
                 out.initiator = SERVER if downlink[i] else MOBILE
-                out.syn_ts, from_initiator = ts[i], True
+                out.syn_ts = ts[i]
             if from_initiator:
                 out.syn_count += 1
                 out.last_ts = ts[i]
@@ -89,7 +92,7 @@ def _handshake(start, end, ts, downlink, flags, seq, ack, out):
             elif out.syn_count and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
-        elif from_initiator and out.synack_count and not out.reset:
+        elif from_initiator and out.syn_count and out.synack_count and not out.reset:
             if flags[i] & ACK and seq_diff(ack[i], synack_seq) >= 1:
                 out.ack_ts = ts[i]
         else:

@@ -45,6 +45,14 @@ def test_synack_retransmitted_by_server_is_slight_problem():
     """) == ("slight_problem", 1, 2)
 
 
+def test_synack_of_the_initiators_own_side_is_no_answer():
+    assert tree("""
+        0.0 up   SYN ACK seq=100 ack=0
+        0.1 up   SYN     seq=100
+        0.2 up   ACK     seq=101 ack=1
+    """) == (None, 1, 0)
+
+
 def test_synack_retransmitted_though_it_was_acknowledged_is_slight_problem():
     assert tree("""
         0.0 up   SYN     seq=100
