@@ -36,6 +36,7 @@ def prove(copies, top, acks, edges, sack, soonest):
     Among the copies that an ACK may be due to (the earliest and the latest that time and order
     allow), only bounds are used: an ACK that advances is due to a copy of the byte that was
     missing; a pure duplicate, to a copy of another byte, of its first SACK block if it has one.
+    What a SACK block reported arrived, even if the mobile drops it later (RFC 2018, 8).
 
     Returns the longest round trip of a copy whose answer is known for certain (µs).
     """
@@ -72,20 +73,34 @@ def prove(copies, top, acks, edges, sack, soonest):
                 begin = max(after, reached + 1)
             else:
                 continue
-            if cause < 0:
+            if cause < 0 or _only_copy_between(copies, value, begin, cause):
                 continue
             for k in range(begin, cause):
-                if copies[k].low <= value < copies[k].high and copies[k].fate == UNPROVEN:
-                    copies[k].fate = LOST
+                c = copies[k]
+                if c.low <= value < c.high and c.fate == UNPROVEN and report[k] > j:
+                    c.fate = LOST
             reached = cause
             while sack and passed < reached:
                 c = copies[passed]
-                if c.fate == UNPROVEN and c.low < c.high and report[passed] > j + UNTOLD:
-                    c.fate = LOST
+                if c.ambiguous and c.fate == UNPROVEN and c.low < c.high:
+                    if report[passed] > j + UNTOLD:
+                        c.fate = LOST
                 passed += 1
         _only_copies(copies, top, report, limit)
+        if sack:
+            _copies_that_came_again(copies, top, acks, edges, limit)
     _last_copies(copies, report, limit)
     return longest
+
+
+@njit(cache=True, nogil=True)
+def _only_copy_between(copies, value, begin, end):
+    """Whether one of these copies is the only one of the byte that an ACK misses. It arrived, so
+    the ACK is not due to a later copy: the mobile repeated it for reasons of its own."""
+    for k in range(begin, end):
+        if not copies[k].ambiguous and copies[k].low <= value < copies[k].high:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -219,6 +234,44 @@ def _only_copies(copies, top, report, limit):
                 break
         if alone:
             c.fate = ARRIVED
+
+
+@njit(cache=True, nogil=True)
+def _copies_that_came_again(copies, top, acks, edges, limit):
+    """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
+    more of them than have come by then."""
+    n = len(copies)
+    again = np.zeros(n, np.int64)
+    for j in range(len(acks)):
+        low, high = acks[j].block_low, acks[j].block_high
+        if high <= low or not _is_d_sack(acks[j], edges):
+            continue
+        first = first_above(top, 0, n, low)
+        if first == n:
+            continue
+        again[first] += 1
+        possible = 0
+        for k in range(first, limit[j]):
+            c = copies[k]
+            possible += c.fate != LOST and c.low < high and low < c.high
+        if possible <= again[first] + 1:
+            for k in range(first, limit[j]):
+                c = copies[k]
+                if c.fate == UNPROVEN and c.low < high and low < c.high:
+                    c.fate = ARRIVED
+
+
+@njit(cache=True, nogil=True)
+def _is_d_sack(ack, edges):
+    """Whether the first block tells of data that came again (RFC 2883, 4): it lies below the ACK's
+    number or within the second block."""
+    if ack.block_high <= ack.value:
+        return True
+    if ack.sack_count < 4:
+        return False
+    low = unwrap(edges[ack.sack_at + 2], ack.value)
+    high = unwrap(edges[ack.sack_at + 3], ack.value)
+    return low <= ack.block_low and ack.block_high <= high
 
 
 @njit(cache=True, nogil=True)

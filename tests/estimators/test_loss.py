@@ -270,3 +270,47 @@ def test_other_users_change_nothing():
     others = [replace(p, user="bob") for p in by_fast_retransmit(False)[0]]
     mine = [r for r in tables([*lines, *others])["losses"] if r["frame"] < len(lines)]
     assert [r["frame"] for r in mine] == places(lines, gone)
+
+
+def test_d_sacks_for_every_other_copy_prove_that_all_arrived():
+    """
+    Gi     | d4 d5        d4' d5'
+    mobile |       a5 (late)      a5 a5 (D-SACKs of d4 and d5)
+    """
+    t = 5_000_000
+    lines = [*started(sack=True), sent(t, 4), sent(t + 1000, 5)]
+    lines += [sent(t + 1_000_000, 4), sent(t + 1_001_000, 5)]
+    lines += [
+        acked(t + 1_500_000, 5),
+        acked(t + 2_500_000, 5, (4, 4)),
+        acked(t + 2_600_000, 5, (5, 5)),
+    ]
+    assert lost([*lines, *later(60_000_000)]) == []
+
+
+def test_acks_that_the_mobile_repeats_for_reasons_of_its_own():
+    """
+    Gi     | d3 (again)    d4 d5 d6
+    mobile |           a3           a4 a4 (at once) a5 a6
+    """
+    t = 8_000_000
+    lines = [*started(), sent(5_000_000, 3), acked(5_000_000 + RTT_US + SLOT_US, 3)]
+    lines += [sent(t, 4), sent(t + 1000, 5), sent(t + 2000, 6)]
+    first = t + RTT_US + SLOT_US
+    lines += [acked(first, 4), acked(first + 1000, 4)]
+    lines += [acked(first + SLOT_US, 5), acked(first + 2 * SLOT_US, 6)]
+    assert lost([*lines, *later(60_000_000)]) == []
+
+
+def test_data_reported_and_dropped_by_the_mobile_had_arrived():
+    """
+    Gi     | d4 d5 d6          d4'            d6'
+    mobile |       a3 (d5, d6)     a5 (no d6)     a6
+    """
+    t = 5_000_000
+    gone = sent(t, 4)
+    lines = [*started(sack=True), gone, sent(t + 1000, 5), sent(t + 2000, 6)]
+    lines += [acked(t + 800_000, 3, (5, 5)), acked(t + 900_000, 3, (5, 6))]
+    lines += [sent(t + 1_000_000, 4), acked(t + 1_700_000, 5)]
+    lines += [sent(t + 4_000_000, 6), acked(t + 4_700_000, 6)]
+    assert [place for place, _ in lost([*lines, *later(60_000_000)])] == places(lines, gone)
