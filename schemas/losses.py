@@ -41,8 +41,8 @@ LOSSES = Table(
         Column(
             "probability",
             pa.float64(),
-            "of having been lost: 1 where the evidence decides, else that the queue behind Gi had no "
-            "room, or the share lost of the connection; sums are unbiased",
+            "of having been lost: 1 where the evidence decides, else that the queue behind Gi had "
+            "no room, or the share lost of the connection; sums are unbiased",
             required=True,
         ),
         Column(
