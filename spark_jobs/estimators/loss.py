@@ -3,7 +3,7 @@ those lost before it.
 
 The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
 is a loss before the monitor, data sent again though it was seen a loss behind it, unless the
-resend was not needed. Here it is decided which copy reached the mobile, in three steps:
+resend was not needed. Here it is decided which copy reached the mobile:
 
 1. A copy that no other overlaps and that was acknowledged arrived.
 2. What the access link's order alone proves (`order`).
@@ -50,9 +50,6 @@ STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
 PATIENCE, PATIENCE_US = 2, 1_000_000
 """An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
-USUAL_LOSS, USUAL_WEIGHT = 0.02, 10
-"""What is assumed of an undecided copy's probability before the connection's own share tells."""
-
 SEEN = np.dtype(
     [
         ("copy", "i8"),
@@ -492,7 +489,7 @@ def _write(
                 evidence[c.at] = BY_SILENCE
             else:
                 evidence[c.at] = BY_SACK if sack else BY_DUP_ACKS
-    share = (decided_lost + USUAL_LOSS * USUAL_WEIGHT) / (decided + USUAL_WEIGHT)
+    share = queue.share(decided_lost, decided)
     for k in range(len(copies)):
         if evidence[copies[k].at] == UNDECIDED:
             probability[copies[k].at] = share

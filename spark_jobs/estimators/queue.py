@@ -29,6 +29,12 @@ CLEARLY = 2
 
 
 @njit(cache=True, nogil=True)
+def share(lost, seen):
+    """The share that is lost, told from so many copies seen and lost."""
+    return (lost + ELSEWHERE * USUAL_WEIGHT) / (seen + USUAL_WEIGHT)
+
+
+@njit(cache=True, nogil=True)
 def chance(backlog, path):
     """The probability that a copy is lost that finds so many bytes waiting, itself included."""
     full = _logistic((backlog - path.limit) / path.spread)
@@ -90,8 +96,8 @@ def set_limit(path, backlog, lost):
             gone[at] += 1
         else:
             came[at] += 1
-    share = gone.sum() / len(backlog)
-    best = gone.sum() * np.log(share) + came.sum() * np.log(1 - share) + CONVINCING
+    lost_share = gone.sum() / len(backlog)
+    best = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
     log_gone, log_came = np.empty(2 * BINS), np.empty(2 * BINS)
     sharp = _sharp_limit(gone, came)
     limit = far = 0
@@ -109,6 +115,6 @@ def set_limit(path, backlog, lost):
                 path.limit, path.spread = (at + 0.5) * step, spread * step
     if limit:
         low = max(limit - far, 0)
-        seen = gone[:low].sum() + came[:low].sum()
-        path.with_room = (gone[:low].sum() + ELSEWHERE * USUAL_WEIGHT) / (seen + USUAL_WEIGHT)
+        below = gone[:low].sum()
+        path.with_room = share(below, below + came[:low].sum())
     return limit > 0

@@ -87,3 +87,8 @@ def test_no_limit_where_the_queue_does_not_matter():
     random = np.random.default_rng(2004)
     waiting, lost = random.random(4000) * 16_000, random.random(4000) < 0.05
     assert not queue.set_limit(np.zeros(1, PATH)[0], waiting, lost)
+
+
+def test_no_limit_where_nothing_arrived():
+    waiting = np.linspace(1000, 16_000, 20)
+    assert not queue.set_limit(np.zeros(1, PATH)[0], waiting, np.ones(20, bool))
