@@ -21,6 +21,8 @@ MOST_BLOCKS = 4
 UNTOLD = 1
 """A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
 told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
+MOST_BETWEEN = 4096
+"""A D-SACK of data that so many copies followed is passed over."""
 ROUNDS = 2
 """Each round's proofs narrow the next one's choices; more than two change next to nothing."""
 
@@ -247,7 +249,7 @@ def _copies_that_came_again(copies, top, acks, edges, limit):
         if high <= low or not _is_d_sack(acks[j], edges):
             continue
         first = first_above(top, 0, n, low)
-        if first == n:
+        if first == n or limit[j] - first > MOST_BETWEEN:
             continue
         again[first] += 1
         possible = 0
