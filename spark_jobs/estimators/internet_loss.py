@@ -122,7 +122,7 @@ def internet_losses(
                 blocks = sack_edges[sack_at[i] : sack_at[i] + sack_count[i]]
                 if number[i] > sender.acked:
                     echoed = np.int64(ts_ecr[i]) if has_ts[i] else NONE
-                    recovery.acknowledge(sender, number[i], ts[i], echoed, base_us[c])
+                    recovery.acknowledge(sender, number[i], ts[i], echoed, base_us[c], highest)
                 elif number[i] == sender.acked and number[i] < highest and opened:
                     pure = payload_len[i] == 0 and flags[i] & (SYN | FIN) == 0
                     same = window[i] == last_window

@@ -10,7 +10,11 @@ congestion window,
 - when duplicate ACKs tell that all else has arrived, three at least (RFC 5681, 3.2; RFC 6675, 5);
 - after a timeout, without SACK, when all that it resent since is acknowledged (RFC 5681, 3.1).
 
-With more in flight the window may forbid it: Linux does not resend at each partial ACK (RFC 6937).
+Without SACK it may also resend at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3). That
+is its duty if it has done so in this recovery, for RFC 5681 alone does not ask for it; and if no
+more is in flight than half of what was when the recovery began: RFC 6937 holds resends back only
+above ssthresh, which is no lower (RFC 5681, 3.1). What lies below a resend is not due again.
+
 That an ACK reached the server is told by the resend that begins at its number in the end. A sender
 that takes its timeout for spurious stops resending: by timestamps (RFC 3522), so the ACK must echo
 the resend; or by the ACKs of new data (RFC 5682), which is seen.
@@ -46,6 +50,9 @@ SENDER = np.dtype(
         ("heard", "i8"),
         ("called", "i8"),
         ("timed_out", "?"),
+        ("flight", "i8"),
+        ("advanced", "?"),
+        ("answers", "?"),
         ("timed", "i8"),
         ("timed_ts", "i8"),
         ("round_trip", "i8"),
@@ -61,6 +68,9 @@ resent, resent_ts,   its last resend's end, time (µs) and timestamp, and whethe
 resent_ts_val,       followed it
 resent_last
 timed_out            whether a timeout was seen in this recovery, and no new data since
+flight               how much was in flight when its last recovery began (B)
+advanced, answers    whether the last ACK was of more and below `recover`; whether in this recovery,
+                     and since its last timeout, it has answered such a one by a resend at once
 duplicates,          duplicate ACKs, and the SACK block that the last of them led with
 block_low, block_high
 heard, called        when the last ACK passed; since when a resend is called for (µs)
@@ -77,21 +87,26 @@ def begin(sender, sack, base_us):
     sender.acked = sender.recover = sender.reach = sender.blind = NONE
     sender.resent = sender.resent_ts = sender.resent_ts_val = NONE
     sender.heard = sender.called = sender.timed = NONE
-    sender.duplicates = 0
-    sender.resent_last = sender.timed_out = False
+    sender.duplicates = sender.flight = 0
+    sender.resent_last = sender.timed_out = sender.advanced = sender.answers = False
 
 
 @njit(cache=True, nogil=True)
-def acknowledge(sender, number, at, echoed, base_us):
-    """An ACK of more; echoed: its timestamp's echo or NONE."""
+def acknowledge(sender, number, at, echoed, base_us, highest):
+    """An ACK of more; echoed: its timestamp's echo or NONE; highest: what was sent before it."""
     sender.acked, sender.heard = number, at
     sender.duplicates = 0
+    sender.advanced = sender.recover != NONE and number < sender.recover
     sender.called = NONE
     if sender.timed != NONE and number >= sender.timed:
         sender.round_trip = at - sender.timed_ts
         sender.timed = NONE
-    all_resent = sender.resent_last and number == sender.resent
-    if sender.timed_out and all_resent and number < sender.recover:
+    if sender.timed_out:
+        due = sender.resent_last and number == sender.resent
+    else:
+        due = sender.answers and number >= sender.reach
+        due &= 2 * (highest - number) <= sender.flight
+    if due and sender.advanced:
         ours = at - sender.resent_ts >= base_us
         if echoed != NONE and sender.resent_ts_val != NONE:
             ours = np.int32(np.uint32(echoed) - np.uint32(sender.resent_ts_val)) >= 0
@@ -104,6 +119,7 @@ def acknowledge_again(sender, at, is_pure, same_window, blocks, in_flight):
     """An ACK of what was acknowledged before, when more had been sent: in_flight segments at least;
     is_pure: without data; blocks: its SACK edges."""
     sender.heard = at
+    sender.advanced = False
     if sender.recover != NONE or not is_pure:
         return
     if len(blocks) >= 2:
@@ -152,7 +168,12 @@ def resend(sender, start, end, highest, at, stamp, by_timer, anew):
     """A resend of [start, end); by_timer: it answers no ACK; anew: those in order begin with it."""
     if sender.recover == NONE or sender.acked >= sender.recover:
         sender.recover, sender.timed_out = highest, False
+        sender.flight, sender.answers = highest - sender.acked, False
     sender.timed_out |= by_timer
+    if by_timer:
+        sender.answers = False
+    elif sender.advanced and start == sender.acked:
+        sender.answers = not sender.sack and not sender.timed_out
     if anew:
         sender.reach = end
     elif not is_probe(sender, start, end, highest):

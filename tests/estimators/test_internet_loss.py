@@ -150,9 +150,42 @@ def test_timeout_that_the_sender_takes_for_spurious_calls_for_nothing():
 
 
 def test_partial_ack_without_a_timeout_calls_for_nothing():
-    """d4' was a fast retransmit; the window may forbid another (RFC 6937)."""
+    """d4' was a fast retransmit, and no partial ACK has been answered."""
     dup_acks = [acked(T + 5_600_000 + SLOT_US * n, 3) for n in range(4)]
     assert evidence(after_a_timeout(10 * SECOND, *dup_acks)) == []
+
+
+def partial_acks(
+    flight_to: int, *, answered: bool = True, sack: bool = False, resent_us: int = 12 * SECOND
+) -> list[Packet]:
+    """
+    Gi     | d4 ... d7            d4'     d5'     (d6')         d6'   d4, d5, d6 were lost
+    mobile |            a3 a3 ...     a4      a5                      behind Gi, d6' before it
+    """
+    lines = [*started(sack), *flight(4, flight_to)]
+    lines += [
+        acked(T + 800_000 + SLOT_US * n, 3, *([(7, 7 + n)] if sack else [])) for n in range(3)
+    ]
+    lines += [sent(T + 1_250_000, 4), acked(T + 2 * SECOND, 4)]
+    at = T + 2_500_000
+    if not answered:
+        lines += [acked(T + 2_200_000 + 100_000 * n, 4) for n in range(3)]
+    lines += [sent(at, 5), acked(at + 700_000, 5)]
+    return [*lines, sent(T + resent_us, 6), acked(T + 20 * SECOND, flight_to)]
+
+
+def test_resend_that_a_partial_ack_called_for():
+    """At a5 two of the first four are in flight. Or four of six: the window may forbid a resend."""
+    assert evidence(partial_acks(9)) == []
+    assert evidence(partial_acks(7)) == ["timeout"]
+    assert evidence(partial_acks(7, resent_us=3_300_000)) == []
+
+
+@pytest.mark.parametrize("how", [{"answered": False}, {"sack": True}])
+def test_partial_ack_calls_only_if_one_was_answered_without_sack(how):
+    """d5' answered three duplicates of a4, as RFC 5681 alone asks for. Or there is SACK, and d6
+    need not be held for lost."""
+    assert evidence(partial_acks(7, **how)) == []
 
 
 def hole_to_the_end(last_us: int) -> list[Packet]:
