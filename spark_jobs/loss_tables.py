@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from schemas import LOSSES, RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.arrays import gather
@@ -58,18 +57,19 @@ class Losses:
             by("sack_at"), by("sack_count"), packets.sack_edges, sack, path["base"],
             _internet_us(handshake),
         )  # fmt: skip
-        self.internet = self.internet[~self._may_be_dropped(bucket.user, mine)]
+        self.internet = self.internet[~self._may_be_dropped(mine)]
 
-    def _may_be_dropped(self, user: np.ndarray, mine: np.ndarray) -> np.ndarray:
+    def _may_be_dropped(self, mine: np.ndarray) -> np.ndarray:
         """bool[losses before Gi]: holes still open, of users of whose data the capture dropped
         some."""
+        user = self.bucket.user
         dropped = np.bincount(user[mine], self.acked_unseen[mine], len(self.bucket.packets.users))
         return (self.internet["filler"] < 0) & (dropped[user[self.internet["connection"]]] > 0)
 
     def of_flows(self) -> dict[str, pa.Array]:
         """The columns of flows; null where the mobile's ACKs were not seen."""
         bucket, by = self.bucket, self.bucket.by_connection
-        has_data, measurable, access, expected = _access_totals(
+        has_data, measurable, access, expected = loss.access_totals(
             bucket.first, by("downlink"), by("payload_len"), bucket.number, self.probability
         )
         lost = self.internet
@@ -144,26 +144,6 @@ class Losses:
                 "needed": pa.array((lost > 0.5) | ~seen, mask=seen & ~decided),
             },
         )
-
-
-@njit(cache=True, nogil=True)
-def _access_totals(first, downlink, payload_len, number, probability):
-    """Of each connection: whether it has downlink data, whether what became of all of it is known,
-    packets lost behind Gi, and those expected to be (arrays: see access_losses)."""
-    count = len(first) - 1
-    has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
-    lost, expected = np.zeros(count, np.int64), np.zeros(count)
-    for c in range(count):
-        for i in range(first[c], first[c + 1]):
-            if not downlink[i] or payload_len[i] == 0:
-                continue
-            has_data[c] = True
-            if not np.isnan(probability[i]):
-                lost[c] += probability[i] > 0.5
-                expected[c] += probability[i]
-            elif number[i] >= 0:
-                measurable[c] = False
-    return has_data, measurable, lost, expected
 
 
 def _internet_us(handshake: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numba import njit
 
 from schemas import PACKETS, TIMESTAMP
-from spark_jobs.arrays import group_offsets, group_order, sorted_within_groups
+from spark_jobs.arrays import gather, group_offsets, group_order, sorted_within_groups
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import Run
 from spark_jobs.capture.users import user_bucket
@@ -45,7 +45,7 @@ def packet_tables(
     bounds = [i for i, user in enumerate(users) if i == 0 or user[0] != users[i - 1][0]]
     for low, high in zip(bounds, [*bounds[1:], len(users)], strict=True):
         bucket, keys = users[low][0], [key for _, key in users[low:high]]
-        rows = _take(run.rows, order[first[low] : first[high]])
+        rows = gather(run.rows, order[first[low] : first[high]])
         rows["user"] = np.repeat(np.arange(high - low), np.diff(first[low : high + 1]))
         if not sorted_within_groups(first[low : high + 1] - first[low], rows["ts"]):
             rows = rows[np.lexsort((rows["frame"], rows["ts"], rows["user"]))]
@@ -68,15 +68,6 @@ def _users(
     rank = np.full(len(run.addresses) + 1, -1, np.int32)
     rank[seen] = [place[key] for key in keys]
     return users, rank[run.rows["user"]]
-
-
-@njit(cache=True, nogil=True)
-def _take(rows, order):
-    """rows[order], which NumPy does slowly for records."""
-    out = np.empty(len(order), rows.dtype)
-    for i in range(len(order)):
-        out[i] = rows[order[i]]
-    return out
 
 
 def _table(rows: np.ndarray, run: Run, capture: str, bucket: int, keys: list[str]) -> pa.Table:

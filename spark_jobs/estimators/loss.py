@@ -191,7 +191,7 @@ def _read_user(
         if mine.questions:
             mine.longest = prove(
                 copies[n : n + got], top[n : n + got], acks[m : m + told], sack_edges, sack[c],
-                np.int64(receiver.SOONEST * path.base),
+                receiver.soonest(path),
             )  # fmt: skip
             for k in range(n, n + got):
                 mine.unproven += copies[k].ambiguous and copies[k].fate == UNPROVEN
@@ -319,14 +319,14 @@ def _decide(
     losses = np.empty(parents.shape, np.bool_)
     longest = _longest_round_trip(copies, acks)
     patience = PATIENCE * longest + PATIENCE_US
-    soonest = np.int64(receiver.SOONEST * path.base)
+    soonest = receiver.soonest(path)
     watched = np.empty(len(copies), np.bool_)
     for k in range(len(copies)):
         c = copies[k]
         watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
     latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
     rest = lookahead.begin(copies, acks, soonest, latest)
-    receiver.begin(beam[0], copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
+    receiver.begin(beam[0], receiver.first_number(copies, acks))
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
     resume, answered = _resumptions(copies, top, acks)
@@ -343,11 +343,10 @@ def _decide(
                 receiver.begin(beam[0], copies[settled].low)
                 beam[0].next_ack = answered[settled]
             continue
-        since = c.user_bytes - copies[max(k - 1, 0)].user_bytes
+        size, own = receiver.sizes(copies, k, path)
         if alive == 1 and c.fate != LOST and (c.fate == ARRIVED or not c.ambiguous):
             receiver.settle(beam[0], c.ts + soonest, acks)
             if not _may_update(beam[0], beam[0].next_ack, acks):
-                size = since * path.pace
                 receiver.arrive(beam[0], c, acks, edges, sack, watched[k], path, size)
                 beam[0].lost = False
                 settled += 1
@@ -356,7 +355,7 @@ def _decide(
         for x in range(alive):
             receiver.settle(beam[x], c.ts + soonest, acks)
             made = _branch(
-                beam[x], x, c, acks, edges, sack, watched[k], path, since * path.pace, spare, made
+                beam[x], x, c, acks, edges, sack, watched[k], path, size, own, spare, made
             )
         if made > UNSURE:
             if k + 1 >= known:
@@ -388,10 +387,9 @@ def _decide(
 
 
 @njit(cache=True, nogil=True)
-def _branch(h, place, c, acks, edges, sack, watched, path, size, spare, made):
+def _branch(h, place, c, acks, edges, sack, watched, path, size, own, spare, made):
     """What may become of one hypothesis with the next copy: lost, or arrived, perhaps after window
     updates that no copy caused. Returns how many hypotheses `spare` then holds."""
-    own = (c.high - c.low + receiver.HEADERS) * path.pace
     round_trip = receiver.due(h, c, path, size) - c.ts
     goes = receiver.NEXT_LOSS if h.lost else receiver.LOSS
     comes = 0.0
@@ -503,3 +501,23 @@ def observed_until(end_ts, user, user_first, user_ts, longest_us):
         mine = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
         until[c] = mine[np.searchsorted(mine, end_ts[c] + longest_us, "right") - 1]
     return until
+
+
+@njit(cache=True, nogil=True)
+def access_totals(first, downlink, payload_len, number, probability):
+    """Of each connection: whether it has downlink data, whether what became of all of it is known,
+    packets lost behind Gi, and those expected to be (arrays: see access_losses)."""
+    count = len(first) - 1
+    has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    lost, expected = np.zeros(count, np.int64), np.zeros(count)
+    for c in range(count):
+        for i in range(first[c], first[c + 1]):
+            if not downlink[i] or payload_len[i] == 0:
+                continue
+            has_data[c] = True
+            if not np.isnan(probability[i]):
+                lost[c] += probability[i] > 0.5
+                expected[c] += probability[i]
+            elif number[i] >= 0:
+                measurable[c] = False
+    return has_data, measurable, lost, expected

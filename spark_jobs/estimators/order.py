@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.estimators.receiver import STRAY_ACK
+from spark_jobs.estimators.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, unwrap
 
 UNPROVEN, LOST, ARRIVED = 0, 1, 2
@@ -246,7 +247,8 @@ def _copies_that_came_again(copies, top, acks, edges, limit):
     again = np.zeros(n, np.int64)
     for j in range(len(acks)):
         low, high = acks[j].block_low, acks[j].block_high
-        if high <= low or not _is_d_sack(acks[j], edges):
+        at = acks[j].sack_at
+        if high <= low or not is_d_sack(edges[at : at + acks[j].sack_count], acks[j].value):
             continue
         first = first_above(top, 0, n, low)
         if first == n or limit[j] - first > MOST_BETWEEN:
@@ -261,19 +263,6 @@ def _copies_that_came_again(copies, top, acks, edges, limit):
                 c = copies[k]
                 if c.fate == UNPROVEN and c.low < high and low < c.high:
                     c.fate = ARRIVED
-
-
-@njit(cache=True, nogil=True)
-def _is_d_sack(ack, edges):
-    """Whether the first block tells of data that came again (RFC 2883, 4): it lies below the ACK's
-    number or within the second block."""
-    if ack.block_high <= ack.value:
-        return True
-    if ack.sack_count < 4:
-        return False
-    low = unwrap(edges[ack.sack_at + 2], ack.value)
-    high = unwrap(edges[ack.sack_at + 3], ack.value)
-    return low <= ack.block_low and ack.block_high <= high
 
 
 @njit(cache=True, nogil=True)

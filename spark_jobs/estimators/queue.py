@@ -57,12 +57,11 @@ def backlogs(copies, lost, acks, edges, sack, path, h):
     """float64[n]: the bytes that waited when each copy came, itself included, if those of lost
     bool[n] did not arrive; h: a HYPOTHESIS to work with."""
     out = np.empty(len(copies))
-    soonest = np.int64(receiver.SOONEST * path.base)
-    receiver.begin(h, copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value)
+    soonest = receiver.soonest(path)
+    receiver.begin(h, receiver.first_number(copies, acks))
     for k in range(len(copies)):
         c = copies[k]
-        size = (c.user_bytes - copies[max(k - 1, 0)].user_bytes) * path.pace
-        own = (c.high - c.low + receiver.HEADERS) * path.pace
+        size, own = receiver.sizes(copies, k, path)
         receiver.settle(h, c.ts + soonest, acks)
         out[k] = receiver.backlog(h, c, path, size, own)
         if lost[k]:

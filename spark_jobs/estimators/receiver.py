@@ -20,6 +20,7 @@ beam of the best is kept, as in a Viterbi decoder.
 import numpy as np
 from numba import njit
 
+from spark_jobs.estimators.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 MOST_HELD = 256
@@ -149,6 +150,27 @@ copy was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
 """What an arrival is: next in order, the filling of a hole, out of order, known already."""
+
+
+@njit(cache=True, nogil=True)
+def soonest(path):
+    """How long after a copy its ACK comes at the earliest (µs)."""
+    return np.int64(SOONEST * path.base)
+
+
+@njit(cache=True, nogil=True)
+def sizes(copies, k, path):
+    """How long the link takes for what came since the last copy, this one included, and for this
+    one alone (µs)."""
+    c = copies[k]
+    since = c.user_bytes - copies[max(k - 1, 0)].user_bytes
+    return since * path.pace, (c.high - c.low + HEADERS) * path.pace
+
+
+@njit(cache=True, nogil=True)
+def first_number(copies, acks):
+    """What the receiver misses before the first copy."""
+    return copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value
 
 
 @njit(cache=True, nogil=True)
@@ -418,13 +440,7 @@ def _misfit_of_blocks(h, c, ack, kind, edges):
         low = unwrap(edges[ack.sack_at + 2 * b], h.rcv_nxt)
         high = unwrap(edges[ack.sack_at + 2 * b + 1], h.rcv_nxt)
         if b == 0:
-            within = False
-            if blocks > 1:
-                within = (
-                    unwrap(edges[ack.sack_at + 2], h.rcv_nxt) <= low
-                    and high <= unwrap(edges[ack.sack_at + 3], h.rcv_nxt)
-                )  # fmt: skip
-            if high <= h.rcv_nxt or within:
+            if is_d_sack(edges[ack.sack_at : ack.sack_at + ack.sack_count], h.rcv_nxt):
                 twice = True
                 if kind != AGAIN or not (low < c.high and c.low < high):
                     cost += MISMATCH

@@ -26,6 +26,7 @@ the first to await more than three of them (RFC 4653).
 import numpy as np
 from numba import njit
 
+from spark_jobs.estimators.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 MOST_REPORTED = 256
@@ -124,7 +125,7 @@ def acknowledge_again(sender, at, is_pure, same_window, blocks, in_flight):
         return
     if len(blocks) >= 2:
         low, high = unwrap(blocks[0], sender.acked), unwrap(blocks[1], sender.acked)
-        if low < sender.acked or _within_next(blocks):
+        if low < sender.acked or is_d_sack(blocks, sender.acked):
             return
         if sender.duplicates and low == sender.block_low and high == sender.block_high:
             return
@@ -134,15 +135,6 @@ def acknowledge_again(sender, at, is_pure, same_window, blocks, in_flight):
     sender.duplicates += 1
     if sender.duplicates >= max(CALLS, in_flight - 1):
         sender.called = at
-
-
-@njit(cache=True, nogil=True)
-def _within_next(blocks):
-    """Whether the first block lies within the second: a D-SACK (RFC 2883, 4)."""
-    if len(blocks) < 4:
-        return False
-    low, high = np.int32(blocks[0] - blocks[2]), np.int32(blocks[3] - blocks[1])
-    return low >= 0 and high >= 0
 
 
 @njit(cache=True, nogil=True)

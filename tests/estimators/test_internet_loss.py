@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, tables
-from test_loss import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
+from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
 
 T = 5_000_000
 SECOND = 1_000_000

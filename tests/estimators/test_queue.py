@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from exchange import Packet, tables
-from test_loss import RTT_US, SLOT_US, acked, opened, sent
+from segments import RTT_US, SLOT_US, acked, opened, sent
 
 from spark_jobs.estimators import queue
 from spark_jobs.estimators.receiver import PATH
