@@ -35,6 +35,10 @@ def shipped(lab: str, network: Network) -> Accuracy:
 
 def of_folder(folder: Path, network: Network) -> Accuracy:
     """A capture as the lab leaves it."""
+    for name in ("gi.pcap.gz", "frames.csv.gz", "losses_unseen.csv"):
+        if not (folder / name).is_file():
+            print(f"accuracy: {folder / name}: no such file", file=sys.stderr)
+            sys.exit(2)
     with TemporaryDirectory() as scratch:
         warehouse = Warehouse(Path(scratch) / "w")
         ingest_capture(warehouse, network, folder / "gi.pcap.gz")
