@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LOSSES, RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.arrays import gather
 from spark_jobs.estimators import internet_loss, loss
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.options import uses_sack
@@ -45,11 +44,13 @@ class Losses:
         sack = uses_sack(
             bucket.first, by("downlink"), bucket.has("sack_permitted"), by("sack_count")
         )
+        answered = np.zeros(len(columns["ts"]), np.int64)
+        answered[packet] = at
         self.probability, self.evidence, self.original = loss.access_losses(
             bucket.first, bucket.user, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),
-            by("window"), bucket.number, gather(sent, bucket.order), bucket.has("ts_val"),
+            by("window"), bucket.number, bucket.order, bucket.has("ts_val"),
             by("ts_val"), by("ts_ecr"), by("sack_at"), by("sack_count"), packets.sack_edges,
-            sack, path, until,
+            sack, path, until, packets.user_first, columns["ts"], bucket.sent_before, answered,
         )  # fmt: skip
         self.internet, self.acked_unseen = internet_loss.internet_losses(
             bucket.first, bucket.ts, by("downlink"), bucket.flags, by("payload_len"),

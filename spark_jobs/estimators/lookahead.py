@@ -11,7 +11,7 @@ between two texts.
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators import receiver
+from spark_jobs.estimators import link, receiver
 from spark_jobs.estimators.order import LOST, UNPROVEN, arrived_before
 from spark_jobs.estimators.sequence import NONE
 
@@ -66,7 +66,9 @@ def at_least(copies, acks, rest, start, sack, watched, path, out):
     answer, width, skip, before, above = rest
     n, m = len(copies), len(acks)
     loss, next_loss = receiver.LOSS, receiver.NEXT_LOSS
-    if path.longest > 0:
+    if path.limit > 0:
+        loss = next_loss = -np.log(1 - link.ELSEWHERE)
+    elif path.longest > 0:
         loss = next_loss = receiver.OVERFLOW
     end = min(start + ROWS + BEYOND, n)
     last = width[end] - 1

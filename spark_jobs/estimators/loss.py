@@ -9,10 +9,10 @@ resend was not needed. Here it is decided which copy reached the mobile:
 2. What the access link's order alone proves (`order`).
 3. For what remains, the likeliest history of the receiver (`receiver`): all that the ACKs tell by
    number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what is known
-   of the link: a FIFO of a certain pace that loses what finds its queue full. Histories that have
-   lost different numbers are compared by what is still to come (`lookahead`).
-4. What was lost so far tells how much the user's queue holds (`queue`); with that, what is still
-   unproven is decided again.
+   of the link: a FIFO of a certain pace that loses what finds its queue full (`link`). Histories
+   that have lost different numbers are compared by what is still to come (`lookahead`).
+4. What was lost so far tells how much the user's queue holds and how fast it drains (`queue`); with
+   that, what is still unproven is decided again.
 
 Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
 the probability that the queue had no room, or, where its limit is unknown, with the share lost
@@ -22,9 +22,10 @@ among the connection's others.
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators import lookahead, queue, receiver
+from spark_jobs.estimators import link, lookahead, queue, receiver
+from spark_jobs.estimators.link import PATH
 from spark_jobs.estimators.order import ARRIVED, LOST, UNPROVEN, prove
-from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS, PATH
+from spark_jobs.estimators.receiver import ACK_SEEN, COPY, HYPOTHESIS
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, SYN
 
@@ -35,8 +36,8 @@ came; nothing yet."""
 
 PROVEN, FIRST, AGAIN = range(3)
 """A user's connections are gone through in three turns: those that are proven throughout; the
-others; and, once all of them have told what the queue holds, the others again."""
-BEAM = 24
+others; and, if these tell more of what the queue holds, the others again."""
+BEAM = 16
 """Hypotheses kept."""
 BRANCHES = 4
 """So many follow from one at most: lost, or arrived after none to two window updates."""
@@ -46,6 +47,8 @@ UNSURE = 12
 """With fewer hypotheses, none is given up that what is to come would have to save."""
 OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
+MORE = 1.25
+"""With so many times the losses that told what the queue holds, it is told anew."""
 STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
 PATIENCE, PATIENCE_US = 2, 1_000_000
@@ -78,7 +81,7 @@ def access_losses(
     payload_len,
     window,
     number,
-    user_bytes,
+    to_user,
     has_ts,
     ts_val,
     ts_ecr,
@@ -88,16 +91,22 @@ def access_losses(
     sack,
     path,
     until,
+    user_first,
+    user_ts,
+    sent_before,
+    answered,
 ):
     """The probability that each downlink data packet was lost behind Gi, and what tells so.
 
     Connection order (N packets, C connections): first int64[C + 1], ts int64 (µs), downlink bool,
     flags uint16, payload_len uint32, window uint16, number int64 (the downlink stream's of
-    `stream_numbers`), user_bytes int64 (IP bytes sent to the user up to and including the packet),
-    has_ts bool, ts_val and ts_ecr uint32, sack_at int64 and sack_count uint8 (where its SACK edges
-    lie in sack_edges uint32, and how many). Of each connection, a user's one after another: user
-    int64, sack bool (permitted), path PATH (its user's), until int64 (to when the user was
-    observed, µs).
+    `stream_numbers`), to_user int64 (the packet's place in user order), has_ts bool, ts_val and
+    ts_ecr uint32, sack_at int64 and sack_count uint8 (where its SACK edges lie in sack_edges
+    uint32, and how many). Of each connection, a user's one after another: user int64, sack bool
+    (permitted), path PATH (its user's), until int64 (to when the user was observed, µs).
+    User order (M >= N packets of any protocol, U users): user_first int64[U + 1], user_ts int64
+    (µs), sent_before int64[M + 1] (see `downlink_bytes_before`), answered int64 (when a packet's
+    ACK came, where that is certain, µs; 0: it is not).
 
     Returns probability float32[N] (NaN: no downlink data, or the mobile's direction was not seen),
     evidence uint8[N] (into EVIDENCE; for those likely lost) and original int64[N] (the last packet
@@ -115,18 +124,35 @@ def access_losses(
         end = begin + 1
         while end < len(first) - 1 and user[end] == user[begin]:
             end += 1
+        place = user_first[user[begin]]
         all_copies, all_top, all_acks, seen = _read_user(
-            first[begin : end + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
-            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, sack[begin:end],
-            path[begin], probability, original,
+            first[begin : end + 1], ts, downlink, flags, payload_len, window, number, to_user,
+            place, sent_before, has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges,
+            sack[begin:end], path[begin], probability, original,
         )  # fmt: skip
-        backlog = np.empty(len(all_copies))
-        gone = np.empty(len(backlog), np.bool_)
-        n = 0
+        if len(all_copies) == 0:
+            begin = end
+            continue
+        packets = link.packets_between(
+            place, user_first[user[begin] + 1], user_ts, sent_before, answered
+        )
+        known = np.zeros(len(packets.ts), np.bool_)
+        for k in range(len(all_copies)):
+            packets.lost[all_copies[k].place] = all_copies[k].fate == LOST
         limited[0] = path[begin]
+        told = 0
         for turn in (PROVEN, FIRST, AGAIN):
+            if turn > PROVEN and path[begin].pace > 0:
+                telling = int(np.count_nonzero(packets.lost & known))
+                if telling >= max(OVERFLOWING, MORE * told):
+                    told = telling
+                    limited[0] = path[begin]
+                    queue.fit(limited, packets, known)
+                elif turn == AGAIN:
+                    break
+                link.replay(packets, limited[0])
             if turn == AGAIN and limited[0].limit == 0:
-                continue
+                break
             for x in range(end - begin):
                 if not seen[x].questions or (turn == PROVEN) != (seen[x].unproven == 0):
                     continue
@@ -135,40 +161,47 @@ def access_losses(
                 acks = all_acks[seen[x].ack : seen[x].ack_end]
                 c = begin + x
                 mine[0] = limited[0]
-                if mine[0].limit > 0:
-                    mine[0].longest = queue.longest_round_trip(mine[0])
-                elif seen[x].lost >= OVERFLOWING:
-                    mine[0].longest = max(mine[0].longest, seen[x].longest)
-                else:
-                    mine[0].longest = 0.0
+                mine[0].longest = _longest(limited[0], seen[x])
+                if turn > PROVEN:
+                    link.between(copies, packets, limited[0])
                 lost = _decide(
                     copies, top, acks, sack_edges, sack[c], mine[0], until[c], seen[x].acked,
                     beam, spare, ahead, payload_len, probability, evidence,
                 )  # fmt: skip
-                if path[c].pace == 0 or (turn < AGAIN and not lost.any()):
-                    continue
-                waited = queue.backlogs(copies, lost, acks, sack_edges, sack[c], mine[0], beam[0])
                 for k in range(len(copies)):
-                    undecided = evidence[copies[k].at] == UNDECIDED
-                    if undecided and turn == AGAIN:
-                        probability[copies[k].at] = queue.chance(waited[k], mine[0])
-                    elif payload_len[copies[k].at] and not undecided and turn < AGAIN:
-                        backlog[n], gone[n] = waited[k], lost[k]
-                        n += 1
-            if turn < AGAIN and np.count_nonzero(gone[:n]) >= OVERFLOWING:
-                queue.set_limit(limited[0], backlog[:n], gone[:n])
+                    packets.lost[copies[k].place] = lost[k]
+                    known[copies[k].place] = payload_len[copies[k].at] and (
+                        evidence[copies[k].at] != UNDECIDED
+                    )
+            if not seen["unproven"].any():
+                break
+        if limited[0].limit > 0:
+            link.replay(packets, limited[0])
+            for k in range(len(all_copies)):
+                if evidence[all_copies[k].at] == UNDECIDED:
+                    waiting = packets.waiting[all_copies[k].place]
+                    probability[all_copies[k].at] = link.chance(waiting, limited[0])
         begin = end
     return probability, evidence, original
 
 
 @njit(cache=True, nogil=True)
+def _longest(path, connection):
+    """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); connection:
+    SEEN. Where the queue's limit is known, that tells more."""
+    if path.limit > 0 or connection.lost < OVERFLOWING:
+        return 0.0
+    return max(path.longest, connection.longest)
+
+
+@njit(cache=True, nogil=True)
 def _read_user(
-    first, ts, downlink, flags, payload_len, window, number, user_bytes,
+    first, ts, downlink, flags, payload_len, window, number, to_user, place, sent_before,
     has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, sack, path, probability, original,
 ):  # fmt: skip
-    """A user's connections, with what order alone proves of them: (COPY[n], the highest number up
-    to each, ACK_SEEN[m], SEEN[connections]); sets probability to 0 for data that may be decided,
-    and fills original."""
+    """A user's connections, with what order alone proves of those with questions: (COPY[n], the
+    highest number up to each, ACK_SEEN[m], SEEN[connections]); sets probability to 0 for data that
+    may be decided, and fills original. place: the user's first packet."""
     sent = np.count_nonzero(downlink[first[0] : first[-1]])
     copies, top = np.zeros(sent, COPY), np.empty(sent, np.int64)
     acks = np.zeros(first[-1] - first[0] - sent, ACK_SEEN)
@@ -177,32 +210,33 @@ def _read_user(
     for c in range(len(seen)):
         mine = seen[c]
         got, told, mine.acked = _read(
-            first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, user_bytes,
-            has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
+            first[c], first[c + 1], ts, downlink, flags, payload_len, window, number, to_user,
+            place, sent_before, has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original,
             copies[n:], top[n:], acks[m:],
         )  # fmt: skip
-        mine.copy, mine.copy_end, mine.ack, mine.ack_end = n, n + got, m, m + told
         if got == 0 or told == 0:
             continue
         for k in range(n, n + got):
             mine.questions |= copies[k].ambiguous
             if payload_len[copies[k].at]:
                 probability[copies[k].at] = 0
-        if mine.questions:
-            mine.longest = prove(
-                copies[n : n + got], top[n : n + got], acks[m : m + told], sack_edges, sack[c],
-                receiver.soonest(path),
-            )  # fmt: skip
-            for k in range(n, n + got):
-                mine.unproven += copies[k].ambiguous and copies[k].fate == UNPROVEN
-                mine.lost += copies[k].fate == LOST
-            n, m = n + got, m + told
-    return copies, top, acks, seen
+        if not mine.questions:
+            continue
+        mine.copy, mine.copy_end, mine.ack, mine.ack_end = n, n + got, m, m + told
+        n, m = n + got, m + told
+        mine.longest = prove(
+            copies[mine.copy : n], top[mine.copy : n], acks[mine.ack : m], sack_edges, sack[c],
+            receiver.soonest(path),
+        )  # fmt: skip
+        for k in range(mine.copy, n):
+            mine.unproven += copies[k].ambiguous and copies[k].fate == UNPROVEN
+            mine.lost += copies[k].fate == LOST
+    return copies[:n], top[:n], acks[:m], seen
 
 
 @njit(cache=True, nogil=True)
 def _read(
-    start, end, ts, downlink, flags, payload_len, window, number, user_bytes,
+    start, end, ts, downlink, flags, payload_len, window, number, to_user, place, sent_before,
     has_ts, ts_val, ts_ecr, sack_at, sack_count, sack_edges, original, copies, top, acks,
 ):  # fmt: skip
     """Writes a connection's copies, the highest number up to each, and ACKs to the beginning of
@@ -233,7 +267,8 @@ def _read(
             m += 1
             continue
         c = copies[n]
-        c.at, c.ts, c.user_bytes = i, ts[i], user_bytes[i]
+        c.at, c.ts, c.place = i, ts[i], to_user[i] - place
+        c.size = sent_before[to_user[i] + 1] - sent_before[to_user[i]]
         c.low = number[i]
         c.high = c.low + sequence_length(flags[i], payload_len[i])
         c.ts_val, c.has_ts, c.opens = ts_val[i], has_ts[i], flags[i] & SYN != 0
@@ -326,7 +361,7 @@ def _decide(
         watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
     latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
     rest = lookahead.begin(copies, acks, soonest, latest)
-    receiver.begin(beam[0], receiver.first_number(copies, acks))
+    receiver.begin(beam[0], receiver.first_number(copies, acks), copies[0].clock)
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
     resume, answered = _resumptions(copies, top, acks)
@@ -340,23 +375,20 @@ def _decide(
                 lost[passed] = copies[passed].fate == LOST
             settled = resume[k]
             if settled < len(copies):
-                receiver.begin(beam[0], copies[settled].low)
+                receiver.begin(beam[0], copies[settled].low, copies[settled].clock)
                 beam[0].next_ack = answered[settled]
             continue
-        size, own = receiver.sizes(copies, k, path)
         if alive == 1 and c.fate != LOST and (c.fate == ARRIVED or not c.ambiguous):
             receiver.settle(beam[0], c.ts + soonest, acks)
             if not _may_update(beam[0], beam[0].next_ack, acks):
-                receiver.arrive(beam[0], c, acks, edges, sack, watched[k], path, size)
+                receiver.arrive(beam[0], c, acks, edges, sack, watched[k], path)
                 beam[0].lost = False
                 settled += 1
                 continue
         made = 0
         for x in range(alive):
             receiver.settle(beam[x], c.ts + soonest, acks)
-            made = _branch(
-                beam[x], x, c, acks, edges, sack, watched[k], path, size, own, spare, made
-            )
+            made = _branch(beam[x], x, c, acks, edges, sack, watched[k], path, spare, made)
         if made > UNSURE:
             if k + 1 >= known:
                 known = k + 1 + lookahead.ROWS
@@ -387,24 +419,24 @@ def _decide(
 
 
 @njit(cache=True, nogil=True)
-def _branch(h, place, c, acks, edges, sack, watched, path, size, own, spare, made):
+def _branch(h, place, c, acks, edges, sack, watched, path, spare, made):
     """What may become of one hypothesis with the next copy: lost, or arrived, perhaps after window
     updates that no copy caused. Returns how many hypotheses `spare` then holds."""
-    round_trip = receiver.due(h, c, path, size) - c.ts
+    round_trip = receiver.due(h, c, path) - c.ts
     goes = receiver.NEXT_LOSS if h.lost else receiver.LOSS
     comes = 0.0
     if path.limit > 0:
-        p = queue.chance(receiver.backlog(h, c, path, size, own), path)
+        p = link.chance(receiver.backlog(h, c, path), path)
         goes, comes = min(goes, -np.log(p)), -np.log(1 - p)
     else:
-        goes = min(goes, receiver.overflow(round_trip, path, own))
+        goes = min(goes, receiver.overflow(round_trip, path, c.size * path.pace))
     if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
         to = spare[made]
         receiver.copy(to, h)
         to.cost += goes
         if c.last and not receiver.has(h, c.low, c.high):
             to.cost += receiver.IMPOSSIBLE
-        receiver.lose(to, c, path, size, own)
+        receiver.lose(to, c, path)
         to.parent, to.lost = place, True
         made += 1
     if c.fate == LOST:
@@ -416,7 +448,7 @@ def _branch(h, place, c, acks, edges, sack, watched, path, size, own, spare, mad
         to.cost += skipped
         to.next_ack += updates
         to.parent, to.lost = place, False
-        receiver.arrive(to, c, acks, edges, sack, watched, path, size)
+        receiver.arrive(to, c, acks, edges, sack, watched, path)
         made += 1
         if not _may_update(h, h.next_ack + updates, acks):
             break

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators.receiver import PATH
+from spark_jobs.estimators.link import PATH
 
 STRETCH = 15_000
 """The link's pace is that of the median stretch of so many bytes without a gap (B)."""

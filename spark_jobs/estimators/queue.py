@@ -1,31 +1,40 @@
-"""The queue of a user's access link: how full each copy found it, and what it holds at most.
+"""What the queue of a user's access link holds at most.
 
 A buffer that drops what it has no room for tells its size: what was lost had found more waiting
-than what arrived, but for the few that the radio lost. The bytes that wait are told by the ACKs:
-the link is a FIFO, so what arrived before the last ACK's copy has left it, and what was sent since,
-less what was lost, is still there.
+than what arrived, but for the few that the radio lost. How much waited is told by the link's clock
+(`link`).
 """
 
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators import receiver
+from spark_jobs.estimators import link
+from spark_jobs.estimators.link import ELSEWHERE, PATH
 
 BINS, HIGHEST = 128, 1.5
 """The bytes waiting are told apart in so many steps, up to this multiple of their median at a
 loss."""
-SPREADS = 7
-"""Widths tried, each twice the one before, from half a step on;"""
-NEAR = 12
+WIDTHS = 0.5 * 3.0 ** np.arange(5)
+"""Spreads tried (steps);"""
+NEAR = 8
 """with limits up to so many steps from the one that best divides the losses from the arrivals."""
-ELSEWHERE = 0.02
-"""An arrival without room in the queue; a loss with room, as long as its share is not known."""
+TURNS = 5
+"""How often the limit found sets the clock that tells the limit,"""
+BETTER = 1.0
+"""as long as it explains the losses so much better each time (log likelihood)."""
 CONVINCING = 6.0
 """A limit must explain the losses so much better than chance (log likelihood)."""
 USUAL_WEIGHT = 10
 """Copies that ELSEWHERE is worth in the share found,"""
 CLEARLY = 2
 """which is of those so many spreads below the limit."""
+
+_FULL = ELSEWHERE + (1 - 2 * ELSEWHERE) / (
+    1 + np.exp(-(np.arange(2 * BINS) - BINS) / WIDTHS[:, np.newaxis])
+)
+LOG_LOST, LOG_ARRIVED = np.log(_FULL), np.log(1 - _FULL)
+"""The logarithms of the probabilities of a loss and of an arrival, for each of WIDTHS, from BINS
+steps below the limit to as many above."""
 
 
 @njit(cache=True, nogil=True)
@@ -35,40 +44,64 @@ def share(lost, seen):
 
 
 @njit(cache=True, nogil=True)
-def chance(backlog, path):
-    """The probability that a copy is lost that finds so many bytes waiting, itself included."""
-    full = _logistic((backlog - path.limit) / path.spread)
-    return path.with_room + (1 - ELSEWHERE - path.with_room) * full
+def fit(path, packets, known):
+    """Sets the pace, slack, limit, spread and share lost with room of a user's PATH[1], from what
+    was lost of the user's `link.Packets` whose fate is known, bool[n]; nothing if no limit explains
+    the losses.
+
+    The pace is the one that the ACKs tell or the one that the losses tell. The clock that a limit
+    is told from runs freely at first, and then with the limit found; if that tells none, it is put
+    right by certain ACKs that come late by more than an idle round trip.
+    """
+    trial, found = np.empty(1, PATH), path.copy()
+    lost = packets.lost[known]
+    best = 0.0
+    between = pace_between_losses(packets, path[0])
+    for slack in (np.inf, path[0].base):
+        if best > 0:
+            break
+        for pace in (path[0].pace, between):
+            trial[0] = path[0]
+            trial[0].pace, trial[0].slack = pace, slack
+            before = 0.0
+            for _ in range(TURNS if pace > 0 else 0):
+                link.replay(packets, trial[0])
+                gain = set_limit(trial[0], packets.waiting[known], lost)
+                if gain > best:
+                    best = gain
+                    found[0] = trial[0]
+                if gain < before + BETTER:
+                    break
+                before = gain
+    path[0] = found[0]
 
 
 @njit(cache=True, nogil=True)
-def longest_round_trip(path):
-    """With a full queue (µs)."""
-    return path.base + (path.limit + CLEARLY * path.spread) * path.pace
-
-
-@njit(cache=True, nogil=True)
-def _logistic(z):
-    return 1 / (1 + np.exp(-z))
-
-
-@njit(cache=True, nogil=True)
-def backlogs(copies, lost, acks, edges, sack, path, h):
-    """float64[n]: the bytes that waited when each copy came, itself included, if those of lost
-    bool[n] did not arrive; h: a HYPOTHESIS to work with."""
-    out = np.empty(len(copies))
-    soonest = receiver.soonest(path)
-    receiver.begin(h, receiver.first_number(copies, acks))
-    for k in range(len(copies)):
-        c = copies[k]
-        size, own = receiver.sizes(copies, k, path)
-        receiver.settle(h, c.ts + soonest, acks)
-        out[k] = receiver.backlog(h, c, path, size, own)
-        if lost[k]:
-            receiver.lose(h, c, path, size, own)
+def pace_between_losses(packets, path):
+    """The link's time a byte (µs; 0: unknown): when two packets are lost, its queue is full, so in
+    between it sends as much as arrives. Losses between which half a full queue could have drained
+    are not compared."""
+    drains = (path.longest - path.base) / 2
+    pace = np.empty(len(packets.ts))
+    n = 0
+    last = -1
+    time = sent = since = 0
+    for p in range(len(packets.ts)):
+        if not packets.lost[p]:
+            since += packets.size[p]
+            continue
+        gap = packets.ts[p] - packets.ts[last]
+        if last >= 0 and gap < drains:
+            time += gap
+            sent += since
+            if time > drains and sent > 0:
+                pace[n] = time / sent
+                n += 1
+                time = sent = 0
         else:
-            receiver.arrive(h, c, acks, edges, sack, True, path, size)
-    return out
+            time = sent = 0
+        last, since = p, 0
+    return np.median(pace[:n]) if n else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -83,10 +116,20 @@ def _sharp_limit(gone, came):
     return at
 
 
+@njit(cache=True, nogil=True, fastmath=True)
+def _likelihood(gone, came, log_lost, log_arrived):
+    """Of so many losses and arrivals in each step; in any order of summation, which is faster."""
+    out = 0.0
+    for k in range(BINS):
+        out += gone[k] * log_lost[k] + came[k] * log_arrived[k]
+    return out
+
+
 @njit(cache=True, nogil=True)
 def set_limit(path, backlog, lost):
     """Sets a PATH's limit, spread and share lost with room, from the backlog float64[n] that each
-    copy found and whether it was lost, bool[n]. Returns whether a limit explains the losses."""
+    copy found and whether it was lost, bool[n]. Returns by how much a limit explains the losses
+    better than chance (log likelihood; 0: none does)."""
     step = HIGHEST * np.median(backlog[lost]) / BINS
     gone, came = np.zeros(BINS), np.zeros(BINS)
     for k in range(len(backlog)):
@@ -96,24 +139,21 @@ def set_limit(path, backlog, lost):
         else:
             came[at] += 1
     lost_share = gone.sum() / len(backlog)
-    best = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
-    log_gone, log_came = np.empty(2 * BINS), np.empty(2 * BINS)
+    if lost_share == 1:
+        return 0.0
+    chance = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
+    best, limit, spread = chance, 0, 0.0
     sharp = _sharp_limit(gone, came)
-    limit = far = 0
-    for s in range(SPREADS):
-        spread = 0.5 * 2.0**s
-        for d in range(2 * BINS):
-            p = ELSEWHERE + (1 - 2 * ELSEWHERE) * _logistic((d - BINS) / spread)
-            log_gone[d], log_came[d] = np.log(p), np.log(1 - p)
+    for s in range(len(WIDTHS)):
         for at in range(max(sharp - NEAR, 1), min(sharp + NEAR + 1, BINS)):
-            likelihood = 0.0
-            for k in range(BINS):
-                likelihood += gone[k] * log_gone[BINS + k - at] + came[k] * log_came[BINS + k - at]
+            likelihood = _likelihood(
+                gone, came, LOG_LOST[s, BINS - at :], LOG_ARRIVED[s, BINS - at :]
+            )
             if likelihood > best:
-                best, limit, far = likelihood, at, int(np.ceil(CLEARLY * spread))
-                path.limit, path.spread = (at + 0.5) * step, spread * step
+                best, limit, spread = likelihood, at, WIDTHS[s]
     if limit:
-        low = max(limit - far, 0)
+        low = max(limit - int(np.ceil(CLEARLY * spread)), 0)
         below = gone[:low].sum()
+        path.limit, path.spread = (limit + 0.5) * step, spread * step
         path.with_room = share(below, below + came[:low].sum())
-    return limit > 0
+    return best - chance

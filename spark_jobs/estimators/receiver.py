@@ -20,6 +20,7 @@ beam of the best is kept, as in a Viterbi decoder.
 import numpy as np
 from numba import njit
 
+from spark_jobs.estimators import link
 from spark_jobs.estimators.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -64,32 +65,19 @@ OVERFLOW, ROOM = 0.7, 0.5
 """A loss when the queue of the access link is full; more for each packet that it had room for."""
 MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 """A queue longer than it ever was for certain: for each time its length, and at most."""
-WANDER = 0.05
-"""The link's clock strays by so much of a packet's time from one packet to the next."""
-
-PATH = np.dtype(
-    [
-        ("base", "f8"),
-        ("pace", "f8"),
-        ("jitter", "f8"),
-        ("longest", "f8"),
-        ("limit", "f8"),
-        ("spread", "f8"),
-        ("with_room", "f8"),
-    ]
-)
-"""A user's path behind Gi: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
-stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
-queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`); 0:
-unknown."""
-
 COPY = np.dtype(
     [
         ("at", "i8"),
         ("low", "i8"),
         ("high", "i8"),
         ("ts", "i8"),
-        ("user_bytes", "i8"),
+        ("place", "i8"),
+        ("size", "i8"),
+        ("work", "f8"),
+        ("floor", "f8"),
+        ("ceiling", "f8"),
+        ("clock", "f8"),
+        ("answered", "i8"),
         ("ts_val", "u4"),
         ("has_ts", "?"),
         ("opens", "?"),
@@ -98,10 +86,11 @@ COPY = np.dtype(
         ("fate", "i1"),
     ]
 )
-"""A downlink segment at Gi: its packet, its range of the stream, time (µs), the IP bytes sent to
-the user up to its end, timestamp; opens: a SYN; ambiguous: another copy overlaps it, or it was
-never acknowledged; last: no later copy can have brought in time what was acknowledged; fate: what
-order alone proves (see `order`)."""
+"""A downlink segment at Gi: its packet, its range of the stream, time (µs), its place among the
+user's packets, its IP bytes; what the link did since the connection's last copy, the link's clock,
+when it was answered, if that is certain (see `link`); timestamp; opens: a SYN; ambiguous: another
+copy overlaps it, or it was never acknowledged; last: no later copy can have brought in time what
+was acknowledged; fate: what order alone proves (see `order`)."""
 
 ACK_SEEN = np.dtype(
     [
@@ -143,10 +132,9 @@ HYPOTHESIS = np.dtype(
 )
 """A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
 RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
-seen (NONE: told); when the link's last packet is acknowledged, and the same without the ACKs'
-jitter; TS.Recent, and what it may be after
-pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and whether the last
-copy was lost; the ranges held."""
+seen (NONE: told); when the ACK of the last copy is due, and the link's clock; TS.Recent, and what
+it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
+whether the last copy was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
 """What an arrival is: next in order, the filling of a hole, out of order, known already."""
@@ -159,26 +147,17 @@ def soonest(path):
 
 
 @njit(cache=True, nogil=True)
-def sizes(copies, k, path):
-    """How long the link takes for what came since the last copy, this one included, and for this
-    one alone (µs)."""
-    c = copies[k]
-    since = c.user_bytes - copies[max(k - 1, 0)].user_bytes
-    return since * path.pace, (c.high - c.low + HEADERS) * path.pace
-
-
-@njit(cache=True, nogil=True)
 def first_number(copies, acks):
     """What the receiver misses before the first copy."""
     return copies[0].low if acks[0].ts >= copies[0].ts else acks[0].value
 
 
 @njit(cache=True, nogil=True)
-def begin(h, rcv_nxt):
+def begin(h, rcv_nxt, clock):
     """A receiver before the first copy."""
     h.cost = 0.0
     h.next_ack = 0
-    h.due = h.clock = 0.0
+    h.due = h.clock = clock
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost = False
@@ -300,35 +279,22 @@ def _stray(h, value, stray):
 
 
 @njit(cache=True, nogil=True)
-def due(h, c, path, size):
-    """When the ACK of a copy is due that takes the link so long (µs): the link is a FIFO."""
-    return max(h.due, c.ts + path.base) + size
+def due(h, c, path):
+    """When the ACK of a copy is due: the link is a FIFO."""
+    return max(link.meanwhile(h.due, c), c.ts + path.base) + c.size * path.pace
 
 
 @njit(cache=True, nogil=True)
-def backlog(h, c, path, size, own):
-    """The bytes that wait for the link when a copy comes, itself included; sizes as in `arrive`,
-    own: its own."""
-    waits = max(h.clock - c.ts - path.base, 0.0) + max(size, own)
-    return waits / path.pace
+def backlog(h, c, path):
+    """The bytes that wait for the link when a copy comes, itself included."""
+    return link.backlog(link.meanwhile(h.clock, c), c.ts, c.size, path)
 
 
 @njit(cache=True, nogil=True)
-def _set_clock(h, answer, path, size):
-    """An ACK tells when the link was done with a copy. It may be late by its own jitter, which is
-    smoothed away; one that is early, or late by more than an idle round trip, tells the time."""
-    late = answer - h.clock
-    if 0 < late < path.base and path.jitter > 0:
-        late *= min(WANDER * size / path.jitter, 1.0)
-    h.clock += late
-
-
-@njit(cache=True, nogil=True)
-def lose(h, c, path, size, own):
-    """A copy is lost: the link has no work with it; sizes as in `arrive`, own: its own."""
-    rest = max(size - own, 0.0)
-    h.due = due(h, c, path, rest)
-    h.clock = max(h.clock, c.ts + path.base) + rest
+def lose(h, c, path):
+    """A copy is lost: the link has no work with it."""
+    h.due = link.meanwhile(h.due, c)
+    h.clock = link.dropped(link.meanwhile(h.clock, c), c.ts, c.size, path)
 
 
 @njit(cache=True, nogil=True)
@@ -348,14 +314,14 @@ def overflow(round_trip, path, size):
 
 
 @njit(cache=True, nogil=True)
-def arrive(h, c, acks, edges, sack, watched, path, size):
+def arrive(h, c, acks, edges, sack, watched, path):
     """A copy arrives: what the receiver then holds, and the ACK that it causes.
 
     sack: permitted on the connection; watched: the observation goes on long enough for its ACK to
-    be seen; path PATH; size: how long the link takes for it and what came since the last copy (µs).
+    be seen; path PATH.
     """
-    h.due = due(h, c, path, size)
-    h.clock = max(h.clock, c.ts + path.base) + size
+    h.due = due(h, c, path)
+    h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
     if c.low == c.high:
         _empty(h, c, acks)
         return
@@ -385,7 +351,6 @@ def arrive(h, c, acks, edges, sack, watched, path, size):
             h.acked = h.last_sent = h.rcv_nxt
             h.next_ack = j + 1
             h.due = float(acks[j].ts)
-            _set_clock(h, h.due, path, size)
             h.untold = NONE
             h.owed = 0
             return

@@ -5,8 +5,8 @@ import pytest
 from exchange import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent
 
-from spark_jobs.estimators import queue
-from spark_jobs.estimators.receiver import PATH
+from spark_jobs.estimators import link, queue
+from spark_jobs.estimators.link import PATH
 
 ROOM, BURST, ROUNDS = 5, 8, 4
 PACED = 40
@@ -79,8 +79,8 @@ def test_limit_of_a_queue(size):
     assert path["limit"][0] == pytest.approx(30.5 * size, abs=size / 2)
     assert path["spread"][0] < size
     assert path["with_room"][0] == pytest.approx(0.01, abs=0.005)
-    assert queue.chance(20.0 * size, path[0]) < 0.02
-    assert queue.chance(40.0 * size, path[0]) > 0.95
+    assert link.chance(20.0 * size, path[0]) < 0.02
+    assert link.chance(40.0 * size, path[0]) > 0.95
 
 
 def test_no_limit_where_the_queue_does_not_matter():
