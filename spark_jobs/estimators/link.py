@@ -57,8 +57,8 @@ class Packets(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def packets_between(begin, end, user_ts, sent_before, answered):
-    """Packets from begin to end (arrays: see `loss.access_losses`), of which nothing is known."""
+def packets_of_user(begin, end, user_ts, sent_before, answered):
+    """A user's packets, from begin to end (see `loss.access_losses`); none is known to be lost."""
     n = end - begin
     return Packets(
         user_ts[begin:end],

@@ -133,7 +133,7 @@ def access_losses(
         if len(all_copies) == 0:
             begin = end
             continue
-        packets = link.packets_between(
+        packets = link.packets_of_user(
             place, user_first[user[begin] + 1], user_ts, sent_before, answered
         )
         known = np.zeros(len(packets.ts), np.bool_)
@@ -160,14 +160,27 @@ def access_losses(
                 top = all_top[seen[x].copy : seen[x].copy_end]
                 acks = all_acks[seen[x].ack : seen[x].ack_end]
                 c = begin + x
-                mine[0] = limited[0]
-                mine[0].longest = _longest(limited[0], seen[x])
-                if turn > PROVEN:
+                if turn == PROVEN:
+                    lost = copies["fate"] == LOST
+                    _write(
+                        copies,
+                        lost,
+                        sack[c],
+                        0,
+                        0,
+                        seen[x].acked,
+                        payload_len,
+                        probability,
+                        evidence,
+                    )
+                else:
+                    mine[0] = limited[0]
+                    mine[0].longest = _longest(limited[0], seen[x])
                     link.between(copies, packets, limited[0])
-                lost = _decide(
-                    copies, top, acks, sack_edges, sack[c], mine[0], until[c], seen[x].acked,
-                    beam, spare, ahead, payload_len, probability, evidence,
-                )  # fmt: skip
+                    lost = _decide(
+                        copies, top, acks, sack_edges, sack[c], mine[0], until[c], seen[x].acked,
+                        beam, spare, ahead, payload_len, probability, evidence,
+                    )  # fmt: skip
                 for k in range(len(copies)):
                     packets.lost[copies[k].place] = lost[k]
                     known[copies[k].place] = payload_len[copies[k].at] and (
@@ -343,13 +356,6 @@ def _decide(
     beam, spare, ahead, payload_len, probability, evidence,
 ):  # fmt: skip
     """Find the likeliest history of the receiver, and write it down; which copies it lost."""
-    unproven = False
-    for k in range(len(copies)):
-        unproven |= copies[k].ambiguous and copies[k].fate == UNPROVEN
-    if not unproven:
-        lost = copies["fate"] == LOST
-        _write(copies, lost, sack, 0, 0, acked, payload_len, probability, evidence)
-        return lost
     parents = np.empty((min(STEPS, len(copies)), len(beam)), np.int8)
     losses = np.empty(parents.shape, np.bool_)
     longest = _longest_round_trip(copies, acks)

@@ -61,10 +61,12 @@ def fit(path, packets, known):
         if best > 0:
             break
         for pace in (path[0].pace, between):
+            if pace == 0:
+                continue
             trial[0] = path[0]
             trial[0].pace, trial[0].slack = pace, slack
             before = 0.0
-            for _ in range(TURNS if pace > 0 else 0):
+            for _ in range(TURNS):
                 link.replay(packets, trial[0])
                 gain = set_limit(trial[0], packets.waiting[known], lost)
                 if gain > best:
@@ -141,8 +143,8 @@ def set_limit(path, backlog, lost):
     lost_share = gone.sum() / len(backlog)
     if lost_share == 1:
         return 0.0
-    chance = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
-    best, limit, spread = chance, 0, 0.0
+    by_chance = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
+    best, limit, spread = by_chance, 0, 0.0
     sharp = _sharp_limit(gone, came)
     for s in range(len(WIDTHS)):
         for at in range(max(sharp - NEAR, 1), min(sharp + NEAR + 1, BINS)):
@@ -156,4 +158,4 @@ def set_limit(path, backlog, lost):
         below = gone[:low].sum()
         path.limit, path.spread = (limit + 0.5) * step, spread * step
         path.with_room = share(below, below + came[:low].sum())
-    return best - chance
+    return best - by_chance

@@ -26,8 +26,6 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 MOST_HELD = 256
 """Ranges out of order that a hypothesis remembers; of more, the lowest is forgotten."""
-HEADERS = 40
-"""Bytes of IP and TCP headers, options left out."""
 SOONEST = 0.9
 """No ACK comes before this part of the least round trip of the user."""
 FULL_SEGMENTS_OWED = 2
@@ -65,6 +63,7 @@ OVERFLOW, ROOM = 0.7, 0.5
 """A loss when the queue of the access link is full; more for each packet that it had room for."""
 MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 """A queue longer than it ever was for certain: for each time its length, and at most."""
+
 COPY = np.dtype(
     [
         ("at", "i8"),

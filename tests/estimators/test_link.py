@@ -89,9 +89,8 @@ def test_a_connection_finds_the_clock_that_all_of_the_users_packets_make(
     copies["place"] = np.flatnonzero(owners[:n])
     link.between(copies, sent, known)
     clock = 0.0
-    for copy in copies:
-        place = copy["place"]
-        clock = min(max(clock + copy["work"], copy["floor"]), copy["ceiling"])
+    for k, place in enumerate(copies["place"]):
+        clock = link.meanwhile(clock, copies[k])
         assert clock == pytest.approx(sent.clock[place])
         clock = link.arrived(clock, sent.ts[place], sent.size[place], 0, known)
 
