@@ -139,16 +139,13 @@ def replay(packets, path):
 @njit(cache=True, nogil=True)
 def between(copies, packets, path):
     """Sets what the link did between a connection's copies, COPY[n]: its clock when one comes, if
-    the connection's last one left it at t, is min(max(t + work, floor), ceiling). The first one
-    finds the clock of `replay`, which also tells why others' packets were lost."""
+    the connection's last one left it at t, is min(max(t + work, floor), ceiling). `replay` has told
+    the clock that each finds if all is as it is known, and why others' packets were lost."""
     for k in range(len(copies)):
         c = copies[k]
         c.clock, c.answered = packets.clock[c.place], packets.answered[c.place]
         c.work, c.floor, c.ceiling = 0.0, -np.inf, np.inf
-        if k == 0:
-            c.floor = c.ceiling = c.clock
-            continue
-        for p in range(copies[k - 1].place + 1, c.place):
+        for p in range(copies[k - 1].place + 1 if k else c.place, c.place):
             ts, size = packets.ts[p], packets.size[p]
             if size == 0:
                 continue
@@ -167,3 +164,9 @@ def between(copies, packets, path):
 def meanwhile(clock, c):
     """The clock when a copy comes, from that after the connection's last one."""
     return min(max(clock + c.work, c.floor), c.ceiling)
+
+
+@njit(cache=True, nogil=True)
+def clock_before(c):
+    """The clock after a connection's last copy, with which this one finds what `replay` told."""
+    return c.clock - c.work

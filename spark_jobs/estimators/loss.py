@@ -367,7 +367,8 @@ def _decide(
         watched[k] = c.ts + patience < until or c.ts + longest < acks[-1].ts
     latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
     rest = lookahead.begin(copies, acks, soonest, latest)
-    receiver.begin(beam[0], receiver.first_number(copies, acks), copies[0].clock)
+    first = receiver.first_number(copies, acks)
+    receiver.begin(beam[0], first, link.clock_before(copies[0]))
     alive, steps, settled = 1, 0, 0
     lost = np.zeros(len(copies), np.bool_)
     resume, answered = _resumptions(copies, top, acks)
@@ -381,7 +382,7 @@ def _decide(
                 lost[passed] = copies[passed].fate == LOST
             settled = resume[k]
             if settled < len(copies):
-                receiver.begin(beam[0], copies[settled].low, copies[settled].clock)
+                receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
                 beam[0].next_ack = answered[settled]
             continue
         if alive == 1 and c.fate != LOST and (c.fate == ARRIVED or not c.ambiguous):
