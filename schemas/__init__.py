@@ -18,9 +18,6 @@ from schemas.retransmissions import RETRANSMISSIONS
 from schemas.sessions import SESSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
-FLOW_TABLES = (FLOWS, CHANNEL_RATES, LOSSES, RETRANSMISSIONS, SESSIONS)
-"""What the flows job makes of a day's packets."""
-
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
 """Tables that captures alone leave empty."""
 
@@ -28,7 +25,11 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         PACKETS,
-        *FLOW_TABLES,
+        FLOWS,
+        CHANNEL_RATES,
+        LOSSES,
+        RETRANSMISSIONS,
+        SESSIONS,
         APPLICATION_LOG,
         ACCOUNTING,
         LEASES,
@@ -45,7 +46,6 @@ __all__ = [
     "BROKEN_OFF",
     "CHANNEL_RATES",
     "FLOWS",
-    "FLOW_TABLES",
     "FROM_ZEEK_LOGS",
     "INGEST_LOG",
     "LEASES",

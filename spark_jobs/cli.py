@@ -12,18 +12,18 @@ import duckdb
 import typer
 from rich.console import Console
 
-from spark_jobs import dictionary, quality
-from spark_jobs import flows as flows_job
-from spark_jobs import ingest as ingest_job
-from spark_jobs import marts as marts_job
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
 from spark_jobs.capture.front_end import FrontEnd, subscribers_script
 from spark_jobs.errors import UserError
+from spark_jobs.jobs import flows as flows_job
+from spark_jobs.jobs import ingest as ingest_job
+from spark_jobs.jobs import marts as marts_job
+from spark_jobs.jobs import quality
+from spark_jobs.jobs.summary import ingest_summary, table1_summary
 from spark_jobs.networks import Network, find_network, load_networks
 from spark_jobs.report import write_report
-from spark_jobs.summary import ingest_summary, table1_summary
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse import Warehouse, dictionary
 
 app = typer.Typer(
     help="Passive measurement of TCP performance for the users of mobile networks.",

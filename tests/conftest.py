@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.flows import flows
-from spark_jobs.ingest import Ingested, ingest
-from spark_jobs.marts import marts
+from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.ingest import Ingested, ingest
+from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.quality import check
 from spark_jobs.warehouse import Warehouse
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Spark: what a task does is the same."""
     for job in ("ingest", "leases", "flows"):
         monkeypatch.setattr(
-            f"spark_jobs.{job}.run_tasks", lambda task, items, label: [task(i) for i in items]
+            f"spark_jobs.jobs.{job}.run_tasks", lambda task, items, label: [task(i) for i in items]
         )
 
 

@@ -6,21 +6,22 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
-from schemas import PACKETS
-from spark_jobs.bucket import Bucket
-from spark_jobs.ingest import ingest_capture
+from schemas import FLOWS, PACKETS
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
-from spark_jobs.packets import RowGroups, read_packets
+from spark_jobs.tables import ROWS
+from spark_jobs.tables.bucket import Bucket
 from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.packets import RowGroups, read_packets
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 FOLDER = PUBLIC_CAPTURES / "tcptrace"
@@ -148,13 +149,11 @@ def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
     groups = [
         RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
     ]
-    bucket = Bucket(read_packets(groups, 0, 2**62, (0, 1)))
-    everything = np.ones(len(bucket.start_ts), bool)
-    flows = bucket.tables(EVERYONE.name, everything, EVERYONE.flight_size_bytes)[
-        "flows"
-    ].to_pylist()
-    order = bucket.by_connection("frame")
-    packets = [order[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
+    read = read_packets(groups, 0, 2**62)
+    bucket = Bucket(*read, EVERYONE.name, EVERYONE.flight_size_bytes)
+    flows = ROWS[FLOWS](bucket).to_pylist()
+    order = bucket.packets.frame[bucket.segments.place]
+    packets = [order[low:high] for low, high in pairwise(bucket.connections.first)]
     found: dict[str, dict[str, int]] = {}
     for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("user", "server"))

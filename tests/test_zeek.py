@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.capture.front_end import FrontEnd
 from spark_jobs.cli import app
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
 
 CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"

@@ -26,28 +26,58 @@ Departures from the paper
   were lost and never sent again, and those of other protocols, go unseen.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from spark_jobs.estimators.sequence import (
-    NONE,
-    count_before,
-    first_above,
-    sequence_length,
-)
-from spark_jobs.estimators.tcp import RST
+from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
 LENGTH_CLASSES = 13  # of 128 bytes
 
 
-@njit(cache=True, nogil=True)
-def sent_again(first, downlink, tcp_flags, payload_len, number, to_user, packets):
-    """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
-    was acknowledged. Which of them got lost is not decided here.
+class Saturation(NamedTuple):
+    """What a period must show of a link that is kept saturated."""
 
-    number is the downlink stream's of `stream_numbers`; to_user int64[N] leads from connection
-    order to user order, which holds so many packets.
+    flight_size_bytes: int = 4500
+    """More in flight than so much (Section IV)."""
+    min_period_bytes: int = 16 * 1024
+    """At least so much acknowledged (Section IV),"""
+    min_base_rtts: float = 5
+    """in so many base round trips, and"""
+    min_ack_delays: int = 20
+    """by so many ACKs, or in so many times"""
+    ack_delay_us: int = 200_000
+    """the longest delay of an ACK."""
+    queue_margin: float = 0.5
+    """Base round trips before the link would run dry by which the next packet must be at Gi."""
+    max_lateness: float = 0.025
+    """Mean lateness of the ACKs at most, as a share of the time."""
+
+
+class Periods(NamedTuple):
+    """Periods in which a connection kept its user's link saturated."""
+
+    connection: np.ndarray
+    """int64[K]"""
+    start_ts: np.ndarray
+    """int64[K], µs: its first ACK."""
+    end_ts: np.ndarray
+    """int64[K], µs: its last ACK."""
+    ip_bytes: np.ndarray
+    """int64[K], B: what the link carried."""
+    rate: np.ndarray
+    """float64[K]: the link's rate (bit/s, IP layer)."""
+
+
+@njit(cache=True, nogil=True)
+def sent_again(segments, connections, packets):
+    """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
+    was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
+    packets: how many the user order holds.
     """
+    first, number, downlink = connections.first, segments.number, segments.downlink
+    tcp_flags, payload_len, place = segments.tcp_flags, segments.payload_len, segments.place
     again = np.zeros(packets, np.bool_)
     top = np.empty(len(number), np.int64)
     for c in range(len(first) - 1):
@@ -62,7 +92,7 @@ def sent_again(first, downlink, tcp_flags, payload_len, number, to_user, packets
                         if not downlink[j] or number[j] == NONE or number[j] >= end:
                             continue
                         if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:
-                            again[to_user[j]] = again[to_user[i]] = True
+                            again[place[j]] = again[place[i]] = True
                 highest = max(highest, end)
             elif number[i] != NONE:
                 acked = max(acked, number[i])
@@ -71,94 +101,19 @@ def sent_again(first, downlink, tcp_flags, payload_len, number, to_user, packets
 
 
 @njit(cache=True, nogil=True)
-def clean_acks(first, ts, downlink, tcp_flags, window, payload_len, number, to_user):
-    """ACKs from the mobile that tell when a packet had arrived: all before it was sent once, in
-    order, and answered without duplicate ACKs.
-
-    A disturbance (a resend, a hole, data that overtook, a duplicate ACK, an ACK of data that Gi
-    never saw, a closed window, a reset) ends once all sent until then is acknowledged.
-
-    Returns, one item an ACK: connection int64, ts int64 (us), packet int64 (user order: the last
-    one that it acknowledges in full), flight int64 (bytes still in flight after it), joined bool
-    (nothing disturbed the connection since its previous item).
-    """
-    n = len(ts) - np.count_nonzero(downlink)
-    connection = np.empty(n, np.int64)
-    at = np.empty(n, np.int64)
-    packet = np.empty(n, np.int64)
-    flight = np.empty(n, np.int64)
-    joined = np.empty(n, np.bool_)
-    top = np.empty(len(ts), np.int64)
-    items = 0
-    for c in range(len(first) - 1):
-        highest = acked = recover = NONE
-        last_window = -1
-        join = False
-        reached = first[c]  # packets before it are acknowledged in full
-        answered = -1  # the last of them that carried new data, and
-        told = NONE  # where that data ends
-        for i in range(first[c], first[c + 1]):
-            if tcp_flags[i] & RST:
-                recover = highest
-                join = False
-            elif downlink[i]:
-                start = number[i]
-                end = start + sequence_length(tcp_flags[i], payload_len[i])
-                if highest == NONE:
-                    highest = acked = recover = start
-                if end > start and start != highest:
-                    recover = max(highest, end)
-                    join = False
-                highest = max(highest, end)
-            elif number[i] != NONE:
-                ack = number[i]
-                if highest == NONE:
-                    highest = acked = recover = ack
-                if ack > highest:
-                    highest = acked = recover = ack
-                    join = False
-                elif window[i] == 0:
-                    acked = max(acked, ack)
-                    recover = highest
-                    join = False
-                elif ack == acked:
-                    if ack < highest and payload_len[i] == 0 and window[i] == last_window:
-                        recover = highest
-                        join = False
-                elif ack > acked:
-                    while reached < i and top[reached] <= ack:
-                        if downlink[reached] and top[reached] > told:
-                            answered = reached
-                            told = top[reached]
-                        reached += 1
-                    if acked < recover:
-                        join = False
-                    elif told > acked:
-                        connection[items] = c
-                        at[items] = ts[i]
-                        packet[items] = to_user[answered]
-                        flight[items] = highest - ack
-                        joined[items] = join
-                        items += 1
-                        join = True
-                    acked = ack
-                last_window = window[i]
-            top[i] = highest
-    return connection[:items], at[:items], packet[:items], flight[:items], joined[:items]
-
-
-@njit(cache=True, nogil=True)
-def least_rtts(users, user, considered, connection, at, packet, user_ts, user_ip_len):
-    """float64[users, LENGTH_CLASSES, 2]: for each user and class of packet length the least round
-    trip from Gi to the mobile and back (us), and the packet's length (bytes)."""
-    least = np.full((users, LENGTH_CLASSES, 2), np.inf)
-    for k in range(len(at)):
-        if not considered[connection[k]]:
+def least_rtts(clean, connections, packets):
+    """float64[U, LENGTH_CLASSES, 2]: for each user and class of packet length the least round
+    trip from Gi to the mobile and back (us), and the packet's length (bytes); of CleanAcks, in
+    connections that are mine."""
+    least = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2), np.inf)
+    for k in range(len(clean.ts)):
+        c, packet = clean.connection[k], clean.packet[k]
+        if not connections.mine[c]:
             continue
-        length = np.int64(user_ip_len[packet[k]])
+        length = np.int64(packets.ip_len[packet])
         kind = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
-        best = least[user[connection[k]], kind]
-        rtt = at[k] - user_ts[packet[k]]
+        best = least[connections.user[c], kind]
+        rtt = clean.ts[k] - packets.ts[packet]
         if rtt < best[0]:
             best[0] = rtt
             best[1] = length
@@ -219,29 +174,32 @@ def mean_lateness(ts, sent, us_per_byte):
 
 
 @njit(cache=True, nogil=True)
-def kept_busy(at, packet, k, us_per_byte, base, queue_margin, user_ts, user_downlink, sent_before):
+def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
     """Whether the link had a packet to send at all times from the packet that ACK k answers to
     the one that ACK k + 1 answers, with queue_margin base round trips to spare."""
-    served = sent_before[packet[k + 1] + 1] - sent_before[packet[k] + 1]
-    if at[k + 1] - at[k] > base + served * us_per_byte:
+    at, sent_before = clean.ts[k], packets.sent_before
+    answered, next_answered = clean.packet[k], clean.packet[k + 1]
+    served = sent_before[next_answered + 1] - sent_before[answered + 1]
+    if clean.ts[k + 1] - at > base + served * us_per_byte:
         return False
     # the link has sent all up to byte b by this time plus b * us_per_byte, or sooner
-    empty_at = at[k] - base * (1 + queue_margin) - sent_before[packet[k] + 1] * us_per_byte
-    for j in range(packet[k] + 1, packet[k + 1] + 1):
-        if user_downlink[j] and user_ts[j] > empty_at + sent_before[j] * us_per_byte:
+    empty_at = at - base * (1 + queue_margin) - sent_before[answered + 1] * us_per_byte
+    for j in range(answered + 1, next_answered + 1):
+        if packets.downlink[j] and packets.ts[j] > empty_at + sent_before[j] * us_per_byte:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def undisturbed_until(lo, joined, flight, packet, resent_before, flight_size_bytes):
+def undisturbed_until(lo, clean, resent_before, flight_size_bytes):
     """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
     nothing sent to the user that was sent again later (resent_before: a prefix count)."""
+    packet = clean.packet
     hi = lo
     while (
-        hi + 1 < len(joined)
-        and joined[hi + 1]
-        and flight[hi] > flight_size_bytes
+        hi + 1 < len(clean.ts)
+        and clean.joined[hi + 1]
+        and clean.flight[hi] > flight_size_bytes
         and resent_before[packet[hi + 1] + 1] == resent_before[packet[hi] + 1]
     ):
         hi += 1
@@ -249,50 +207,13 @@ def undisturbed_until(lo, joined, flight, packet, resent_before, flight_size_byt
 
 
 @njit(cache=True, nogil=True)
-def channel_rates(
-    first,
-    ts,
-    downlink,
-    tcp_flags,
-    payload_len,
-    number,
-    clean,
-    user,
-    considered,
-    to_user,
-    user_first,
-    user_ts,
-    user_downlink,
-    user_ip_len,
-    sent_before,
-    flight_size_bytes=4500,
-    min_period_bytes=16 * 1024,
-    queue_margin=0.5,
-    min_base_rtts=5,
-    min_ack_delays=20,
-    ack_delay_us=200_000,
-    max_lateness=0.025,
-):
-    """The periods in which a connection kept its user's link saturated, and the link's rate.
-
-    Connection order (N packets, C connections): first int64[C + 1], ts int64 (us), downlink bool,
-    tcp_flags uint16, payload_len uint32, number int64 (the downlink stream's of
-    `stream_numbers`), clean (what `clean_acks` returns of them), to_user int64 (the packet's place
-    in user order). user int64[C]; considered bool[C]: the connections to measure (the resends of
-    others still cut periods).
-    User order (M >= N packets of any protocol, U users): user_first int64[U + 1], user_ts int64,
-    user_downlink bool, user_ip_len uint32, sent_before int64[M + 1] (see `downlink_bytes_before`).
-
-    Returns, one item a period: connection int64, start_ts and end_ts int64 (us, its first and
-    last ACK), ip_bytes int64, rate float64 (bit/s, IP layer).
-    """
-    connection, at, packet, flight, joined = clean
-    least = least_rtts(
-        len(user_first) - 1, user, considered, connection, at, packet, user_ts, user_ip_len
-    )
-    resent = sent_again(first, downlink, tcp_flags, payload_len, number, to_user, len(user_ts))
-    resent_before = count_before(resent)
-    sent = sent_before[packet + 1]  # up to and including the packet that each ACK answers
+def channel_rates(segments, connections, packets, clean, saturation):
+    """Periods of the connections that are mine (the resends of others still cut periods), of
+    Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
+    at, packet = clean.ts, clean.packet
+    least = least_rtts(clean, connections, packets)
+    resent_before = count_before(sent_again(segments, connections, len(packets.ts)))
+    sent = packets.sent_before[packet + 1]  # up to and including what each ACK answers
 
     found = np.empty((len(at), 2), np.int64)
     rate = np.empty(len(at), np.float64)
@@ -300,35 +221,38 @@ def channel_rates(
     next_run = 0
     while next_run < len(at):
         start = next_run
-        end = undisturbed_until(start, joined, flight, packet, resent_before, flight_size_bytes)
+        end = undisturbed_until(start, clean, resent_before, saturation.flight_size_bytes)
         next_run = end + 1
-        if not considered[connection[start]] or sent[end] - sent[start] < min_period_bytes:
+        c = clean.connection[start]
+        if not connections.mine[c] or sent[end] - sent[start] < saturation.min_period_bytes:
             continue
         pace = prompt_us_per_byte(at[start : end + 1], sent[start : end + 1])
-        base = base_rtt(least[user[connection[start]]], pace)
+        base = base_rtt(least[connections.user[c]], pace)
         for k in range(start, end + 1):
-            if k < end and kept_busy(
-                at, packet, k, pace, base, queue_margin, user_ts, user_downlink, sent_before
-            ):
+            if k < end and kept_busy(clean, k, pace, base, saturation.queue_margin, packets):
                 continue
-            time = at[k] - at[start]
-            if (
-                sent[k] - sent[start] >= min_period_bytes
-                and time >= min_base_rtts * base
-                and (k - start >= min_ack_delays or time >= min_ack_delays * ack_delay_us)
-            ):
+            if _long_enough(at[k] - at[start], sent[k] - sent[start], k - start, base, saturation):
                 us_per_byte = prompt_us_per_byte(at[start : k + 1], sent[start : k + 1])
                 late = mean_lateness(at[start : k + 1], sent[start : k + 1], us_per_byte)
-                if us_per_byte > 0 and late <= max_lateness * time:
+                if us_per_byte > 0 and late <= saturation.max_lateness * (at[k] - at[start]):
                     found[periods] = start, k
                     rate[periods] = 8e6 / us_per_byte
                     periods += 1
             start = k + 1
     from_ack, to_ack = found[:periods, 0], found[:periods, 1]
-    return (
-        connection[from_ack],
+    return Periods(
+        clean.connection[from_ack],
         at[from_ack],
         at[to_ack],
         sent[to_ack] - sent[from_ack],
         rate[:periods].copy(),
     )
+
+
+@njit(cache=True, nogil=True)
+def _long_enough(time, ip_bytes, acks, base, saturation):
+    """Whether a period of so much time (us), bytes and ACKs outlasts the ACKs' jitter."""
+    if ip_bytes < saturation.min_period_bytes or time < saturation.min_base_rtts * base:
+        return False
+    least = saturation.min_ack_delays
+    return acks >= least or time >= least * saturation.ack_delay_us

@@ -37,32 +37,30 @@ def _opens_another(flags, same_syn, silence, closed, carried_data):
 
 
 @njit(cache=True, nogil=True)
-def assign_connections(
-    user_first, is_tcp, ts, downlink, server, user_port, server_port, flags, seq, payload
-):  # fmt: skip
-    """The connection of every packet.
+def assign_connections(packets):
+    """The connection of every packet, of Packets.
 
-    All arrays are in user order: is_tcp bool (has a TCP header), ts int64 µs, downlink
-    bool, server int32 codes, ports uint16, flags uint16, seq uint32, payload uint32 (bytes).
-    Returns (connection int32[n], -1 where there is none; connections). Connections are numbered
-    by user, then by their first packet.
+    Returns (connection int32[M], -1 where there is none; how many there are). Connections are
+    numbered by user, then by their first packet.
     """
-    n = len(ts)
+    n = len(packets.ts)
+    ts, seq, flags, downlink = packets.ts, packets.seq, packets.tcp_flags, packets.downlink
+    server, user_port, server_port = packets.server, packets.user_port, packets.server_port
     connection = np.full(n, -1, np.int32)
     begins, latest = np.empty(n, np.int64), np.empty(n, np.int64)
     syn = np.empty(n, np.int64)  # the first SYN's packet, -1: none yet
     closed, carried_data = np.empty(n, np.bool_), np.empty(n, np.bool_)
     slots = np.zeros(2, np.int32)
     count = 0
-    for user in range(len(user_first) - 1):
+    for user in range(len(packets.first) - 1):
         size = 2
-        while size < 2 * (user_first[user + 1] - user_first[user]):
+        while size < 2 * (packets.first[user + 1] - packets.first[user]):
             size *= 2
         if size > len(slots):
             slots = np.zeros(size, np.int32)
         slots[:size] = 0
-        for i in range(user_first[user], user_first[user + 1]):
-            if not is_tcp[i]:
+        for i in range(packets.first[user], packets.first[user + 1]):
+            if not packets.is_tcp[i]:
                 continue
             slot = np.int64(_hash(server[i], user_port[i], server_port[i])) & (size - 1)
             while slots[slot]:
@@ -94,6 +92,6 @@ def assign_connections(
                 syn[c] = i
             if flags[i] & (FIN | RST):
                 closed[c] = True
-            if payload[i]:
+            if packets.payload_len[i]:
                 carried_data[c] = True
     return connection, count

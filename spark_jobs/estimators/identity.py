@@ -14,15 +14,16 @@ def _mix(h, value):
 
 
 @njit(cache=True, nogil=True)
-def flow_ids(user_hash, server_hash, user_port, server_port, start_ts, first_seq):
-    """int64[connections], not negative.
+def flow_ids(user_hash, server_hash, segments, connections):
+    """int64[C], not negative, of Segments and their Connections.
 
-    user_hash, server_hash: uint64, of the keys' texts; ports uint16; start_ts int64 µs;
-    first_seq: uint32, sequence number of the first packet.
+    user_hash, server_hash: uint64, of the text of each user's key and of each server's address.
     """
-    out = np.empty(len(user_hash), np.int64)
-    for c in range(len(user_hash)):
-        ports = np.uint64(user_port[c]) << np.uint64(16) | np.uint64(server_port[c])
-        h = _mix(_mix(_mix(user_hash[c], server_hash[c]), ports), np.uint64(start_ts[c]))
-        out[c] = np.int64(_mix(h, np.uint64(first_seq[c])) >> np.uint64(1))
+    out = np.empty(len(connections.user), np.int64)
+    for c in range(len(out)):
+        user, server = user_hash[connections.user[c]], server_hash[connections.server[c]]
+        user_port, server_port = connections.user_port[c], connections.server_port[c]
+        ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
+        h = _mix(_mix(_mix(user, server), ports), np.uint64(connections.start_ts[c]))
+        out[c] = np.int64(_mix(h, np.uint64(segments.seq[connections.first[c]])) >> np.uint64(1))
     return out

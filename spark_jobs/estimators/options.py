@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.tcp import ACK, RST, SYN
 
 NO, YES, NOT_KNOWN = 0, 1, -1
@@ -17,27 +18,27 @@ both directions, largest window that the mobile advertised (B, scaled; NOT_KNOWN
 
 
 @njit(cache=True, nogil=True)
-def options(first, downlink, flags, window, window_scale, sack_permitted, has_timestamps):
-    """OPTIONS[connections]; the arrays are in connection order, window_scale is -1 where the
-    option is missing.
+def options(segments, connections):
+    """OPTIONS[C] of Segments and their Connections.
 
     The window of a SYN is never scaled, and a scale counts only where both SYNs carried the
     option (RFC 7323, 2.2). An option of a SYN that was not seen is not known, unless the other
     SYN does without it or the connection never came about.
     """
+    first, flags, window = connections.first, segments.tcp_flags, segments.window
     out = np.zeros(len(first) - 1, OPTIONS)
     for c in range(len(first) - 1):
-        seen, scale, sack = np.zeros(2, np.bool_), np.full(2, -1), np.zeros(2, np.bool_)
+        seen, scale, sack = np.zeros(2, np.bool_), np.full(2, NO_SCALE), np.zeros(2, np.bool_)
         stamped = np.zeros(2, np.bool_)
         in_syn = in_others = np.int64(-1)
         others = False
         for i in range(first[c], first[c + 1]):
-            way = 1 if downlink[i] else 0
-            stamped[way] |= has_timestamps[i]
+            way = 1 if segments.downlink[i] else 0
+            stamped[way] |= segments.has_timestamps[i]
             if flags[i] & SYN:
                 seen[way] = True
-                sack[way] |= sack_permitted[i]
-                scale[way] = max(scale[way], window_scale[i])
+                sack[way] |= segments.sack_permitted[i]
+                scale[way] = max(scale[way], segments.window_scale[i])
                 if not way:
                     in_syn = max(in_syn, np.int64(window[i]))
             elif not flags[i] & RST:
@@ -46,7 +47,7 @@ def options(first, downlink, flags, window, window_scale, sack_permitted, has_ti
                     in_others = max(in_others, np.int64(window[i]))
         out[c].timestamps = stamped[0] and stamped[1]
         out[c].sack = _agreed(seen, sack, others)
-        scaled = _agreed(seen, scale >= 0, others)
+        scaled = _agreed(seen, scale > NO_SCALE, others)
         out[c].max_window = in_syn
         if in_others >= 0 and scaled == NOT_KNOWN:
             out[c].max_window = NOT_KNOWN
@@ -57,16 +58,17 @@ def options(first, downlink, flags, window, window_scale, sack_permitted, has_ti
 
 
 @njit(cache=True, nogil=True)
-def uses_sack(first, downlink, sack_permitted, sack_count):
-    """bool[connections]: SACK permitted in both directions, or used; the arrays are in connection
-    order, sack_count the number of SACK edges."""
+def uses_sack(segments, first):
+    """bool[C]: SACK permitted in both directions, or used; of Segments, and where each connection's
+    begin, int64[C + 1]."""
     out = np.empty(len(first) - 1, np.bool_)
     for c in range(len(out)):
         up = down = used = False
         for i in range(first[c], first[c + 1]):
-            down |= sack_permitted[i] and downlink[i]
-            up |= sack_permitted[i] and not downlink[i]
-            used |= sack_count[i] > 0
+            permitted, downlink = segments.sack_permitted[i], segments.downlink[i]
+            down |= permitted and downlink
+            up |= permitted and not downlink
+            used |= segments.sack_count[i] > 0
         out[c] = (up and down) or used
     return out
 

@@ -5,7 +5,7 @@ from numba import njit
 
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
-NONE = np.iinfo(np.int64).min
+NONE = np.int64(np.iinfo(np.int64).min)
 
 
 @njit(cache=True, nogil=True)
@@ -18,10 +18,7 @@ def unwrap(number, near):
 
 @njit(cache=True, nogil=True)
 def stream_numbers(first, downlink, tcp_flags, seq, ack):
-    """Unwrap both streams of every connection.
-
-    first      int64[C + 1], where each connection's packets begin (connection order)
-    downlink   bool[N]; tcp_flags uint16[N]; seq, ack uint32[N]
+    """Unwrap both streams of every connection; arrays as in Connections and Segments.
 
     Returns two int64[N]: the number in the downlink stream and in the uplink stream that each
     packet carries. Its sender's own stream is named by seq, the other one by ack. NONE where it

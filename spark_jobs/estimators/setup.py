@@ -50,16 +50,17 @@ first ACK and the last packet of the set-up, µs or NO_TIME."""
 
 
 @njit(cache=True, nogil=True)
-def handshakes(first, ts, downlink, flags, seq, ack):
-    """HANDSHAKE[connections]; the arrays are in connection order."""
-    out = np.zeros(len(first) - 1, HANDSHAKE)
-    for c in range(len(first) - 1):
-        _handshake(first[c], first[c + 1], ts, downlink, flags, seq, ack, out[c])
+def handshakes(segments, connections):
+    """HANDSHAKE[C] of Segments and their Connections."""
+    out = np.zeros(len(connections.user), HANDSHAKE)
+    for c in range(len(out)):
+        _handshake(connections.first[c], connections.first[c + 1], segments, out[c])
     return out
 
 
 @njit(cache=True, nogil=True)
-def _handshake(start, end, ts, downlink, flags, seq, ack, out):
+def _handshake(start, end, segments, out):
+    ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
     refused = other_traffic = False
     synack_seq = np.uint32(0)
@@ -79,7 +80,7 @@ def _handshake(start, end, ts, downlink, flags, seq, ack, out):
         elif flags[i] & SYN:
             if not from_initiator:
                 out.synack_count += 1
-                synack_seq = seq[i]
+                synack_seq = segments.seq[i]
                 out.last_ts = ts[i]
                 if out.synack_ts == NO_TIME:
                     out.synack_ts = ts[i]
@@ -93,7 +94,7 @@ def _handshake(start, end, ts, downlink, flags, seq, ack, out):
                 refused = True
                 out.last_ts = ts[i]
         elif from_initiator and out.syn_count and out.synack_count and not out.reset:
-            if flags[i] & ACK and seq_diff(ack[i], synack_seq) >= 1:
+            if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
                 out.ack_ts = ts[i]
         else:
             other_traffic = True
@@ -120,12 +121,10 @@ def _setup_class(handshake, refused, other_traffic):
 
 
 @njit(cache=True, nogil=True)
-def background(handshake, first, ts, user, user_first, user_ts):
-    """Whether another packet of the user passed in the 5 s before the first SYN or during the
-    set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
-    just 5 s is long enough.
-
-    ts is in connection order, user int32[connections], user_ts in user order.
+def background(handshake, segments, connections, packets):
+    """bool[C]: whether another packet of the user passed in the 5 s before the first SYN or during
+    the set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
+    just 5 s is long enough. Of HANDSHAKE[C], Segments, their Connections and all Packets.
     """
     out = np.zeros(len(handshake), np.bool_)
     for c in range(len(handshake)):
@@ -134,8 +133,9 @@ def background(handshake, first, ts, user, user_first, user_ts):
         low = handshake[c].syn_ts - SILENCE_BEFORE_US
         acked = handshake[c].ack_ts != NO_TIME
         high = handshake[c].ack_ts if acked else handshake[c].last_ts
-        everything = user_ts[user_first[user[c]] : user_first[user[c] + 1]]
-        own = ts[first[c] : first[c + 1]]
+        user = connections.user[c]
+        everything = packets.ts[packets.first[user] : packets.first[user + 1]]
+        own = segments.ts[connections.first[c] : connections.first[c + 1]]
         out[c] = _within(everything, low, high) > _within(own, low, high)
     return out
 
@@ -165,6 +165,13 @@ def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
         rtt[~(rtt <= short_us)] = np.nan
     mobile = handshake["initiator"] == MOBILE
     return np.where(mobile, initiator, responder), np.where(mobile, responder, initiator)
+
+
+def internet_us(handshake):
+    """float64[C]: from a mobile's first SYN to the first SYN ACK (µs), or 0. With a SYN or SYN ACK
+    lost it is too long, but what waits for a round trip waits no shorter for it."""
+    known = (handshake["initiator"] == MOBILE) & (handshake["synack_ts"] != NO_TIME)
+    return np.where(known, (handshake["synack_ts"] - handshake["syn_ts"]).astype(float), 0.0)
 
 
 def _seconds(start, end, where):

@@ -31,6 +31,8 @@ Departures from the paper
   over the same time; the paper does not define it.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -59,46 +61,57 @@ user_throughput (8 (b_tcp + b_other) / (T2ack - T1ack), of connections of more t
 min_transfer_bytes, VI.B)."""
 
 
+class Responses(NamedTuple):
+    """Where each connection's response lies, and whether it is its only one."""
+
+    request_response: np.ndarray
+    """bool[C]"""
+    data_start: np.ndarray
+    """int64[C]: the downlink stream's number of the response's first data byte, and"""
+    data_end: np.ndarray
+    """int64[C]: of the byte after its last; if request_response is false, of all data that Gi saw.
+    NONE if it saw none."""
+
+
+class Transfers(NamedTuple):
+    """The bytes and the time of each connection's data, NOT_TOLD if the ACKs do not tell: none
+    seen, the last data never acknowledged, all data acknowledged at once, or some of it missing at
+    Gi."""
+
+    b_tcp: np.ndarray
+    """int64[C]: IP bytes to the mobile from T1 to T2 of the connection,"""
+    b_other: np.ndarray
+    """int64[C]: and of anything else."""
+    time: np.ndarray
+    """int64[C]: T2ack - T1ack (µs)."""
+
+
 @njit(cache=True, nogil=True)
-def alone(first, to_user):
+def alone(segments, connections):
     """bool[C]: the user has no packet of anything else from the connection's first packet to its
     last: its packets are neighbours in user order."""
+    first, place = connections.first, segments.place
     single = np.empty(len(first) - 1, np.bool_)
     for c in range(len(first) - 1):
-        single[c] = to_user[first[c + 1] - 1] - to_user[first[c]] == first[c + 1] - 1 - first[c]
+        single[c] = place[first[c + 1] - 1] - place[first[c]] == first[c + 1] - 1 - first[c]
     return single
 
 
 @njit(cache=True, nogil=True)
-def responses(
-    first,
-    downlink,
-    tcp_flags,
-    payload_len,
-    number,
-    up_number,
-    told,
-    handshake_turns=2,
-    handshake_bytes=16 * 1024,
-):
-    """Where each connection's response lies, and whether it is its only one.
-
-    number, up_number int64[N]: what `stream_numbers` returns. told int8[C]: 1 where a log tells of
-    one request and one response, 0 where it tells of others, else -1.
-    Returns request_response bool[C], and data_start and data_end int64[C]: the downlink stream's
-    numbers of the response's first data byte and of the byte after its last; if request_response
-    is false, of all data that Gi saw. NONE if it saw none.
-    """
-    connections = len(first) - 1
-    request_response = np.zeros(connections, np.bool_)
-    data_start = np.full(connections, NONE)
-    data_end = np.full(connections, NONE)
-    for c in range(connections):
+def responses(segments, connections, told, handshake_turns=2, handshake_bytes=16 * 1024):
+    """Responses of Segments and their Connections; told int8[C]: 1 where a log tells of one request
+    and one response, 0 where it tells of others, else -1."""
+    first, downlink, tcp_flags = connections.first, segments.downlink, segments.tcp_flags
+    number, up_number = segments.number, segments.up_number
+    request_response = np.zeros(len(told), np.bool_)
+    data_start = np.full(len(told), NONE)
+    data_end = np.full(len(told), NONE)
+    for c in range(len(told)):
         asked = accepted = unasked = False
         top = up_top = acked = origin = answer = NONE
         turns = answered = 0
         for i in range(first[c], first[c + 1]):
-            length = np.int64(payload_len[i])
+            length = np.int64(segments.payload_len[i])
             if downlink[i] and number[i] != NONE:
                 if tcp_flags[i] & SYN:
                     accepted = True
@@ -134,34 +147,20 @@ def responses(
         ):
             request_response[c] = True
             data_start[c] = answer
-    return request_response, data_start, data_end
+    return Responses(request_response, data_start, data_end)
 
 
 @njit(cache=True, nogil=True)
-def transfers(
-    first,
-    ts,
-    downlink,
-    ip_len,
-    payload_len,
-    number,
-    to_user,
-    sent_before,
-    data_start,
-    data_end,
-):
-    """The bytes and the time of each connection's data (arrays: see `throughputs`).
-
-    Returns b_tcp, b_other int64[C] (IP bytes to the mobile from T1 to T2, of the connection and
-    of anything else) and time int64[C] (us, T2ack - T1ack). All are NOT_TOLD if the ACKs do not
-    tell: none seen, the last data never acknowledged, all data acknowledged at once, or some of the
-    data missing at Gi.
-    """
-    connections = len(first) - 1
-    b_tcp = np.full(connections, np.int64(NOT_TOLD))
-    b_other = np.full(connections, np.int64(NOT_TOLD))
-    time = np.full(connections, np.int64(NOT_TOLD))
-    for c in range(connections):
+def transfers(segments, connections, packets, response):
+    """Transfers of Segments, their Connections, all Packets and the connections' Responses."""
+    first, ts, number = connections.first, segments.ts, segments.number
+    place, sent_before = segments.place, packets.sent_before
+    downlink, payload_len = segments.downlink, segments.payload_len
+    data_start, data_end = response.data_start, response.data_end
+    b_tcp = np.full(len(data_start), np.int64(NOT_TOLD))
+    b_other = np.full(len(data_start), np.int64(NOT_TOLD))
+    time = np.full(len(data_start), np.int64(NOT_TOLD))
+    for c in range(len(data_start)):
         t1 = t2 = t1_ack = t2_ack = early = -1
         first_end = NONE
         again = False  # the first data was sent again, or is the filling of a hole
@@ -181,7 +180,7 @@ def transfers(
                 elif data and number[i] < first_end:
                     again = True
                 if t1 >= 0:
-                    seen += ip_len[i]
+                    seen += segments.ip_len[i]
                     payload += payload_len[i]
                     largest = max(largest, np.int64(payload_len[i]))
                     if data:
@@ -200,73 +199,31 @@ def transfers(
         missed = payload < data_end[c] - data_start[c]
         if t2_ack > t1_ack >= 0 and ts[t2_ack] > ts[t1_ack] and not missed:
             b_tcp[c] = own
-            b_other[c] = sent_before[to_user[t2] + 1] - sent_before[to_user[t1]] - own
+            b_other[c] = sent_before[place[t2] + 1] - sent_before[place[t1]] - own
             time[c] = ts[t2_ack] - ts[t1_ack]
-    return b_tcp, b_other, time
+    return Transfers(b_tcp, b_other, time)
 
 
 @njit(cache=True, nogil=True)
-def throughputs(
-    first,
-    ts,
-    downlink,
-    ip_len,
-    tcp_flags,
-    payload_len,
-    number,
-    up_number,
-    told,
-    to_user,
-    sent_before,
-    min_transfer_bytes=100 * 1024,
-    handshake_turns=2,
-    handshake_bytes=16 * 1024,
-):
-    """Throughput of each connection and of its user meanwhile.
-
-    Connection order (N packets, C connections): first int64[C + 1], ts int64 (us), downlink bool,
-    ip_len, payload_len uint32, tcp_flags, number and up_number int64 (see `stream_numbers`),
-    told int8[C] (see `responses`), to_user int64 (each packet's place in user order);
-    sent_before: see `downlink_bytes_before`.
-
-    Returns TRANSFER[C].
-    """
-    single = alone(first, to_user)
-    request_response, data_start, data_end = responses(
-        first,
-        downlink,
-        tcp_flags,
-        payload_len,
-        number,
-        up_number,
-        told,
-        handshake_turns,
-        handshake_bytes,
-    )
-    b_tcp, b_other, time = transfers(
-        first,
-        ts,
-        downlink,
-        ip_len,
-        payload_len,
-        number,
-        to_user,
-        sent_before,
-        data_start,
-        data_end,
-    )
+def throughputs(segments, connections, packets, told, min_transfer_bytes=100 * 1024):
+    """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
+    Connections and all Packets; told: see `responses`."""
+    single = alone(segments, connections)
+    response = responses(segments, connections, told)
+    transferred = transfers(segments, connections, packets, response)
     out = np.zeros(len(single), TRANSFER)
     for c in range(len(single)):
         transfer = out[c]
         transfer.single = single[c]
-        transfer.request_response = request_response[c]
-        transfer.b_tcp, transfer.b_other = b_tcp[c], b_other[c]
+        transfer.request_response = response.request_response[c]
+        transfer.b_tcp, transfer.b_other = transferred.b_tcp[c], transferred.b_other[c]
         transfer.throughput = transfer.goodput = transfer.user_throughput = np.nan
-        if time[c] > 0:
-            payload = data_end[c] - data_start[c]
-            transfer.goodput = 8e6 * payload / time[c]
+        time = transferred.time[c]
+        if time > 0:
+            payload = response.data_end[c] - response.data_start[c]
+            transfer.goodput = 8e6 * payload / time
             if payload > min_transfer_bytes:
-                transfer.user_throughput = 8e6 * (b_tcp[c] + b_other[c]) / time[c]
-                if single[c] and request_response[c]:
-                    transfer.throughput = 8e6 * b_tcp[c] / time[c]
+                transfer.user_throughput = 8e6 * (transfer.b_tcp + transfer.b_other) / time
+                if single[c] and transfer.request_response:
+                    transfer.throughput = 8e6 * transfer.b_tcp / time
     return out

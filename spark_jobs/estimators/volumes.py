@@ -28,14 +28,15 @@ packets with payload, and the largest IP packet (B)."""
 
 
 @njit(cache=True, nogil=True)
-def volumes(first, downlink, ip_len, flags, seq, payload):
-    """VOLUME[connections]; the arrays are in connection order.
+def volumes(segments, connections):
+    """VOLUME[C] of Segments and their Connections.
 
     Distinct payload is the size of the union of the segments' ranges of sequence space: data
     sent again counts once, data that the monitor never saw does not count. Payload of an RST is
     text for people (RFC 9293, 3.5.2), not data. What lies before the SYN's place, as keep-alives
     may, is not data either; a SYN with another sequence number moves the place until data came.
     """
+    first, flags, ip_len = connections.first, segments.tcp_flags, segments.ip_len
     out = np.zeros(len(first) - 1, VOLUME)
     holes, n_holes = np.empty((2, MOST_HOLES, 2), np.int64), np.zeros(2, np.int64)
     base, end, begun = np.zeros(2, np.uint32), np.zeros(2, np.int64), np.zeros(2, np.bool_)
@@ -45,8 +46,8 @@ def volumes(first, downlink, ip_len, flags, seq, payload):
         n_holes[:], end[:], begun[:], unique[:] = 0, 0, False, 0
         for i in range(first[c], first[c + 1]):
             v.max_ip_len = max(v.max_ip_len, np.int64(ip_len[i]))
-            size = np.int64(0) if flags[i] & RST else np.int64(payload[i])
-            way = 1 if downlink[i] else 0
+            size = np.int64(0) if flags[i] & RST else np.int64(segments.payload_len[i])
+            way = 1 if segments.downlink[i] else 0
             if way:
                 v.packets_down += 1
                 v.ip_bytes_down += ip_len[i]
@@ -57,7 +58,8 @@ def volumes(first, downlink, ip_len, flags, seq, payload):
             opens = flags[i] & SYN != 0
             if size == 0 and not opens:
                 continue
-            at = np.uint32(seq[i] + np.uint32(1)) if opens else seq[i]
+            seq = segments.seq[i]
+            at = np.uint32(seq + np.uint32(1)) if opens else seq
             if not begun[way] or (opens and unique[way] == 0):
                 base[way], begun[way] = at, True
                 if not opens:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import PACKETS
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from tests.accuracy.lab import Accuracy, lost_frames_csv, measure

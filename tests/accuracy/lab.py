@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from schemas import FLOW_TABLES, FLOWS, LOSSES, PACKETS
-from spark_jobs.flows import make_flows, work_items
-from spark_jobs.ingest import ingest_capture
+from schemas import FLOWS, LOSSES, PACKETS
+from spark_jobs.jobs.flows import make_flows, work_items
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
+from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
 
 
@@ -101,7 +102,7 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
 
 def _tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
     """What the flows job makes of all days."""
-    parts: dict[str, list[pa.Table]] = {table.name: [] for table in FLOW_TABLES}
+    parts: dict[str, list[pa.Table]] = {table.name: [] for table in ROWS}
     with warehouse.staging() as staging:
         for day in sorted(_days(warehouse)):
             for item in work_items(warehouse, network, day, staging.path):
@@ -112,7 +113,7 @@ def _tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
         table.name: pa.concat_tables(parts[table.name], promote_options="permissive")
         if parts[table.name]
         else table.arrow_dictionary.empty_table()
-        for table in FLOW_TABLES
+        for table in ROWS
     }
 
 

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.flows import flows, make_flows, work_items
-from spark_jobs.ingest import ingest, ingest_capture
+from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.jobs.flows import flows, make_flows, work_items
+from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network, load_networks
-from spark_jobs.session import run_tasks
 from spark_jobs.warehouse import Warehouse
 from tests.bench.tile import tile
 

@@ -22,7 +22,7 @@ from spark_jobs.capture.reader import Reading, read_capture
 from spark_jobs.capture.users import user_key
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 
 POOL = "10.64.0.0/14"
 FULL = ROOT.parent / "shared/zeek"

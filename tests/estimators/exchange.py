@@ -12,12 +12,16 @@ stand.
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 
 from spark_jobs.arrays import group_offsets
-from spark_jobs.bucket import Bucket
-from spark_jobs.packets import Packets
+from spark_jobs.estimators.records import NO_SCALE, Packets
+from spark_jobs.estimators.sequence import downlink_bytes_before
+from spark_jobs.tables import ROWS
+from spark_jobs.tables.bucket import FOREVER, Bucket
+from spark_jobs.warehouse.packets import Names
 
 FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16}
 OPTION_BYTES = {"mss": 4, "ws": 3, "sackok": 2, "tsval": 10}
@@ -100,8 +104,8 @@ def _packet(words: list[str]) -> Packet:
     return Packet(int(Decimal(time) * 1_000_000), way, flags, **values)
 
 
-def packets(exchange: str | Iterable[Packet]) -> Packets:
-    """The exchange's arrays in user order; `frame` is a packet's place in the exchange, from 0."""
+def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
+    """The exchange's record in user order; `frame` is a packet's place in the exchange, from 0."""
     lines = read(exchange) if isinstance(exchange, str) else list(exchange)
     users, servers = sorted({p.user for p in lines}), sorted({p.server for p in lines})
     order = sorted(range(len(lines)), key=lambda i: (lines[i].user, lines[i].us))
@@ -110,48 +114,55 @@ def packets(exchange: str | Iterable[Packet]) -> Packets:
     def column(values: Iterable, dtype: type) -> np.ndarray:
         return np.array([0 if value is None else value for value in values], dtype)
 
-    columns = {
-        "frame": column(order, np.int64),
-        "ts": column((NOON + p.us for p in rows), np.int64),
-        "user": column((users.index(p.user) for p in rows), np.int32),
-        "user_port": column((p.port for p in rows), np.uint16),
-        "server": column((servers.index(p.server) for p in rows), np.int32),
-        "server_port": column((p.server_port for p in rows), np.uint16),
-        "downlink": column((p.way == "down" for p in rows), bool),
-        "ip_len": column((p.ip_len for p in rows), np.uint32),
-        "tcp_flags": column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
-        "seq": column((p.seq for p in rows), np.uint32),
-        "ack": column((p.ack for p in rows), np.uint32),
-        "window": column((p.win for p in rows), np.uint16),
-        "payload_len": column((p.data for p in rows), np.uint32),
-        "window_scale": column((p.ws for p in rows), np.uint8),
-        "sack_permitted": column((p.sackok for p in rows), bool),
-        "ts_val": column((p.tsval for p in rows), np.uint32),
-        "ts_ecr": column((p.tsecr for p in rows), np.uint32),
-        "capture": column((0 for _ in rows), np.int32),
-        "sack_count": column((len(p.edges) for p in rows), np.uint8),
-    }
-    columns["sack_at"] = np.cumsum(columns["sack_count"]) - columns["sack_count"]
-    edges = [edge for p in rows for edge in p.edges]
-    valid = {
-        "tcp_flags": column((p.is_tcp for p in rows), bool),
-        "window_scale": column((p.ws is not None for p in rows), bool),
-        "sack_permitted": column((p.sackok for p in rows), bool),
-        "ts_val": column((p.tsval is not None for p in rows), bool),
-        "ts_ecr": column((p.tsecr is not None for p in rows), bool),
-    }
-    first = group_offsets(columns["user"], len(users))
-    return Packets(
-        columns, valid, np.array(edges, np.uint32), users, users, servers, ["net"], first
+    downlink = column((p.way == "down" for p in rows), bool)
+    ip_len = column((p.ip_len for p in rows), np.uint32)
+    user = column((users.index(p.user) for p in rows), np.int32)
+    sack_count = column((len(p.edges) for p in rows), np.uint8)
+    record = Packets(
+        first=group_offsets(user, len(users)),
+        user=user,
+        server=column((servers.index(p.server) for p in rows), np.int32),
+        capture=column((0 for _ in rows), np.int32),
+        frame=column(order, np.int64),
+        ts=column((NOON + p.us for p in rows), np.int64),
+        user_port=column((p.port for p in rows), np.uint16),
+        server_port=column((p.server_port for p in rows), np.uint16),
+        downlink=downlink,
+        ip_len=ip_len,
+        is_tcp=column((p.is_tcp for p in rows), bool),
+        tcp_flags=column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
+        seq=column((p.seq for p in rows), np.uint32),
+        ack=column((p.ack for p in rows), np.uint32),
+        window=column((p.win for p in rows), np.uint16),
+        payload_len=column((p.data for p in rows), np.uint32),
+        window_scale=column((NO_SCALE if p.ws is None else p.ws for p in rows), np.int16),
+        sack_permitted=column((p.sackok for p in rows), bool),
+        has_timestamps=column((p.tsval is not None for p in rows), bool),
+        ts_val=column((p.tsval for p in rows), np.uint32),
+        ts_ecr=column((p.tsecr for p in rows), np.uint32),
+        sack_at=np.cumsum(sack_count, dtype=np.int64) - sack_count,
+        sack_count=sack_count,
+        sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
+        sent_before=downlink_bytes_before(downlink, ip_len),
     )
+    return record, Names(users, users, servers, ["net"])
+
+
+def bucket(
+    exchange: str | Iterable[Packet],
+    flight_size_bytes: int = 4500,
+    span: tuple[int, int] = FOREVER,
+) -> Bucket:
+    """The exchange's connections; span: as of Bucket."""
+    return Bucket(*packets(exchange), "net", flight_size_bytes, span)
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
     """Each connection's packets by their place in the exchange, from 0; connections by user, then
     by their first packet."""
-    bucket = Bucket(packets(exchange))
-    frames = bucket.by_connection("frame").tolist()
-    return [frames[low:high] for low, high in zip(bucket.first, bucket.first[1:], strict=False)]
+    made = bucket(exchange)
+    frames = made.packets.frame[made.segments.place].tolist()
+    return [frames[low:high] for low, high in pairwise(made.connections.first)]
 
 
 def flows(exchange: str | Iterable[Packet]) -> list[dict]:
@@ -159,11 +170,12 @@ def flows(exchange: str | Iterable[Packet]) -> list[dict]:
     return tables(exchange)["flows"]
 
 
-def tables(exchange: str | Iterable[Packet]) -> dict[str, list[dict]]:
-    """Rows of each of schemas.FLOW_TABLES; by user, then by their first packet."""
-    bucket = Bucket(packets(exchange))
-    everything = np.ones(len(bucket.start_ts), bool)
-    return {k: v.to_pylist() for k, v in bucket.tables("net", everything, 4500).items()}
+def tables(
+    exchange: str | Iterable[Packet], flight_size_bytes: int = 4500
+) -> dict[str, list[dict]]:
+    """Rows of each table of a bucket; by user, then by their first packet."""
+    made = bucket(exchange, flight_size_bytes)
+    return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
 
 
 def flow(exchange: str | Iterable[Packet]) -> dict:

@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from exchange import Packet, packets
-
-from spark_jobs.bucket import Bucket
+from exchange import Packet, tables
 
 RATE = 40_000
 """The link's, bit/s at the IP layer."""
@@ -50,10 +47,7 @@ def download(
 
 
 def rates(lines: list[Packet], flight_size_bytes: int = 4500) -> list[dict]:
-    bucket = Bucket(packets(lines))
-    everyone = np.ones(len(bucket.start_ts), bool)
-    tables = bucket.tables("net", everyone, flight_size_bytes)
-    return tables["channel_rates"].to_pylist()
+    return tables(lines, flight_size_bytes)["channel_rates"]
 
 
 def test_saturated_link_shows_its_rate():

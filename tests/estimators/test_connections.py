@@ -1,9 +1,6 @@
 """Which packets form one connection. Packets are numbered by their line, from 0."""
 
-import numpy as np
-from exchange import NOON, connections, flow, flows, packets
-
-from spark_jobs.bucket import Bucket
+from exchange import NOON, bucket, connections, flow, flows
 
 
 def test_both_ways_of_four_equal_ends_are_one_connection():
@@ -168,12 +165,7 @@ def test_connections_of_the_same_ends_have_ids_and_times_of_their_own():
 
 def test_a_connection_may_go_on_for_2_h_4_min_also_after_a_fin():
     """An end that has sent its FIN may receive for as long as it likes (RFC 9293, 3.6)."""
-    bucket = Bucket(
-        packets("""
-        0.0 up FIN ACK seq=101 ack=301
-    """)
-    )
-    mine, idle = np.array([True]), 7_440_000_000
-    assert bucket.may_go_on(mine, NOON + idle)
-    assert not bucket.may_go_on(mine, NOON + idle + 1)
-    assert not bucket.may_go_on(~mine, NOON + 1)
+    fin, idle = "0.0 up FIN ACK seq=101 ack=301", 7_440_000_000
+    assert bucket(fin).may_go_on(NOON + idle)
+    assert not bucket(fin).may_go_on(NOON + idle + 1)
+    assert not bucket(fin, span=(NOON + 1, NOON + 2)).may_go_on(NOON + 1)

@@ -3,11 +3,9 @@ is there."""
 
 from dataclasses import replace
 
-from exchange import Packet, flows, packets
+from exchange import Packet, bucket, flows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from spark_jobs.bucket import Bucket
 
 PLACES_AND_TIMES = ("flow_id", "start_ts", "end_ts")
 PAUSES_US = (0, 1, 150_000, 3_000_000, 5_000_001, 61_000_000, 7_500_000_000)
@@ -109,4 +107,4 @@ def test_every_tcp_packet_is_counted_in_one_connection(exchange, another):
     assert sum(row["ip_bytes_up"] + row["ip_bytes_down"] for row in counted) == sum(
         packet.ip_len for packet in tcp
     )
-    assert len(Bucket(packets(lines)).ts) == len(tcp)
+    assert len(bucket(lines).segments.ts) == len(tcp)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.estimators import link, queue
-from spark_jobs.estimators.link import PATH, Packets
-from spark_jobs.estimators.receiver import COPY
+from spark_jobs.estimators.loss import link, queue
+from spark_jobs.estimators.loss.exchange import COPY
+from spark_jobs.estimators.loss.link import PATH, Traffic
 
 BASE, PACE = 50_000.0, 2.0
 
@@ -21,9 +21,9 @@ def path(**known: float) -> np.ndarray:
     return out
 
 
-def packets(ts, size, lost=None) -> Packets:
+def packets(ts, size, lost=None) -> Traffic:
     n = len(ts)
-    return Packets(
+    return Traffic(
         np.asarray(ts, np.int64),
         np.asarray(size, np.int64),
         np.zeros(n, np.int64),
@@ -33,7 +33,7 @@ def packets(ts, size, lost=None) -> Packets:
     )
 
 
-def full_queue(limit: int, pace: float, seconds: float) -> Packets:
+def full_queue(limit: int, pace: float, seconds: float) -> Traffic:
     """What a FIFO that holds so many bytes does to packets that come, in bursts, faster than it
     sends them; it rests between the busy times."""
     random = np.random.default_rng(2004)

@@ -5,8 +5,8 @@ import pytest
 from exchange import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent
 
-from spark_jobs.estimators import link, queue
-from spark_jobs.estimators.link import PATH
+from spark_jobs.estimators.loss import link, queue
+from spark_jobs.estimators.loss.link import PATH
 
 ROOM, BURST, ROUNDS = 5, 8, 4
 PACED = 40

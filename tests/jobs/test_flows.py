@@ -9,9 +9,9 @@ from capture_files import Frame, pcap
 from conftest import CAPTURES
 from scapy.layers.inet import IP, TCP, UDP
 
-import spark_jobs.flows as job
+import spark_jobs.jobs.flows as job
 from schemas import FLOWS
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 

@@ -9,7 +9,7 @@ from conftest import NOON, count
 from scapy.layers.inet import ICMP, IP
 from zeek_logs import header, lines, log, site_log
 
-import spark_jobs.ingest as job
+import spark_jobs.jobs.ingest as job
 from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import FrontEnd
 

@@ -10,7 +10,7 @@ from conftest import CAPTURES, count
 from scapy.layers.inet import IP, TCP
 
 from spark_jobs.errors import UserError
-from spark_jobs.ingest import ingest, ingest_capture
+from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
 
 US = 1_000_000

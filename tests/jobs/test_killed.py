@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE
 
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
 
 JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.ingest import ingest_capture
+from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Warehouse
 network = load_networks(Path(sys.argv[1]))["bb-gprs"]

@@ -8,8 +8,8 @@ from conftest import DAY, NOON
 from scapy.layers.inet import IP, TCP, UDP
 from zeek_logs import accounting_log, site_log
 
-import spark_jobs.flows as flows_job
-import spark_jobs.ingest as ingest_job
+import spark_jobs.jobs.flows as flows_job
+import spark_jobs.jobs.ingest as ingest_job
 
 HOUR = 3600
 ADDRESS = "10.64.0.1"

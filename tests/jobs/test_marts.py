@@ -4,7 +4,8 @@ from pathlib import Path
 
 from schemas import MARTS, SKIP_REASONS
 from spark_jobs.capture.decode import COUNTED
-from spark_jobs.marts import SQL, marts
+from spark_jobs.jobs.marts import marts
+from spark_jobs.marts import SQL
 
 
 def rows(demo, query: str) -> list[tuple]:

@@ -9,10 +9,10 @@ import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, Demo
 
 from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
-from spark_jobs import quality
 from spark_jobs.errors import UserError
-from spark_jobs.ingest import ingest
-from spark_jobs.marts import marts
+from spark_jobs.jobs import quality
+from spark_jobs.jobs.ingest import ingest
+from spark_jobs.jobs.marts import marts
 from spark_jobs.networks import QualityLimits, load_networks
 from spark_jobs.warehouse import Unit, Warehouse
 

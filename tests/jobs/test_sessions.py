@@ -8,8 +8,8 @@ from conftest import DAY, NOON, count
 from scapy.layers.inet import IP, TCP
 from zeek_logs import CONNECTION, site_log
 
-import spark_jobs.flows as flows_job
-import spark_jobs.ingest as ingest_job
+import spark_jobs.jobs.flows as flows_job
+import spark_jobs.jobs.ingest as ingest_job
 
 SEGMENTS = 150
 DATA = 1000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import UserError
-from spark_jobs.marts import marts
+from spark_jobs.jobs.marts import marts
 from spark_jobs.report import write_report
 from spark_jobs.warehouse import Warehouse
 

@@ -1,0 +1,1 @@
+"""Who runs the jobs' tasks and the marts' SQL: Spark."""

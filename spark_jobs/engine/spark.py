@@ -1,0 +1,66 @@
+"""Spark: the session that the jobs run in."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from tempfile import TemporaryFile
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import UserError
+
+# Freed memory stays with the worker: fresh pages cost more than the packets put into them.
+WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
+
+SETTINGS = {
+    "spark.app.name": "giscope",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    **{f"spark.executorEnv.{name}": value for name, value in WORKER_MALLOC.items()},
+}
+
+
+def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The session that is there (spark-submit's), or a local one on all cores.
+
+    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS.
+    """
+    active = SparkSession.getActiveSession()
+    if active:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setAll(list({**SETTINGS, **(settings or {})}.items()))
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
+        SparkContext(conf=conf, gateway=_java(conf))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _java(conf: SparkConf) -> Any:
+    """A Java process with Spark in it. What it says goes to a file, for errors reach Python
+    anyway, and is shown where it does not start."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        raise UserError(
+            "Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
+            "openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+    with TemporaryFile("w+") as said:
+        try:
+            return launch_gateway(conf, {"stderr": said, "stdout": said})
+        except PySparkRuntimeError as error:
+            said.seek(0)
+            lines = [line for line in said.read().splitlines() if line.strip()]
+            last = lines[-1] if lines else str(error)
+            raise UserError(
+                f"Spark's Java process (17 or newer is needed) ended: {last}"
+            ) from error

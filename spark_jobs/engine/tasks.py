@@ -1,0 +1,65 @@
+"""One task a work item, on all cores; progress shown to people."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from spark_jobs.engine.spark import spark_session
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+POLL_S = 0.05
+
+
+def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:
+    """task(item) for each item, each a Spark task; results in the items' order.
+
+    Items and results are small: tasks read and write the warehouse themselves, so that no packet
+    crosses into the JVM.
+    """
+    if not items:
+        return []
+    context = spark_session().sparkContext
+    work = context.parallelize(items, len(items)).map(task)
+    with _progress() as progress, ThreadPoolExecutor(1) as pool:
+        shown = progress.add_task(label, total=len(items))
+        job = pool.submit(_collect, context, work, label)
+        while not job.done():
+            time.sleep(POLL_S)
+            progress.update(shown, completed=_tasks_done(context, label))
+        progress.update(shown, completed=len(items))
+        return job.result()
+
+
+def _collect(context: Any, work: Any, group: str) -> list:
+    context.setJobGroup(group, group)
+    return work.collect()
+
+
+def _tasks_done(context: Any, group: str) -> int:
+    tracker = context.statusTracker()
+    running = set(tracker.getActiveJobsIds())
+    stages = [
+        tracker.getStageInfo(stage)
+        for job in tracker.getJobIdsForGroup(group)
+        if job in running
+        for stage in tracker.getJobInfo(job).stageIds
+    ]
+    return sum(stage.numCompletedTasks for stage in stages if stage)
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )

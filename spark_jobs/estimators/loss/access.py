@@ -1,0 +1,198 @@
+"""Which downlink data packets were lost behind Gi (INFOCOM 2004, Section V); `internet` has those
+lost before it.
+
+The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
+is a loss before the monitor, data sent again though it was seen a loss behind it, unless the
+resend was not needed. Here it is decided which copy reached the mobile:
+
+1. A copy that no other overlaps and that was acknowledged arrived.
+2. What the access link's order alone proves (`order`).
+3. For what remains, the likeliest history of the receiver (`receiver`, `search`): all that the ACKs
+   tell by number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what
+   is known of the link: a FIFO of a certain pace that loses what finds its queue full (`link`).
+   Histories that have lost different numbers are compared by what is still to come (`lookahead`).
+4. What was lost so far tells how much the user's queue holds and how fast it drains (`queue`); with
+   that, what is still unproven is decided again.
+
+Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
+the probability that the queue had no room, or, where its limit is unknown, with the share lost
+among the connection's others.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.estimators.loss import link, queue, receiver, search, verdict
+from spark_jobs.estimators.loss.exchange import (
+    LOST,
+    UNPROVEN,
+    UserExchanges,
+    exchange_of,
+    read_user,
+)
+from spark_jobs.estimators.loss.order import prove
+from spark_jobs.estimators.records import Connections
+
+PROVEN, FIRST, AGAIN = range(3)
+"""A user's connections are gone through in three turns: those that are proven throughout; the
+others; and, if these tell more of what the queue holds, the others again."""
+OVERFLOWING = 8
+"""Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
+MORE = 1.25
+"""With so many times the losses that told what the queue holds, it is told anew."""
+
+
+class User(NamedTuple):
+    """What is known of a user while the connections are gone through."""
+
+    exchanges: UserExchanges
+    traffic: link.Traffic
+    known: np.ndarray
+    """bool[n]: what became of a packet of the traffic is known."""
+    path: np.ndarray
+    """PATH[1]: as the clean ACKs tell it,"""
+    limited: np.ndarray
+    """PATH[1]: with what the losses tell of the queue."""
+    until: np.ndarray
+    """int64[connections]: to when the user was observed for the sake of each (µs)."""
+
+
+@njit(cache=True, nogil=True)
+def access_losses(segments, connections, packets, clean, paths):
+    """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
+    path, PATH[U]."""
+    out = verdict.nothing_known(segments)
+    space = search.space()
+    begin = clean_begin = clean_end = 0
+    while begin < len(connections.user):
+        number = connections.user[begin]
+        end = begin + 1
+        while end < len(connections.user) and connections.user[end] == number:
+            end += 1
+        while clean_end < len(clean.ts) and clean.connection[clean_end] < end:
+            clean_end += 1
+        mine = _part(connections, begin, end)
+        exchanges = read_user(segments, mine, packets, out.original)
+        for x in range(end - begin):
+            if exchanges.seen[x].seen:
+                verdict.may_be_decided(mine.first[x], mine.first[x + 1], segments, out)
+        if len(exchanges.copies):
+            path = paths[number : number + 1]
+            _prove_all(exchanges, mine, segments.sack_edges, path[0])
+            traffic = link.traffic_of(number, packets, clean, clean_begin, clean_end)
+            known = np.zeros(len(traffic.ts), np.bool_)
+            until = _observed_until(mine, packets)
+            user = User(exchanges, traffic, known, path, path.copy(), until)
+            _decide_all(user, mine, segments.sack_edges, space, out)
+        begin, clean_begin = end, clean_end
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _part(connections, begin, end):
+    """The Connections begin to end."""
+    return Connections(
+        connections.first[begin : end + 1],
+        connections.user[begin:end],
+        connections.user_port[begin:end],
+        connections.server[begin:end],
+        connections.server_port[begin:end],
+        connections.start_ts[begin:end],
+        connections.end_ts[begin:end],
+        connections.sack[begin:end],
+        connections.mine[begin:end],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _observed_until(connections, packets):
+    """int64[C]: the user's last packet before a connection could have gone on for good (µs)."""
+    until = np.empty(len(connections.user), np.int64)
+    for c in range(len(until)):
+        user = connections.user[c]
+        mine = packets.ts[packets.first[user] : packets.first[user + 1]]
+        until[c] = mine[np.searchsorted(mine, connections.end_ts[c] + IDLE_TIMEOUT_US, "right") - 1]
+    return until
+
+
+@njit(cache=True, nogil=True)
+def _prove_all(exchanges, connections, edges, path):
+    """Sets what order alone proves of a user's connections with questions."""
+    for x in range(len(exchanges.seen)):
+        seen = exchanges.seen[x]
+        if not seen.questions:
+            continue
+        exchange = exchange_of(exchanges, x, edges, connections.sack[x])
+        seen.longest = prove(exchange, receiver.soonest(path))
+        for k in range(len(exchange.copies)):
+            c = exchange.copies[k]
+            seen.unproven += c.ambiguous and c.fate == UNPROVEN
+            seen.lost += c.fate == LOST
+
+
+@njit(cache=True, nogil=True)
+def _decide_all(user, connections, edges, space, out):
+    """Decides about a user's connections in three turns, into AccessLosses."""
+    copies, seen = user.exchanges.copies, user.exchanges.seen
+    for k in range(len(copies)):
+        user.traffic.lost[copies[k].place] = copies[k].fate == LOST
+    told = 0
+    for turn in (PROVEN, FIRST, AGAIN):
+        if turn > PROVEN and user.path[0].pace > 0:
+            before, told = told, _fit_queue(user, told)
+            if turn == AGAIN and told == before:
+                break
+            link.replay(user.traffic, user.limited[0])
+        if turn == AGAIN and user.limited[0].limit == 0:
+            break
+        for x in range(len(seen)):
+            if seen[x].questions and (turn == PROVEN) == (seen[x].unproven == 0):
+                _decide_one(user, x, connections, edges, space, out)
+        if not seen["unproven"].any():
+            break
+    if user.limited[0].limit > 0:
+        link.replay(user.traffic, user.limited[0])
+        verdict.write_chances(copies, user.traffic, user.limited[0], out)
+
+
+@njit(cache=True, nogil=True)
+def _fit_queue(user, told):
+    """Tell what the queue holds from what was lost, if that has become many more than those that
+    told it last; returns how many tell it now."""
+    telling = int(np.count_nonzero(user.traffic.lost & user.known))
+    if telling < max(OVERFLOWING, MORE * told):
+        return told
+    user.limited[0] = user.path[0]
+    queue.fit(user.limited, user.traffic, user.known)
+    return telling
+
+
+@njit(cache=True, nogil=True)
+def _decide_one(user, x, connections, edges, space, out):
+    """Decides about a user's connection x, writes it down and to the user's traffic."""
+    exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])
+    copies, seen = exchange.copies, user.exchanges.seen[x]
+    if seen.unproven == 0:
+        lost, undecided_from = copies["fate"] == LOST, np.int64(0)
+    else:
+        mine = user.limited.copy()
+        mine[0].longest = _longest(user.limited[0], seen)
+        link.between(copies, user.traffic, user.limited[0])
+        lost, undecided_from = search.decide(exchange, mine[0], user.until[x], space)
+    verdict.write_down(exchange, lost, undecided_from, out)
+    for k in range(len(copies)):
+        user.traffic.lost[copies[k].place] = lost[k]
+        decided = out.evidence[copies[k].at] != verdict.UNDECIDED
+        user.known[copies[k].place] = copies[k].data and decided
+
+
+@njit(cache=True, nogil=True)
+def _longest(path, seen):
+    """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); seen: SEEN of a
+    connection. Where the queue's limit is known, that tells more."""
+    if path.limit > 0 or seen.lost < OVERFLOWING:
+        return 0.0
+    return max(path.longest, seen.longest)

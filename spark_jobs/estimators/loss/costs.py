@@ -1,0 +1,53 @@
+"""What speaks against a history of the receiver: negative logarithms of probabilities, rounded."""
+
+import numpy as np
+from numba import njit
+
+LOSS = 3.9
+"""A loss: one in fifty."""
+NEXT_LOSS = 1.4
+"""A loss right after another: buffers overflow and radio fails for some packets in a row."""
+LOST_ACK = 4.6
+"""An ACK that Gi never saw: one in a hundred."""
+COMPRESSED_ACK = 2.0
+"""The same with SACK, where Linux sends one ACK for several arrivals at high rates."""
+DELAYED_ACK = 2.0
+"""More in-order segments than FULL_SEGMENTS_OWED without an ACK."""
+STRAY_ACK = 6.0
+"""A duplicate ACK that no arrival explains;"""
+STRAY_SACK = 15.0
+"""one that names blocks;"""
+WINDOW_UPDATE = 1.0
+"""one that moves the window (RFC 9293, 3.8.6)."""
+MOVED_WINDOW = 1.5
+"""A duplicate ACK for data that also moves the window."""
+SKIPPED_ACK = 8.0
+"""An ACK of a state that the hypothesis passed without sending it."""
+MISMATCH = 7.0
+"""A SACK block or an echoed timestamp that the hypothesis would not send."""
+HOLDS_UNTOLD = 1.0
+"""Data held but no SACK block: Linux forgets old blocks."""
+IMPOSSIBLE = 30.0
+"""An ACK of data that has not arrived."""
+LATE, LATEST = 0.7, 4.0
+"""An ACK later than a FIFO's turn, for each base round trip and at most for so many."""
+OVERFLOW, ROOM = 0.7, 0.5
+"""A loss when the queue of the access link is full; more for each packet that it had room for."""
+MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
+"""A queue longer than it ever was for certain: for each time its length, and at most."""
+
+
+@njit(cache=True, nogil=True)
+def beyond(round_trip, path):
+    """What a round trip longer than the longest costs."""
+    if path.longest <= 0:
+        return 0.0
+    return min(max(round_trip / path.longest - MARGIN, 0.0) * BEYOND, MOST_BEYOND)
+
+
+@njit(cache=True, nogil=True)
+def overflow(round_trip, path, size):
+    """What the loss of a copy costs at most, if it would have had this round trip."""
+    if path.longest <= 0 or size <= 0:
+        return np.inf
+    return OVERFLOW + ROOM * max((path.longest - round_trip) / max(size, path.jitter) - 1.0, 0.0)

@@ -1,0 +1,240 @@
+"""A user's connections as Gi saw them: the copies of downlink segments, and the ACKs."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import costs
+from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
+from spark_jobs.estimators.tcp import FIN, SYN
+
+UNPROVEN, LOST, ARRIVED = 0, 1, 2
+"""A copy's fate, as far as order alone proves it (see `order`)."""
+
+COPY = np.dtype(
+    [
+        ("at", "i8"),
+        ("low", "i8"),
+        ("high", "i8"),
+        ("ts", "i8"),
+        ("place", "i8"),
+        ("size", "i8"),
+        ("work", "f8"),
+        ("floor", "f8"),
+        ("ceiling", "f8"),
+        ("clock", "f8"),
+        ("answered", "i8"),
+        ("ts_val", "u4"),
+        ("has_ts", "?"),
+        ("opens", "?"),
+        ("ambiguous", "?"),
+        ("last", "?"),
+        ("data", "?"),
+        ("watched", "?"),
+        ("fate", "i1"),
+    ]
+)
+"""A downlink segment at Gi: which of the segments it is, its range of the stream, time (µs), its
+place among the user's packets, its IP bytes; what the link did since the connection's last copy,
+the link's clock, when it was answered, if that is certain (see `link`); timestamp; opens: a SYN;
+ambiguous: another copy overlaps it, or it was never acknowledged; last: no later copy can have
+brought in time what was acknowledged; data: it has payload; watched: the observation goes on long
+enough for its ACK to be seen; fate: what order alone proves (see `order`)."""
+
+ACK_SEEN = np.dtype(
+    [
+        ("ts", "i8"),
+        ("value", "i8"),
+        ("sack_at", "i8"),
+        ("block_low", "i8"),
+        ("block_high", "i8"),
+        ("stray", "f8"),
+        ("moved", "f8"),
+        ("ecr", "u4"),
+        ("window", "u2"),
+        ("sack_count", "u1"),
+        ("has_ts", "?"),
+    ]
+)
+"""An uplink packet at Gi: time (µs), what it acknowledges, its SACK blocks' place and the first of
+them, what it costs as a stray and as a duplicate ACK of data (see `costs`), echoed timestamp,
+window."""
+
+SEEN = np.dtype(
+    [
+        ("copy", "i8"),
+        ("copy_end", "i8"),
+        ("ack", "i8"),
+        ("ack_end", "i8"),
+        ("acked", "i8"),
+        ("longest", "i8"),
+        ("unproven", "i8"),
+        ("lost", "i8"),
+        ("seen", "?"),
+        ("questions", "?"),
+    ]
+)
+"""A connection: where its copies and ACKs lie among its user's; the highest ACK; the longest round
+trip that is certain (µs); how many copies are unproven and how many certainly lost; seen: both
+directions were; questions: a copy is ambiguous."""
+
+
+class Heard(NamedTuple):
+    """What the mobile told of a connection."""
+
+    acks: np.ndarray
+    """ACK_SEEN[m]"""
+    edges: np.ndarray
+    """uint32[..]: the SACK edges that the ACKs point to."""
+    sack: bool
+    """SACK is permitted."""
+    acked: int
+    """The highest ACK."""
+
+
+class Exchange(NamedTuple):
+    """A connection."""
+
+    copies: np.ndarray
+    """COPY[n]"""
+    top: np.ndarray
+    """int64[n]: the highest number sent up to each copy."""
+    heard: Heard
+
+
+class UserExchanges(NamedTuple):
+    """A user's connections, one after another; of those without questions, nothing is kept but
+    their SEEN."""
+
+    copies: np.ndarray
+    """COPY[n]"""
+    top: np.ndarray
+    """int64[n]"""
+    acks: np.ndarray
+    """ACK_SEEN[m]"""
+    seen: np.ndarray
+    """SEEN[connections]"""
+
+
+@njit(cache=True, nogil=True)
+def exchange_of(exchanges, x, edges, sack):
+    """A user's connection x; edges: all SACK edges; sack: whether it is permitted."""
+    seen = exchanges.seen[x]
+    acks = exchanges.acks[seen.ack : seen.ack_end]
+    return Exchange(
+        exchanges.copies[seen.copy : seen.copy_end],
+        exchanges.top[seen.copy : seen.copy_end],
+        Heard(acks, edges, sack, seen.acked),
+    )
+
+
+@njit(cache=True, nogil=True)
+def read_user(segments, connections, packets, original):
+    """UserExchanges of a user's Connections and all Segments and Packets.
+
+    Fills original int64[N]: the last packet before each that carried some of the same data, -1:
+    none.
+    """
+    begin, end = connections.first[0], connections.first[-1]
+    sent = np.count_nonzero(segments.downlink[begin:end])
+    room = UserExchanges(
+        np.zeros(sent, COPY),
+        np.empty(sent, np.int64),
+        np.zeros(end - begin - sent, ACK_SEEN),
+        np.zeros(len(connections.user), SEEN),
+    )
+    n = m = 0
+    for x in range(len(room.seen)):
+        mine = room.seen[x]
+        left = UserExchanges(room.copies[n:], room.top[n:], room.acks[m:], room.seen[x : x + 1])
+        got, told = _read(x, segments, connections, packets, left, original)
+        if not mine.questions:
+            continue
+        mine.copy, mine.copy_end, mine.ack, mine.ack_end = n, n + got, m, m + told
+        n, m = n + got, m + told
+    return UserExchanges(room.copies[:n], room.top[:n], room.acks[:m], room.seen)
+
+
+@njit(cache=True, nogil=True)
+def _read(x, segments, connections, packets, to, original):
+    """Writes a connection's copies, ACKs and SEEN to the beginning of UserExchanges, and fills
+    original. Returns how many copies and ACKs there are."""
+    copies, top, acks, seen = to.copies, to.top, to.acks, to.seen[0]
+    begins = packets.first[connections.user[x]]
+    number, downlink = segments.number, segments.downlink
+    n = m = 0
+    highest = acked = NONE
+    for i in range(connections.first[x], connections.first[x + 1]):
+        if number[i] == NONE:
+            continue
+        if not downlink[i]:
+            _read_ack(acks[m], i, segments)
+            if m:
+                _compare(acks[m], acks[m - 1], segments.sack_edges)
+            acked = max(acked, number[i])
+            m += 1
+            continue
+        c = copies[n]
+        _read_copy(c, i, segments)
+        place = segments.place[i]
+        c.place = place - begins
+        c.size = packets.sent_before[place + 1] - packets.sent_before[place]
+        if highest != NONE and c.low < min(c.high, highest):
+            for k in range(first_above(top, 0, n, c.low), n):
+                if max(c.low, copies[k].low) < min(c.high, copies[k].high):
+                    copies[k].ambiguous = c.ambiguous = True
+                    original[i] = copies[k].at
+        highest = max(highest, c.high)
+        top[n] = highest
+        n += 1
+    seen.acked, seen.seen = acked, n > 0 and m > 0
+    for k in range(n):
+        copies[k].ambiguous |= copies[k].high > max(acked, copies[k].low)
+        seen.questions |= copies[k].ambiguous and seen.seen
+    return n, m
+
+
+@njit(cache=True, nogil=True)
+def _read_copy(c, i, segments):
+    """Segment i as a COPY of a user whose packets begin there."""
+    c.at, c.ts = i, segments.ts[i]
+    c.low = segments.number[i]
+    c.high = c.low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
+    c.ts_val, c.has_ts = segments.ts_val[i], segments.has_timestamps[i]
+    c.opens, c.data = segments.tcp_flags[i] & SYN != 0, segments.payload_len[i] > 0
+
+
+@njit(cache=True, nogil=True)
+def _read_ack(ack, i, segments):
+    """Segment i as ACK_SEEN m."""
+    ack.ts, ack.value, ack.window = segments.ts[i], segments.number[i], segments.window[i]
+    ack.ecr, ack.has_ts = segments.ts_ecr[i], segments.has_timestamps[i]
+    ack.sack_at, ack.sack_count = segments.sack_at[i], segments.sack_count[i]
+    ack.block_low = ack.block_high = NONE
+    ack.moved = 0
+    ack.stray = costs.STRAY_SACK if ack.sack_count else costs.STRAY_ACK
+    if segments.payload_len[i] or segments.tcp_flags[i] & (SYN | FIN):
+        ack.stray = 0.0
+    if ack.sack_count >= 2:
+        edges = segments.sack_edges
+        ack.block_low = unwrap(edges[ack.sack_at], ack.value)
+        ack.block_high = unwrap(edges[ack.sack_at + 1], ack.value)
+
+
+@njit(cache=True, nogil=True)
+def _compare(ack, before, edges):
+    moved = ack.window != before.window
+    ack.moved = costs.MOVED_WINDOW if moved else 0.0
+    if ack.stray > 0 and moved and _same_blocks(ack, before, edges):
+        ack.stray = costs.WINDOW_UPDATE
+
+
+@njit(cache=True, nogil=True)
+def _same_blocks(a, b, edges):
+    if a.sack_count != b.sack_count:
+        return False
+    for k in range(a.sack_count):
+        if edges[a.sack_at + k] != edges[b.sack_at + k]:
+            return False
+    return True

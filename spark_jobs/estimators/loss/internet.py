@@ -1,0 +1,403 @@
+"""Downlink data lost before Gi (INFOCOM 2004, Section V): Gi never saw it, but it was sent.
+
+The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
+later. A resend that is lost, too, leaves none, nor does what nothing followed: of these the
+sender's behaviour tells. Four things are evidence:
+
+hole      What came lies higher than what was next, be it data or a packet without, which carries
+          the number of what its sender will send next (RFC 9293, 3.4). A resend filled the hole,
+          or it was still open when the connection ended.
+tail      The data came in order, but late. What had no PSH had more behind it in the server's
+          buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window is open and yet the next
+          data takes longer than a timeout, that data had been sent and lost. This is told only of
+          senders that use PSH.
+skipped   A resend went past what had to be resent first (see `recovery`), and that came later.
+timeout   ACKs called for a resend at once (see `recovery`), but it came only after a timeout.
+
+A timeout is no shorter than a round trip on both sides and `slack_us`; tail and timeout are told
+where the round trip before Gi is known. What comes sooner than the server can know of a loss,
+within a round trip on both sides, was overtaken, not lost; so was what has an older timestamp than
+what it followed. What the mobile acknowledged though Gi never saw it is a drop of the capture; so
+may be what was skipped and then acknowledged, and a hole still open.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import missing, recovery
+from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
+from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
+from spark_jobs.estimators.tcp import FIN, PSH, SYN
+
+ROOM = 2 * MOST_HOLES + 2
+"""More losses than one packet or a connection's end tells of."""
+
+EVIDENCE = ("hole", "tail", "skipped", "timeout")
+HOLE, TAIL, SKIPPED, TIMEOUT = range(len(EVIDENCE))
+
+LOSS = np.dtype(
+    [
+        ("connection", "i8"),
+        ("low", "i8"),
+        ("length", "i8"),
+        ("seen", "i8"),
+        ("packets", "i8"),
+        ("filler", "i8"),
+        ("evidence", "u1"),
+    ]
+)
+"""Data lost: of which connection, the stream's number of its first byte, its length (B), when it
+was missed (µs), how many of the connection's largest segments it is, the packet that brought it in
+the end or -1, what tells of it (into EVIDENCE)."""
+
+STREAM = np.dtype(
+    [
+        ("highest", "i8"),
+        ("largest", "i8"),
+        ("all_acked", "i8"),
+        ("last_window", "i8"),
+        ("unseen", "i8"),
+        ("pushes", "?"),
+        ("pending", "?"),
+        ("opened", "?"),
+        ("missing", "?"),
+    ]
+)
+"""A connection's downlink stream: the highest number sent; the largest segment (B); when the mobile
+last said that it has all (µs); its last window; bytes acknowledged but never seen; pushes: the
+sender uses PSH; pending: more is in the server's buffer; opened: the mobile's window is open;
+missing: something is."""
+
+
+class InternetLosses(NamedTuple):
+    """What Gi never saw of C connections."""
+
+    losses: np.ndarray
+    """LOSS[L], by connection."""
+    unseen: np.ndarray
+    """int64[C]: bytes acknowledged but never seen."""
+
+
+class Found(NamedTuple):
+    """Losses found so far."""
+
+    losses: np.ndarray
+    """LOSS[..], the first of which are:"""
+    n: np.ndarray
+    """int64[1]: so many."""
+
+
+class Monitor(NamedTuple):
+    """What Gi knows of a connection as it goes on."""
+
+    stream: np.ndarray
+    """STREAM[1]"""
+    sender: np.ndarray
+    """SENDER[1]"""
+    holes: np.ndarray
+    """MISSING[1]: in the sequence space."""
+    skipped: np.ndarray
+    """MISSING[1]: what resends went past."""
+    reported: np.ndarray
+    """REPORTED[1]"""
+
+
+class Sent(NamedTuple):
+    """A downlink segment."""
+
+    segment: int
+    at: np.int64
+    """When Gi saw it (µs)."""
+    start: np.int64
+    end: np.int64
+    """Its range of the stream,"""
+    data_end: np.int64
+    """and where its data ends."""
+    stamp: np.int64
+    """Its timestamp, or NONE."""
+    pushed: bool
+    """Nothing more was in the server's buffer."""
+
+
+class Delays(NamedTuple):
+    """A connection's times (µs)."""
+
+    base: float
+    """The user's least round trip behind Gi,"""
+    internet: float
+    """the handshake's before it; 0: unknown."""
+    slack: int
+    """By so much a timeout exceeds a round trip on both sides at least."""
+
+
+@njit(cache=True, nogil=True)
+def internet_losses(segments, connections, base_us, internet_us, slack_us=100_000):
+    """InternetLosses of Segments and their Connections.
+
+    base_us, internet_us float64[C], slack_us: see Delays.
+    """
+    found = Found(np.empty(1024, LOSS), np.zeros(1, np.int64))
+    unseen = np.zeros(len(connections.user), np.int64)
+    monitor = Monitor(
+        np.empty(1, STREAM),
+        np.empty(1, recovery.SENDER),
+        np.empty(1, MISSING),
+        np.empty(1, MISSING),
+        np.empty(1, recovery.REPORTED),
+    )
+    stream, sender = monitor.stream[0], monitor.sender[0]
+    for c in range(len(connections.user)):
+        first, end = connections.first[c], connections.first[c + 1]
+        delays = Delays(base_us[c], internet_us[c], slack_us)
+        begun = found.n[0]
+        _begin(monitor, connections.sack[c], base_us[c])
+        stream.pushes = _pushes(first, end, segments)
+        for i in range(first, end):
+            if segments.number[i] == NONE:
+                continue
+            if segments.downlink[i]:
+                sent = _sent(i, segments)
+                if stream.highest != NONE and _is_amiss(stream, sent, delays):
+                    if found.n[0] + ROOM > len(found.losses):
+                        found = _with_room(found)
+                    _find(monitor, sent, delays, found)
+                _see(stream, sender, sent)
+            elif stream.highest != NONE:
+                ack = _ack(i, segments)
+                repeats = ack.number == sender.acked and ack.number < stream.highest
+                _hear(stream, sender, ack, delays.base)
+                if repeats or stream.missing or segments.sack_count[i]:
+                    edges = segments.sack_at[i]
+                    blocks = segments.sack_edges[edges : edges + segments.sack_count[i]]
+                    _hear_more(monitor, ack, blocks, repeats)
+                stream.last_window = ack.window
+        if found.n[0] + ROOM > len(found.losses):
+            found = _with_room(found)
+        _leave_open(monitor, segments.ts[end - 1], delays, found)
+        for k in range(begun, found.n[0]):
+            loss = found.losses[k]
+            loss.connection = c
+            loss.packets = -(-loss.length // stream.largest)
+        unseen[c] = stream.unseen
+    return InternetLosses(found.losses[: found.n[0]].copy(), unseen)
+
+
+def without_drops(internet, connections):
+    """The InternetLosses, but for holes still open of users of whose data the capture dropped
+    some."""
+    user, mine = connections.user, connections.mine
+    dropped = np.bincount(user[mine], internet.unseen[mine], user.max(initial=-1) + 1)
+    lost = internet.losses
+    drops = (lost["filler"] < 0) & (dropped[user[lost["connection"]]] > 0)
+    return internet._replace(losses=lost[~drops])
+
+
+@njit(cache=True, nogil=True)
+def _with_room(found):
+    """Found with as much room again."""
+    more = np.empty(len(found.losses), LOSS)
+    return Found(np.concatenate((found.losses, more)), found.n)
+
+
+@njit(cache=True, nogil=True)
+def _begin(monitor, sack, base_us):
+    """A connection of which nothing was seen."""
+    stream = monitor.stream[0]
+    stream.highest = stream.all_acked = NONE
+    stream.largest, stream.last_window, stream.unseen = 1, -1, 0
+    stream.pending = stream.opened = stream.missing = False
+    monitor.holes[0].n = monitor.skipped[0].n = monitor.reported[0].n = 0
+    recovery.begin(monitor.sender[0], sack, np.int64(base_us))
+
+
+@njit(cache=True, nogil=True)
+def _pushes(start, end, segments):
+    for i in range(start, end):
+        if segments.downlink[i] and segments.tcp_flags[i] & PSH:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _ack(i, segments):
+    """Uplink segment i."""
+    echoed = np.int64(segments.ts_ecr[i]) if segments.has_timestamps[i] else NONE
+    is_pure = segments.payload_len[i] == 0 and segments.tcp_flags[i] & (SYN | FIN) == 0
+    window = np.int64(segments.window[i])
+    return recovery.Ack(segments.number[i], segments.ts[i], echoed, window, is_pure)
+
+
+@njit(cache=True, nogil=True)
+def _hear(stream, sender, ack, base_us):
+    """The mobile acknowledges; base_us: see Delays."""
+    stream.opened = ack.window > 0
+    if ack.number >= stream.highest:
+        stream.all_acked = ack.at
+    if ack.number > stream.highest:
+        stream.unseen += ack.number - stream.highest
+        stream.highest = ack.number
+    if ack.number > sender.acked:
+        recovery.acknowledge(sender, ack, base_us, stream.highest)
+
+
+@njit(cache=True, nogil=True)
+def _hear_more(monitor, ack, blocks, repeats):
+    """What an ACK tells of what is missing; repeats: its number was acknowledged before, and more
+    had been sent."""
+    stream, sender = monitor.stream[0], monitor.sender[0]
+    if stream.missing:
+        stream.unseen += missing.acknowledge(monitor.holes[0], ack.number)
+        missing.acknowledge(monitor.skipped[0], ack.number)
+    if repeats and stream.opened:
+        same_window = ack.window == stream.last_window
+        in_flight = -(-(stream.highest - ack.number) // stream.largest)
+        recovery.acknowledge_again(sender, ack, same_window, blocks, in_flight)
+    for k in range(0, len(blocks) - 1, 2):
+        low, high = unwrap(blocks[k], ack.number), unwrap(blocks[k + 1], ack.number)
+        if sender.acked < low < high <= stream.highest:
+            recovery.report(monitor.reported[0], low, high, sender)
+            missing.report(monitor.skipped[0], low, high)
+    stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
+
+
+@njit(cache=True, nogil=True)
+def _sent(i, segments):
+    """Downlink segment i."""
+    start, payload_len = segments.number[i], segments.payload_len[i]
+    return Sent(
+        i,
+        segments.ts[i],
+        start,
+        start + sequence_length(segments.tcp_flags[i], payload_len),
+        start + np.int64(payload_len),
+        np.int64(segments.ts_val[i]) if segments.has_timestamps[i] else NONE,
+        segments.tcp_flags[i] & (PSH | FIN) != 0,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _see(stream, sender, sent):
+    """The server sends."""
+    stream.largest = max(stream.largest, sent.data_end - sent.start)
+    if sent.end > max(sent.start, stream.highest):
+        stream.pending = stream.pushes and sent.data_end > sent.start and not sent.pushed
+        stream.all_acked = NONE
+    if sent.end > sent.start >= stream.highest:
+        recovery.send(sender, sent.end, sent.at)
+    stream.highest = max(stream.highest, sent.end)
+
+
+@njit(cache=True, nogil=True)
+def _is_amiss(stream, sent, delays):
+    """Whether a segment is not the next, or comes late."""
+    return sent.start != stream.highest or _is_tail(stream, sent, delays)
+
+
+@njit(cache=True, nogil=True)
+def _is_tail(stream, sent, delays):
+    """Whether what was pending comes so late that it had been sent before."""
+    if not stream.pending or not stream.opened or stream.all_acked == NONE:
+        return False
+    if sent.data_end == sent.start or delays.internet <= 0:
+        return False
+    return sent.at - stream.all_acked > delays.base + delays.internet + delays.slack
+
+
+@njit(cache=True, nogil=True)
+def _find(monitor, sent, delays, found):
+    """What a segment tells of losses that is amiss."""
+    stream = monitor.stream[0]
+    if sent.start == stream.highest:
+        _lose(found, sent.start, sent.data_end, stream.all_acked, sent.segment, TAIL)
+    elif sent.start > stream.highest:
+        missing.miss(monitor.holes[0], stream.highest, sent.start, sent.at, sent.stamp)
+    elif sent.end > sent.start:
+        _see_again(monitor, sent, delays, found)
+    stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
+
+
+@njit(cache=True, nogil=True)
+def _see_again(monitor, sent, delays, found):
+    """The server sends what lies below the highest number: a hole's filling, or a resend."""
+    stream, sender = monitor.stream[0], monitor.sender[0]
+    soon = delays.base + delays.internet
+    overtaken = again = False
+    if stream.missing:
+        overtaken, _ = _fill(monitor.holes[0], sent, soon, HOLE, found)
+        _, again = _fill(monitor.skipped[0], sent, soon, SKIPPED, found)
+    if sent.data_end == sent.start or sent.end <= sender.acked or overtaken:
+        return
+    by_timer = delays.internet > 0 and sent.start == sender.acked and stream.opened
+    by_timer &= recovery.is_by_timer(sender, sent.at, delays.internet, delays.slack)
+    if by_timer and sender.called != NONE and not again:
+        _lose(found, sent.start, sent.data_end, sender.called, sent.segment, TIMEOUT)
+    low = max(sender.reach, sender.acked)
+    if low < sent.start and sender.acked != NONE:
+        if not recovery.is_probe(sender, sent.start, sent.end, stream.highest):
+            _skip(monitor, low, sent)
+    anew = not sender.sack and sent.start <= sender.acked and not again
+    recovery.resend(sender, sent, stream.highest, by_timer, anew)
+
+
+@njit(cache=True, nogil=True)
+def _lose(found, low, high, seen, filler, evidence):
+    """Add a loss."""
+    loss = found.losses[found.n[0]]
+    loss.low, loss.length = low, high - low
+    loss.seen, loss.filler, loss.evidence = seen, filler, evidence
+    found.n[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def _leave_open(monitor, last_ts, delays, found):
+    """What is still missing at the connection's end was lost."""
+    stream, acked, holes = monitor.stream[0], monitor.sender[0].acked, monitor.holes[0]
+    if not holes.n:
+        return
+    in_flight = stream.highest - acked if acked != NONE else 0
+    missing.keep_open(holes, last_ts - (delays.base + delays.internet), in_flight)
+    for k in range(holes.n):
+        _lose(found, holes.low[k], holes.high[k], holes.seen[k], -1, HOLE)
+
+
+@njit(cache=True, nogil=True)
+def _fill(gaps, sent, soon, evidence, found):
+    """Take away what a segment carries from a MISSING; what was late had been lost. Returns whether
+    any was overtaken, and whether the segment carries any."""
+    k = 0
+    overtaken = touched = False
+    while k < gaps.n:
+        low, high = max(sent.start, gaps.low[k]), min(sent.end, gaps.high[k])
+        if low >= high:
+            k += 1
+            continue
+        touched = True
+        late = sent.at - gaps.seen[k] >= soon
+        if sent.stamp != NONE and gaps.ts_val[k] != NONE:
+            age = np.int32(np.uint32(sent.stamp) - np.uint32(gaps.ts_val[k]))
+            late = age > 0 or (age == 0 and late)
+        overtaken |= not late
+        if late and low < sent.data_end:
+            _lose(found, low, min(high, sent.data_end), gaps.seen[k], sent.segment, evidence)
+        if missing.cut(gaps, k, low, high):
+            k += 1
+    return overtaken, touched
+
+
+@njit(cache=True, nogil=True)
+def _skip(monitor, low, sent):
+    """A resend goes past what lies from `low` up to it: what of that the mobile has not reported
+    was skipped."""
+    sender, reported, skipped = monitor.sender[0], monitor.reported[0], monitor.skipped[0]
+    low = max(low, sender.blind)
+    if sender.sack:
+        for k in range(recovery.first_reaching(reported, low), reported.n):
+            if reported.low[k] >= sent.start:
+                break
+            if low < reported.low[k]:
+                missing.miss(skipped, low, reported.low[k], sent.at, sent.stamp)
+            low = max(low, reported.high[k])
+    if low < sent.start:
+        missing.miss(skipped, low, sent.start, sent.at, sent.stamp)

@@ -1,0 +1,153 @@
+"""What the rest of a connection costs at least, whatever was decided so far.
+
+A hypothesis of `receiver` that has lost nothing yet looks cheap until the ACKs run out: what comes
+out of order or again is answered at once, so of 30 such copies with 20 duplicate ACKs some ten were
+lost, but none in particular. To compare hypotheses that have lost different numbers, each bears the
+least that is still to come: the cheapest alignment of the copies and ACKs that remain, for a
+receiver that remembers nothing but the highest ACK. It is found backwards, as in the edit distance
+between two texts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import costs, link
+from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
+from spark_jobs.estimators.loss.order import arrived_before
+from spark_jobs.estimators.sequence import NONE
+
+ROWS, BEYOND = 128, 256
+"""Copies for which costs are kept at a time, and how much farther is looked."""
+WIDTH = 512
+"""ACKs that may answer a copy."""
+
+
+class Rest(NamedTuple):
+    """What is to come of a connection with n copies and m ACKs."""
+
+    answer: np.ndarray
+    """int64[n + 1]: the first ACK that may answer each copy or a later one;"""
+    width: np.ndarray
+    """int64[n + 1]: how many may, and one more."""
+    skip: np.ndarray
+    """float64[m + 1]: what it costs to explain the ACKs before each by no copy;"""
+    before: np.ndarray
+    """int64[m + 1]: the highest number before each."""
+    above: np.ndarray
+    """int64[n]: the highest number that has certainly arrived before each copy."""
+
+
+@njit(cache=True, nogil=True)
+def begin(exchange, soonest, latest):
+    """Rest of an Exchange; no ACK comes sooner than `soonest` after a copy (µs), nor, it is
+    supposed, later than `latest`."""
+    copies, acks = exchange.copies, exchange.heard.acks
+    n, m = len(copies), len(acks)
+    answer = np.full(n + 1, m)
+    width = np.ones(n + 1, np.int64)
+    j = end = 0
+    for k in range(n):
+        while j < m and acks[j].ts < copies[k].ts + soonest:
+            j += 1
+        while end < m and acks[end].ts <= copies[k].ts + latest:
+            end += 1
+        answer[k], width[k] = j, min(max(end - j, 0) + 1, WIDTH)
+    skip = np.zeros(m + 1)
+    before = np.full(m + 1, NONE)
+    for j in range(m):
+        stray = acks[j].stray if acks[j].value == before[j] else 0.0
+        skip[j + 1] = skip[j] + stray
+        before[j + 1] = max(before[j], acks[j].value)
+    return Rest(answer, width, skip, before, arrived_before(copies))
+
+
+@njit(cache=True, nogil=True)
+def to_come(rest, k, row, h):
+    """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
+    answer, skip = rest.answer, rest.skip
+    j = max(h.next_ack, answer[k])
+    return skip[j] - skip[h.next_ack] + row[min(j - answer[k], rest.width[k] - 1), int(h.lost)]
+
+
+@njit(cache=True, nogil=True)
+def at_least(exchange, rest, start, path, out):
+    """Fill out float32[ROWS, WIDTH, 2], a row for each copy from `start` on: the least cost from
+    there on, for each ACK that may be the next to explain (from the first that may answer the copy
+    on), if the copy before has arrived or not. Of an Exchange, its Rest and its user's PATH."""
+    answer, width, skip, before = rest.answer, rest.width, rest.skip, rest.before
+    copies, acks, sack = exchange.copies, exchange.heard.acks, exchange.heard.sack
+    loss, next_loss = _least_loss(path)
+    end = min(start + ROWS + BEYOND, len(copies))
+    last = width[end] - 1
+    after = np.zeros((WIDTH, 2), np.float32)
+    now = np.zeros((WIDTH, 2), np.float32)
+    if end - start <= ROWS:
+        out[end - start, : last + 1] = 0.0
+    for k in range(end - 1, start - 1, -1):
+        c, then = copies[k], answer[k + 1]
+        for x in range(width[k] - 1, -1, -1):
+            j = answer[k] + x
+            to = max(j, then)
+            passed = skip[to] - skip[j]
+            place = min(to - then, last)
+            arrived = lost = next_lost = np.inf
+            if c.fate != LOST:
+                arrived = passed + after[place, 0]
+                value = acks[j].value if j < len(acks) else NONE
+                arrived += _unanswered(c, value, before[j], rest.above[k], sack)
+                if j < len(acks):
+                    to = max(j + 1, then)
+                    answered = skip[to] - skip[j + 1] + after[min(to - then, last), 0]
+                    arrived = min(arrived, answered + _answered(c, acks[j], before[j], path))
+            if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
+                lost = passed + after[place, 1] + loss
+                next_lost = passed + after[place, 1] + next_loss
+            now[x, 0], now[x, 1] = min(lost, arrived), min(next_lost, arrived)
+            if x + 1 < width[k]:
+                for was_lost in range(2):
+                    over = skip[j + 1] - skip[j] + now[x + 1, was_lost]
+                    now[x, was_lost] = min(now[x, was_lost], over)
+        last = width[k] - 1
+        if k < start + ROWS:
+            out[k - start, : last + 1] = now[: last + 1]
+        after, now = now, after
+
+
+@njit(cache=True, nogil=True)
+def _least_loss(path):
+    """What a loss costs at least, and one right after another."""
+    if path.limit > 0:
+        least = -np.log(1 - link.ELSEWHERE)
+        return least, least
+    if path.longest > 0:
+        return costs.OVERFLOW, costs.OVERFLOW
+    return costs.LOSS, costs.NEXT_LOSS
+
+
+@njit(cache=True, nogil=True)
+def _unanswered(c, value, before, above, sack):
+    """What an arrival costs that causes no ACK, when the next to explain is of `value` (NONE: there
+    is none)."""
+    if c.low == c.high:
+        return 0.0
+    if value != NONE and c.low <= value < c.high:
+        return costs.IMPOSSIBLE
+    if not c.watched:
+        return 0.0
+    if value != NONE and c.low > value:
+        return costs.COMPRESSED_ACK if sack else costs.LOST_ACK
+    return costs.LOST_ACK if c.high <= max(before, above) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _answered(c, ack, before, path):
+    """What an arrival costs that causes an ACK; infinity if it cannot."""
+    if c.low == c.high:
+        return 0.0 if c.low < ack.value == before else np.inf
+    if c.low <= ack.value < c.high:
+        return np.inf
+    if c.low > ack.value or c.high <= before:
+        return costs.beyond(ack.ts - c.ts, path)
+    return 0.0

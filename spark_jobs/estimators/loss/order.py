@@ -1,0 +1,324 @@
+"""What the order of packets alone proves of their fate.
+
+The access link keeps a user's packets in order. So an ACK that proves a copy's arrival decides the
+fate of all copies sent before it: what the receiver then still missed was lost, and what it then
+had can only have come with copies sent before.
+
+    Gi to mobile   1  2  3  4  ...  2'        ACK up to 4 (exclusive) and no further: 2' arrived,
+    mobile to Gi      a2 a2      ...   a4     and at that time 4 had not: the copy of 4 sent before
+                                              2' was lost; 3 had, by the only copy there was.
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss.costs import STRAY_ACK
+from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
+from spark_jobs.estimators.loss.sack import is_d_sack
+from spark_jobs.estimators.sequence import NONE, first_above, unwrap
+
+MOST_BLOCKS = 4
+"""SACK blocks in a segment (RFC 2018, 3)."""
+UNTOLD = 1
+"""A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
+told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
+MOST_BETWEEN = 4096
+"""A D-SACK of data that so many copies followed is passed over."""
+ROUNDS = 2
+"""Each round's proofs narrow the next one's choices; more than two change next to nothing."""
+
+
+@njit(cache=True, nogil=True)
+def prove(exchange, soonest):
+    """Sets the fate of an Exchange's copies to LOST or ARRIVED where order alone proves it.
+
+    soonest: no ACK comes earlier than this after a copy (µs).
+
+    Among the copies that an ACK may be due to (the earliest and the latest that time and order
+    allow), only bounds are used: an ACK that advances is due to a copy of the byte that was
+    missing; a pure duplicate, to a copy of another byte, of its first SACK block if it has one.
+    What a SACK block reported arrived, even if the mobile drops it later (RFC 2018, 8).
+
+    Returns the longest round trip of a copy whose answer is known for certain (µs).
+    """
+    copies, top = exchange.copies, exchange.top
+    limit, cover = _horizons(copies, exchange.heard.acks, soonest)
+    report = _reports(exchange, cover)
+    longest = np.int64(0)
+    for _ in range(ROUNDS):
+        longest = max(longest, _prove_once(exchange, report, limit))
+        _only_copies(copies, top, report, limit)
+        if exchange.heard.sack:
+            _copies_that_came_again(exchange, limit)
+    _last_copies(copies, report, limit)
+    return longest
+
+
+@njit(cache=True, nogil=True)
+def _prove_once(exchange, report, limit):
+    """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`."""
+    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
+    longest = np.int64(0)
+    reached = -1  # a copy of this index or a later one has arrived
+    passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
+    missing = acks[0].value
+    above = arrived_before(copies)
+    for j in range(1, len(acks)):
+        value = acks[j].value
+        if value > missing:
+            cause, only = _cause_of_advance(copies, acks[j], missing, reached, limit[j])
+            missing = value
+            after = _first_copy_beyond(top, after, value)
+            begin = after
+            if only:
+                copies[cause].fate = ARRIVED
+                longest = max(longest, acks[j].ts - copies[cause].ts)
+                _narrow(limit, j, cause)
+                if above[cause] > value:
+                    limit[j] = min(limit[j], cause + 1)
+        elif value == missing and acks[j].stray >= STRAY_ACK:
+            cause = _cause_of_duplicate(copies, acks[j], reached, limit[j])
+            after = _first_copy_beyond(top, after, value)
+            begin = max(after, reached + 1)
+        else:
+            continue
+        if cause < 0 or _only_copy_between(copies, value, begin, cause):
+            continue
+        for k in range(begin, cause):
+            c = copies[k]
+            if c.low <= value < c.high and c.fate == UNPROVEN and report[k] > j:
+                c.fate = LOST
+        reached = cause
+        if exchange.heard.sack and passed < reached:
+            _lose_untold(copies, report, passed, reached, j)
+            passed = reached
+    return longest
+
+
+@njit(cache=True, nogil=True)
+def _first_copy_beyond(top, after, value):
+    """The first copy, from `after` on, up to which more than `value` was sent."""
+    while after < len(top) and top[after] <= value:
+        after += 1
+    return after
+
+
+@njit(cache=True, nogil=True)
+def _narrow(limit, j, cause):
+    """ACK j was caused by this copy, so those before it by none from it on."""
+    for earlier in range(j - 1, -1, -1):
+        if limit[earlier] <= cause:
+            break
+        limit[earlier] = cause
+
+
+@njit(cache=True, nogil=True)
+def _lose_untold(copies, report, begin, end, j):
+    """Sets LOST for copies that a receiver with SACK has not told of, though ACK j was for a later
+    arrival than theirs."""
+    for k in range(begin, end):
+        c = copies[k]
+        if c.ambiguous and c.fate == UNPROVEN and c.low < c.high and report[k] > j + UNTOLD:
+            c.fate = LOST
+
+
+@njit(cache=True, nogil=True)
+def _only_copy_between(copies, value, begin, end):
+    """Whether one of these copies is the only one of the byte that an ACK misses. It arrived, so
+    the ACK is not due to a later copy: the mobile repeated it for reasons of its own."""
+    for k in range(begin, end):
+        if not copies[k].ambiguous and copies[k].low <= value < copies[k].high:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def arrived_before(copies):
+    """int64[n]: the highest number that has certainly arrived before each copy. What comes below it
+    fills a hole or comes again: it is answered at once."""
+    out = np.empty(len(copies), np.int64)
+    highest = NONE
+    for k in range(len(copies)):
+        out[k] = highest
+        c = copies[k]
+        if c.fate == ARRIVED or (c.fate == UNPROVEN and not c.ambiguous):
+            highest = max(highest, c.high)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _horizons(copies, acks, soonest):
+    """For each ACK: how many copies may have caused it or an earlier one; the highest so far."""
+    limit = np.empty(len(acks), np.int64)
+    cover = np.empty(len(acks), np.int64)
+    sent, highest = 0, NONE
+    for j in range(len(acks)):
+        while sent < len(copies) and copies[sent].ts + soonest <= acks[j].ts:
+            sent += 1
+        highest = max(highest, acks[j].value)
+        limit[j], cover[j] = sent, highest
+    return limit, cover
+
+
+@njit(cache=True, nogil=True)
+def _reports(exchange, cover):
+    """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
+    a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
+    by number."""
+    copies, top = exchange.copies, exchange.top
+    report = _reports_by_number(copies, cover)
+    _report_by_block(exchange, report)
+    for k in range(len(copies)):
+        if copies[k].ambiguous:
+            same = first_above(top, 0, len(copies), copies[k].low)
+            if copies[same].low == copies[k].low and copies[same].high == copies[k].high:
+                report[k] = min(report[k], report[same])
+    return report
+
+
+@njit(cache=True, nogil=True)
+def _reports_by_number(copies, cover):
+    """The first ACK of each copy's whole range, int64[n]; cover: see `_horizons`."""
+    report = np.empty(len(copies), np.int64)
+    told, highest = 0, NONE
+    for k in range(len(copies)):
+        if copies[k].high >= highest:
+            highest = copies[k].high
+            while told < len(cover) and cover[told] < highest:
+                told += 1
+            report[k] = told
+        else:
+            report[k] = first_above(cover, 0, told, copies[k].high - 1)
+    return report
+
+
+@njit(cache=True, nogil=True)
+def _report_by_block(exchange, report):
+    """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
+    of a block, what the ACK before had told is passed over."""
+    copies, top = exchange.copies, exchange.top
+    acks, edges = exchange.heard.acks, exchange.heard.edges
+    old = np.empty((MOST_BLOCKS, 2), np.int64)
+    new = np.empty((MOST_BLOCKS, 2), np.int64)
+    olds = 0
+    for j in range(len(acks)):
+        news = min(acks[j].sack_count // 2, MOST_BLOCKS)
+        for b in range(news):
+            at = acks[j].sack_at + 2 * b
+            low = new[b, 0] = unwrap(edges[at], acks[j].value)
+            high = new[b, 1] = unwrap(edges[at + 1], acks[j].value)
+            for o in range(olds):
+                if old[o, 0] <= low < old[o, 1]:
+                    low = old[o, 1]
+            k = first_above(top, 0, len(copies), low)
+            while k < len(copies) and copies[k].low < high:
+                if low <= copies[k].low and copies[k].high <= high:
+                    report[k] = min(report[k], j)
+                k += 1
+        for b in range(news):
+            old[b] = new[b]
+        olds = news
+
+
+@njit(cache=True, nogil=True)
+def _cause_of_advance(copies, ack, missing, reached, limit):
+    """(the earliest copy that may have filled what was missing, or -1; whether it is the only
+    one). The echoed timestamp is that copy's (RFC 7323, 4.3), where it is any of them's."""
+    for by_timestamp in (True, False):
+        if by_timestamp and not ack.has_ts:
+            continue
+        cause, only = -1, False
+        for k in range(reached + 1, limit):
+            c = copies[k]
+            if c.fate == LOST or not c.low <= missing < c.high:
+                continue
+            if by_timestamp and not (c.has_ts and c.ts_val == ack.ecr):
+                continue
+            if cause >= 0:
+                only = False
+                break
+            cause, only = k, True
+            if not c.ambiguous:
+                break
+        if cause >= 0:
+            return cause, only
+    return -1, False
+
+
+@njit(cache=True, nogil=True)
+def _cause_of_duplicate(copies, ack, reached, limit):
+    """The earliest copy of another byte that may have caused a duplicate ACK, or -1."""
+    for k in range(reached + 1, limit):
+        c = copies[k]
+        if c.fate == LOST or c.low == c.high or c.low <= ack.value < c.high:
+            continue
+        if ack.block_high > ack.block_low and (
+            c.high <= ack.block_low or ack.block_high <= c.low
+        ):  # fmt: skip
+            continue
+        return k
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _only_copies(copies, top, report, limit):
+    """ARRIVED for copies of what was reported when no other copy of it can have arrived."""
+    n, m = len(copies), len(limit)
+    for k in range(n):
+        c = copies[k]
+        if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high:
+            continue
+        j = report[k]
+        if j == m or k >= limit[j]:
+            continue
+        alone = True
+        for o in range(first_above(top, 0, n, c.low), limit[j]):
+            other = copies[o]
+            if o != k and other.fate != LOST and other.low < c.high and c.low < other.high:
+                alone = False
+                break
+        if alone:
+            c.fate = ARRIVED
+
+
+@njit(cache=True, nogil=True)
+def _copies_that_came_again(exchange, limit):
+    """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
+    more of them than have come by then."""
+    copies, top = exchange.copies, exchange.top
+    acks, edges = exchange.heard.acks, exchange.heard.edges
+    n = len(copies)
+    again = np.zeros(n, np.int64)
+    for j in range(len(acks)):
+        low, high = acks[j].block_low, acks[j].block_high
+        at = acks[j].sack_at
+        if high <= low or not is_d_sack(edges[at : at + acks[j].sack_count], acks[j].value):
+            continue
+        first = first_above(top, 0, n, low)
+        if first == n or limit[j] - first > MOST_BETWEEN:
+            continue
+        again[first] += 1
+        possible = 0
+        for k in range(first, limit[j]):
+            c = copies[k]
+            possible += c.fate != LOST and c.low < high and low < c.high
+        if possible <= again[first] + 1:
+            for k in range(first, limit[j]):
+                c = copies[k]
+                if c.fate == UNPROVEN and c.low < high and low < c.high:
+                    c.fate = ARRIVED
+
+
+@njit(cache=True, nogil=True)
+def _last_copies(copies, report, limit):
+    """Sets copies.last: no later copy of the same can have arrived before it was reported."""
+    for k in range(len(copies)):
+        c = copies[k]
+        if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high or report[k] == len(limit):
+            continue
+        c.last = k < limit[report[k]]
+        for o in range(k + 1, limit[report[k]]):
+            other = copies[o]
+            if other.fate != LOST and other.low < c.high and c.low < other.high:
+                c.last = False
+                break

@@ -1,0 +1,91 @@
+"""A user's path behind Gi: its idle round trip, the access link's pace, the longest queue."""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss.link import PATH
+
+STRETCH = 15_000
+"""The link's pace is that of the median stretch of so many bytes without a gap (B)."""
+
+
+@njit(cache=True, nogil=True)
+def paths(clean, connections, packets):
+    """Each user's path behind Gi, PATH[U], from CleanAcks in Connections that are mine, and all
+    Packets.
+
+    The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
+    before the earlier one's arrived.
+    """
+    out = np.zeros(len(packets.first) - 1, PATH)
+    sent = packets.sent_before[clean.packet + 1]
+    _set_round_trips(out, clean, connections, packets)
+    busy = _busy(out, clean, connections, packets)
+    _set_paces(out, busy, sent, clean, connections)
+    _set_jitter(out, busy, sent, clean, connections)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _set_round_trips(out, clean, connections, packets):
+    """The least and the longest of each PATH."""
+    for k in range(len(clean.ts)):
+        c = clean.connection[k]
+        if connections.mine[c]:
+            path = out[connections.user[c]]
+            round_trip = float(clean.ts[k] - packets.ts[clean.packet[k]])
+            path.base = min(path.base, round_trip) if path.base > 0 else round_trip
+            path.longest = max(path.longest, round_trip)
+
+
+@njit(cache=True, nogil=True)
+def _busy(out, clean, connections, packets):
+    """bool[K]: whether the link was busy since the ACK before."""
+    busy = np.zeros(len(clean.ts), np.bool_)
+    for k in range(1, len(clean.ts)):
+        c = clean.connection[k]
+        if connections.mine[c] and clean.joined[k]:
+            arrives = packets.ts[clean.packet[k]] + out[connections.user[c]].base
+            busy[k] = arrives <= clean.ts[k - 1]
+    return busy
+
+
+@njit(cache=True, nogil=True)
+def _set_paces(out, busy, sent, clean, connections):
+    """The median of the paces of each user's stretches; sent int64[K]: the IP bytes sent to users
+    up to and including each ACK's packet."""
+    acks = np.zeros(len(out) + 1, np.int64)
+    for k in range(len(clean.ts)):
+        c = clean.connection[k]
+        if connections.mine[c]:
+            acks[connections.user[c] + 1] += 1
+    place = np.cumsum(acks)
+    pace = np.empty(place[-1])
+    end = place[:-1].copy()
+    time = size = 0
+    for k in range(1, len(clean.ts)):
+        if not busy[k]:
+            time = size = 0
+            continue
+        time += clean.ts[k] - clean.ts[k - 1]
+        size += sent[k] - sent[k - 1]
+        if size >= STRETCH:
+            u = connections.user[clean.connection[k]]
+            pace[end[u]] = time / size
+            end[u] += 1
+            time = size = 0
+    for u in range(len(out)):
+        if end[u] > place[u]:
+            out[u].pace = np.median(pace[place[u] : end[u]])
+
+
+@njit(cache=True, nogil=True)
+def _set_jitter(out, busy, sent, clean, connections):
+    """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
+    pairs = np.zeros(len(out))
+    for k in range(1, len(clean.ts)):
+        if busy[k]:
+            u = connections.user[clean.connection[k]]
+            pairs[u] += 1
+            late = clean.ts[k] - clean.ts[k - 1] - (sent[k] - sent[k - 1]) * out[u].pace
+            out[u].jitter += (abs(late) - out[u].jitter) / pairs[u]

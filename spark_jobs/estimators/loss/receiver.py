@@ -1,0 +1,338 @@
+"""What a mobile's TCP must have received, told from the acknowledgements that it sent.
+
+A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux builds it): it acknowledges at
+once what comes out of order, what comes again and what fills a hole; in-order data it acknowledges
+at every second segment or after a while. With SACK (RFC 2018) it names what it holds, the latest
+first, and what it got twice (D-SACK, RFC 2883); with timestamps (RFC 7323) it echoes the segment
+that was next in order when it last sent an ACK.
+
+A hypothesis says of each copy of a segment whether it arrived. Copies arrive in the order in which
+Gi saw them (the access link is a FIFO), so a hypothesis can be played forward: each arrival changes
+what the receiver holds and uses up the ACK that it must have caused. `cost` is the negative log
+likelihood of what does not fit (see `costs`). Hypotheses that lead to the same receiver are one
+from then on; a beam of the best is kept, as in a Viterbi decoder (see `search`).
+
+    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        cost: a loss
+    mobile to Gi     a2      a2    |  a2: 1 arrived; a2 again: 3     hypothesis "3 was lost, too":
+                                   |                                 a second loss and a stray ACK
+"""
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import costs, link
+from spark_jobs.estimators.loss.sack import is_d_sack
+from spark_jobs.estimators.sequence import NONE, unwrap
+
+MOST_HELD = 256
+"""Ranges out of order that a hypothesis remembers; of more, the lowest is forgotten."""
+SOONEST = 0.9
+"""No ACK comes before this part of the least round trip of the user."""
+FULL_SEGMENTS_OWED = 2
+"""In-order segments after which an ACK is owed (RFC 5681, 4.2)."""
+
+HYPOTHESIS = np.dtype(
+    [
+        ("cost", "f8"),
+        ("ahead", "f8"),
+        ("next_ack", "i8"),
+        ("rcv_nxt", "i8"),
+        ("acked", "i8"),
+        ("last_sent", "i8"),
+        ("untold", "i8"),
+        ("due", "f8"),
+        ("clock", "f8"),
+        ("ts_recent", "u4"),
+        ("ts_maybe", "u4"),
+        ("held", "i4"),
+        ("owed", "i4"),
+        ("parent", "i4"),
+        ("lost", "?"),
+        ("low", "i8", (MOST_HELD,)),
+        ("high", "i8", (MOST_HELD,)),
+    ]
+)
+"""A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
+RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
+seen (NONE: told); when the ACK of the last copy is due, and the link's clock; TS.Recent, and what
+it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
+whether the last copy was lost; the ranges held."""
+
+PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
+"""What an arrival is: next in order, the filling of a hole, out of order, known already."""
+
+
+@njit(cache=True, nogil=True)
+def soonest(path):
+    """How long after a copy its ACK comes at the earliest (µs)."""
+    return np.int64(SOONEST * path.base)
+
+
+@njit(cache=True, nogil=True)
+def begin(h, rcv_nxt, clock):
+    """A receiver before the first copy."""
+    h.cost = 0.0
+    h.next_ack = 0
+    h.due = h.clock = clock
+    h.held = h.owed = h.parent = 0
+    h.ts_recent = h.ts_maybe = 0
+    h.lost = False
+    h.untold = NONE
+    h.rcv_nxt = h.acked = h.last_sent = rcv_nxt
+
+
+@njit(cache=True, nogil=True)
+def copy(to, h):
+    """Copy a hypothesis, of the ranges those in use."""
+    to.cost, to.ahead, to.next_ack, to.rcv_nxt, to.acked = (
+        h.cost,
+        h.ahead,
+        h.next_ack,
+        h.rcv_nxt,
+        h.acked,
+    )
+    to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
+    to.due, to.clock, to.untold = h.due, h.clock, h.untold
+    to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
+    for k in range(h.held):
+        to.low[k], to.high[k] = h.low[k], h.high[k]
+
+
+@njit(cache=True, nogil=True)
+def same(a, b):
+    """Whether two hypotheses have led to the same receiver."""
+    if (
+        a.next_ack != b.next_ack
+        or a.rcv_nxt != b.rcv_nxt
+        or a.held != b.held
+        or a.ts_recent != b.ts_recent
+        or a.last_sent != b.last_sent
+        or a.acked != b.acked
+        or a.untold != b.untold
+    ):
+        return False
+    for k in range(a.held):
+        if a.low[k] != b.low[k] or a.high[k] != b.high[k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def hold(h, low, high):
+    """Add a range to those held out of order; whether it was held already."""
+    known = False
+    n = 0
+    for k in range(h.held):
+        if h.low[k] <= low and high <= h.high[k]:
+            known = True
+        if h.high[k] < low or high < h.low[k]:
+            h.low[n], h.high[n] = h.low[k], h.high[k]
+            n += 1
+        else:
+            low, high = min(low, h.low[k]), max(high, h.high[k])
+    if n == MOST_HELD:
+        for k in range(1, n):
+            h.low[k - 1], h.high[k - 1] = h.low[k], h.high[k]
+        n -= 1
+    place = n
+    while place > 0 and h.low[place - 1] > low:
+        h.low[place], h.high[place] = h.low[place - 1], h.high[place - 1]
+        place -= 1
+    h.low[place], h.high[place] = low, high
+    h.held = n + 1
+    return known
+
+
+@njit(cache=True, nogil=True)
+def has(h, low, high):
+    """Whether a range has arrived."""
+    if high <= h.rcv_nxt:
+        return True
+    for k in range(h.held):
+        if h.low[k] <= max(low, h.rcv_nxt) and high <= h.high[k]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def advance(h, to):
+    """All up to `to` arrived in order; what is held beyond it follows."""
+    h.rcv_nxt = to
+    n = 0
+    for k in range(h.held):
+        if h.low[k] <= h.rcv_nxt:
+            h.rcv_nxt = max(h.rcv_nxt, h.high[k])
+        else:
+            h.low[n], h.high[n] = h.low[k], h.high[k]
+            n += 1
+    h.held = n
+
+
+@njit(cache=True, nogil=True)
+def settle(h, until, acks):
+    """Explain the ACKs before `until`, which no later copy can have caused."""
+    while h.next_ack < len(acks) and acks[h.next_ack].ts < until:
+        value, stray = acks[h.next_ack].value, acks[h.next_ack].stray
+        if value > h.rcv_nxt:
+            h.cost += costs.IMPOSSIBLE
+            advance(h, value)
+            h.acked = h.last_sent = value
+        elif value == h.rcv_nxt and value > h.acked:
+            h.acked = h.last_sent = value
+            h.owed = 0
+        else:
+            _stray(h, value, stray)
+        h.next_ack += 1
+
+
+@njit(cache=True, nogil=True)
+def _stray(h, value, stray):
+    if value == h.acked:
+        h.cost += stray
+    elif value > h.acked:
+        h.acked = value
+        h.cost += costs.SKIPPED_ACK if stray else 0.0
+
+
+@njit(cache=True, nogil=True)
+def due(h, c, path):
+    """When the ACK of a copy is due: the link is a FIFO."""
+    return max(link.meanwhile(h.due, c), c.ts + path.base) + c.size * path.pace
+
+
+@njit(cache=True, nogil=True)
+def backlog(h, c, path):
+    """The bytes that wait for the link when a copy comes, itself included."""
+    return link.backlog(link.meanwhile(h.clock, c), c.ts, c.size, path)
+
+
+@njit(cache=True, nogil=True)
+def lose(h, c, path):
+    """A copy is lost: the link has no work with it."""
+    h.due = link.meanwhile(h.due, c)
+    h.clock = link.dropped(link.meanwhile(h.clock, c), c.ts, c.size, path)
+
+
+@njit(cache=True, nogil=True)
+def arrive(h, c, heard, path):
+    """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
+    COPY, what the connection's mobile was Heard to tell, and its user's PATH."""
+    acks = heard.acks
+    h.due = due(h, c, path)
+    h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
+    if c.low == c.high:
+        _empty(h, c, acks)
+        return
+    kind = _take_in(h, c, acks)
+    h.owed += 1
+    unseen = costs.COMPRESSED_ACK if heard.sack and kind == AHEAD else costs.LOST_ACK
+    j = h.next_ack
+    if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
+        cost = _misfit(h, c, acks[j], kind, heard, path)
+        if kind == PLAIN or cost <= unseen:
+            h.cost += cost
+            _answer(h, acks[j])
+            return
+    if c.ambiguous:
+        h.cost += costs.beyond(h.due - c.ts, path)
+    if c.watched and h.owed > FULL_SEGMENTS_OWED:
+        h.cost += costs.DELAYED_ACK
+    if kind != PLAIN:
+        h.cost += unseen if c.watched else 0.0
+        h.last_sent = h.rcv_nxt
+        h.owed = 0
+        if kind == AHEAD:
+            h.untold = c.high
+
+
+@njit(cache=True, nogil=True)
+def _take_in(h, c, acks):
+    """What an arrival is to the receiver, which has it then; ACKs of less were strays."""
+    if c.has_ts and c.low <= h.last_sent <= c.high:
+        if np.int32(c.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
+            h.ts_recent = h.ts_maybe = c.ts_val
+    if c.high <= h.rcv_nxt:
+        return AGAIN
+    if c.low > h.rcv_nxt:
+        return AGAIN if hold(h, c.low, c.high) else AHEAD
+    kind = FILLS if h.held else PLAIN
+    advance(h, c.high)
+    while h.next_ack < len(acks) and acks[h.next_ack].value < h.rcv_nxt:
+        _stray(h, acks[h.next_ack].value, acks[h.next_ack].stray)
+        h.next_ack += 1
+    return kind
+
+
+@njit(cache=True, nogil=True)
+def _answer(h, ack):
+    """The next ACK answers what arrived last."""
+    if ack.has_ts and h.ts_recent != 0:
+        if np.int32(ack.ecr - h.ts_recent) > 0:
+            h.ts_recent = ack.ecr
+    h.acked = h.last_sent = h.rcv_nxt
+    h.next_ack += 1
+    h.due = float(ack.ts)
+    h.untold = NONE
+    h.owed = 0
+
+
+@njit(cache=True, nogil=True)
+def _empty(h, c, acks):
+    """A pure ACK or a keep-alive: it may change TS.Recent; one of old data is answered."""
+    if c.has_ts and c.low == h.last_sent and np.int32(c.ts_val - h.ts_recent) > 0:
+        h.ts_maybe = c.ts_val
+    j = h.next_ack
+    if c.low < h.rcv_nxt and j < len(acks):
+        if acks[j].value == h.rcv_nxt == h.acked and acks[j].sack_count == 0:
+            h.next_ack += 1
+
+
+@njit(cache=True, nogil=True)
+def _misfit(h, c, ack, kind, heard, path):
+    """What an ACK costs as the answer to a copy."""
+    cost = 0.0
+    if ack.has_ts and h.ts_recent != 0 and ack.ecr != h.ts_recent:
+        if np.int32(ack.ecr - h.ts_recent) <= 0 or np.int32(h.ts_maybe - ack.ecr) < 0:
+            cost += costs.MISMATCH
+    if heard.sack and not c.opens:
+        cost += _misfit_of_blocks(h, c, ack, kind, heard.edges)
+    if kind == AHEAD or kind == AGAIN:
+        cost += ack.moved
+    cost += costs.beyond(ack.ts - c.ts, path)
+    if path.base > 0:
+        cost += costs.LATE * min(max((ack.ts - h.due) / path.base, 0.0), costs.LATEST)
+    return cost
+
+
+@njit(cache=True, nogil=True)
+def _misfit_of_blocks(h, c, ack, kind, edges):
+    cost = 0.0
+    blocks = ack.sack_count // 2
+    told = h.untold <= h.rcv_nxt
+    twice = False
+    listed = 0
+    for b in range(blocks):
+        low = unwrap(edges[ack.sack_at + 2 * b], h.rcv_nxt)
+        high = unwrap(edges[ack.sack_at + 2 * b + 1], h.rcv_nxt)
+        if b == 0:
+            if is_d_sack(edges[ack.sack_at : ack.sack_at + ack.sack_count], h.rcv_nxt):
+                twice = True
+                if kind != AGAIN or not (low < c.high and c.low < high):
+                    cost += costs.MISMATCH
+                continue
+        listed += 1
+        told |= low < h.untold <= high
+        held = False
+        for k in range(h.held):
+            held |= h.low[k] <= low and high <= h.high[k]
+        if not held:
+            cost += costs.MISMATCH
+        if listed == 1 and kind == AHEAD and not (low <= c.low and c.high <= high):
+            cost += costs.MISMATCH
+    if kind == AGAIN and not twice:
+        cost += costs.MISMATCH
+    if not told:
+        cost += costs.MISMATCH
+    if listed == 0 and h.held:
+        cost += costs.HOLDS_UNTOLD
+    return cost

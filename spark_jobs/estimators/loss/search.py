@@ -1,0 +1,280 @@
+"""The likeliest history of a connection's receiver: a beam search over what became of each copy."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import costs, link, lookahead, receiver
+from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
+from spark_jobs.estimators.loss.receiver import HYPOTHESIS
+from spark_jobs.estimators.sequence import NONE
+
+BEAM = 16
+"""Hypotheses kept."""
+BRANCHES = 4
+"""So many follow from one at most: lost, or arrived after none to two window updates."""
+WORST = 20.0
+"""A hypothesis so much costlier than the best is given up."""
+UNSURE = 12
+"""With fewer hypotheses, none is given up that what is to come would have to save."""
+STEPS = 2048
+"""Copies after which the best hypothesis is taken, if it has not been agreed on before."""
+PATIENCE, PATIENCE_US = 2, 1_000_000
+"""An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
+
+
+class Space(NamedTuple):
+    """Memory of the search, used again for every connection."""
+
+    beam: np.ndarray
+    """HYPOTHESIS[BEAM]: those that are kept."""
+    spare: np.ndarray
+    """HYPOTHESIS[BRANCHES * BEAM]: those that follow from them."""
+    parents: np.ndarray
+    """int8[STEPS, BEAM]: from which each followed, step by step, and"""
+    losses: np.ndarray
+    """bool[STEPS, BEAM]: whether by a loss."""
+    ahead: np.ndarray
+    """float32[lookahead.ROWS + 1, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
+
+
+@njit(cache=True, nogil=True)
+def space():
+    """Memory for `decide`."""
+    return Space(
+        np.zeros(BEAM, HYPOTHESIS),
+        np.zeros(BRANCHES * BEAM, HYPOTHESIS),
+        np.empty((STEPS, BEAM), np.int8),
+        np.empty((STEPS, BEAM), np.bool_),
+        np.zeros((lookahead.ROWS + 1, lookahead.WIDTH, 2), np.float32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def decide(exchange, path, until, space):
+    """The likeliest history of an Exchange's receiver: (bool[n]: which copies it lost; from when on
+    what is unproven is undecided, µs). path: its user's PATH; until: to when the user was observed
+    (µs)."""
+    copies, heard = exchange.copies, exchange.heard
+    beam, spare = space.beam, space.spare
+    longest = _longest_round_trip(copies, heard.acks)
+    undecided_from = _watch(exchange, longest, until)
+    soonest = receiver.soonest(path)
+    latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
+    rest = lookahead.begin(exchange, soonest, latest)
+    resume, answered = _resumptions(exchange)
+    receiver.begin(beam[0], _first_number(exchange), link.clock_before(copies[0]))
+    lost = np.zeros(len(copies), np.bool_)
+    most_steps = min(STEPS, len(copies))
+    alive, steps, settled = 1, 0, 0
+    known = 0  # costs are known for the copies up to it, ROWS in number
+    for k in range(len(copies)):
+        if settled > k:
+            continue
+        if alive == 1 and resume[k] > k:
+            for passed in range(k, resume[k]):
+                lost[passed] = copies[passed].fate == LOST
+            settled = resume[k]
+            if settled < len(copies):
+                receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
+                beam[0].next_ack = answered[settled]
+            continue
+        if alive == 1 and _arrives_for_certain(beam[0], copies[k], heard, soonest, path):
+            settled += 1
+            continue
+        made = 0
+        for x in range(alive):
+            receiver.settle(beam[x], copies[k].ts + soonest, heard.acks)
+            made = _branch(x, copies[k], heard, path, space, made)
+        if made > UNSURE:
+            if k + 1 >= known:
+                known = k + 1 + lookahead.ROWS
+                lookahead.at_least(exchange, rest, k + 1, path, space.ahead)
+            row = space.ahead[k + 1 - known + lookahead.ROWS]
+            for x in range(made):
+                spare[x].ahead = lookahead.to_come(rest, k + 1, row, spare[x])
+        alive = _keep_best(space, made, steps)
+        steps += 1
+        if alive == 1 or steps == most_steps:
+            _trace_back(space, steps, 0, lost[settled : settled + steps])
+            settled += steps
+            alive, steps = 1, 0
+    _trace_back(space, steps, _best(beam[:alive], heard.acks), lost[settled : settled + steps])
+    return lost, undecided_from
+
+
+@njit(cache=True, nogil=True)
+def _watch(exchange, longest, until):
+    """Sets which copies are watched; from when on what is unproven is undecided (µs). longest: the
+    longest round trip (µs)."""
+    patience = PATIENCE * longest + PATIENCE_US
+    last_ack = exchange.heard.acks[-1].ts
+    for k in range(len(exchange.copies)):
+        c = exchange.copies[k]
+        c.watched = c.ts + patience < until or c.ts + longest < last_ack
+    return max(until - patience, last_ack - longest)
+
+
+@njit(cache=True, nogil=True)
+def _first_number(exchange):
+    """What the receiver misses before the first copy."""
+    first_copy, first_ack = exchange.copies[0], exchange.heard.acks[0]
+    return first_copy.low if first_ack.ts >= first_copy.ts else first_ack.value
+
+
+@njit(cache=True, nogil=True)
+def _longest_round_trip(copies, acks):
+    """From a copy to the first ACK of it, µs."""
+    longest, told, k = np.int64(0), NONE, 0
+    for j in range(len(acks)):
+        if told != NONE and acks[j].value > told:
+            while k < len(copies) and copies[k].high < acks[j].value:
+                k += 1
+            if k < len(copies):
+                longest = max(longest, acks[j].ts - copies[k].ts)
+        told = max(told, acks[j].value)
+    return longest
+
+
+@njit(cache=True, nogil=True)
+def _resumptions(exchange):
+    """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
+    had been before, the last such up to the next open question, n if there is none; int64[n]: the
+    ACKs seen before each copy). It may where all that was sent before is acknowledged."""
+    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
+    n = len(copies)
+    answered = np.empty(n, np.int64)
+    fresh = np.zeros(n, np.bool_)
+    j, acked = 0, NONE
+    for k in range(n):
+        while j < len(acks) and acks[j].ts < copies[k].ts:
+            acked = max(acked, acks[j].value)
+            j += 1
+        answered[k] = j
+        new = k > 0 and copies[k].low == top[k - 1] and copies[k].high > copies[k].low
+        fresh[k] = new and acked >= top[k - 1]
+    resume = np.empty(n, np.int64)
+    to = n
+    for k in range(n - 1, -1, -1):
+        c = copies[k]
+        if c.ambiguous and c.fate == UNPROVEN:
+            to = -1
+        if to < 0 and fresh[k]:
+            to = k
+        resume[k] = to
+    return resume, answered
+
+
+@njit(cache=True, nogil=True)
+def _arrives_for_certain(h, c, heard, soonest, path):
+    """Play the only hypothesis forward if a copy leaves no question; whether it did."""
+    if c.fate == LOST or (c.fate != ARRIVED and c.ambiguous):
+        return False
+    receiver.settle(h, c.ts + soonest, heard.acks)
+    if _may_update(h, h.next_ack, heard.acks):
+        return False
+    receiver.arrive(h, c, heard, path)
+    h.lost = False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _branch(x, c, heard, path, space, made):
+    """What may become of hypothesis x with the next copy: lost, or arrived, perhaps after window
+    updates that no copy caused. Returns how many hypotheses `spare` then holds."""
+    h, spare = space.beam[x], space.spare
+    goes, comes = _cost_of_loss(h, c, path)
+    if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
+        to = spare[made]
+        _follow(to, h, x, True)
+        to.cost += goes
+        if c.last and not receiver.has(h, c.low, c.high):
+            to.cost += costs.IMPOSSIBLE
+        receiver.lose(to, c, path)
+        made += 1
+    if c.fate == LOST:
+        return made
+    skipped = comes
+    for updates in range(BRANCHES - 1):
+        to = spare[made]
+        _follow(to, h, x, False)
+        to.cost += skipped
+        to.next_ack += updates
+        receiver.arrive(to, c, heard, path)
+        made += 1
+        if not _may_update(h, h.next_ack + updates, heard.acks):
+            break
+        skipped += heard.acks[h.next_ack + updates].stray
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _follow(child, h, x, lost):
+    """The same as hypothesis x, which it follows, by a loss or not."""
+    receiver.copy(child, h)
+    child.ahead, child.parent, child.lost = 0.0, x, lost
+
+
+@njit(cache=True, nogil=True)
+def _cost_of_loss(h, c, path):
+    """What the loss of a copy costs a hypothesis, and what its arrival."""
+    goes = costs.NEXT_LOSS if h.lost else costs.LOSS
+    if path.limit > 0:
+        p = link.chance(receiver.backlog(h, c, path), path)
+        return min(goes, -np.log(p)), -np.log(1 - p)
+    round_trip = receiver.due(h, c, path) - c.ts
+    return min(goes, costs.overflow(round_trip, path, c.size * path.pace)), 0.0
+
+
+@njit(cache=True, nogil=True)
+def _may_update(h, j, acks):
+    """Whether an ACK may be a window update that no copy caused."""
+    if j >= len(acks) or acks[j].stray >= costs.STRAY_ACK:
+        return False
+    return acks[j].value == h.rcv_nxt == h.acked
+
+
+@njit(cache=True, nogil=True)
+def _keep_best(space, made, step):
+    """Move the best of the hypotheses made into the beam, of equal receivers the cheapest; returns
+    how many."""
+    spare, beam = space.spare[:made], space.beam
+    total = np.empty(made)
+    for x in range(made):
+        total[x] = spare[x].cost + spare[x].ahead
+    order = np.argsort(total)
+    alive = 0
+    for pick in order:
+        if alive == len(beam) or total[pick] > total[order[0]] + WORST:
+            break
+        new = True
+        for x in range(alive):
+            if receiver.same(spare[pick], beam[x]):
+                new = False
+                break
+        if new:
+            receiver.copy(beam[alive], spare[pick])
+            space.parents[step, alive] = spare[pick].parent
+            space.losses[step, alive] = spare[pick].lost
+            alive += 1
+    return alive
+
+
+@njit(cache=True, nogil=True)
+def _best(beam, acks):
+    """The cheapest hypothesis when all ACKs are explained."""
+    best = 0
+    for x in range(len(beam)):
+        receiver.settle(beam[x], np.int64(2**62), acks)
+        if beam[x].cost < beam[best].cost:
+            best = x
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _trace_back(space, steps, x, lost):
+    """Sets which copies the history lost that led to hypothesis x in so many steps."""
+    for step in range(steps - 1, -1, -1):
+        lost[step] = space.losses[step, x]
+        x = space.parents[step, x]

@@ -1,0 +1,128 @@
+"""What became of each downlink packet, written down: probabilities, evidence, sums."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.estimators.loss import link, queue
+from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
+from spark_jobs.estimators.sequence import NONE
+
+NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
+EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
+"""What tells of a loss: order alone; the ACKs of a receiver with SACK, without SACK; that no ACK
+came; nothing yet."""
+
+BOTTLENECKS = ("none", "access", "internet", "equal")
+"""On which side a connection lost more (INFOCOM V)."""
+
+
+class AccessLosses(NamedTuple):
+    """What became behind Gi of N segments, in connection order."""
+
+    probability: np.ndarray
+    """float32[N]: of having been lost; NaN: no downlink data, or the mobile's direction was not
+    seen."""
+    evidence: np.ndarray
+    """uint8[N]: into EVIDENCE, for those likely lost."""
+    original: np.ndarray
+    """int64[N]: the last segment before it that carried some of the same data, -1: none."""
+
+
+class Totals(NamedTuple):
+    """What became behind Gi of the downlink data of C connections."""
+
+    has_data: np.ndarray
+    """bool[C]: there is any."""
+    measurable: np.ndarray
+    """bool[C]: what became of all of it is known."""
+    lost: np.ndarray
+    """int64[C]: packets lost."""
+    expected: np.ndarray
+    """float64[C]: packets expected to be lost."""
+
+
+@njit(cache=True, nogil=True)
+def nothing_known(segments):
+    """AccessLosses of Segments before anything was decided."""
+    n = len(segments.ts)
+    return AccessLosses(
+        np.full(n, np.nan, np.float32), np.zeros(n, np.uint8), np.full(n, np.int64(-1))
+    )
+
+
+@njit(cache=True, nogil=True)
+def may_be_decided(begin, end, segments, out):
+    """Of segments begin to end, a connection that was seen both ways, data is not lost so far."""
+    for i in range(begin, end):
+        if segments.downlink[i] and segments.payload_len[i] and segments.number[i] != NONE:
+            out.probability[i] = 0
+
+
+@njit(cache=True, nogil=True)
+def write_down(exchange, lost, undecided_from, out):
+    """Probability and evidence of a connection's data packets, into AccessLosses.
+
+    lost bool[n]: which copies the likeliest history lost; undecided_from: what is unproven and not
+    acknowledged is undecided from then on (µs). It counts with the share lost of the others.
+    """
+    copies, heard = exchange.copies, exchange.heard
+    decided = decided_lost = 0
+    for k in range(len(copies)):
+        c = copies[k]
+        if not c.data:
+            continue
+        out.probability[c.at], out.evidence[c.at] = 0, NO_LOSS
+        if c.fate == UNPROVEN and c.high > heard.acked and c.ts >= undecided_from:
+            out.evidence[c.at] = UNDECIDED
+            continue
+        decided += 1
+        if lost[k]:
+            decided_lost += 1
+            out.probability[c.at] = 1
+            if c.fate == LOST:
+                out.evidence[c.at] = BY_ORDER
+            elif c.high > heard.acked:
+                out.evidence[c.at] = BY_SILENCE
+            else:
+                out.evidence[c.at] = BY_SACK if heard.sack else BY_DUP_ACKS
+    share = queue.share(decided_lost, decided)
+    for k in range(len(copies)):
+        if out.evidence[copies[k].at] == UNDECIDED:
+            out.probability[copies[k].at] = share
+
+
+@njit(cache=True, nogil=True)
+def write_chances(copies, traffic, path, out):
+    """What is undecided of a user's copies counts with the probability that the queue had no room:
+    of what waited, by the user's Traffic and PATH."""
+    for k in range(len(copies)):
+        if out.evidence[copies[k].at] == UNDECIDED:
+            waiting = traffic.waiting[copies[k].place]
+            out.probability[copies[k].at] = link.chance(waiting, path)
+
+
+@njit(cache=True, nogil=True)
+def access_totals(segments, connections, probability):
+    """Totals of Segments and their Connections; probability: see AccessLosses."""
+    first = connections.first
+    count = len(first) - 1
+    has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    lost, expected = np.zeros(count, np.int64), np.zeros(count)
+    for c in range(count):
+        for i in range(first[c], first[c + 1]):
+            if not segments.downlink[i] or segments.payload_len[i] == 0:
+                continue
+            has_data[c] = True
+            if not np.isnan(probability[i]):
+                lost[c] += probability[i] > 0.5
+                expected[c] += probability[i]
+            elif segments.number[i] >= 0:
+                measurable[c] = False
+    return Totals(has_data, measurable, lost, expected)
+
+
+def bottleneck(access, internet):
+    """Places in BOTTLENECKS by the packets lost on either side, int64[C] each."""
+    return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)

@@ -1,0 +1,1 @@
+"""Thin: find the work, call the pure functions, publish."""

@@ -1,0 +1,256 @@
+"""Packets to flows and the tables beside them: one task a (network, date, bucket).
+
+A day is published whole. A flow belongs to the day on which it starts. A day's tasks read back as
+far as a connection may be silent, to know which connections are not new, and on past midnight as
+far as those of the day go.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
+from spark_jobs.capture.columns import DAY_US
+from spark_jobs.capture.users import user_bucket
+from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.jobs.leases import lease_state
+from spark_jobs.networks import Network
+from spark_jobs.tables import ROWS
+from spark_jobs.tables.bucket import Bucket
+from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.files import read_rows, table_writer
+from spark_jobs.warehouse.packets import RowGroups, read_packets
+
+HOUR_US = 3_600_000_000
+NEIGHBOURS = (-1, 0, 1)
+PART_PACKETS = 6_000_000
+"""Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
+FORMAT = 6
+"""Raised when flows of the same packets would come out otherwise than before."""
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """What one task reads: a bucket's row groups with their times (µs), for one day."""
+
+    network: str
+    date: date
+    bucket: int
+    part: tuple[int, int]
+    groups: tuple[tuple[RowGroups, int, int], ...]
+    flight_size_bytes: int
+    leases: tuple[Path, ...]
+    application_log: tuple[Path, ...]
+    """Files of these tables that may be about the packets."""
+    targets: dict[str, Path]
+    """Where each table of ROWS is written, where it has rows."""
+
+
+def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
+    """Make the flows of each (network, date); returns how many each has."""
+    made: dict[tuple[str, date], int] = {}
+    read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
+    with warehouse.staging() as staging:
+        items = [
+            item
+            for network, day in work
+            for item in work_items(warehouse, network, day, staging.path)
+        ]
+        counts = run_tasks(make_flows, items, "flows")
+        for network, day in work:
+            mine = [
+                (item, rows)
+                for item, rows in zip(items, counts, strict=True)
+                if (item.network, item.date) == (network.name, day)
+            ]
+            paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
+            files = {to: path for to, path in staging.files.items() if path in paths}
+            facts = {"inputs": read[network.name, day]}
+            warehouse.publish(Unit.of_day("day", network.name, day), files, facts)
+            made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+    warehouse.update_views()
+    return made
+
+
+def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
+    """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
+    neighbours, the network's threshold."""
+    names = [
+        path.name
+        for table in (PACKETS, APPLICATION_LOG)
+        for path in _around(warehouse, table, network, day)
+    ]
+    leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
+    return fingerprint(FORMAT, network.flight_size_bytes, names, leases)
+
+
+def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:
+    """A table's files of a day and its neighbours."""
+    days = [day + timedelta(days=k) for k in NEIGHBOURS]
+    return [path for near in days for path in warehouse.files(table, network.name, near)]
+
+
+def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
+    """Whether the day's flows were made from the packets there are now."""
+    commit = warehouse.commit(Unit.of_day("day", network.name, day))
+    return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
+
+
+def bring_up_to_date(
+    warehouse: Warehouse, networks: Iterable[Network]
+) -> dict[tuple[str, date], int]:
+    """Make the flows of every stale day, a network in one process at a time; see flows."""
+    with ExitStack() as stack:
+        chosen = sorted(networks, key=lambda network: network.name)
+        for network in chosen:
+            stack.enter_context(warehouse.locked(f"flows-{network.name}"))
+        return flows(warehouse, stale_days(warehouse, chosen))
+
+
+def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
+    """Days of the network of which there are packets."""
+    return {
+        date.fromisoformat(day)
+        for commit in warehouse.commits("capture", network)
+        for day in commit.facts["dates"]
+    }
+
+
+def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
+    """Days with packets, or with flows from packets there no longer are, not up to date."""
+    stale = []
+    for network in networks:
+        days = days_with_packets(warehouse, network.name)
+        days |= {day for _, day in warehouse.days("day", network.name)}
+        stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
+    return stale
+
+
+def work_items(
+    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
+) -> Iterator[WorkItem]:
+    """The day's tasks; new_path: see Staging.path."""
+    midnight = _midnight_us(day)
+    of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
+    rows_of_bucket: dict[int, int] = defaultdict(int)
+    begins: dict[Path, int] = {}
+
+    def in_capture_order(group: tuple[RowGroups, int, int]) -> tuple[int, str, tuple[int, ...]]:
+        """Packets of the same time count in the order in which they were captured."""
+        path = group[0].path
+        return begins[path], path.name, group[0].numbers
+
+    for offset in NEIGHBOURS:
+        for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset)):
+            row_groups = list(_row_groups(path))
+            begins[path] = min(first_us for *_, first_us, _ in row_groups)
+            for capture, bucket, number, rows, first_us, last_us in row_groups:
+                if last_us < midnight - IDLE_TIMEOUT_US:
+                    continue
+                of_bucket[bucket].append((RowGroups(path, (number,), capture), first_us, last_us))
+                if offset == 0:
+                    rows_of_bucket[bucket] += rows
+    leases = tuple(_around(warehouse, LEASES, network, day))
+    application_log = tuple(_around(warehouse, APPLICATION_LOG, network, day))
+    for bucket, rows in sorted(rows_of_bucket.items()):
+        parts = -(-rows // PART_PACKETS)
+        groups = tuple(sorted(of_bucket[bucket], key=in_capture_order))
+        for number in range(parts):
+            targets = {
+                table.name: new_path(table, network.name, day, f"bucket{bucket:05d}-{number}")
+                for table in ROWS
+            }
+            yield WorkItem(
+                network.name,
+                day,
+                bucket,
+                (number, parts),
+                groups,
+                network.flight_size_bytes,
+                leases,
+                application_log,
+                targets,
+            )
+
+
+def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
+    """(capture, bucket, number, rows, first µs, last µs) of each row group."""
+    metadata = pq.read_metadata(path)
+    names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
+    bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        times = group.column(ts).statistics
+        yield (
+            group.column(capture).statistics.min,
+            group.column(bucket).statistics.min,
+            number,
+            group.num_rows,
+            _us(times.min),
+            _us(times.max),
+        )
+
+
+def _us(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _midnight_us(day: date) -> int:
+    return (day - date(1970, 1, 1)).days * DAY_US
+
+
+def make_flows(item: WorkItem) -> dict[str, int]:
+    """The tables of one work item, written to its targets; returns the rows of each."""
+    bucket = read_bucket(item)
+    if bucket is None:
+        return {}
+    written = {}
+    for table, rows_of in ROWS.items():
+        rows = rows_of(bucket)
+        if len(rows):
+            _write(table, rows, item.targets[table.name])
+        written[table.name] = len(rows)
+    return written
+
+
+def read_bucket(item: WorkItem) -> Bucket | None:
+    """The item's packets, as far past midnight as the day's connections go; None without any."""
+    midnight = _midnight_us(item.date)
+    next_midnight = midnight + DAY_US
+    until = next_midnight
+    of_bucket = [("bucket", "=", item.bucket)]
+    leases = read_rows(LEASES, item.leases, of_bucket)
+    log = read_rows(APPLICATION_LOG, item.application_log, of_bucket)
+    seen_until = max(last for _, _, last in item.groups) + 1
+    while True:
+        groups = [g for g, first, _ in item.groups if first < until]
+        packets, names = read_packets(
+            groups, midnight - IDLE_TIMEOUT_US, until, partial(_in_part, item.part), leases
+        )
+        if not len(packets.ts):
+            return None
+        span = (midnight, next_midnight)
+        bucket = Bucket(packets, names, item.network, item.flight_size_bytes, span, log)
+        if until >= seen_until or not bucket.may_go_on(until):
+            return bucket
+        until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
+
+
+def _in_part(part: tuple[int, int], user: str) -> bool:
+    """Whether a user is in a part (number, parts) of a bucket too large for a worker."""
+    number, parts = part
+    return parts == 1 or user_bucket(f"part {user}", parts) == number
+
+
+def _write(table: Table, rows: pa.Table, target: Path) -> None:
+    rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
+    with table_writer(table, target) as writer:
+        writer.write_table(rows)

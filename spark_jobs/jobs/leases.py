@@ -1,0 +1,85 @@
+"""RADIUS accounting to leases: one task a day."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import xxhash
+
+from schemas import ACCOUNTING, LEASES
+from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+
+SQL = Path(__file__).with_name("leases.sql")
+DAYS_AROUND = 3
+"""A lease is known from the messages of so many days before and after the one it lies in."""
+SILENCE = timedelta(days=1)
+"""A session of which nothing more is heard has ended by then."""
+
+
+def leases(warehouse: Warehouse, networks: list[str]) -> None:
+    """Bring the leases of every day up to date with the accounting there is."""
+    run_tasks(
+        _LeasesTask(warehouse),
+        [item for network in networks for item in _stale(warehouse, network)],
+        "leases",
+    )
+
+
+def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
+    """Days of which the leases are not up to date, each with its files of accounting."""
+    made = {
+        commit.unit.day: commit.facts["inputs"] for commit in warehouse.commits("leases", network)
+    }
+    files = warehouse.files_by_date(ACCOUNTING, network)
+    around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
+    for day in sorted({day + near for day in files for near in around} | set(made)):
+        paths = [path for near in around for path in files.get(day + near, [])]
+        if made.get(day) != _inputs(paths):
+            yield network, day, paths
+
+
+def _inputs(paths: list[Path]) -> str:
+    return fingerprint(SQL.read_text(), [path.name for path in paths])
+
+
+def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
+    """What tells whether a day's leases have changed; empty where there are none."""
+    commit = warehouse.commit(Unit.of_day("leases", network, day))
+    return commit.facts["content"] if commit else []
+
+
+@dataclass
+class _LeasesTask:
+    warehouse: Warehouse
+
+    def __call__(self, item: tuple[str, date, list[Path]]) -> None:
+        """One day's leases."""
+        network, day, paths = item
+        rows = _leases_of(paths, day)
+        with self.warehouse.staging() as staging:
+            if len(rows):
+                staging.write(LEASES, network, day, "leases", rows)
+            written = [path.read_bytes() for path in staging.files.values()]
+            content = [xxhash.xxh3_128_hexdigest(data) for data in written]
+            facts = {"inputs": _inputs(paths), "content": content}
+            self.warehouse.publish(Unit.of_day("leases", network, day), staging.files, facts)
+
+
+def _leases_of(paths: list[Path], day: date) -> pa.Table:
+    if not paths:
+        return LEASES.arrow.empty_table()
+    midnight = datetime.combine(day, time(), UTC)
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        connection.read_parquet([str(path) for path in paths]).create_view("messages")
+        settings = {
+            "midnight": midnight,
+            "next_midnight": midnight + timedelta(days=1),
+            "silence": SILENCE // timedelta(microseconds=1),
+        }
+        found = connection.sql(SQL.read_text(), params=settings)
+        return found.to_arrow_table().cast(LEASES.arrow)

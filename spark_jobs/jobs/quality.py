@@ -1,0 +1,193 @@
+"""The checks of a day before its marts are published, and what holds it back.
+
+A verdict stands as long as what it was made from: new packets or other limits ask for a new one.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from schemas import BROKEN_OFF, FLOWS, QUALITY, UNREAD_REASONS
+from spark_jobs.capture.files import capture_day
+from spark_jobs.errors import UserError
+from spark_jobs.networks import Network, QualityLimits
+from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.files import read_rows
+
+SQL = Path(__file__).with_suffix(".sql")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of quality: what was found, and between what it had to lie."""
+
+    measure: str
+    value: float | None
+    lowest: float | None
+    highest: float | None
+    finding: str
+
+    @property
+    def passed(self) -> bool:
+        """What could not be measured holds nothing back."""
+        return self.value is None or (
+            (self.lowest is None or self.value >= self.lowest)
+            and (self.highest is None or self.value <= self.highest)
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checks say of a network's day."""
+
+    network: str
+    date: date
+    findings: tuple[str, ...]
+    """Of the failed checks."""
+    released: str | None = None
+    """Why it is published in spite of them."""
+    fresh: bool = True
+    """Made just now, not earlier."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the day's marts stay as they are."""
+        return bool(self.findings) and self.released is None
+
+
+def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
+    """The checks of a day; measured: the row of quality.sql."""
+    unread = measured["unread_captures"]
+    skipped = _share(measured["skipped"], measured["frames"])
+    unseen = _share(measured["acked_unseen_bytes"], measured["acked_bytes"])
+    without_syn = _share(measured["flows_without_syn"], measured["flows"])
+    volume = _share(measured["volume"], measured["usual_volume"])
+    if measured["earlier_days"] < limits.volume_fewest_days:
+        volume = None
+    return [
+        Check("unread_captures", len(unread), None, limits.unread_captures,
+              f"captures not read to their end: {', '.join(unread) or 'none'}"),
+        Check("skipped_share", skipped, None, limits.skipped_share,
+              f"{_percent(skipped)} of the frames could not be read"),
+        Check("acked_unseen_share", unseen, None, limits.acked_unseen_share,
+              f"{_percent(unseen)} of the bytes that mobiles acknowledged were never seen: "
+              "the capture dropped them"),
+        Check("without_syn_share", without_syn, None, limits.without_syn_share,
+              f"{_percent(without_syn)} of the connections without a SYN"),
+        Check("peak_flows", measured["peak_flows"], limits.peak_flows, None,
+              f"{measured['peak_flows']} connections in the peak hours"),
+        Check("volume_ratio", volume, 1 / limits.volume_ratio, limits.volume_ratio,
+              "volume: too few earlier days of the same weekday to compare with"
+              if volume is None else
+              f"volume {volume:.2f} times the median of {measured['earlier_days']} earlier days "
+              "of the same weekday"),
+    ]  # fmt: skip
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return float(part) / float(whole) if part is not None and whole else None
+
+
+def _percent(share: float | None) -> str:
+    return "unknown share" if share is None else f"{share:.2%}"
+
+
+def check(warehouse: Warehouse, networks: list[Network], also: date | None = None) -> list[Verdict]:
+    """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
+    connection = warehouse.connect()
+    asked = {also} if also else set()
+    return [
+        _verdict(warehouse, connection, network, day)
+        for network in networks
+        for day in sorted(asked | {day for _, day in warehouse.days("day", network.name)})
+    ]
+
+
+def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
+    """Let a day that is held be published as it is now."""
+    verdict = _verdict(warehouse, warehouse.connect(), network, day)
+    if not verdict.held:
+        raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
+    rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
+    released = rows.set_column(
+        rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
+    )
+    _publish(warehouse, network, day, released, {"findings": verdict.findings, "released": reason})
+
+
+def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
+    """The last verdict on the day, if the packets behind it are those that there are now."""
+    commit = warehouse.commit(_unit(network, day))
+    if not commit or commit.facts["data"] != _data(warehouse, network, day):
+        return None
+    return _from(commit)
+
+
+def _unit(network: str, day: date) -> Unit:
+    return Unit.of_day("quality", network, day)
+
+
+def _from(commit: Commit) -> Verdict:
+    findings, released = commit.facts["findings"], commit.facts["released"]
+    return Verdict(commit.unit.network, commit.unit.day, tuple(findings), released, fresh=False)
+
+
+def _data(warehouse: Warehouse, network: str, day: date) -> str:
+    """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
+    flows = [path.name for path in warehouse.files(FLOWS, network, day)]
+    captures = [
+        (commit.unit.name, commit.facts["content"], commit.facts["packets"])
+        for commit in warehouse.commits("capture", network)
+        if day.isoformat() in commit.facts["dates"] or capture_day(commit.unit.name) == day
+    ]
+    return fingerprint(flows, captures)
+
+
+def _limits(network: Network) -> list[Any]:
+    return [network.quality.model_dump(), list(network.peak_hours), network.timezone]
+
+
+def _verdict(
+    warehouse: Warehouse, connection: duckdb.DuckDBPyConnection, network: Network, day: date
+) -> Verdict:
+    commit = warehouse.commit(_unit(network.name, day))
+    data = _data(warehouse, network.name, day)
+    if commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network)):
+        return _from(commit)
+    checks = judge(_measure(connection, network, day), network.quality)
+    rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
+    findings = [check.finding for check in checks if not check.passed]
+    facts = {"findings": findings, "released": None}
+    _publish(warehouse, network, day, pa.Table.from_pylist(rows, QUALITY.arrow), facts)
+    return Verdict(network.name, day, tuple(findings))
+
+
+def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date) -> dict[str, Any]:
+    answer = connection.execute(
+        SQL.read_text(),
+        {
+            "network": network.name,
+            "date": day,
+            "timezone": network.timezone,
+            "peak_from": network.peak_hours[0],
+            "peak_until": network.peak_hours[1],
+            "weeks": network.quality.volume_weeks,
+            "unread_reasons": list(UNREAD_REASONS),
+            "broken_off": list(BROKEN_OFF),
+        },
+    )
+    [row] = answer.fetchall()
+    return dict(zip((column[0] for column in answer.description), row, strict=True))
+
+
+def _publish(
+    warehouse: Warehouse, network: Network, day: date, rows: pa.Table, facts: dict[str, Any]
+) -> None:
+    made_from = {"data": _data(warehouse, network.name, day), "limits": _limits(network)}
+    with warehouse.staging() as staging:
+        staging.write(QUALITY, network.name, day, "checks", rows)
+        warehouse.publish(_unit(network.name, day), staging.files, made_from | facts)

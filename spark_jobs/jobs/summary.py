@@ -1,0 +1,85 @@
+"""What a run prints at its end."""
+
+from rich.table import Table as Grid
+
+from spark_jobs.jobs.ingest import Ingested
+from spark_jobs.warehouse import Warehouse
+
+
+def ingest_summary(results: list[Ingested]) -> Grid:
+    """What became of each capture file."""
+    grid = Grid(title="Captures", title_justify="left")
+    for heading in (
+        "network",
+        "capture",
+        "frames",
+        "packets",
+        "other rows",
+        "s",
+        "not read, and why",
+    ):
+        numeric = heading in ("frames", "packets", "other rows", "s")
+        grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for result in results:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
+        note = "gave nothing" if result.error else "unchanged" if result.already else ""
+        grid.add_row(
+            result.network,
+            result.capture,
+            f"{result.frames:,}",
+            f"{result.packets:,}",
+            f"{result.rows - result.packets:,}" if result.rows > result.packets else "",
+            "" if result.already else f"{result.seconds:.1f}",
+            "; ".join(filter(None, [note, reasons])),
+        )
+    return grid
+
+
+def table1_summary(warehouse: Warehouse) -> Grid:
+    """Table I, network by network, and the set-up's outcome."""
+    networks = warehouse.connect().sql("""
+        with summary as (
+            select network, sum(flows) as flows, sum(sack) / sum(flows) as sack,
+                sum(timestamps) / sum(flows) as timestamps, sum(mss_low) / sum(flows) as mss_low,
+                sum(mss_high) / sum(flows) as mss_high, sum(window_low) / sum(flows) as window_low,
+                sum(window_med) / sum(flows) as window_med,
+                sum(window_high) / sum(flows) as window_high
+            from table1_summary group by network
+        ),
+        delay as (
+            select network, sum(delay_sum) / sum(delay_flows) as setup_delay
+            from fig05_setup_tree group by network
+        )
+        select * from summary left join delay using (network) order by network
+    """)
+    grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")
+    grid.add_column("network")
+    columns = networks.fetchall()
+    for column in columns:
+        grid.add_column(str(column[0]), justify="right")
+    formats = {"flows": "{:,}", "setup_delay": "{:.2f} s"}
+    for place, name in enumerate(networks.columns[1:], 1):
+        form = formats.get(name, "{:.2%}")
+        grid.add_row(
+            _HEADINGS[name],
+            *(
+                NOT_MEASURED if column[place] is None else form.format(column[place])
+                for column in columns
+            ),
+        )
+    return grid
+
+
+NOT_MEASURED = "\N{EN DASH}"
+
+_HEADINGS = {
+    "flows": "TCP flows",
+    "sack": "SACK enabled",
+    "timestamps": "TCP timestamp",
+    "mss_low": "MSS low",
+    "mss_high": "MSS high",
+    "window_low": "window low",
+    "window_med": "window med",
+    "window_high": "window high",
+    "setup_delay": "set-up delay, mean",
+}

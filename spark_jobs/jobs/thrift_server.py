@@ -1,0 +1,41 @@
+"""Spark's Thrift server with the tables in it, for beeline and what speaks JDBC, ODBC or PyHive:
+
+spark-submit --master spark://HOST:7077 spark_jobs/jobs/thrift_server.py W
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from spark_jobs.engine.spark import spark_session
+from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.spark_sql import register
+
+THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+SHARED = {"spark.sql.hive.thriftServer.singleSession": "true"}
+"""Every client sees the tables, which are views of the server's session."""
+POLL_S = 2
+
+
+def serve(warehouse: Warehouse) -> None:
+    """Run the server until the process is ended, with the tables as they change."""
+    spark = spark_session(SHARED)
+    registered = _last_update(warehouse)
+    register(spark, warehouse)
+    server = getattr(spark._jvm, THRIFT_SERVER)
+    server.startWithSparkSession(spark._jsparkSession, True)
+    while True:
+        time.sleep(POLL_S)
+        if (current := _last_update(warehouse)) != registered:
+            register(spark, warehouse)
+            registered = current
+
+
+def _last_update(warehouse: Warehouse) -> os.stat_result | None:
+    views = warehouse.root / VIEWS
+    return views.stat() if views.exists() else None
+
+
+if __name__ == "__main__":
+    serve(Warehouse(Path(sys.argv[1])))

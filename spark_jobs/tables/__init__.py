@@ -1,0 +1,18 @@
+"""What the estimators say, as the rows of tables: one module a table."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, SESSIONS, Table
+from spark_jobs.tables import channel_rates, flows, losses, retransmissions, sessions
+from spark_jobs.tables.bucket import Bucket
+
+ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
+    FLOWS: flows.rows,
+    CHANNEL_RATES: channel_rates.rows,
+    LOSSES: losses.rows,
+    RETRANSMISSIONS: retransmissions.rows,
+    SESSIONS: sessions.rows,
+}
+"""What is made of a bucket."""

@@ -1,0 +1,157 @@
+"""A bucket: some users' packets, their connections, and what the estimators say of them.
+
+What several tables need is here by name, made when it is first asked for.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from schemas import APPLICATION_LOG
+from spark_jobs.arrays import gather, group_offsets, group_order
+from spark_jobs.estimators import setup
+from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
+from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
+from spark_jobs.estimators.identity import flow_ids
+from spark_jobs.estimators.loss.access import access_losses
+from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses, without_drops
+from spark_jobs.estimators.loss.path import paths
+from spark_jobs.estimators.loss.verdict import AccessLosses
+from spark_jobs.estimators.options import uses_sack
+from spark_jobs.estimators.records import Connections, Packets, Segments
+from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.tables.log_matching import sessions_of
+from spark_jobs.tables.rows import dictionary
+from spark_jobs.warehouse.packets import Names
+
+NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number")
+FOREVER = (-(2**62), 2**62)
+
+
+class Bucket:
+    """network, flight_size_bytes: the network's; span: connections that start in [from, until) (µs)
+    are `mine`, those that the tables tell of; application_log: rows of that table that may be about
+    them."""
+
+    def __init__(
+        self,
+        packets: Packets,
+        names: Names,
+        network: str,
+        flight_size_bytes: int,
+        span: tuple[int, int] = FOREVER,
+        application_log: pa.Table | None = None,
+    ):
+        self.packets, self.names = packets, names
+        self.network, self.flight_size_bytes = network, flight_size_bytes
+        self.application_log = application_log
+        connection, count = assign_connections(packets)
+        first = group_offsets(connection, count)
+        self.segments = _segments(packets, group_order(connection, first), first)
+        self.connections = _connections(packets, self.segments, first, span)
+
+    def may_go_on(self, until: int) -> bool:
+        """Whether packets at `until` or later can belong to a connection that is mine."""
+        alive = self.connections.end_ts >= until - IDLE_TIMEOUT_US
+        return bool((self.connections.mine & alive).any())
+
+    def connection_of(self, segments: np.ndarray) -> np.ndarray:
+        """The connections of some segments."""
+        return np.searchsorted(self.connections.first, segments, "right") - 1
+
+    @cached_property
+    def flow_ids(self) -> np.ndarray:
+        """int64[C]: each connection's stable key."""
+        users = _hashes(f"{self.network}/", self.names.users)
+        return flow_ids(users, _hashes("", self.names.servers), self.segments, self.connections)
+
+    @cached_property
+    def sessions(self) -> pa.Table:
+        """What Zeek's logs tell of the connections, by their place."""
+        at = self.connections
+        columns = {
+            "place": pa.array(np.arange(len(at.user))),
+            "user": dictionary(at.user, self.names.addresses),
+            "user_port": pa.array(at.user_port),
+            "server": dictionary(at.server, self.names.servers),
+            "server_port": pa.array(at.server_port),
+            "start_us": pa.array(at.start_ts),
+            "end_us": pa.array(at.end_ts),
+        }
+        log = self.application_log
+        return sessions_of(
+            APPLICATION_LOG.arrow.empty_table() if log is None else log, pa.table(columns)
+        )
+
+    @cached_property
+    def handshakes(self) -> np.ndarray:
+        """HANDSHAKE[C]"""
+        return setup.handshakes(self.segments, self.connections)
+
+    @cached_property
+    def clean_acks(self) -> CleanAcks:
+        """ACKs that tell when a packet had arrived."""
+        return clean_acks(self.segments, self.connections)
+
+    @cached_property
+    def paths(self) -> np.ndarray:
+        """PATH[U]"""
+        return paths(self.clean_acks, self.connections, self.packets)
+
+    @cached_property
+    def access_losses(self) -> AccessLosses:
+        """What became of the segments behind Gi."""
+        return access_losses(
+            self.segments, self.connections, self.packets, self.clean_acks, self.paths
+        )
+
+    @cached_property
+    def internet_losses(self) -> InternetLosses:
+        """What was lost before Gi."""
+        base_us = self.paths["base"][self.connections.user]
+        internet_us = setup.internet_us(self.handshakes)
+        found = internet_losses(self.segments, self.connections, base_us, internet_us)
+        return without_drops(found, self.connections)
+
+
+def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segments:
+    """The packets at these places; first: where each connection's begin."""
+    columns = {
+        name: gather(getattr(packets, name), place)
+        for name in Segments._fields
+        if name not in NOT_IN_PACKETS
+    }
+    wire = {name: columns[name] for name in ("downlink", "tcp_flags", "seq", "ack")}
+    number, up_number = stream_numbers(first, **wire)
+    return Segments(
+        **columns,
+        place=place,
+        sack_edges=packets.sack_edges,
+        number=number,
+        up_number=up_number,
+    )
+
+
+def _connections(
+    packets: Packets, segments: Segments, first: np.ndarray, span: tuple[int, int]
+) -> Connections:
+    begins = segments.place[first[:-1]]
+    start_ts, (from_us, until_us) = segments.ts[first[:-1]], span
+    return Connections(
+        first=first,
+        user=packets.user[begins],
+        user_port=packets.user_port[begins],
+        server=packets.server[begins],
+        server_port=packets.server_port[begins],
+        start_ts=start_ts,
+        end_ts=segments.ts[first[1:] - 1],
+        sack=uses_sack(segments, first),
+        mine=(start_ts >= from_us) & (start_ts < until_us),
+    )
+
+
+def _hashes(prefix: str, texts: list[str]) -> np.ndarray:
+    hashes = [xxhash.xxh3_64_intdigest((prefix + text).encode()) for text in texts]
+    return np.array(hashes, np.uint64)

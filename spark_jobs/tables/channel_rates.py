@@ -1,0 +1,27 @@
+"""channel_rates: periods in which a connection kept its user's link saturated."""
+
+import pyarrow as pa
+
+from schemas import CHANNEL_RATES, TIMESTAMP
+from spark_jobs.estimators.channel_rate import Saturation, channel_rates
+from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.rows import dictionary, table_of
+
+
+def rows(bucket: Bucket) -> pa.Table:
+    """The rows of schemas.CHANNEL_RATES."""
+    connections, saturation = bucket.connections, Saturation(bucket.flight_size_bytes)
+    periods = channel_rates(
+        bucket.segments, connections, bucket.packets, bucket.clean_acks, saturation
+    )
+    return table_of(
+        CHANNEL_RATES,
+        {
+            "flow_id": pa.array(bucket.flow_ids[periods.connection]),
+            "user": dictionary(connections.user[periods.connection], bucket.names.users),
+            "start_ts": pa.array(periods.start_ts).cast(TIMESTAMP),
+            "end_ts": pa.array(periods.end_ts).cast(TIMESTAMP),
+            "ip_bytes": pa.array(periods.ip_bytes),
+            "rate": pa.array(periods.rate),
+        },
+    )

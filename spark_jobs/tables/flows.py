@@ -1,0 +1,116 @@
+"""flows: the connections."""
+
+import numpy as np
+import pyarrow as pa
+
+from schemas import FLOWS, TIMESTAMP
+from spark_jobs.estimators import setup
+from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
+from spark_jobs.estimators.options import (
+    MSS_CLASSES,
+    NOT_KNOWN,
+    WINDOW_CLASSES,
+    YES,
+    mss_class,
+    options,
+    window_class,
+)
+from spark_jobs.estimators.throughput import NOT_TOLD, throughputs
+from spark_jobs.estimators.volumes import volumes
+from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.log_matching import told_by_log
+from spark_jobs.tables.rows import column, dictionary, measured, table_of
+
+Columns = dict[str, pa.Array]
+
+
+def rows(bucket: Bucket) -> pa.Table:
+    """The rows of schemas.FLOWS."""
+    columns = (
+        _identity(bucket)
+        | _volumes_and_options(bucket)
+        | _setup(bucket)
+        | _losses(bucket)
+        | _transfer(bucket)
+    )
+    return table_of(FLOWS, columns).filter(pa.array(bucket.connections.mine))
+
+
+def _identity(bucket: Bucket) -> Columns:
+    at = bucket.connections
+    return {
+        "flow_id": pa.array(bucket.flow_ids),
+        "user": dictionary(at.user, bucket.names.users),
+        "user_port": pa.array(at.user_port),
+        "server": dictionary(at.server, bucket.names.servers),
+        "server_port": pa.array(at.server_port),
+        "start_ts": pa.array(at.start_ts).cast(TIMESTAMP),
+        "end_ts": pa.array(at.end_ts).cast(TIMESTAMP),
+    }
+
+
+def _volumes_and_options(bucket: Bucket) -> Columns:
+    volume = volumes(bucket.segments, bucket.connections)
+    option = options(bucket.segments, bucket.connections)
+    known_window = option["max_window"] != NOT_KNOWN
+    return {name: column(volume, name) for name in volume.dtype.names} | {
+        "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
+        "timestamps": column(option, "timestamps"),
+        "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
+        "max_window": column(option, "max_window", known_window),
+        "window_class": dictionary(
+            window_class(option["max_window"]), WINDOW_CLASSES, known_window
+        ),
+    }
+
+
+def _setup(bucket: Bucket) -> Columns:
+    handshake = bucket.handshakes
+    background = setup.background(handshake, bucket.segments, bucket.connections, bucket.packets)
+    rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
+    kind = handshake["setup_class"]
+    return {
+        "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
+        "syn_count": column(handshake, "syn_count"),
+        "synack_count": column(handshake, "synack_count"),
+        "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
+        "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
+        "setup_delay": measured(setup.setup_delay(handshake)),
+        "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),
+        "rtt_access": measured(rtt_access),
+        "rtt_internet": measured(rtt_internet),
+    }
+
+
+def _losses(bucket: Bucket) -> Columns:
+    """Null where the mobile's ACKs were not seen."""
+    total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
+    lost = bucket.internet_losses.losses
+    internet = np.bincount(lost["connection"], lost["packets"], len(total.lost)).astype(np.int64)
+    unknown = ~total.measurable
+    return {
+        "lost_access": pa.array(total.lost, mask=unknown),
+        "lost_access_expected": pa.array(total.expected, mask=unknown),
+        "lost_internet": pa.array(internet, mask=unknown),
+        "bottleneck": dictionary(
+            bottleneck(total.lost, internet), BOTTLENECKS, total.measurable & total.has_data
+        ),
+        "acked_unseen_bytes": pa.array(bucket.internet_losses.unseen),
+    }
+
+
+def _transfer(bucket: Bucket) -> Columns:
+    handshake = bucket.handshakes
+    told = told_by_log(bucket.sessions, len(handshake))
+    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told)
+    timed = transfer["b_tcp"] != NOT_TOLD
+    opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
+    return {
+        "request_response": column(transfer, "request_response", opened),
+        "single": column(transfer, "single"),
+        "b_tcp": column(transfer, "b_tcp", timed),
+        "b_other": column(transfer, "b_other", timed),
+        "throughput": measured(transfer["throughput"]),
+        "goodput": measured(transfer["goodput"]),
+        "user_throughput": measured(transfer["user_throughput"]),
+    }

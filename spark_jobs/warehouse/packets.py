@@ -1,0 +1,207 @@
+"""Packets of some users from Parquet into the estimators' record, in user order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import PACKETS
+from spark_jobs.arrays import (
+    gather,
+    group_offsets,
+    group_order,
+    places_of,
+    scatter,
+    sorted_within_groups,
+)
+from spark_jobs.estimators.records import NO_SCALE, Packets
+from spark_jobs.estimators.sequence import downlink_bytes_before
+from spark_jobs.warehouse.subscribers import split_users
+
+ORDERING = ("user", "server", "ts")
+"""Columns read first: they tell which packets are wanted, and their order."""
+NUMBERS = (
+    "frame",
+    "user_port",
+    "server_port",
+    "downlink",
+    "ip_len",
+    "tcp_flags",
+    "seq",
+    "ack",
+    "window",
+    "payload_len",
+    "ts_val",
+    "ts_ecr",
+)
+PRESENCE = {"is_tcp": "tcp_flags", "sack_permitted": "sack_permitted", "has_timestamps": "ts_val"}
+"""Columns of the record that say whether a packet has a value, and of which column."""
+NOBODY = np.int32(-1)
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Some row groups of a packets file, which holds one capture's packets."""
+
+    path: Path
+    numbers: tuple[int, ...]
+    capture: str
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the numbers in a Packets record stand for; addresses: each user's address."""
+
+    users: list[str]
+    addresses: list[str]
+    servers: list[str]
+    captures: list[str]
+
+
+def read_packets(
+    groups: Sequence[RowGroups],
+    from_us: int,
+    until_us: int,
+    wanted_user: Callable[[str], bool] = lambda address: True,
+    leases: pa.Table | None = None,
+) -> tuple[Packets, Names]:
+    """Packets stamped in [from_us, until_us) of the users whose address is wanted.
+
+    leases: rows of that table, by which an address is several users.
+
+    The files are read twice, first for who and when, then for the rest: each row group's values go
+    straight to their places in user order, and no more than one row group is held beside them.
+    """
+    table = pa.concat_tables(_row_groups(groups, ORDERING))
+    ts = _values(table["ts"])
+    user, addresses = _codes(table["user"])
+    server, servers = _codes(table["server"])
+    of_wanted = np.array([wanted_user(address) for address in addresses], bool)
+    wanted = (ts >= from_us) & (ts < until_us) & of_wanted[user]
+    user = np.where(wanted, user, NOBODY)
+    users = addresses
+    if leases is not None and len(leases):
+        user[wanted], users, addresses = split_users(user[wanted], ts[wanted], addresses, leases)
+    first = group_offsets(user, len(users))
+    order = _user_order(user, first, ts)
+    captures = sorted({group.capture for group in groups})
+    columns = _in_places(groups, captures, places_of(order, len(user)))
+    packets = Packets(
+        **columns,
+        first=first,
+        user=gather(user, order),
+        server=gather(server, order),
+        ts=gather(ts, order),
+        sent_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
+    )
+    return packets, Names(users, addresses, servers, captures)
+
+
+def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of each row group."""
+    for path, of_file in groupby(groups, attrgetter("path")):
+        with pq.ParquetFile(
+            path, metadata=_metadata(path), read_dictionary=["user", "server"]
+        ) as file:
+            for group in of_file:
+                for number in group.numbers:
+                    yield file.read_row_group(number, columns=list(columns), use_threads=False)
+
+
+@lru_cache(maxsize=64)
+def _metadata(path: Path) -> pq.FileMetaData:
+    """A published file's, which never changes; each task reads a little of every file."""
+    return pq.read_metadata(path)
+
+
+def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """int32[packets wanted]: the packets by (user, time), of one time as they were read."""
+    order = group_order(user, first)
+    in_order = gather(ts, order)
+    if not sorted_within_groups(first, in_order):
+        order = order[np.argsort(in_order, kind="stable")]
+        order = order[group_order(user[order], first)]
+    return order
+
+
+def _in_places(
+    groups: Sequence[RowGroups], captures: list[str], places: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The record's columns but for those that ORDERING tells; places int32: each packet's in user
+    order, -1 where it is not wanted."""
+    count = np.count_nonzero(places >= 0)
+    types = {name: PACKETS.arrow.field(name).type.to_pandas_dtype() for name in NUMBERS}
+    types |= dict.fromkeys(PRESENCE, np.bool_)
+    types |= {"window_scale": np.int16, "capture": np.int32}
+    types |= {"sack_at": np.int64, "sack_count": np.uint8}
+    columns = {name: np.empty(count, dtype) for name, dtype in types.items()}
+    edges: list[np.ndarray] = []
+    read = edges_read = 0
+    capture = [captures.index(group.capture) for group in groups for _ in group.numbers]
+    names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "window_scale", "sack"))
+    for code, table in zip(capture, _row_groups(groups, list(names)), strict=True):
+        to = places[read : read + len(table)]
+        read += len(table)
+        values = {name: _values(table[name]) for name in NUMBERS}
+        values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
+        scale = _values(table["window_scale"]).astype(np.int16)
+        values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)
+        values["capture"] = np.full(len(table), code, np.int32)
+        at, values["sack_count"], items = _lists(table["sack"])
+        values["sack_at"] = at + edges_read
+        for name, column in values.items():
+            scatter(column, to, columns[name])
+        edges.append(items)
+        edges_read += len(items)
+    return columns | {"sack_edges": np.concatenate(edges)}
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """(int32[rows], texts): each row's text, as a place among the texts."""
+    column = column.unify_dictionaries()
+    codes = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
+    return codes, column.chunk(0).dictionary.to_pylist()
+
+
+def _values(column: pa.ChunkedArray) -> np.ndarray:
+    """The column's values; where it is null, anything."""
+    return _joined([_chunk(chunk) for chunk in column.chunks])
+
+
+def _validity(column: pa.ChunkedArray) -> np.ndarray:
+    return _joined([_chunk(chunk.is_valid()) for chunk in column.chunks])
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(where each row's list begins, its length, the items); a null is an empty list."""
+    at, counts, items, begin = [], [], [], 0
+    for chunk in column.chunks:
+        offsets = chunk.offsets.to_numpy().astype(np.int64)
+        values = chunk.values.to_numpy()[offsets[0] : offsets[-1]]
+        at.append(offsets[:-1] - offsets[0] + begin)
+        counts.append(np.diff(offsets).astype(np.uint8))
+        items.append(values)
+        begin += len(values)
+    return np.concatenate(at), np.concatenate(counts), np.concatenate(items).astype(np.uint32)
+
+
+def _chunk(chunk: pa.Array) -> np.ndarray:
+    if pa.types.is_boolean(chunk.type):
+        bits = np.frombuffer(chunk.buffers()[1], np.uint8)
+        start = chunk.offset
+        return np.unpackbits(bits, bitorder="little")[start : start + len(chunk)].view(bool)
+    dtype = np.int64 if pa.types.is_timestamp(chunk.type) else chunk.type.to_pandas_dtype()
+    data = chunk.buffers()[1]
+    if data is None:
+        return np.zeros(len(chunk), dtype)
+    return np.frombuffer(data, dtype)[chunk.offset : chunk.offset + len(chunk)]

@@ -1,0 +1,28 @@
+"""The tables in Spark SQL, for data beyond one machine: register(spark, Warehouse(Path("W")))."""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from schemas import Table
+from spark_jobs.warehouse.store import Warehouse
+
+
+def read_table(
+    spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]
+) -> DataFrame:
+    """These files as a DataFrame with their partition columns; a column that an earlier version
+    did not have is null."""
+    schema = from_arrow_schema(table.arrow_signed)
+    if not files:
+        return spark.createDataFrame([], schema)
+    base = str((warehouse.root / table.name).absolute())
+    paths = [str(path.absolute()) for path in files]
+    return spark.read.schema(schema).option("basePath", base).parquet(*paths).select(schema.names)
+
+
+def register(spark: SparkSession, warehouse: Warehouse) -> None:
+    """Every table as a temporary view of what is published now."""
+    for table, files in warehouse.tables().items():
+        read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)

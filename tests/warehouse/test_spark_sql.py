@@ -1,0 +1,117 @@
+"""Spark SQL sees what DuckDB sees."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from conftest import ROOT
+from test_warehouse import publish
+
+from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
+from spark_jobs.engine.spark import spark_session
+from spark_jobs.jobs import thrift_server
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.spark_sql import read_table, register
+
+SPARK = Path(pyspark.__file__).parent
+WAIT_S = 120
+
+
+def test_every_table_has_the_same_rows(demo):
+    spark, duck = spark_session(), demo.warehouse.connect()
+    register(spark, demo.warehouse)
+    for name, table in TABLES.items():
+        assert spark.table(name).columns == table.arrow_with_partitions.names
+        (counted,) = duck.sql(f'select count(*) from "{name}"').fetchall()
+        assert spark.table(name).count() == counted[0]
+        assert counted[0] or table in FROM_ZEEK_LOGS
+
+
+def test_every_type_is_read_as_it_was_written(demo):
+    """The largest values of unsigned columns, lists, maps, times and dates."""
+    spark, duck = spark_session(), demo.warehouse.connect()
+    register(spark, demo.warehouse)
+    for query in (
+        "select max(user_port), max(seq), max(ip_len), max(date) from packets",
+        "select frame, sack from packets where sack is not null order by capture, frame limit 1",
+        "select capture, skipped from ingest_log where network = 'bb-gprs'",
+        "select network, max(setup_delay), min(start_ts) from flows group by 1 order by 1",
+    ):
+        theirs = spark.sql(query).toArrow().to_pylist()
+        assert theirs == duck.sql(query).to_arrow_table().to_pylist()
+
+
+def test_tables_without_files_are_empty(tmp_path):
+    spark = spark_session()
+    register(spark, Warehouse(tmp_path))
+    assert spark.table("flows").count() == 0
+    assert spark.table("flows").columns == TABLES["flows"].arrow_with_partitions.names
+
+
+def test_a_column_that_an_earlier_version_did_not_write_is_null(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    (file,) = warehouse.files(NETWORKS)
+    pq.write_table(pq.ParquetFile(file).read().drop_columns("slot_rate"), file)
+    (row,) = read_table(spark_session(), warehouse, NETWORKS, [file]).collect()
+    assert (row.network, row.country, row.slot_rate) == ("aa-gprs", "AA", None)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def asked(port: int, query: str) -> str | None:
+    """What beeline prints, or None where there is no server yet."""
+    done = subprocess.run(
+        [SPARK / "bin/beeline", "-u", f"jdbc:hive2://127.0.0.1:{port}", "--silent=true",
+         "--outputformat=csv2", "--showHeader=false", "-e", query],
+        capture_output=True, text=True, check=False,
+        env=os.environ | {"SPARK_HOME": str(SPARK)},
+    )  # fmt: skip
+    return done.stdout.split("> ")[-1].strip() if done.returncode == 0 else None
+
+
+def comes(port: int, query: str, expected: str) -> bool:
+    """Whether the query's answer becomes this one."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if asked(port, query) == expected:
+            return True
+        time.sleep(1)
+    return False
+
+
+@pytest.mark.slow
+def test_thrift_server_answers_beeline_and_follows_the_warehouse(tmp_path):
+    warehouse = Warehouse(tmp_path / "w")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    port = free_port()
+    command = [
+        SPARK / "bin/spark-submit", "--master", "local[1]",
+        "--conf", f"spark.hadoop.hive.server2.thrift.port={port}",
+        "--conf", "spark.hadoop.hive.server2.thrift.bind.host=127.0.0.1",
+        thrift_server.__file__, str(warehouse.root),
+    ]  # fmt: skip
+    settings = {"SPARK_HOME": str(SPARK), "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=tmp_path, stdout=log, stderr=log, env=os.environ | settings
+        )
+    try:
+        assert comes(port, "select country from networks", "AA"), (tmp_path / "log").read_text()
+        publish(warehouse, "BB")
+        warehouse.update_views()
+        assert comes(port, "select country from networks", "BB")
+    finally:
+        server.terminate()
+        server.wait(WAIT_S)

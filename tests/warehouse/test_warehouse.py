@@ -1,0 +1,161 @@
+"""Publishing: a reader sees a unit before the change or after it, and nothing is left behind."""
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
+from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.store import COMMITS, OWNER, STAGING
+
+UNIT = Unit("network", "aa-gprs")
+
+
+class Killed(BaseException):
+    """The job is killed here."""
+
+
+def rows(*countries: str) -> pa.Table:
+    fact = {
+        "access": "gprs",
+        "timezone": "UTC",
+        "peak_from": 10,
+        "peak_until": 12,
+        "off_peak_from": 3,
+        "off_peak_until": 7,
+        "flight_size_bytes": 4500,
+    }
+    return pa.Table.from_pylist([{"country": c, **fact} for c in countries], NETWORKS.arrow)
+
+
+def publish(warehouse: Warehouse, *countries: str) -> None:
+    """One file a country, so that a change has several files."""
+    with warehouse.staging() as staging:
+        for country in countries:
+            staging.write(NETWORKS, "aa-gprs", None, country, rows(country))
+        warehouse.publish(UNIT, staging.files, {})
+
+
+def countries(warehouse: Warehouse) -> list[str]:
+    found = warehouse.connect().execute("select country from networks order by 1").fetchall()
+    return [country for (country,) in found]
+
+
+def data_files(warehouse: Warehouse) -> set[Path]:
+    return set(warehouse.root.rglob("*.parquet"))
+
+
+def test_replacing_a_unit_replaces_its_rows(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA", "BB")
+    publish(warehouse, "CC")
+    warehouse.update_views()
+    assert countries(warehouse) == ["CC"]
+    assert len(data_files(warehouse)) == 1
+
+
+def test_units_do_not_touch_each_other(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    with warehouse.staging() as staging:
+        staging.write(NETWORKS, "bb-gprs", None, "BB", rows("BB"))
+        warehouse.publish(Unit("network", "bb-gprs"), staging.files, {})
+    publish(warehouse, "CC")
+    assert countries(warehouse) == ["BB", "CC"]
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA", "BB")
+    steps = {"left": step}
+
+    def dying(original):
+        def call(*args, **kwargs):
+            if steps["left"] == 0:
+                raise Killed
+            steps["left"] -= 1
+            return original(*args, **kwargs)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", dying(Path.replace))
+        patch.setattr(Path, "unlink", dying(Path.unlink))
+        try:
+            publish(warehouse, "CC", "DD")
+            killed = False
+        except Killed:
+            killed = True
+    seen = countries(warehouse)
+    assert seen in (["AA", "BB"], ["CC", "DD"])
+    assert killed or seen == ["CC", "DD"]
+    publish(warehouse, "EE")
+    warehouse.update_views()
+    assert countries(warehouse) == ["EE"]
+    assert len(data_files(warehouse)) == 1
+    assert not list((warehouse.root / COMMITS).rglob("*.pending"))
+
+
+def test_the_kill_test_reaches_the_end_of_publishing(tmp_path, monkeypatch):
+    """Fewer steps than the parametrized test tries."""
+    warehouse, calls = Warehouse(tmp_path), []
+    publish(warehouse, "AA", "BB")
+    for name in ("replace", "unlink"):
+        original = getattr(Path, name)
+        monkeypatch.setattr(
+            Path,
+            name,
+            lambda self, *a, _f=original, **k: (calls.append(self), _f(self, *a, **k))[1],
+        )
+    publish(warehouse, "CC", "DD")
+    assert len(calls) <= 7
+
+
+def test_staged_files_of_a_failed_change_are_removed(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    with pytest.raises(KeyError), warehouse.staging() as staging:
+        staging.write(NETWORKS, "aa-gprs", None, "AA", rows("AA").drop_columns("country"))
+    assert list((tmp_path / STAGING).iterdir()) == []
+    assert countries(warehouse) == []
+
+
+def test_staged_files_of_a_killed_job_are_removed_by_the_next(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    killed = tmp_path / STAGING / "0123"
+    killed.mkdir(parents=True)
+    (killed / OWNER).touch()
+    (killed / "00000-89abcdef.parquet").touch()
+    with warehouse.staging(), warehouse.staging():
+        assert len(list((tmp_path / STAGING).iterdir())) == 2
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+def test_every_table_can_be_asked_when_empty(tmp_path):
+    connection = Warehouse(tmp_path).connect()
+    for name, table in TABLES.items():
+        answer = connection.sql(f'select * from "{name}"')
+        assert answer.columns == table.arrow_with_partitions.names
+        assert answer.fetchall() == []
+
+
+def test_views_have_the_schemas_columns(demo):
+    connection = demo.warehouse.connect()
+    for name, table in TABLES.items():
+        answer = connection.sql(f'select * from "{name}" limit 1')
+        assert answer.columns == table.arrow_with_partitions.names
+        assert len(answer.fetchall()) == (0 if table in FROM_ZEEK_LOGS else 1)
+
+
+def test_files_of_a_network_and_day(demo):
+    files = demo.warehouse.files(TABLES["packets"], "aa-gprs", date(2004, 3, 2))
+    assert len(files) == 2
+    assert demo.warehouse.files(TABLES["packets"], "aa-gprs", date(2004, 3, 3)) == []
+
+
+def test_folders_hold_just_the_published_files(demo):
+    """So that other programs can read TABLE/network=*/date=*/*.parquet."""
+    published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
+    assert data_files(demo.warehouse) == published
