@@ -28,10 +28,11 @@ test: .venv/ready ## Run the tests
 slow: .venv/ready ## Run the long tests and studies too
 	@$(RUN) pytest -m 'slow or not slow'
 
-lint: .venv/ready ## Check style and types
+lint: .venv/ready ## Check style, types and which room imports which
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
+	@$(RUN) lint-imports --no-cache
 
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy

@@ -155,6 +155,14 @@ FLOWS = Table(
             "INFOCOM III.B",
         ),
         Column(
+            "rtt_access_min",
+            pa.float64(),
+            "least time from a downlink data packet at Gi to the ACK that covers it, of data sent "
+            "once and in order",
+            "s",
+            "Karn and Partridge 1987; RFC 6298, 3",
+        ),
+        Column(
             "lost_access",
             pa.int64(),
             "downlink data packets lost behind Gi (more likely than not); null where the mobile's "

@@ -141,6 +141,26 @@ def test_access_round_trip_is_at_least_the_emulated_path(clients):
     assert 0 <= internet - 2 * network["internet"]["delay_s"] < 0.01
 
 
+def test_least_round_trip_of_a_transfer_is_the_emulated_path(clients):
+    """The path's delays, and for the least of a user's many the time to send a packet of hardly
+    100 bytes and an ACK of up to 52, and the radio's jitter."""
+    connection, network = clients
+    access = network["access"]
+    path = access["down_s"] + access["up_s"]
+    slowest = min(rate["bps"] for rate in access["rates"])
+    sending = 8 * 100 / slowest + 8 * 52 / access["up_bps"]
+    ((users, shortest, median),) = rows(
+        connection,
+        """
+        select count(*), min(least), median(least)
+        from (select user, min(rtt_access_min) as least from joined group by user)
+    """,
+    )
+    assert users > 40
+    assert path <= shortest
+    assert median < path + sending + 2 * access["rlc_jitter_s"]
+
+
 @pytest.fixture(params=LAB)
 def users(request: pytest.FixtureRequest, demo: Demo):
     """A DuckDB connection with a view `measured`: each period beside the user's true rate."""

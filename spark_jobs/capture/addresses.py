@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import compiled
 
 MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
@@ -61,13 +62,13 @@ class AddressTable:
         return socket.inet_ntop(socket.AF_INET6, packed)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _refill(entries, slots, prefixes, old):
     for i in range(1, old[0, 0] + 1):
         find_or_add(entries, slots, prefixes, old[i, 0], old[i, 1])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _in_prefixes(prefixes, high, low):
     for i in range(len(prefixes)):
         if high & prefixes[i, 2] == prefixes[i, 0] and low & prefixes[i, 3] == prefixes[i, 1]:
@@ -75,7 +76,7 @@ def _in_prefixes(prefixes, high, low):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_or_add(entries, slots, prefixes, high, low):
     """The number of an address in an AddressTable, added if it is new."""
     mask = np.uint64(len(slots) - 1)

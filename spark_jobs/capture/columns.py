@@ -5,13 +5,13 @@ from datetime import date, timedelta
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from schemas import PACKETS, TIMESTAMP
-from spark_jobs.arrays import gather, group_offsets, group_order, sorted_within_groups
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import Run
 from spark_jobs.capture.users import user_bucket
+from spark_jobs.compiled import compiled
+from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorted_within_groups
 
 DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
@@ -109,7 +109,7 @@ def _sack(rows: np.ndarray, there: np.ndarray, edges: np.ndarray) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(gathered), mask=pa.array(~there))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _gather(at, offsets, edges):
     """uint32[offsets[-1]]: edges[at[i]:] of each row, one row after the other."""
     out = np.empty(offsets[-1], np.uint32)
@@ -119,7 +119,7 @@ def _gather(at, offsets, edges):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _renumber(codes, room):
     """Codes in order of first appearance: (int32[n] new codes, the old ones in that order)."""
     new = np.full(room, -1, np.int32)

@@ -5,10 +5,10 @@ header, so a capture cut short loses nothing but what it cut.
 """
 
 import numpy as np
-from numba import njit
 
 from spark_jobs.capture.addresses import find_or_add
 from spark_jobs.capture.link import NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, be16, ip_header
+from spark_jobs.compiled import compiled, inlined
 
 ROW = np.dtype(
     [
@@ -93,17 +93,17 @@ LARGEST_OFFLOADED = 8 * 65_535
 """Linux's GSO_MAX_SIZE."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def be32(buf, at):
     return be16(buf, at) << 16 | be16(buf, at + 2)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def be64(buf, at):
     return np.uint64(be32(buf, at)) << np.uint64(32) | np.uint64(be32(buf, at + 4))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _offloaded_len(at, on_wire_end):
     """Length of an IP packet whose header says 0, for segmentation offload, as it is longer than
     the field can say; 0 where the wire length cannot be true."""
@@ -111,7 +111,7 @@ def _offloaded_len(at, on_wire_end):
     return length if 0 < length <= LARGEST_OFFLOADED else 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ip(buf, at, end, on_wire_end, row):
     """The IP header at `at` into `row`.
 
@@ -145,7 +145,7 @@ def _ip(buf, at, end, on_wire_end, row):
     return -1 - C_MALFORMED_IP, False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ipv6_extensions(buf, at, end, next_header, row):
     """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment."""
     later = False
@@ -172,7 +172,7 @@ def _ipv6_extensions(buf, at, end, next_header, row):
     return at, later
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _inside_gtp(buf, at, end):
     """Place of the IP header inside a G-PDU at `at` (a UDP payload), or -1."""
     if at + 8 > end or buf[at] >> 4 != 3 or buf[at + 1] != 255:
@@ -197,7 +197,7 @@ def _inside_gtp(buf, at, end):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _tcp_options(buf, at, end, row, edges, used):
     """Options in buf[at:end] into `row`, SACK edges behind `used` in `edges`.
 
@@ -236,7 +236,7 @@ def _tcp_options(buf, at, end, row, edges, used):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _tcp(buf, ip_at, at, end, row, edges, used, counted):
     """The TCP header at `at` into `row`; its IP header lies at `ip_at`."""
     if at + 20 > end:
@@ -258,7 +258,7 @@ def _tcp(buf, ip_at, at, end, row, edges, used, counted):
         counted[C_OPTIONS] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
     """One frame into `row`. Returns the ends' numbers in the address table, or (-1, -1) where
     the frame gives no row; the reason has been counted."""
@@ -305,7 +305,7 @@ def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
     return source, target
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def decode(
     buf, frames, first_frame, previous_ts, rows, n, edges, used, entries, slots, prefixes, counted
 ):

@@ -5,7 +5,8 @@ file and stops at its end, when its output is full, or where a record's header c
 """
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import compiled, inlined
 
 PCAP_MICRO, PCAP_NANO, PCAP_MODIFIED = 0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34
 PCAPNG_MAGIC = 0x0A0D0D0A
@@ -35,21 +36,21 @@ FRAME = np.dtype(
 time (µs since 1970)."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def u16(buf, at, big):
     if big:
         return np.uint32(buf[at]) << 8 | np.uint32(buf[at + 1])
     return np.uint32(buf[at + 1]) << 8 | np.uint32(buf[at])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def u32(buf, at, big):
     if big:
         return np.int64(u16(buf, at, True)) << 16 | np.int64(u16(buf, at + 2, True))
     return np.int64(u16(buf, at + 2, False)) << 16 | np.int64(u16(buf, at, False))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pcap_lengths(buf, at, big, minor):
     """Captured and wire length; versions before 2.3 wrote them the other way round, and some of
     2.3 too."""
@@ -59,7 +60,7 @@ def _pcap_lengths(buf, at, big, minor):
     return captured, on_wire
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sound_pcap(buf, at, big, minor, snap):
     """Could a record start here, by its lengths and fraction of a second?"""
     captured, on_wire = _pcap_lengths(buf, at, big, minor)
@@ -67,7 +68,7 @@ def _sound_pcap(buf, at, big, minor, snap):
     return lengths and u32(buf, at + 4, big) < 1_000_000_000
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def walk_pcap(
     buf, start, end, big, nano, header_bytes, minor, snap, link_type, frames, near_s=-1, ended=True
 ):
@@ -108,7 +109,7 @@ def walk_pcap(
     return n, at, NEED_MORE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted):
     """How many records within a day follow one another from `at`, up to `wanted`; 0 where one
     before `end` cannot be true."""
@@ -126,7 +127,7 @@ def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted):
     return n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ended):
     """The next place from which records in a row could be true, or -1.
 
@@ -146,7 +147,7 @@ def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ended):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ticks_to_us(ticks, resolution, offset_s):
     """resolution: if_tsresol, 10^-n s, or 2^-n s with the top bit set."""
     if resolution & 0x80:
@@ -163,7 +164,7 @@ def _ticks_to_us(ticks, resolution, offset_s):
     return np.int64(us) + offset_s * 1_000_000
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _read_interface(buf, at, length, big, interfaces):
     """An Interface Description Block's link type, snap length, time resolution and offset."""
     i = interfaces[0, 0] + 1
@@ -188,7 +189,7 @@ def _read_interface(buf, at, length, big, interfaces):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _block(buf, at, big):
     """A block's type, its section's byte order (big-endian or not), and length (0: it cannot be
     true). `big`: the order before it."""
@@ -203,7 +204,7 @@ def _block(buf, at, big):
     return kind, big, length
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def walk_pcapng(buf, start, end, state, interfaces, frames):
     """Packets of a pcapng file in buf[start:end] into `frames` (FRAME[n]).
 
@@ -236,7 +237,7 @@ def walk_pcapng(buf, start, end, state, interfaces, frames):
     return n, at, NEED_MORE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _read_packet(buf, at, length, kind, big, interfaces, frame):
     """An enhanced, simple or (obsolete) packet block; False where its lengths cannot be true."""
     fixed = 16 if kind == SIMPLE_PACKET else 32
@@ -269,7 +270,7 @@ def _read_packet(buf, at, length, kind, big, interfaces, frame):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def resync_pcapng(buf, start, end, big, ended):
     """The next place at which a whole block has the same length at both its ends, or -1.
 

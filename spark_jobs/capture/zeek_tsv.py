@@ -4,11 +4,11 @@ reader. It takes only lines in which all is in order; the caller has the others 
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.addresses import find_or_add
+from spark_jobs.compiled import compiled, inlined
 
 FIELDS = tuple(PACKET_LOG.fields)
 (
@@ -50,7 +50,7 @@ TOGETHER = tuple((flag, _bits(names)) for flag, names in decode.NUMBERS_OF.items
 """Flags of decode.ROW's `has`, each with its fields."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _number(text, at, end):
     """The decimal number in text[at:end]; -1 where it is none."""
     if end == at or end - at > LONGEST_NUMBER:
@@ -64,7 +64,7 @@ def _number(text, at, end):
     return value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _microseconds(text, at, end):
     """Seconds with up to six decimals as us; -1 where it is no such text."""
     dot = at
@@ -82,7 +82,7 @@ def _microseconds(text, at, end):
     return 1_000_000 * seconds + fraction
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ipv4(text, at, end):
     """(the address's low half as in an AddressTable, whether it is one)."""
     value, dots, start = np.uint64(0), 0, at
@@ -97,7 +97,7 @@ def _ipv4(text, at, end):
     return MAPPED | value, dots == 3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ipv6(text, at, end):
     """(high half, low half, whether it is an address); RFC 5952, without dotted parts."""
     groups = np.zeros(8, np.uint64)
@@ -141,7 +141,7 @@ def _ipv6(text, at, end):
     return high, low, True
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _set(row, field, value):
     """A number into its field; False where it is none, or out of the field's range."""
     if value < 0:
@@ -184,7 +184,7 @@ def _set(row, field, value):
     return value <= 0xFFFF_FFFF
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _flag(row, there, edges):
     """Set what is not null; False where one field contradicts another."""
     for flag, fields in TOGETHER:
@@ -199,7 +199,7 @@ def _flag(row, there, edges):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots, prefixes):
     """Lines of text from `at` on into rows[n:], until one is not in order or there is no room.
 

@@ -29,8 +29,8 @@ Departures from the paper
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
 LENGTH_CLASSES = 13  # of 128 bytes
@@ -70,7 +70,7 @@ class Periods(NamedTuple):
     """float64[K]: the link's rate (bit/s, IP layer)."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sent_again(segments, connections, packets):
     """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
     was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
@@ -100,7 +100,7 @@ def sent_again(segments, connections, packets):
     return again
 
 
-@njit(cache=True, nogil=True)
+@inner
 def least_rtts(clean, connections, packets):
     """float64[U, LENGTH_CLASSES, 2]: for each user and class of packet length the least round
     trip from Gi to the mobile and back (us), and the packet's length (bytes); of CleanAcks, in
@@ -120,7 +120,7 @@ def least_rtts(clean, connections, packets):
     return least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def base_rtt(least, us_per_byte):
     """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte."""
     base = np.inf
@@ -130,7 +130,7 @@ def base_rtt(least, us_per_byte):
     return max(base, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def prompt_us_per_byte(ts, sent):
     """The link's time a byte, between two ACKs that came promptly (see the module's text).
 
@@ -161,7 +161,7 @@ def prompt_us_per_byte(ts, sent):
     return time / (sent[corner[hi]] - sent[corner[lo]]) if hi > lo and time > 0 else np.nan
 
 
-@njit(cache=True, nogil=True)
+@inner
 def mean_lateness(ts, sent, us_per_byte):
     """How late (us) the ACKs of a period are, on average, behind its most prompt one."""
     total = 0.0
@@ -173,7 +173,7 @@ def mean_lateness(ts, sent, us_per_byte):
     return total / len(ts) - least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
     """Whether the link had a packet to send at all times from the packet that ACK k answers to
     the one that ACK k + 1 answers, with queue_margin base round trips to spare."""
@@ -190,7 +190,7 @@ def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def undisturbed_until(lo, clean, resent_before, flight_size_bytes):
     """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
     nothing sent to the user that was sent again later (resent_before: a prefix count)."""
@@ -206,7 +206,7 @@ def undisturbed_until(lo, clean, resent_before, flight_size_bytes):
     return hi
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def channel_rates(segments, connections, packets, clean, saturation):
     """Periods of the connections that are mine (the resends of others still cut periods), of
     Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
@@ -249,7 +249,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _long_enough(time, ip_bytes, acks, base, saturation):
     """Whether a period of so much time (us), bytes and ACKs outlasts the ACKs' jitter."""
     if ip_bytes < saturation.min_period_bytes or time < saturation.min_base_rtts * base:

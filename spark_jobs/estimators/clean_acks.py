@@ -8,8 +8,8 @@ saw, a closed window, a reset) ends once all sent until then is acknowledged.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import RST
 
@@ -29,7 +29,7 @@ class CleanAcks(NamedTuple):
     """bool[K]: nothing disturbed the connection since its previous one."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clean_acks(segments, connections):
     """CleanAcks of Segments and their Connections."""
     first, number, window = connections.first, segments.number, segments.window

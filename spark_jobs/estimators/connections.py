@@ -6,8 +6,8 @@ one.
 """
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 REUSE_AFTER_US = 60_000_000
@@ -19,14 +19,14 @@ IDLE_TIMEOUT_US = 7_440_000_000
 which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hash(server, user_port, server_port):
     ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
     h = np.uint64(server) * np.uint64(0xC2B2AE3D27D4EB4F) ^ ports * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _opens_another(flags, same_syn, silence, closed, carried_data):
     """Whether a packet on a known 5-tuple begins another connection."""
     if silence > IDLE_TIMEOUT_US:
@@ -36,7 +36,7 @@ def _opens_another(flags, same_syn, silence, closed, carried_data):
     return closed or carried_data or silence > REUSE_AFTER_US
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def assign_connections(packets):
     """The connection of every packet, of Packets.
 

@@ -1,10 +1,11 @@
 """A connection's number: the same on every run, whatever the cores and buckets."""
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import compiled, inner
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mix(h, value):
     """SplitMix64's finalizer over h and a further value (Steele, Lea, Flood 2014)."""
     h = (h ^ value) + np.uint64(0x9E3779B97F4A7C15)
@@ -13,7 +14,7 @@ def _mix(h, value):
     return h ^ h >> np.uint64(31)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def flow_ids(user_hash, server_hash, segments, connections):
     """int64[C], not negative, of Segments and their Connections.
 

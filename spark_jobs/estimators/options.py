@@ -1,8 +1,8 @@
 """Which options and sizes a connection used (INFOCOM II, Table I)."""
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.tcp import ACK, RST, SYN
 
@@ -17,7 +17,7 @@ both directions, largest window that the mobile advertised (B, scaled; NOT_KNOWN
 """
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def options(segments, connections):
     """OPTIONS[C] of Segments and their Connections.
 
@@ -57,7 +57,7 @@ def options(segments, connections):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def uses_sack(segments, first):
     """bool[C]: SACK permitted in both directions, or used; of Segments, and where each connection's
     begin, int64[C + 1]."""
@@ -73,7 +73,7 @@ def uses_sack(segments, first):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _agreed(seen, has, others):
     """Whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
     if (seen[0] and not has[0]) or (seen[1] and not has[1]):

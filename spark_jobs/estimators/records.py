@@ -99,6 +99,8 @@ class Connections(NamedTuple):
 
     first: np.ndarray
     """int64[C + 1]: connection c's segments are first[c]:first[c + 1]."""
+    of_user: np.ndarray
+    """int64[U + 1]: user u's connections are of_user[u]:of_user[u + 1]."""
     user: np.ndarray
     """int32[C]: number of the user."""
     user_port: np.ndarray

@@ -1,14 +1,14 @@
 """Sequence space: TCP's 32-bit numbers as 64-bit ones that never wrap; prefix sums; search."""
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 NONE = np.int64(np.iinfo(np.int64).min)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unwrap(number, near):
     """The 64-bit number that is congruent to the 32-bit `number` and lies nearest to `near`."""
     if near == NONE:
@@ -16,7 +16,7 @@ def unwrap(number, near):
     return near + np.int64(np.int32(np.uint32(number) - np.uint32(near & 0xFFFFFFFF)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def stream_numbers(first, downlink, tcp_flags, seq, ack):
     """Unwrap both streams of every connection; arrays as in Connections and Segments.
 
@@ -43,13 +43,13 @@ def stream_numbers(first, downlink, tcp_flags, seq, ack):
     return down, up
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sequence_length(tcp_flags, payload_len):
     """Sequence numbers that a segment takes: its data, and one each for SYN and FIN (RFC 9293)."""
     return np.int64(payload_len) + (tcp_flags & SYN != 0) + (tcp_flags & FIN != 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def downlink_bytes_before(downlink, ip_len):
     """int64[N + 1]: IP bytes sent to the mobile before each packet of the user order."""
     before = np.zeros(len(ip_len) + 1, np.int64)
@@ -58,7 +58,7 @@ def downlink_bytes_before(downlink, ip_len):
     return before
 
 
-@njit(cache=True, nogil=True)
+@inner
 def count_before(marked):
     """int64[N + 1]: how many items before each are marked."""
     before = np.zeros(len(marked) + 1, np.int64)
@@ -67,7 +67,7 @@ def count_before(marked):
     return before
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_above(values, lo, hi, limit):
     """The first index in [lo, hi) whose value exceeds limit, or hi; values ascend there."""
     while lo < hi:

@@ -13,8 +13,8 @@ set-up as a bare ACK does. The end of a capture is taken as silence.
 """
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 UNKNOWN, MOBILE, SERVER = 0, 1, 2
@@ -49,7 +49,7 @@ its SYN ACK; numbers of SYN and SYN ACK packets; times of the first SYN, the fir
 first ACK and the last packet of the set-up, µs or NO_TIME."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def handshakes(segments, connections):
     """HANDSHAKE[C] of Segments and their Connections."""
     out = np.zeros(len(connections.user), HANDSHAKE)
@@ -58,7 +58,7 @@ def handshakes(segments, connections):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _handshake(start, end, segments, out):
     ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
@@ -103,7 +103,7 @@ def _handshake(start, end, segments, out):
         out.reset = False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _setup_class(handshake, refused, other_traffic):
     """The area of Fig. 5's tree; NOT_SEEN where the SYN was not, or where the connection went on
     without a SYN ACK at the monitor."""
@@ -120,7 +120,7 @@ def _setup_class(handshake, refused, other_traffic):
     return REFUSED if refused else NO_RESPONSE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def background(handshake, segments, connections, packets):
     """bool[C]: whether another packet of the user passed in the 5 s before the first SYN or during
     the set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
@@ -140,7 +140,7 @@ def background(handshake, segments, connections, packets):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _within(sorted_ts, low, high):
     """How many times lie in (low, high]."""
     return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "right")

@@ -1,12 +1,13 @@
 """TCP's flag bits and sequence arithmetic (RFC 9293, 3.1 and 3.4)."""
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import inlined
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def seq_diff(a, b):
     """a - b in sequence space, -2^31 <= result < 2^31; a, b: uint32."""
     return np.int64(np.int32(np.uint32(a) - np.uint32(b)))

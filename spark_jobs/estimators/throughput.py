@@ -34,8 +34,8 @@ Departures from the paper
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import SYN
 
@@ -86,7 +86,7 @@ class Transfers(NamedTuple):
     """int64[C]: T2ack - T1ack (µs)."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def alone(segments, connections):
     """bool[C]: the user has no packet of anything else from the connection's first packet to its
     last: its packets are neighbours in user order."""
@@ -97,7 +97,7 @@ def alone(segments, connections):
     return single
 
 
-@njit(cache=True, nogil=True)
+@inner
 def responses(segments, connections, told, handshake_turns=2, handshake_bytes=16 * 1024):
     """Responses of Segments and their Connections; told int8[C]: 1 where a log tells of one request
     and one response, 0 where it tells of others, else -1."""
@@ -150,7 +150,7 @@ def responses(segments, connections, told, handshake_turns=2, handshake_bytes=16
     return Responses(request_response, data_start, data_end)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def transfers(segments, connections, packets, response):
     """Transfers of Segments, their Connections, all Packets and the connections' Responses."""
     first, ts, number = connections.first, segments.ts, segments.number
@@ -204,7 +204,7 @@ def transfers(segments, connections, packets, response):
     return Transfers(b_tcp, b_other, time)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def throughputs(segments, connections, packets, told, min_transfer_bytes=100 * 1024):
     """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
     Connections and all Packets; told: see `responses`."""

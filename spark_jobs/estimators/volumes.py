@@ -1,8 +1,8 @@
 """How much a connection carried: packets, bytes, distinct payload."""
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.tcp import RST, SYN, seq_diff
 
 MOST_HOLES = 256
@@ -27,7 +27,7 @@ VOLUME = np.dtype(
 packets with payload, and the largest IP packet (B)."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def volumes(segments, connections):
     """VOLUME[C] of Segments and their Connections.
 
@@ -74,7 +74,7 @@ def volumes(segments, connections):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _unseen(low, size, end, holes, n):
     """The bytes of [low, low + size) seen for the first time.
 
@@ -105,7 +105,7 @@ def _unseen(low, size, end, holes, n):
     return new, max(end, high), n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_hole(holes, n, low, high):
     if n == MOST_HOLES:
         holes[: n - 1] = holes[1:n]

@@ -33,7 +33,7 @@ HOUR_US = 3_600_000_000
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
-FORMAT = 6
+FORMAT = 7
 """Raised when flows of the same packets would come out otherwise than before."""
 
 
@@ -213,8 +213,9 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     if bucket is None:
         return {}
     written = {}
-    for table, rows_of in ROWS.items():
-        rows = rows_of(bucket)
+    # On a machine's first run, workers that begin at either end share the compiling.
+    for table in ROWS if item.bucket % 2 else reversed(ROWS):
+        rows = ROWS[table](bucket)
         if len(rows):
             _write(table, rows, item.targets[table.name])
         written[table.name] = len(rows)

@@ -69,23 +69,53 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     if measured["earlier_days"] < limits.volume_fewest_days:
         volume = None
     return [
-        Check("unread_captures", len(unread), None, limits.unread_captures,
-              f"captures not read to their end: {', '.join(unread) or 'none'}"),
-        Check("skipped_share", skipped, None, limits.skipped_share,
-              f"{_percent(skipped)} of the frames could not be read"),
-        Check("acked_unseen_share", unseen, None, limits.acked_unseen_share,
-              f"{_percent(unseen)} of the bytes that mobiles acknowledged were never seen: "
-              "the capture dropped them"),
-        Check("without_syn_share", without_syn, None, limits.without_syn_share,
-              f"{_percent(without_syn)} of the connections without a SYN"),
-        Check("peak_flows", measured["peak_flows"], limits.peak_flows, None,
-              f"{measured['peak_flows']} connections in the peak hours"),
-        Check("volume_ratio", volume, 1 / limits.volume_ratio, limits.volume_ratio,
-              "volume: too few earlier days of the same weekday to compare with"
-              if volume is None else
-              f"volume {volume:.2f} times the median of {measured['earlier_days']} earlier days "
-              "of the same weekday"),
-    ]  # fmt: skip
+        Check(
+            "unread_captures",
+            len(unread),
+            None,
+            limits.unread_captures,
+            f"captures not read to their end: {', '.join(unread) or 'none'}",
+        ),
+        Check(
+            "skipped_share",
+            skipped,
+            None,
+            limits.skipped_share,
+            f"{_percent(skipped)} of the frames could not be read",
+        ),
+        Check(
+            "acked_unseen_share",
+            unseen,
+            None,
+            limits.acked_unseen_share,
+            f"{_percent(unseen)} of the bytes that mobiles acknowledged were never seen: "
+            "the capture dropped them",
+        ),
+        Check(
+            "without_syn_share",
+            without_syn,
+            None,
+            limits.without_syn_share,
+            f"{_percent(without_syn)} of the connections without a SYN",
+        ),
+        Check(
+            "peak_flows",
+            measured["peak_flows"],
+            limits.peak_flows,
+            None,
+            f"{measured['peak_flows']} connections in the peak hours",
+        ),
+        Check(
+            "volume_ratio",
+            volume,
+            1 / limits.volume_ratio,
+            limits.volume_ratio,
+            "volume: too few earlier days of the same weekday to compare with"
+            if volume is None
+            else f"volume {volume:.2f} times the median of {measured['earlier_days']} earlier days "
+            "of the same weekday",
+        ),
+    ]
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -13,7 +13,7 @@ from spark_jobs.report.parts import (
     percent,
     quantile,
     seconds,
-)  # fmt: skip
+)
 from spark_jobs.report.selection import Selection
 
 BIN_S, SHOWN_S = 0.1, 10.0
@@ -36,9 +36,12 @@ def section(selection: Selection) -> Section:
     by_network = group(rows, "network")
     totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
     figure = make_subplots(
-        rows=len(CATEGORIES), cols=1, shared_xaxes=True, vertical_spacing=0.045,
+        rows=len(CATEGORIES),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.045,
         subplot_titles=list(CATEGORIES),
-    )  # fmt: skip
+    )
     table = []
     for place, (label, category) in enumerate(CATEGORIES.items(), 1):
         for network in selection.networks:
@@ -47,21 +50,34 @@ def section(selection: Selection) -> Section:
             x, y = _steps(mine, total)
             figure.add_trace(
                 go.Scatter(
-                    x=x, y=y, mode="lines", line={"shape": "hv", "color": network.colour,
-                                                  "width": 1.6},
-                    name=network.name, legendgroup=network.name, showlegend=place == 1,
+                    x=x,
+                    y=y,
+                    mode="lines",
+                    line={"shape": "hv", "color": network.colour, "width": 1.6},
+                    name=network.name,
+                    legendgroup=network.name,
+                    showlegend=place == 1,
                     hovertemplate="%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
                 ),
-                row=place, col=1,
-            )  # fmt: skip
+                row=place,
+                col=1,
+            )
             table.append([label, network.name, *_numbers(mine, total)])
     figure.update_xaxes(range=[0, SHOWN_S], showgrid=True, gridcolor="#eeeeee")
     figure.update_xaxes(title_text="Set-up delay [s]", row=len(CATEGORIES), col=1)
     figure.update_yaxes(rangemode="tozero", ticksuffix=" %")
     figure.update_yaxes(title_text="Share of set-ups per 0.1 s", row=3, col=1)
     figure.update_annotations(font_size=13, x=0.5)
-    headings = ["category", "network", "set-ups", "share", "mean", "median", "90th percentile",
-                f"above {SHOWN_S:.0f} s"]  # fmt: skip
+    headings = [
+        "category",
+        "network",
+        "set-ups",
+        "share",
+        "mean",
+        "median",
+        "90th percentile",
+        f"above {SHOWN_S:.0f} s",
+    ]
     return Section(
         anchor="fig03",
         title="Fig. 3. Connection set-up time components",

@@ -14,13 +14,15 @@ from spark_jobs.report.parts import (
     milliseconds,
     number,
     quantile,
-)  # fmt: skip
+)
 from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
 FEW = 30
-SIDES = {"access": "Access side (Gi to the mobile and back)",
-         "internet": "Internet side (Gi to the server and back)"}  # fmt: skip
+SIDES = {
+    "access": "Access side (Gi to the mobile and back)",
+    "internet": "Internet side (Gi to the server and back)",
+}
 PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other": ("other", "dot")}
 
 
@@ -31,8 +33,13 @@ def section(selection: Selection) -> Section:
         from fig04_round_trip_time group by all order by bin
     """)
     groups = group(rows, "side", "network", "period")
-    figure = make_subplots(rows=1, cols=2, subplot_titles=list(SIDES.values()), shared_yaxes=True,
-                           horizontal_spacing=0.04)  # fmt: skip
+    figure = make_subplots(
+        rows=1,
+        cols=2,
+        subplot_titles=list(SIDES.values()),
+        shared_yaxes=True,
+        horizontal_spacing=0.04,
+    )
     table = []
     for column, side in enumerate(SIDES, 1):
         for network in selection.networks:
@@ -45,23 +52,32 @@ def section(selection: Selection) -> Section:
                 name = f"{network.name} {label}"
                 figure.add_trace(
                     go.Scatter(
-                        x=x, y=y, mode="lines",
+                        x=x,
+                        y=y,
+                        mode="lines",
                         line={"color": network.colour, "dash": dash, "width": 2},
-                        name=name, legendgroup=name, showlegend=column == 1,
+                        name=name,
+                        legendgroup=name,
+                        showlegend=column == 1,
                         hovertemplate="%{y:.2f} below %{x:.0f} ms<extra>" + name + "</extra>",
                     ),
-                    row=1, col=column,
-                )  # fmt: skip
+                    row=1,
+                    col=column,
+                )
                 bins = [(row["bin"], row["flows"]) for row in mine]
                 table.append(
                     [
-                        side, network.name, label, number(count),
+                        side,
+                        network.name,
+                        label,
+                        number(count),
                         milliseconds(sum(row["rtt_sum"] for row in mine) / count),
                         *(milliseconds(quantile(bins, BIN_S, q)) for q in (0.1, 0.5, 0.9)),
                     ]
-                )  # fmt: skip
-    figure.update_xaxes(title_text="Round-trip time [ms]", rangemode="tozero", showgrid=True,
-                        gridcolor="#eeeeee")  # fmt: skip
+                )
+    figure.update_xaxes(
+        title_text="Round-trip time [ms]", rangemode="tozero", showgrid=True, gridcolor="#eeeeee"
+    )
     figure.update_yaxes(range=[0, 1.01], showgrid=True, gridcolor="#eeeeee")
     figure.update_yaxes(title_text="Cumulative share of connections", row=1, col=1)
     return Section(
@@ -77,19 +93,30 @@ def section(selection: Selection) -> Section:
         ),
         tables=[
             TableOfNumbers(
-                ["side", "network", "hours", "samples", "mean", "10th percentile", "median",
-                 "90th percentile"],
+                [
+                    "side",
+                    "network",
+                    "hours",
+                    "samples",
+                    "mean",
+                    "10th percentile",
+                    "median",
+                    "90th percentile",
+                ],
                 table,
             )
         ],
         notes=[paper.ROUND_TRIP, *_few(table)],
-    )  # fmt: skip
+    )
 
 
 def _few(table: list[list[str]]) -> list[str]:
     """A warning where a curve rests on few samples."""
-    few = [f"{row[1]} {row[2]} ({row[3]})" for row in table if row[0] == "access"
-           and int(row[3].replace(",", "")) < FEW]  # fmt: skip
+    few = [
+        f"{row[1]} {row[2]} ({row[3]})"
+        for row in table
+        if row[0] == "access" and int(row[3].replace(",", "")) < FEW
+    ]
     if not few:
         return []
     return [

@@ -24,8 +24,13 @@ class Node:
 
 
 GREY, GREEN, YELLOW, BLUE, RED, PURPLE = (
-    "#f2f2f2", "#dff0e0", "#fdf3d0", "#dfeaf5", "#f8dcd6", "#ece2f2",
-)  # fmt: skip
+    "#f2f2f2",
+    "#dff0e0",
+    "#fdf3d0",
+    "#dfeaf5",
+    "#f8dcd6",
+    "#ece2f2",
+)
 
 
 def _by_background(where: str, colour: str) -> tuple[Node, Node]:
@@ -35,23 +40,61 @@ def _by_background(where: str, colour: str) -> tuple[Node, Node]:
     )
 
 
-TREE = Node("All set-ups", "true", GREY, (
-    Node("SYN ACK, ACK: connected", "setup_class in ('optimal', 'slight_problem')", GREY, (
-        Node("Optimal: 1 SYN, 1 SYN ACK", "setup_class = 'optimal'", GREEN,
-             _by_background("setup_class = 'optimal'", GREEN)),
-        Node("Slight problem: more SYN (ACK)s", "setup_class = 'slight_problem'", YELLOW,
-             _by_background("setup_class = 'slight_problem'", YELLOW)),
-    )),
-    Node("Not connected", "setup_class not in ('optimal', 'slight_problem')", GREY, (
-        Node("No response: SYNs only", "setup_class = 'no_response'", BLUE,
-             _by_background("setup_class = 'no_response'", BLUE)),
-        Node("Refused: RST to the SYN", "setup_class = 'refused'", PURPLE),
-        Node("Serious problem: SYN ACK, no ACK", "setup_class = 'serious_problem'", RED, (
-            Node("ended by RST", "setup_class = 'serious_problem' and setup_reset", RED),
-            Node("fell silent", "setup_class = 'serious_problem' and not setup_reset", RED),
-        )),
-    )),
-))  # fmt: skip
+TREE = Node(
+    "All set-ups",
+    "true",
+    GREY,
+    (
+        Node(
+            "SYN ACK, ACK: connected",
+            "setup_class in ('optimal', 'slight_problem')",
+            GREY,
+            (
+                Node(
+                    "Optimal: 1 SYN, 1 SYN ACK",
+                    "setup_class = 'optimal'",
+                    GREEN,
+                    _by_background("setup_class = 'optimal'", GREEN),
+                ),
+                Node(
+                    "Slight problem: more SYN (ACK)s",
+                    "setup_class = 'slight_problem'",
+                    YELLOW,
+                    _by_background("setup_class = 'slight_problem'", YELLOW),
+                ),
+            ),
+        ),
+        Node(
+            "Not connected",
+            "setup_class not in ('optimal', 'slight_problem')",
+            GREY,
+            (
+                Node(
+                    "No response: SYNs only",
+                    "setup_class = 'no_response'",
+                    BLUE,
+                    _by_background("setup_class = 'no_response'", BLUE),
+                ),
+                Node("Refused: RST to the SYN", "setup_class = 'refused'", PURPLE),
+                Node(
+                    "Serious problem: SYN ACK, no ACK",
+                    "setup_class = 'serious_problem'",
+                    RED,
+                    (
+                        Node(
+                            "ended by RST", "setup_class = 'serious_problem' and setup_reset", RED
+                        ),
+                        Node(
+                            "fell silent",
+                            "setup_class = 'serious_problem' and not setup_reset",
+                            RED,
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
 
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 
@@ -78,16 +121,27 @@ def section(selection: Selection) -> Section:
     width = 4 * BOX_W + 3 * GAP_X + 16
     figure.update_xaxes(visible=False, range=[-4, width - 4], fixedrange=True)
     figure.update_yaxes(visible=False, range=[bottom, -4], fixedrange=True)
-    drawing = drawn(figure, "The set-up classification tree with the share, mean set-up delay and "
-                    "background of each node by network", int(bottom) + 12, width)  # fmt: skip
+    drawing = drawn(
+        figure,
+        "The set-up classification tree with the share, mean set-up delay and "
+        "background of each node by network",
+        int(bottom) + 12,
+        width,
+    )
     drawing = drawing.replace('class="figure"', 'class="figure wide"')
     rows = [
         [("\N{EM SPACE}" * level) + node.name]
         + [text for name in names for text in _texts(numbers[id(node)][name], total[name])]
         for node, level in _with_levels(TREE, 0)
     ]
-    headings = ["", *(f"{name}: {what}" for name in names
-                      for what in ("set-ups", "share", "mean delay", "background"))]  # fmt: skip
+    headings = [
+        "",
+        *(
+            f"{name}: {what}"
+            for name in names
+            for what in ("set-ups", "share", "mean delay", "background")
+        ),
+    ]
     return Section(
         anchor="fig05",
         title="Fig. 5. Connection set-up classification tree",
@@ -164,16 +218,24 @@ def _draw(
             go.Scatter(
                 x=[left + BOX_W, bend, bend, bend + GAP_X / 2],
                 y=[placed.middle, placed.middle, child.middle, child.middle],
-                mode="lines", line={"color": "#999999", "width": 1.2}, showlegend=False,
+                mode="lines",
+                line={"color": "#999999", "width": 1.2},
+                showlegend=False,
                 hoverinfo="skip",
             )
-        )  # fmt: skip
+        )
         _draw(figure, child, height, selection, numbers, total)
     figure.add_shape(
-        type="rect", x0=left, x1=left + BOX_W, y0=top, y1=top + height,
-        fillcolor=placed.node.colour, opacity=1, layer="below",
+        type="rect",
+        x0=left,
+        x1=left + BOX_W,
+        y0=top,
+        y1=top + height,
+        fillcolor=placed.node.colour,
+        opacity=1,
+        layer="below",
         line={"color": "#777777", "width": 1},
-    )  # fmt: skip
+    )
     _write(figure, left + 8, top + HEAD / 2 + 2, f"<b>{placed.node.name}</b>", "#1a1a1a")
     for line, network in enumerate(selection.networks):
         _flows, share, delay, background = _texts(
@@ -189,6 +251,11 @@ def _write(
     figure: go.Figure, x: float, y: float, text: str, colour: str, anchor: str = "left"
 ) -> None:
     figure.add_annotation(
-        x=x, y=y, text=text, showarrow=False, xanchor=anchor, yanchor="middle",
+        x=x,
+        y=y,
+        text=text,
+        showarrow=False,
+        xanchor=anchor,
+        yanchor="middle",
         font={"size": 12, "color": colour, "family": FONT},
-    )  # fmt: skip
+    )

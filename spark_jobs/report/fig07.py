@@ -14,7 +14,7 @@ from spark_jobs.report.parts import (
     kilobits,
     number,
     percent,
-)  # fmt: skip
+)
 from spark_jobs.report.rates import bin_width, histogram, quantile_rate, rate_of, steps
 from spark_jobs.report.selection import Selection
 
@@ -72,24 +72,31 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
         for rate, share, slots in zip(found.rate, found.share, found.slots, strict=True):
             name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
             figure.add_annotation(
-                x=rate / 1000, y=max(y[min(int(rate / width), len(y) - 1)], 0), text=name,
-                font={"color": network.colour, "size": 11}, arrowcolor=network.colour,
-                arrowhead=2, ax=0, ay=-24,
-            )  # fmt: skip
+                x=rate / 1000,
+                y=max(y[min(int(rate / width), len(y) - 1)], 0),
+                text=name,
+                font={"color": network.colour, "size": 11},
+                arrowcolor=network.colour,
+                arrowhead=2,
+                ax=0,
+                ay=-24,
+            )
             peak_table.append([network.name, name, kilobits(rate), percent(share, digits=1)])
         table.append(
             [
-                network.name, number(sum(r["periods"] for r in mine)),
+                network.name,
+                number(sum(r["periods"] for r in mine)),
                 number(sum(r["seconds"] for r in mine)),
                 *(kilobits(quantile_rate(mine, "seconds", q)) for q in (0.1, 0.5, 0.9)),
                 kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
             ]
-        )  # fmt: skip
+        )
     figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
-        title_text=f"Share of measured time per {width / 1000:g} kbit/s", ticksuffix=" %",
+        title_text=f"Share of measured time per {width / 1000:g} kbit/s",
+        ticksuffix=" %",
         rangemode="tozero",
-    )  # fmt: skip
+    )
     return Section(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
@@ -103,13 +110,21 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
         tables=[
             TableOfNumbers(["network", "peak", "rate", "share of time"], peak_table, "peaks"),
             TableOfNumbers(
-                ["network", "periods", "seconds", "10th percentile", "median", "90th percentile",
-                 "one slot"],
-                table, "rates, by measured time",
+                [
+                    "network",
+                    "periods",
+                    "seconds",
+                    "10th percentile",
+                    "median",
+                    "90th percentile",
+                    "one slot",
+                ],
+                table,
+                "rates, by measured time",
             ),
         ],
         notes=[paper.CHANNEL_RATE],
-    )  # fmt: skip
+    )
 
 
 def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks]) -> Section:
@@ -128,11 +143,14 @@ def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotP
         name = f"{slots + 1} slot{'s' if slots else ''}"
         figure.add_trace(
             go.Bar(
-                y=list(shares), x=[100 * s[slots] for s in shares.values()], name=name,
-                orientation="h", marker={"color": SHADES[slots]},
+                y=list(shares),
+                x=[100 * s[slots] for s in shares.values()],
+                name=name,
+                orientation="h",
+                marker={"color": SHADES[slots]},
                 hovertemplate="%{y}: %{x:.1f} % at " + name + "<extra></extra>",
             )
-        )  # fmt: skip
+        )
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="Share of measured time [%]", range=[0, 100])
     figure.update_yaxes(autorange="reversed")

@@ -37,20 +37,23 @@ def section(selection: Selection) -> Section:
                     *(100 * counted.get((name, side), 0) / totals[name] for name in measured),
                     *(100 * shares.get(side, 0) for shares in paper.FIG_8.values()),
                 ],
-                name=label, orientation="h", marker={"color": colour},
+                name=label,
+                orientation="h",
+                marker={"color": colour},
                 hovertemplate="%{y}: %{x:.1f} % " + label + "<extra></extra>",
             )
-        )  # fmt: skip
+        )
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="Share of connections [%]", range=[0, 100])
     figure.update_yaxes(autorange="reversed")
     table = [
         [
-            name, number(totals[name]),
+            name,
+            number(totals[name]),
             *(percent(counted.get((name, side), 0), totals[name], 1) for side in SIDES),
         ]
         for name in measured
-    ]  # fmt: skip
+    ]
     table += [
         [name, number(None), *(percent(shares.get(side), digits=1) for side in SIDES)]
         for name, shares in paper.FIG_8.items()

@@ -26,23 +26,28 @@ def section(selection: Selection) -> Section:
         for value, pattern in PATTERNS.items():
             figure.add_trace(
                 go.Bar(
-                    x=[CLASSES[c] for c in mine], y=[row[value] / 1000 for row in mine.values()],
+                    x=[CLASSES[c] for c in mine],
+                    y=[row[value] / 1000 for row in mine.values()],
                     name=f"{network.name} {value}",
                     marker={"color": network.colour, "pattern": {"shape": pattern}},
                     hovertemplate="%{x}: %{y:.1f} kbit/s<extra>%{fullData.name}</extra>",
                 )
-            )  # fmt: skip
+            )
         table += [
             [
-                network.name, CLASSES[c], number(row["flows"]), kilobits(row["throughput"]),
+                network.name,
+                CLASSES[c],
+                number(row["flows"]),
+                kilobits(row["throughput"]),
                 kilobits(row["goodput"]),
             ]
             for c, row in mine.items()
-        ]  # fmt: skip
+        ]
     figure.update_xaxes(
-        title_text="Lost to sent data packets", categoryorder="array",
+        title_text="Lost to sent data packets",
+        categoryorder="array",
         categoryarray=list(CLASSES.values()),
-    )  # fmt: skip
+    )
     figure.update_yaxes(title_text="Mean of connections [kbit/s]", rangemode="tozero")
     return Section(
         anchor="fig10",

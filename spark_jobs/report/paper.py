@@ -2,14 +2,26 @@
 
 TABLE_1 = {
     "Sum of all GPRS": {
-        "flows": 12_587_056, "sack": 0.5549, "timestamps": 0.0948, "mss_low": 0.2512,
-        "mss_high": 0.2252, "window_low": 0.5590, "window_med": 0.2554, "window_high": 0.1856,
+        "flows": 12_587_056,
+        "sack": 0.5549,
+        "timestamps": 0.0948,
+        "mss_low": 0.2512,
+        "mss_high": 0.2252,
+        "window_low": 0.5590,
+        "window_med": 0.2554,
+        "window_high": 0.1856,
     },
     "Wireline dial-up": {
-        "flows": 225_932, "sack": 0.5948, "timestamps": 0.0245, "mss_low": 0.4929,
-        "mss_high": 0.0796, "window_low": 0.9674, "window_med": 0.0101, "window_high": 0.0225,
+        "flows": 225_932,
+        "sack": 0.5948,
+        "timestamps": 0.0245,
+        "mss_low": 0.4929,
+        "mss_high": 0.0796,
+        "window_low": 0.9674,
+        "window_med": 0.0101,
+        "window_high": 0.0225,
     },
-}  # fmt: skip
+}
 
 SETUP_TREE = (
     "The paper (Section III.C): mean set-up delay over all connections nearly 2 s over GPRS, "

@@ -18,26 +18,37 @@ def section(selection: Selection) -> Section:
         group by all order by all
     """)
     rows = [
-        [row["network"], number(row["captures"]), number(row["frames"]), number(row["packets"]),
-         f"{row['first_ts']:%Y-%m-%d %H:%M:%S}", f"{row['last_ts']:%Y-%m-%d %H:%M:%S}"]
+        [
+            row["network"],
+            number(row["captures"]),
+            number(row["frames"]),
+            number(row["packets"]),
+            f"{row['first_ts']:%Y-%m-%d %H:%M:%S}",
+            f"{row['last_ts']:%Y-%m-%d %H:%M:%S}",
+        ]
         for row in captures
-    ]  # fmt: skip
+    ]
     tables = [
-        TableOfNumbers(["network", "captures", "frames", "packets kept", "from (UTC)", "to (UTC)"],
-                       rows)
-    ]  # fmt: skip
+        TableOfNumbers(
+            ["network", "captures", "frames", "packets kept", "from (UTC)", "to (UTC)"], rows
+        )
+    ]
     if skipped:
         tables.append(
             TableOfNumbers(
                 ["network", "reason", "count", "meaning"],
                 [
-                    [row["network"], row["reason"], number(row["frames"]),
-                     SKIP_REASONS.get(row["reason"], "")]
+                    [
+                        row["network"],
+                        row["reason"],
+                        number(row["frames"]),
+                        SKIP_REASONS.get(row["reason"], ""),
+                    ]
                     for row in skipped
                 ],
                 "What could not be read or does not belong",
             )
-        )  # fmt: skip
+        )
     return Section(
         anchor="quality",
         title="Data quality",

@@ -41,10 +41,14 @@ def histogram(rows: Sequence[dict], weight: str, width: float) -> tuple[list[flo
 def steps(x: Sequence[float], y: Sequence[float], name: str, colour: str) -> go.Scatter:
     """A histogram as a line."""
     return go.Scatter(
-        x=x, y=y, mode="lines", name=name, legendgroup=name,
+        x=x,
+        y=y,
+        mode="lines",
+        name=name,
+        legendgroup=name,
         line={"shape": "hv", "color": colour, "width": 1.8},
         hovertemplate="%{x:.1f} kbit/s: %{y:.1f} %<extra>" + name + "</extra>",
-    )  # fmt: skip
+    )
 
 
 def quantile_rate(rows: Sequence[dict], weight: str, share: float) -> float | None:

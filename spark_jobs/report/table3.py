@@ -23,7 +23,7 @@ from spark_jobs.report.parts import (
     group,
     kilobits,
     number,
-)  # fmt: skip
+)
 from spark_jobs.report.selection import Selection
 
 SAMPLE = "Single request–response connections above 32 KB without other traffic of the user. "  # noqa: RUF001
@@ -122,20 +122,31 @@ def cluster(rows: Iterable[dict]) -> Cluster:
 
 def _table(selection: Selection, cells: Rows) -> Section:
     found = effects(cells)
-    everywhere = [[name, *_texts(cluster(filter(wanted, cells))), *_paper(name)]
-                  for name, wanted in ROWS.items()]  # fmt: skip
-    headings = ["", "goodput, mean", "standard deviation", "samples", "paper: goodput",
-                "paper: samples"]  # fmt: skip
+    everywhere = [
+        [name, *_texts(cluster(filter(wanted, cells))), *_paper(name)]
+        for name, wanted in ROWS.items()
+    ]
+    headings = [
+        "",
+        "goodput, mean",
+        "standard deviation",
+        "samples",
+        "paper: goodput",
+        "paper: samples",
+    ]
     by_network = group(cells, "network")
     networks = [
         TableOfNumbers(
             headings[:4],
-            [[name, *_texts(cluster(filter(wanted, by_network[network.name,])))]
-             for name, wanted in ROWS.items()],
+            [
+                [name, *_texts(cluster(filter(wanted, by_network[network.name,])))]
+                for name, wanted in ROWS.items()
+            ],
             network.name,
         )
-        for network in selection.networks if (network.name,) in by_network
-    ]  # fmt: skip
+        for network in selection.networks
+        if (network.name,) in by_network
+    ]
     return Section(
         anchor="table3",
         title="Table III. Goodput by TCP options",
@@ -165,21 +176,29 @@ def _paper(name: str) -> list[str]:
 
 
 def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
-    headings = ["option", "samples", "raw difference", "raw interval", "adjusted difference",
-                "adjusted interval"]  # fmt: skip
+    headings = [
+        "option",
+        "samples",
+        "raw difference",
+        "raw interval",
+        "adjusted difference",
+        "adjusted interval",
+    ]
     return TableOfNumbers(
         headings,
         [
             [
                 effect.contrast.name,
                 " / ".join(number(count) for count in effect.transfers),
-                _share(effect.raw.estimate), _interval(effect.raw),
-                _share(effect.adjusted.estimate), _interval(effect.adjusted),
+                _share(effect.raw.estimate),
+                _interval(effect.raw),
+                _share(effect.adjusted.estimate),
+                _interval(effect.adjusted),
             ]
             for effect in found
         ],
         "effect of each option",
-    )  # fmt: skip
+    )
 
 
 def _share(value: float | None) -> str:
@@ -228,31 +247,37 @@ def _figure(figure: Figure, cells: Rows) -> Section:
     ]
     clusters.append(("overall", list(cells)))
     found = {
-        label: [cluster(r for r in rows if r[figure.option] == value)
-                for value in figure.values]
+        label: [cluster(r for r in rows if r[figure.option] == value) for value in figure.values]
         for label, rows in clusters
-    }  # fmt: skip
+    }
     shown = {k: v for k, v in found.items() if sum(c.flows >= FEWEST for c in v) >= 2}
     drawing = go.Figure()
     for place, name in enumerate(figure.names):
         column = [bars[place] if bars[place].flows >= FEWEST else None for bars in shown.values()]
         drawing.add_trace(
             go.Bar(
-                x=list(shown), y=[c and c.mean and c.mean / 1000 for c in column], name=name,
+                x=list(shown),
+                y=[c and c.mean and c.mean / 1000 for c in column],
+                name=name,
                 marker={"color": SHADES[place]},
                 error_y={
-                    "type": "data", "thickness": 1, "width": 3,
+                    "type": "data",
+                    "thickness": 1,
+                    "width": 3,
                     "array": [c and c.deviation and c.deviation / 1000 for c in column],
                 },
                 customdata=[c and c.flows for c in column],
-                hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} samples<extra>" + name
+                hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} samples<extra>"
+                + name
                 + "</extra>",
             )
-        )  # fmt: skip
+        )
     drawing.update_yaxes(title_text="Goodput [kbit/s]", rangemode="tozero")
     drawing.update_xaxes(tickangle=-35, automargin=True)
-    headings = ["cluster", *(f"{name}: {what}" for name in figure.names
-                             for what in ("mean", "deviation", "samples"))]  # fmt: skip
+    headings = [
+        "cluster",
+        *(f"{name}: {what}" for name in figure.names for what in ("mean", "deviation", "samples")),
+    ]
     return Section(
         anchor=figure.anchor,
         title=figure.title,
@@ -264,8 +289,10 @@ def _figure(figure: Figure, cells: Rows) -> Section:
         tables=[
             TableOfNumbers(
                 headings,
-                [[label, *(text for bar in bars for text in _texts(bar))]
-                 for label, bars in found.items()],
+                [
+                    [label, *(text for bar in bars for text in _texts(bar))]
+                    for label, bars in found.items()
+                ],
             )
         ],
-    )  # fmt: skip
+    )

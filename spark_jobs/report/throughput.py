@@ -12,7 +12,7 @@ from spark_jobs.report.parts import (
     kilobits,
     number,
     percent,
-)  # fmt: skip
+)
 from spark_jobs.report.rates import bin_width, histogram, quantile_rate, steps
 from spark_jobs.report.selection import Selection
 
@@ -39,8 +39,11 @@ def throughput(selection: Selection) -> Section:
             _step(figure, network.name, network.colour, mine, width)
             table.append([network.name, *_numbers(mine)])
     figure.update_xaxes(title_text="Throughput [kbit/s]", rangemode="tozero")
-    figure.update_yaxes(title_text=f"Share of connections per {width / 1000:g} kbit/s",
-                        ticksuffix=" %", rangemode="tozero")  # fmt: skip
+    figure.update_yaxes(
+        title_text=f"Share of connections per {width / 1000:g} kbit/s",
+        ticksuffix=" %",
+        rangemode="tozero",
+    )
     return Section(
         anchor="fig09",
         title="Fig. 9. Throughput of single, large TCP flows",
@@ -75,14 +78,23 @@ def tcp_share(selection: Selection) -> Section:
             go.Bar(
                 x=[place / TWENTIETHS for place in range(TWENTIETHS + 1)],
                 y=[100 * count / total for count in counts],
-                name=network.name, marker={"color": network.colour},
+                name=network.name,
+                marker={"color": network.colour},
                 hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
             )
-        )  # fmt: skip
-        thirds = [sum(c for place, c in enumerate(counts) if low <= 3 * place < high)
-                  for low, high in ((0, 20), (20, 40), (40, 60))]  # fmt: skip
-        table.append([network.name, number(total), *(percent(n, total, 1) for n in thirds),
-                      percent(counts[-1], total, 1)])  # fmt: skip
+        )
+        thirds = [
+            sum(c for place, c in enumerate(counts) if low <= 3 * place < high)
+            for low, high in ((0, 20), (20, 40), (40, 60))
+        ]
+        table.append(
+            [
+                network.name,
+                number(total),
+                *(percent(n, total, 1) for n in thirds),
+                percent(counts[-1], total, 1),
+            ]
+        )
     figure.update_xaxes(title_text="Btcp / (Btcp + Bother)", range=[-0.03, 1.03])
     figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
     return Section(
@@ -110,8 +122,13 @@ def user_throughput(selection: Selection) -> Section:
         from fig13_user_throughput group by all order by bin
     """)
     levels = sorted({row["level"] for row in rows}, reverse=True) or [0]
-    figure = make_subplots(rows=len(levels), cols=1, shared_xaxes=True, vertical_spacing=0.09,
-                           subplot_titles=[LEVELS[level] for level in levels])  # fmt: skip
+    figure = make_subplots(
+        rows=len(levels),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.09,
+        subplot_titles=[LEVELS[level] for level in levels],
+    )
     width = bin_width(rows, "flows") if rows else 1000.0
     groups = group(rows, "network", "level")
     table = []
@@ -128,8 +145,11 @@ def user_throughput(selection: Selection) -> Section:
     figure.update_xaxes(rangemode="tozero")
     figure.update_xaxes(title_text="User throughput [kbit/s]", row=len(levels), col=1)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
-    figure.update_yaxes(title_text=f"Share of connections per {width / 1000:g} kbit/s",
-                        row=(len(levels) + 1) // 2, col=1)  # fmt: skip
+    figure.update_yaxes(
+        title_text=f"Share of connections per {width / 1000:g} kbit/s",
+        row=(len(levels) + 1) // 2,
+        col=1,
+    )
     figure.update_annotations(font_size=13)
     return Section(
         anchor="fig13",

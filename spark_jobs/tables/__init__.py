@@ -9,8 +9,8 @@ from spark_jobs.tables import channel_rates, flows, losses, retransmissions, ses
 from spark_jobs.tables.bucket import Bucket
 
 ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
-    FLOWS: flows.rows,
     CHANNEL_RATES: channel_rates.rows,
+    FLOWS: flows.rows,
     LOSSES: losses.rows,
     RETRANSMISSIONS: retransmissions.rows,
     SESSIONS: sessions.rows,

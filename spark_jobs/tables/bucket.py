@@ -10,7 +10,7 @@ import pyarrow as pa
 import xxhash
 
 from schemas import APPLICATION_LOG
-from spark_jobs.arrays import gather, group_offsets, group_order
+from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
@@ -139,9 +139,11 @@ def _connections(
 ) -> Connections:
     begins = segments.place[first[:-1]]
     start_ts, (from_us, until_us) = segments.ts[first[:-1]], span
+    user = packets.user[begins]
     return Connections(
         first=first,
-        user=packets.user[begins],
+        of_user=np.searchsorted(user, np.arange(len(packets.first))),
+        user=user,
         user_port=packets.user_port[begins],
         server=packets.server[begins],
         server_port=packets.server_port[begins],

@@ -15,6 +15,7 @@ from spark_jobs.estimators.options import (
     options,
     window_class,
 )
+from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.throughput import NOT_TOLD, throughputs
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.bucket import Bucket
@@ -30,8 +31,8 @@ def rows(bucket: Bucket) -> pa.Table:
         _identity(bucket)
         | _volumes_and_options(bucket)
         | _setup(bucket)
-        | _losses(bucket)
         | _transfer(bucket)
+        | _losses(bucket)
     )
     return table_of(FLOWS, columns).filter(pa.array(bucket.connections.mine))
 
@@ -82,10 +83,29 @@ def _setup(bucket: Bucket) -> Columns:
     }
 
 
+def _transfer(bucket: Bucket) -> Columns:
+    handshake = bucket.handshakes
+    told = told_by_log(bucket.sessions, len(handshake))
+    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told)
+    least = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
+    timed = transfer["b_tcp"] != NOT_TOLD
+    opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
+    return {
+        "request_response": column(transfer, "request_response", opened),
+        "single": column(transfer, "single"),
+        "rtt_access_min": measured(least),
+        "b_tcp": column(transfer, "b_tcp", timed),
+        "b_other": column(transfer, "b_other", timed),
+        "throughput": measured(transfer["throughput"]),
+        "goodput": measured(transfer["goodput"]),
+        "user_throughput": measured(transfer["user_throughput"]),
+    }
+
+
 def _losses(bucket: Bucket) -> Columns:
     """Null where the mobile's ACKs were not seen."""
-    total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
     lost = bucket.internet_losses.losses
+    total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
     internet = np.bincount(lost["connection"], lost["packets"], len(total.lost)).astype(np.int64)
     unknown = ~total.measurable
     return {
@@ -96,21 +116,4 @@ def _losses(bucket: Bucket) -> Columns:
             bottleneck(total.lost, internet), BOTTLENECKS, total.measurable & total.has_data
         ),
         "acked_unseen_bytes": pa.array(bucket.internet_losses.unseen),
-    }
-
-
-def _transfer(bucket: Bucket) -> Columns:
-    handshake = bucket.handshakes
-    told = told_by_log(bucket.sessions, len(handshake))
-    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told)
-    timed = transfer["b_tcp"] != NOT_TOLD
-    opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
-    return {
-        "request_response": column(transfer, "request_response", opened),
-        "single": column(transfer, "single"),
-        "b_tcp": column(transfer, "b_tcp", timed),
-        "b_other": column(transfer, "b_other", timed),
-        "throughput": measured(transfer["throughput"]),
-        "goodput": measured(transfer["goodput"]),
-        "user_throughput": measured(transfer["user_throughput"]),
     }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas import PACKETS
-from spark_jobs.arrays import (
+from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
     group_order,

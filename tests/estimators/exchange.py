@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.arrays import group_offsets
+from spark_jobs.compiled.arrays import group_offsets
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.tables import ROWS

@@ -22,8 +22,8 @@ among the connection's others.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.loss import link, queue, receiver, search, verdict
 from spark_jobs.estimators.loss.exchange import (
@@ -60,42 +60,36 @@ class User(NamedTuple):
     """int64[connections]: to when the user was observed for the sake of each (µs)."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def access_losses(segments, connections, packets, clean, paths):
     """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
     path, PATH[U]."""
     out = verdict.nothing_known(segments)
     space = search.space()
-    begin = clean_begin = clean_end = 0
-    while begin < len(connections.user):
-        number = connections.user[begin]
-        end = begin + 1
-        while end < len(connections.user) and connections.user[end] == number:
-            end += 1
-        while clean_end < len(clean.ts) and clean.connection[clean_end] < end:
-            clean_end += 1
-        mine = _part(connections, begin, end)
+    for number in range(len(packets.first) - 1):
+        mine = _of_user(connections, number)
         exchanges = read_user(segments, mine, packets, out.original)
-        for x in range(end - begin):
+        for x in range(len(exchanges.seen)):
             if exchanges.seen[x].seen:
                 verdict.may_be_decided(mine.first[x], mine.first[x + 1], segments, out)
         if len(exchanges.copies):
             path = paths[number : number + 1]
             _prove_all(exchanges, mine, segments.sack_edges, path[0])
-            traffic = link.traffic_of(number, packets, clean, clean_begin, clean_end)
+            traffic = link.traffic_of(number, connections, packets, clean)
             known = np.zeros(len(traffic.ts), np.bool_)
             until = _observed_until(mine, packets)
             user = User(exchanges, traffic, known, path, path.copy(), until)
             _decide_all(user, mine, segments.sack_edges, space, out)
-        begin, clean_begin = end, clean_end
     return out
 
 
-@njit(cache=True, nogil=True)
-def _part(connections, begin, end):
-    """The Connections begin to end."""
+@inner
+def _of_user(connections, user):
+    """A user's Connections."""
+    begin, end = connections.of_user[user], connections.of_user[user + 1]
     return Connections(
         connections.first[begin : end + 1],
+        connections.of_user[user : user + 2],
         connections.user[begin:end],
         connections.user_port[begin:end],
         connections.server[begin:end],
@@ -107,7 +101,7 @@ def _part(connections, begin, end):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _observed_until(connections, packets):
     """int64[C]: the user's last packet before a connection could have gone on for good (µs)."""
     until = np.empty(len(connections.user), np.int64)
@@ -118,7 +112,7 @@ def _observed_until(connections, packets):
     return until
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _prove_all(exchanges, connections, edges, path):
     """Sets what order alone proves of a user's connections with questions."""
     for x in range(len(exchanges.seen)):
@@ -133,13 +127,13 @@ def _prove_all(exchanges, connections, edges, path):
             seen.lost += c.fate == LOST
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _decide_all(user, connections, edges, space, out):
     """Decides about a user's connections in three turns, into AccessLosses."""
     copies, seen = user.exchanges.copies, user.exchanges.seen
     for k in range(len(copies)):
         user.traffic.lost[copies[k].place] = copies[k].fate == LOST
-    told = 0
+    told = np.int64(0)  # no literal, for which Numba would compile what follows once more
     for turn in (PROVEN, FIRST, AGAIN):
         if turn > PROVEN and user.path[0].pace > 0:
             before, told = told, _fit_queue(user, told)
@@ -158,7 +152,7 @@ def _decide_all(user, connections, edges, space, out):
         verdict.write_chances(copies, user.traffic, user.limited[0], out)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fit_queue(user, told):
     """Tell what the queue holds from what was lost, if that has become many more than those that
     told it last; returns how many tell it now."""
@@ -170,7 +164,7 @@ def _fit_queue(user, told):
     return telling
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _decide_one(user, x, connections, edges, space, out):
     """Decides about a user's connection x, writes it down and to the user's traffic."""
     exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])
@@ -189,7 +183,7 @@ def _decide_one(user, x, connections, edges, space, out):
         user.known[copies[k].place] = copies[k].data and decided
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _longest(path, seen):
     """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); seen: SEEN of a
     connection. Where the queue's limit is known, that tells more."""

@@ -1,7 +1,8 @@
 """What speaks against a history of the receiver: negative logarithms of probabilities, rounded."""
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import inner
 
 LOSS = 3.9
 """A loss: one in fifty."""
@@ -37,7 +38,7 @@ MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 """A queue longer than it ever was for certain: for each time its length, and at most."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def beyond(round_trip, path):
     """What a round trip longer than the longest costs."""
     if path.longest <= 0:
@@ -45,7 +46,7 @@ def beyond(round_trip, path):
     return min(max(round_trip / path.longest - MARGIN, 0.0) * BEYOND, MOST_BEYOND)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def overflow(round_trip, path, size):
     """What the loss of a copy costs at most, if it would have had this round trip."""
     if path.longest <= 0 or size <= 0:

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, SYN
@@ -117,7 +117,7 @@ class UserExchanges(NamedTuple):
     """SEEN[connections]"""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def exchange_of(exchanges, x, edges, sack):
     """A user's connection x; edges: all SACK edges; sack: whether it is permitted."""
     seen = exchanges.seen[x]
@@ -129,7 +129,7 @@ def exchange_of(exchanges, x, edges, sack):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def read_user(segments, connections, packets, original):
     """UserExchanges of a user's Connections and all Segments and Packets.
 
@@ -156,7 +156,7 @@ def read_user(segments, connections, packets, original):
     return UserExchanges(room.copies[:n], room.top[:n], room.acks[:m], room.seen)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _read(x, segments, connections, packets, to, original):
     """Writes a connection's copies, ACKs and SEEN to the beginning of UserExchanges, and fills
     original. Returns how many copies and ACKs there are."""
@@ -195,7 +195,7 @@ def _read(x, segments, connections, packets, to, original):
     return n, m
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _read_copy(c, i, segments):
     """Segment i as a COPY of a user whose packets begin there."""
     c.at, c.ts = i, segments.ts[i]
@@ -205,7 +205,7 @@ def _read_copy(c, i, segments):
     c.opens, c.data = segments.tcp_flags[i] & SYN != 0, segments.payload_len[i] > 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _read_ack(ack, i, segments):
     """Segment i as ACK_SEEN m."""
     ack.ts, ack.value, ack.window = segments.ts[i], segments.number[i], segments.window[i]
@@ -222,7 +222,7 @@ def _read_ack(ack, i, segments):
         ack.block_high = unwrap(edges[ack.sack_at + 1], ack.value)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _compare(ack, before, edges):
     moved = ack.window != before.window
     ack.moved = costs.MOVED_WINDOW if moved else 0.0
@@ -230,7 +230,7 @@ def _compare(ack, before, edges):
         ack.stray = costs.WINDOW_UPDATE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _same_blocks(a, b, edges):
     if a.sack_count != b.sack_count:
         return False

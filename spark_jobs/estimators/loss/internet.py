@@ -24,8 +24,8 @@ may be what was skipped and then acknowledged, and a hole still open.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss import missing, recovery
 from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
@@ -35,7 +35,10 @@ ROOM = 2 * MOST_HOLES + 2
 """More losses than one packet or a connection's end tells of."""
 
 EVIDENCE = ("hole", "tail", "skipped", "timeout")
-HOLE, TAIL, SKIPPED, TIMEOUT = range(len(EVIDENCE))
+HOLE, TAIL, SKIPPED, TIMEOUT = np.arange(len(EVIDENCE))
+
+NOTHING = np.int64(-1)
+"""No packet brought what was lost."""
 
 LOSS = np.dtype(
     [
@@ -132,7 +135,7 @@ class Delays(NamedTuple):
     """By so much a timeout exceeds a round trip on both sides at least."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def internet_losses(segments, connections, base_us, internet_us, slack_us=100_000):
     """InternetLosses of Segments and their Connections.
 
@@ -194,14 +197,14 @@ def without_drops(internet, connections):
     return internet._replace(losses=lost[~drops])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _with_room(found):
     """Found with as much room again."""
     more = np.empty(len(found.losses), LOSS)
     return Found(np.concatenate((found.losses, more)), found.n)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _begin(monitor, sack, base_us):
     """A connection of which nothing was seen."""
     stream = monitor.stream[0]
@@ -212,7 +215,7 @@ def _begin(monitor, sack, base_us):
     recovery.begin(monitor.sender[0], sack, np.int64(base_us))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pushes(start, end, segments):
     for i in range(start, end):
         if segments.downlink[i] and segments.tcp_flags[i] & PSH:
@@ -220,7 +223,7 @@ def _pushes(start, end, segments):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _ack(i, segments):
     """Uplink segment i."""
     echoed = np.int64(segments.ts_ecr[i]) if segments.has_timestamps[i] else NONE
@@ -229,7 +232,7 @@ def _ack(i, segments):
     return recovery.Ack(segments.number[i], segments.ts[i], echoed, window, is_pure)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hear(stream, sender, ack, base_us):
     """The mobile acknowledges; base_us: see Delays."""
     stream.opened = ack.window > 0
@@ -242,7 +245,7 @@ def _hear(stream, sender, ack, base_us):
         recovery.acknowledge(sender, ack, base_us, stream.highest)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _hear_more(monitor, ack, blocks, repeats):
     """What an ACK tells of what is missing; repeats: its number was acknowledged before, and more
     had been sent."""
@@ -262,7 +265,7 @@ def _hear_more(monitor, ack, blocks, repeats):
     stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sent(i, segments):
     """Downlink segment i."""
     start, payload_len = segments.number[i], segments.payload_len[i]
@@ -277,7 +280,7 @@ def _sent(i, segments):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _see(stream, sender, sent):
     """The server sends."""
     stream.largest = max(stream.largest, sent.data_end - sent.start)
@@ -289,13 +292,13 @@ def _see(stream, sender, sent):
     stream.highest = max(stream.highest, sent.end)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_amiss(stream, sent, delays):
     """Whether a segment is not the next, or comes late."""
     return sent.start != stream.highest or _is_tail(stream, sent, delays)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _is_tail(stream, sent, delays):
     """Whether what was pending comes so late that it had been sent before."""
     if not stream.pending or not stream.opened or stream.all_acked == NONE:
@@ -305,7 +308,7 @@ def _is_tail(stream, sent, delays):
     return sent.at - stream.all_acked > delays.base + delays.internet + delays.slack
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find(monitor, sent, delays, found):
     """What a segment tells of losses that is amiss."""
     stream = monitor.stream[0]
@@ -318,7 +321,7 @@ def _find(monitor, sent, delays, found):
     stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _see_again(monitor, sent, delays, found):
     """The server sends what lies below the highest number: a hole's filling, or a resend."""
     stream, sender = monitor.stream[0], monitor.sender[0]
@@ -341,7 +344,7 @@ def _see_again(monitor, sent, delays, found):
     recovery.resend(sender, sent, stream.highest, by_timer, anew)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _lose(found, low, high, seen, filler, evidence):
     """Add a loss."""
     loss = found.losses[found.n[0]]
@@ -350,7 +353,7 @@ def _lose(found, low, high, seen, filler, evidence):
     found.n[0] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leave_open(monitor, last_ts, delays, found):
     """What is still missing at the connection's end was lost."""
     stream, acked, holes = monitor.stream[0], monitor.sender[0].acked, monitor.holes[0]
@@ -359,10 +362,10 @@ def _leave_open(monitor, last_ts, delays, found):
     in_flight = stream.highest - acked if acked != NONE else 0
     missing.keep_open(holes, last_ts - (delays.base + delays.internet), in_flight)
     for k in range(holes.n):
-        _lose(found, holes.low[k], holes.high[k], holes.seen[k], -1, HOLE)
+        _lose(found, holes.low[k], holes.high[k], holes.seen[k], NOTHING, HOLE)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fill(gaps, sent, soon, evidence, found):
     """Take away what a segment carries from a MISSING; what was late had been lost. Returns whether
     any was overtaken, and whether the segment carries any."""
@@ -386,7 +389,7 @@ def _fill(gaps, sent, soon, evidence, found):
     return overtaken, touched
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _skip(monitor, low, sent):
     """A resend goes past what lies from `low` up to it: what of that the mobile has not reported
     was skipped."""

@@ -16,7 +16,9 @@ a connection, what was sent to the user's other connections moved the clock as w
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import compiled
+from spark_jobs.estimators.sequence import first_above
 
 ELSEWHERE = 0.02
 """An arrival without room in the queue; a loss with room, as long as its share is not known."""
@@ -56,18 +58,19 @@ class Traffic(NamedTuple):
     """float64[n]: the bytes that waited when they came, themselves included."""
 
 
-@njit(cache=True, nogil=True)
-def traffic_of(user, packets, clean, begin, end):
-    """A user's Traffic, of Packets; the user's CleanAcks are those from begin to end. None is known
-    to be lost."""
-    first, last = packets.first[user], packets.first[user + 1]
-    n = last - first
+@compiled
+def traffic_of(user, connections, packets, clean):
+    """A user's Traffic, of Connections, Packets and CleanAcks. None is known to be lost."""
+    begin, end = packets.first[user], packets.first[user + 1]
+    n = end - begin
     answered = np.zeros(n, np.int64)
-    for k in range(begin, end):
-        answered[clean.packet[k] - first] = clean.ts[k]
+    k = first_above(clean.connection, 0, len(clean.ts), connections.of_user[user] - 1)
+    while k < len(clean.ts) and clean.connection[k] < connections.of_user[user + 1]:
+        answered[clean.packet[k] - begin] = clean.ts[k]
+        k += 1
     return Traffic(
-        packets.ts[first:last],
-        np.diff(packets.sent_before[first : last + 1]),
+        packets.ts[begin:end],
+        np.diff(packets.sent_before[begin : end + 1]),
         answered,
         np.zeros(n, np.bool_),
         np.zeros(n),
@@ -75,32 +78,32 @@ def traffic_of(user, packets, clean, begin, end):
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def chance(backlog, path):
     """The probability that a packet is lost that finds so many bytes waiting, itself included."""
     full = 1 / (1 + np.exp((path.limit - backlog) / path.spread))
     return path.with_room + (1 - ELSEWHERE - path.with_room) * full
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def backlog(clock, ts, size, path):
     """The bytes that wait for the link when a packet comes, itself included."""
     return max(clock - ts - path.base, 0.0) / path.pace + size
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def overflows(backlog, path):
     """The probability that it was the queue that lost a packet."""
     return 1 - path.with_room / chance(backlog, path)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def full_at(ts, size, path):
     """The clock that leaves just enough room for a packet."""
     return ts + path.base + max(path.limit - size, 0.0) * path.pace
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def arrived(clock, ts, size, answered, path):
     """The clock after a packet that had room: if it should have had none, the clock was fast. It
     was fast, too, if the packet was answered before its time, and slow if it was answered late."""
@@ -113,7 +116,7 @@ def arrived(clock, ts, size, answered, path):
     return clock
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def dropped(clock, ts, size, path):
     """The clock after a packet that was lost. If it was the queue that had no room, but should have
     had, the clock was slow; if it was the radio, the link had sent it."""
@@ -125,7 +128,7 @@ def dropped(clock, ts, size, path):
     return clock + full * slow + (1 - full) * size * path.pace
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def replay(traffic, path):
     """Sets the link's clock before each of a user's packets, and what waited when it came."""
     now = 0.0
@@ -141,7 +144,7 @@ def replay(traffic, path):
             now = arrived(now, ts, size, traffic.answered[p], path)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def between(copies, traffic, path):
     """Sets what the link did between a connection's copies, COPY[n]: its clock when one comes, if
     the connection's last one left it at t, is min(max(t + work, floor), ceiling). `replay` has told
@@ -165,13 +168,13 @@ def between(copies, traffic, path):
             c.ceiling = arrived(c.ceiling, ts, size, traffic.answered[p], path)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def meanwhile(clock, c):
     """The clock when a copy comes, from that after the connection's last one."""
     return min(max(clock + c.work, c.floor), c.ceiling)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clock_before(c):
     """The clock after a connection's last copy, with which this one finds what `replay` told."""
     return c.clock - c.work

@@ -11,8 +11,8 @@ between two texts.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
 from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
 from spark_jobs.estimators.loss.order import arrived_before
@@ -39,7 +39,7 @@ class Rest(NamedTuple):
     """int64[n]: the highest number that has certainly arrived before each copy."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin(exchange, soonest, latest):
     """Rest of an Exchange; no ACK comes sooner than `soonest` after a copy (µs), nor, it is
     supposed, later than `latest`."""
@@ -63,7 +63,7 @@ def begin(exchange, soonest, latest):
     return Rest(answer, width, skip, before, arrived_before(copies))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def to_come(rest, k, row, h):
     """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
     answer, skip = rest.answer, rest.skip
@@ -71,7 +71,7 @@ def to_come(rest, k, row, h):
     return skip[j] - skip[h.next_ack] + row[min(j - answer[k], rest.width[k] - 1), int(h.lost)]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def at_least(exchange, rest, start, path, out):
     """Fill out float32[ROWS, WIDTH, 2], a row for each copy from `start` on: the least cost from
     there on, for each ACK that may be the next to explain (from the first that may answer the copy
@@ -115,7 +115,7 @@ def at_least(exchange, rest, start, path, out):
         after, now = now, after
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _least_loss(path):
     """What a loss costs at least, and one right after another."""
     if path.limit > 0:
@@ -126,7 +126,7 @@ def _least_loss(path):
     return costs.LOSS, costs.NEXT_LOSS
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _unanswered(c, value, before, above, sack):
     """What an arrival costs that causes no ACK, when the next to explain is of `value` (NONE: there
     is none)."""
@@ -141,7 +141,7 @@ def _unanswered(c, value, before, above, sack):
     return costs.LOST_ACK if c.high <= max(before, above) else 0.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _answered(c, ack, before, path):
     """What an arrival costs that causes an ACK; infinity if it cannot."""
     if c.low == c.high:

@@ -1,7 +1,8 @@
 """Ranges of a stream that had to come and did not, in the order in which they were missed."""
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import inner
 
 MOST_HOLES = 64
 """Ranges remembered of a connection; of more, the oldest is forgotten."""
@@ -19,7 +20,7 @@ MISSING = np.dtype(
 timestamp of what showed it or NONE."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def miss(missing, low, high, seen, stamp):
     """Add a range to a MISSING."""
     if missing.n == MOST_HOLES:
@@ -31,20 +32,20 @@ def miss(missing, low, high, seen, stamp):
     missing.n += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copy(missing, to, of):
     missing.low[to], missing.high[to] = missing.low[of], missing.high[of]
     missing.seen[to], missing.ts_val[to] = missing.seen[of], missing.ts_val[of]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _forget(missing, k):
     """Take range k away; the last one takes its place."""
     missing.n -= 1
     _copy(missing, k, missing.n)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def acknowledge(missing, acked):
     """Take away what is acknowledged; returns how many bytes went."""
     k = went = 0
@@ -60,7 +61,7 @@ def acknowledge(missing, acked):
     return went
 
 
-@njit(cache=True, nogil=True)
+@inner
 def report(missing, low, high):
     """Take away what the mobile reported by SACK to have. Of a range that it lies within, the lower
     part is kept."""
@@ -77,7 +78,7 @@ def report(missing, low, high):
             k += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def keep_open(missing, before, in_flight):
     """Keep the holes that were seen `before` (µs) and may have been data: one number may be a
     FIN's, and more than half of what is in flight (B) tells of numbers that make no sense."""
@@ -93,7 +94,7 @@ def keep_open(missing, before, in_flight):
         missing.n = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def cut(missing, k, low, high):
     """Take [low, high), which lies within range k, away from it, and put what is above it behind
     the others; whether some of range k is left in its place."""

@@ -10,8 +10,8 @@ had can only have come with copies sent before.
 """
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.costs import STRAY_ACK
 from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
@@ -28,7 +28,7 @@ ROUNDS = 2
 """Each round's proofs narrow the next one's choices; more than two change next to nothing."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def prove(exchange, soonest):
     """Sets the fate of an Exchange's copies to LOST or ARRIVED where order alone proves it.
 
@@ -54,7 +54,7 @@ def prove(exchange, soonest):
     return longest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _prove_once(exchange, report, limit):
     """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`."""
     copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
@@ -95,7 +95,7 @@ def _prove_once(exchange, report, limit):
     return longest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _first_copy_beyond(top, after, value):
     """The first copy, from `after` on, up to which more than `value` was sent."""
     while after < len(top) and top[after] <= value:
@@ -103,7 +103,7 @@ def _first_copy_beyond(top, after, value):
     return after
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _narrow(limit, j, cause):
     """ACK j was caused by this copy, so those before it by none from it on."""
     for earlier in range(j - 1, -1, -1):
@@ -112,7 +112,7 @@ def _narrow(limit, j, cause):
         limit[earlier] = cause
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _lose_untold(copies, report, begin, end, j):
     """Sets LOST for copies that a receiver with SACK has not told of, though ACK j was for a later
     arrival than theirs."""
@@ -122,7 +122,7 @@ def _lose_untold(copies, report, begin, end, j):
             c.fate = LOST
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _only_copy_between(copies, value, begin, end):
     """Whether one of these copies is the only one of the byte that an ACK misses. It arrived, so
     the ACK is not due to a later copy: the mobile repeated it for reasons of its own."""
@@ -132,7 +132,7 @@ def _only_copy_between(copies, value, begin, end):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def arrived_before(copies):
     """int64[n]: the highest number that has certainly arrived before each copy. What comes below it
     fills a hole or comes again: it is answered at once."""
@@ -146,7 +146,7 @@ def arrived_before(copies):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _horizons(copies, acks, soonest):
     """For each ACK: how many copies may have caused it or an earlier one; the highest so far."""
     limit = np.empty(len(acks), np.int64)
@@ -160,7 +160,7 @@ def _horizons(copies, acks, soonest):
     return limit, cover
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reports(exchange, cover):
     """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
     a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
@@ -176,7 +176,7 @@ def _reports(exchange, cover):
     return report
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reports_by_number(copies, cover):
     """The first ACK of each copy's whole range, int64[n]; cover: see `_horizons`."""
     report = np.empty(len(copies), np.int64)
@@ -192,7 +192,7 @@ def _reports_by_number(copies, cover):
     return report
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _report_by_block(exchange, report):
     """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
     of a block, what the ACK before had told is passed over."""
@@ -220,7 +220,7 @@ def _report_by_block(exchange, report):
         olds = news
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cause_of_advance(copies, ack, missing, reached, limit):
     """(the earliest copy that may have filled what was missing, or -1; whether it is the only
     one). The echoed timestamp is that copy's (RFC 7323, 4.3), where it is any of them's."""
@@ -245,22 +245,20 @@ def _cause_of_advance(copies, ack, missing, reached, limit):
     return -1, False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cause_of_duplicate(copies, ack, reached, limit):
     """The earliest copy of another byte that may have caused a duplicate ACK, or -1."""
     for k in range(reached + 1, limit):
         c = copies[k]
         if c.fate == LOST or c.low == c.high or c.low <= ack.value < c.high:
             continue
-        if ack.block_high > ack.block_low and (
-            c.high <= ack.block_low or ack.block_high <= c.low
-        ):  # fmt: skip
+        if ack.block_high > ack.block_low and (c.high <= ack.block_low or ack.block_high <= c.low):
             continue
         return k
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _only_copies(copies, top, report, limit):
     """ARRIVED for copies of what was reported when no other copy of it can have arrived."""
     n, m = len(copies), len(limit)
@@ -281,7 +279,7 @@ def _only_copies(copies, top, report, limit):
             c.fate = ARRIVED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copies_that_came_again(exchange, limit):
     """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
     more of them than have come by then."""
@@ -309,7 +307,7 @@ def _copies_that_came_again(exchange, limit):
                     c.fate = ARRIVED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _last_copies(copies, report, limit):
     """Sets copies.last: no later copy of the same can have arrived before it was reported."""
     for k in range(len(copies)):

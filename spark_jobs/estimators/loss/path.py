@@ -1,15 +1,15 @@
 """A user's path behind Gi: its idle round trip, the access link's pace, the longest queue."""
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss.link import PATH
 
 STRETCH = 15_000
 """The link's pace is that of the median stretch of so many bytes without a gap (B)."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def paths(clean, connections, packets):
     """Each user's path behind Gi, PATH[U], from CleanAcks in Connections that are mine, and all
     Packets.
@@ -26,7 +26,7 @@ def paths(clean, connections, packets):
     return out
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _set_round_trips(out, clean, connections, packets):
     """The least and the longest of each PATH."""
     for k in range(len(clean.ts)):
@@ -38,7 +38,7 @@ def _set_round_trips(out, clean, connections, packets):
             path.longest = max(path.longest, round_trip)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _busy(out, clean, connections, packets):
     """bool[K]: whether the link was busy since the ACK before."""
     busy = np.zeros(len(clean.ts), np.bool_)
@@ -50,7 +50,7 @@ def _busy(out, clean, connections, packets):
     return busy
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _set_paces(out, busy, sent, clean, connections):
     """The median of the paces of each user's stretches; sent int64[K]: the IP bytes sent to users
     up to and including each ACK's packet."""
@@ -79,7 +79,7 @@ def _set_paces(out, busy, sent, clean, connections):
             out[u].pace = np.median(pace[place[u] : end[u]])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _set_jitter(out, busy, sent, clean, connections):
     """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
     pairs = np.zeros(len(out))

@@ -6,8 +6,8 @@ than what arrived, but for the few that the radio lost. How much waited is told 
 """
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, compiling
 from spark_jobs.estimators.loss import link
 from spark_jobs.estimators.loss.link import ELSEWHERE, PATH
 
@@ -37,13 +37,13 @@ LOG_LOST, LOG_ARRIVED = np.log(_FULL), np.log(1 - _FULL)
 steps below the limit to as many above."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def share(lost, seen):
     """The share that is lost, told from so many copies seen and lost."""
     return (lost + ELSEWHERE * USUAL_WEIGHT) / (seen + USUAL_WEIGHT)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fit(path, traffic, known):
     """Sets the pace, slack, limit, spread and share lost with room of a user's PATH[1], from what
     was lost of the user's `link.Traffic` whose fate is known, bool[n]; nothing if no limit explains
@@ -78,7 +78,7 @@ def fit(path, traffic, known):
     path[0] = found[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pace_between_losses(traffic, path):
     """The link's time a byte (µs; 0: unknown): when two packets are lost, its queue is full, so in
     between it sends as much as arrives. Losses between which half a full queue could have drained
@@ -106,7 +106,7 @@ def pace_between_losses(traffic, path):
     return np.median(pace[:n]) if n else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sharp_limit(gone, came):
     """The step above which the share of what was lost exceeds that of what arrived most."""
     losses, arrivals = gone.sum(), max(came.sum(), 1.0)
@@ -118,7 +118,7 @@ def _sharp_limit(gone, came):
     return at
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiling(fastmath=True, no_cpython_wrapper=True)
 def _likelihood(gone, came, log_lost, log_arrived):
     """Of so many losses and arrivals in each step; in any order of summation, which is faster."""
     out = 0.0
@@ -127,7 +127,7 @@ def _likelihood(gone, came, log_lost, log_arrived):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def set_limit(path, backlog, lost):
     """Sets a PATH's limit, spread and share lost with room, from the backlog float64[n] that each
     copy found and whether it was lost, bool[n]. Returns by how much a limit explains the losses

@@ -18,8 +18,8 @@ from then on; a beam of the best is kept, as in a Viterbi decoder (see `search`)
 """
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
@@ -62,13 +62,13 @@ PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
 """What an arrival is: next in order, the filling of a hole, out of order, known already."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def soonest(path):
     """How long after a copy its ACK comes at the earliest (µs)."""
     return np.int64(SOONEST * path.base)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin(h, rcv_nxt, clock):
     """A receiver before the first copy."""
     h.cost = 0.0
@@ -81,7 +81,7 @@ def begin(h, rcv_nxt, clock):
     h.rcv_nxt = h.acked = h.last_sent = rcv_nxt
 
 
-@njit(cache=True, nogil=True)
+@inner
 def copy(to, h):
     """Copy a hypothesis, of the ranges those in use."""
     to.cost, to.ahead, to.next_ack, to.rcv_nxt, to.acked = (
@@ -98,7 +98,7 @@ def copy(to, h):
         to.low[k], to.high[k] = h.low[k], h.high[k]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def same(a, b):
     """Whether two hypotheses have led to the same receiver."""
     if (
@@ -117,7 +117,7 @@ def same(a, b):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hold(h, low, high):
     """Add a range to those held out of order; whether it was held already."""
     known = False
@@ -143,7 +143,7 @@ def hold(h, low, high):
     return known
 
 
-@njit(cache=True, nogil=True)
+@inner
 def has(h, low, high):
     """Whether a range has arrived."""
     if high <= h.rcv_nxt:
@@ -154,7 +154,7 @@ def has(h, low, high):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def advance(h, to):
     """All up to `to` arrived in order; what is held beyond it follows."""
     h.rcv_nxt = to
@@ -168,7 +168,7 @@ def advance(h, to):
     h.held = n
 
 
-@njit(cache=True, nogil=True)
+@inner
 def settle(h, until, acks):
     """Explain the ACKs before `until`, which no later copy can have caused."""
     while h.next_ack < len(acks) and acks[h.next_ack].ts < until:
@@ -185,7 +185,7 @@ def settle(h, until, acks):
         h.next_ack += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _stray(h, value, stray):
     if value == h.acked:
         h.cost += stray
@@ -194,26 +194,26 @@ def _stray(h, value, stray):
         h.cost += costs.SKIPPED_ACK if stray else 0.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def due(h, c, path):
     """When the ACK of a copy is due: the link is a FIFO."""
     return max(link.meanwhile(h.due, c), c.ts + path.base) + c.size * path.pace
 
 
-@njit(cache=True, nogil=True)
+@inner
 def backlog(h, c, path):
     """The bytes that wait for the link when a copy comes, itself included."""
     return link.backlog(link.meanwhile(h.clock, c), c.ts, c.size, path)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lose(h, c, path):
     """A copy is lost: the link has no work with it."""
     h.due = link.meanwhile(h.due, c)
     h.clock = link.dropped(link.meanwhile(h.clock, c), c.ts, c.size, path)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def arrive(h, c, heard, path):
     """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
     COPY, what the connection's mobile was Heard to tell, and its user's PATH."""
@@ -245,7 +245,7 @@ def arrive(h, c, heard, path):
             h.untold = c.high
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take_in(h, c, acks):
     """What an arrival is to the receiver, which has it then; ACKs of less were strays."""
     if c.has_ts and c.low <= h.last_sent <= c.high:
@@ -263,7 +263,7 @@ def _take_in(h, c, acks):
     return kind
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _answer(h, ack):
     """The next ACK answers what arrived last."""
     if ack.has_ts and h.ts_recent != 0:
@@ -276,7 +276,7 @@ def _answer(h, ack):
     h.owed = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _empty(h, c, acks):
     """A pure ACK or a keep-alive: it may change TS.Recent; one of old data is answered."""
     if c.has_ts and c.low == h.last_sent and np.int32(c.ts_val - h.ts_recent) > 0:
@@ -287,7 +287,7 @@ def _empty(h, c, acks):
             h.next_ack += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _misfit(h, c, ack, kind, heard, path):
     """What an ACK costs as the answer to a copy."""
     cost = 0.0
@@ -304,7 +304,7 @@ def _misfit(h, c, ack, kind, heard, path):
     return cost
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _misfit_of_blocks(h, c, ack, kind, edges):
     cost = 0.0
     blocks = ack.sack_count // 2

@@ -26,8 +26,8 @@ the first to await more than three of them (RFC 4653).
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -103,7 +103,7 @@ class Ack(NamedTuple):
     """Without data."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin(sender, sack, base_us):
     """A sender of which nothing was seen; base_us: the least round trip behind Gi (µs)."""
     sender.sack, sender.round_trip = sack, base_us
@@ -114,7 +114,7 @@ def begin(sender, sack, base_us):
     sender.resent_last = sender.timed_out = sender.advanced = sender.answers = False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def acknowledge(sender, ack, base_us, highest):
     """An Ack of more; highest: what was sent before it."""
     number, at, echoed = ack.number, ack.at, ack.echoed
@@ -138,7 +138,7 @@ def acknowledge(sender, ack, base_us, highest):
             sender.called = at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def acknowledge_again(sender, ack, same_window, blocks, in_flight):
     """An Ack of what was acknowledged before, when more had been sent: in_flight segments at least;
     same_window: as the one before it; blocks: its SACK edges."""
@@ -160,7 +160,7 @@ def acknowledge_again(sender, ack, same_window, blocks, in_flight):
         sender.called = ack.at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def send(sender, end, at):
     """New data up to `end`."""
     sender.called = NONE
@@ -169,7 +169,7 @@ def send(sender, end, at):
         sender.timed, sender.timed_ts = end, at
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_by_timer(sender, at, internet_us, slack_us):
     """Whether a resend answers no ACK: none was heard for longer than a timeout. Heard by the
     server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
@@ -178,7 +178,7 @@ def is_by_timer(sender, at, internet_us, slack_us):
     return sender.heard != NONE and at - sender.heard > timeout
 
 
-@njit(cache=True, nogil=True)
+@inner
 def resend(sender, sent, highest, by_timer, anew):
     """A resend of what lies below the highest number; by_timer: it answers no ACK; anew: those in
     order begin with it."""
@@ -200,14 +200,14 @@ def resend(sender, sent, highest, by_timer, anew):
     sender.called = sender.timed = NONE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_probe(sender, start, end, highest):
     """Whether a resend goes past others and ends with the highest number: with SACK it may probe
     for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
     return sender.sack and start > max(sender.acked, sender.reach) and end >= highest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def report(reported, low, high, sender):
     """Add a SACK block to a REPORTED."""
     n = reported.n
@@ -234,12 +234,12 @@ def report(reported, low, high, sender):
     reported.n = n + k + 1 - to
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copy(reported, to, of):
     reported.low[to], reported.high[to] = reported.low[of], reported.high[of]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_reaching(reported, low):
     """The first range of a REPORTED that ends at `low` or above, or how many there are."""
     k, to = 0, reported.n

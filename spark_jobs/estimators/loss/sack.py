@@ -1,12 +1,12 @@
 """SACK blocks (RFC 2018) and what came again (D-SACK, RFC 2883)."""
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.sequence import unwrap
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_d_sack(edges, acked):
     """Whether the first block tells of data that came again (RFC 2883, 4): it lies below the number
     acknowledged or within the second block. edges uint32: an ACK's, two or more."""

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link, lookahead, receiver
 from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.receiver import HYPOTHESIS
@@ -39,7 +39,7 @@ class Space(NamedTuple):
     """float32[lookahead.ROWS + 1, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def space():
     """Memory for `decide`."""
     return Space(
@@ -51,7 +51,7 @@ def space():
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def decide(exchange, path, until, space):
     """The likeliest history of an Exchange's receiver: (bool[n]: which copies it lost; from when on
     what is unproven is undecided, µs). path: its user's PATH; until: to when the user was observed
@@ -67,7 +67,7 @@ def decide(exchange, path, until, space):
     receiver.begin(beam[0], _first_number(exchange), link.clock_before(copies[0]))
     lost = np.zeros(len(copies), np.bool_)
     most_steps = min(STEPS, len(copies))
-    alive, steps, settled = 1, 0, 0
+    alive, steps, settled = 1, np.int64(0), np.int64(0)
     known = 0  # costs are known for the copies up to it, ROWS in number
     for k in range(len(copies)):
         if settled > k:
@@ -83,7 +83,7 @@ def decide(exchange, path, until, space):
         if alive == 1 and _arrives_for_certain(beam[0], copies[k], heard, soonest, path):
             settled += 1
             continue
-        made = 0
+        made = np.int64(0)
         for x in range(alive):
             receiver.settle(beam[x], copies[k].ts + soonest, heard.acks)
             made = _branch(x, copies[k], heard, path, space, made)
@@ -97,14 +97,14 @@ def decide(exchange, path, until, space):
         alive = _keep_best(space, made, steps)
         steps += 1
         if alive == 1 or steps == most_steps:
-            _trace_back(space, steps, 0, lost[settled : settled + steps])
+            _trace_back(space, steps, np.int64(0), lost[settled : settled + steps])
             settled += steps
-            alive, steps = 1, 0
+            alive, steps = 1, np.int64(0)
     _trace_back(space, steps, _best(beam[:alive], heard.acks), lost[settled : settled + steps])
     return lost, undecided_from
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _watch(exchange, longest, until):
     """Sets which copies are watched; from when on what is unproven is undecided (µs). longest: the
     longest round trip (µs)."""
@@ -116,14 +116,14 @@ def _watch(exchange, longest, until):
     return max(until - patience, last_ack - longest)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _first_number(exchange):
     """What the receiver misses before the first copy."""
     first_copy, first_ack = exchange.copies[0], exchange.heard.acks[0]
     return first_copy.low if first_ack.ts >= first_copy.ts else first_ack.value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _longest_round_trip(copies, acks):
     """From a copy to the first ACK of it, µs."""
     longest, told, k = np.int64(0), NONE, 0
@@ -137,7 +137,7 @@ def _longest_round_trip(copies, acks):
     return longest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _resumptions(exchange):
     """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
     had been before, the last such up to the next open question, n if there is none; int64[n]: the
@@ -166,7 +166,7 @@ def _resumptions(exchange):
     return resume, answered
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _arrives_for_certain(h, c, heard, soonest, path):
     """Play the only hypothesis forward if a copy leaves no question; whether it did."""
     if c.fate == LOST or (c.fate != ARRIVED and c.ambiguous):
@@ -179,7 +179,7 @@ def _arrives_for_certain(h, c, heard, soonest, path):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _branch(x, c, heard, path, space, made):
     """What may become of hypothesis x with the next copy: lost, or arrived, perhaps after window
     updates that no copy caused. Returns how many hypotheses `spare` then holds."""
@@ -209,14 +209,14 @@ def _branch(x, c, heard, path, space, made):
     return made
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _follow(child, h, x, lost):
     """The same as hypothesis x, which it follows, by a loss or not."""
     receiver.copy(child, h)
     child.ahead, child.parent, child.lost = 0.0, x, lost
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cost_of_loss(h, c, path):
     """What the loss of a copy costs a hypothesis, and what its arrival."""
     goes = costs.NEXT_LOSS if h.lost else costs.LOSS
@@ -227,7 +227,7 @@ def _cost_of_loss(h, c, path):
     return min(goes, costs.overflow(round_trip, path, c.size * path.pace)), 0.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _may_update(h, j, acks):
     """Whether an ACK may be a window update that no copy caused."""
     if j >= len(acks) or acks[j].stray >= costs.STRAY_ACK:
@@ -235,7 +235,7 @@ def _may_update(h, j, acks):
     return acks[j].value == h.rcv_nxt == h.acked
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _keep_best(space, made, step):
     """Move the best of the hypotheses made into the beam, of equal receivers the cheapest; returns
     how many."""
@@ -261,7 +261,7 @@ def _keep_best(space, made, step):
     return alive
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _best(beam, acks):
     """The cheapest hypothesis when all ACKs are explained."""
     best = 0
@@ -272,7 +272,7 @@ def _best(beam, acks):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _trace_back(space, steps, x, lost):
     """Sets which copies the history lost that led to hypothesis x in so many steps."""
     for step in range(steps - 1, -1, -1):

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss import link, queue
 from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
 from spark_jobs.estimators.sequence import NONE
@@ -43,7 +43,7 @@ class Totals(NamedTuple):
     """float64[C]: packets expected to be lost."""
 
 
-@njit(cache=True, nogil=True)
+@inner
 def nothing_known(segments):
     """AccessLosses of Segments before anything was decided."""
     n = len(segments.ts)
@@ -52,7 +52,7 @@ def nothing_known(segments):
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def may_be_decided(begin, end, segments, out):
     """Of segments begin to end, a connection that was seen both ways, data is not lost so far."""
     for i in range(begin, end):
@@ -60,7 +60,7 @@ def may_be_decided(begin, end, segments, out):
             out.probability[i] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def write_down(exchange, lost, undecided_from, out):
     """Probability and evidence of a connection's data packets, into AccessLosses.
 
@@ -93,7 +93,7 @@ def write_down(exchange, lost, undecided_from, out):
             out.probability[copies[k].at] = share
 
 
-@njit(cache=True, nogil=True)
+@inner
 def write_chances(copies, traffic, path, out):
     """What is undecided of a user's copies counts with the probability that the queue had no room:
     of what waited, by the user's Traffic and PATH."""
@@ -103,7 +103,7 @@ def write_chances(copies, traffic, path, out):
             out.probability[copies[k].at] = link.chance(waiting, path)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def access_totals(segments, connections, probability):
     """Totals of Segments and their Connections; probability: see AccessLosses."""
     first = connections.first

@@ -1,10 +1,11 @@
 """Array tools that more than one room uses. No I/O."""
 
 import numpy as np
-from numba import njit
+
+from spark_jobs.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def group_offsets(codes, groups):
     """int64[groups + 1]: where each group begins once items are sorted by code; the last is the
     number of items. Negative codes belong to no group."""
@@ -17,7 +18,7 @@ def group_offsets(codes, groups):
     return first
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def group_order(codes, first):
     """int32[first[-1]]: a stable sort of the items by code (counting sort); first: see
     group_offsets."""
@@ -30,7 +31,7 @@ def group_order(codes, first):
     return order
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sorted_within_groups(first, values):
     """Whether no value is below the one before it in the same group."""
     for group in range(len(first) - 1):
@@ -40,7 +41,7 @@ def sorted_within_groups(first, values):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def places_of(order, items):
     """int32[items]: where in `order` each item stands, -1 where it does not."""
     places = np.full(items, np.int32(-1))
@@ -49,7 +50,7 @@ def places_of(order, items):
     return places
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gather(values, places):
     """values[places], in half the time that NumPy takes."""
     out = np.empty(len(places), values.dtype)
@@ -58,7 +59,7 @@ def gather(values, places):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scatter(values, places, out):
     """Put each value into `out` at its place; those with a negative place are left out."""
     for i in range(len(values)):

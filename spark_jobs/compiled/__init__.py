@@ -1,0 +1,87 @@
+"""How loops over arrays are compiled: by Numba, once for a machine and these sources.
+
+What was compiled is kept on disk. Of processes that need the same function at the same time, one
+compiles it and the others wait for it.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache
+
+ROOMS = ("compiled", "capture", "estimators")
+"""Rooms with compiled functions."""
+
+
+def _folder() -> Path:
+    """Where Numba keeps compiled functions: a folder of these very sources, for Numba itself looks
+    only at the file of the function that it compiles, not at what that function calls."""
+    package = Path(__file__).parents[1]
+    sources = blake2b(digest_size=8)
+    for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
+        sources.update(path.read_bytes())
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "giscope" / f"numba-{sources.hexdigest()}"
+
+
+config: Any = numba.config
+config.CACHE_DIR = config.CACHE_DIR or str(_folder())
+
+
+class _CompiledOnce(FunctionCache):
+    """Numba's cache of a function on disk; who finds nothing in it compiles under its lock."""
+
+    _lock: int | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is not None or self._lock is not None:
+            return found
+        with suppress(OSError):
+            Path(self.cache_path).mkdir(parents=True, exist_ok=True)
+            path = Path(self.cache_path, f"{self._impl.filename_base}.lock")
+            self._lock = os.open(path, os.O_CREAT | os.O_WRONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        found = super().load_overload(sig, target_context)
+        if found is not None:
+            self._unlock()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def compiling(**options: Any) -> Callable[[Callable], Any]:
+    """A decorator with further options of numba.njit."""
+
+    njit: Any = numba.njit
+
+    def decorate(function: Callable) -> Any:
+        dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+        dispatcher._cache = _CompiledOnce(function)
+        return dispatcher
+
+    return decorate
+
+
+compiled = compiling()
+"""A function that Python may call."""
+
+inner = compiling(no_cpython_wrapper=True)
+"""A function that only compiled functions call: without the way in from Python, which can take as
+long to compile as the function itself."""
+
+inlined = compiling(inline="always")
+"""A function whose body stands where it is called."""

@@ -1,0 +1,24 @@
+"""Round trips behind Gi during a transfer: a data packet, and the ACK that covers it.
+
+    Gi to mobile   d1   d2   d3           a2 covers d1 and d2: it answers d2, the later one
+    mobile to Gi             a2  a3
+
+Karn's rule (Karn and Partridge, SIGCOMM 1987; RFC 6298, 3): data sent more than once tells nothing,
+for the ACK may be any copy's. `clean_acks` keeps to it, and leaves out what waited for a hole.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled
+
+
+@compiled
+def least_round_trips(clean, connections, packets):
+    """float64[C], s: the least round trip of a downlink data packet of each connection, a delayed
+    ACK's wait included; NaN without any. Of CleanAcks, their Connections and all Packets."""
+    least = np.full(len(connections.user), np.nan)
+    for k in range(len(clean.ts)):
+        c, packet = clean.connection[k], clean.packet[k]
+        if packets.payload_len[packet]:
+            least[c] = np.fmin(least[c], (clean.ts[k] - packets.ts[packet]) / 1e6)
+    return least
