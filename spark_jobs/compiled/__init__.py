@@ -2,6 +2,9 @@
 
 What was compiled is kept on disk. Of processes that need the same function at the same time, one
 compiles it and the others wait for it.
+
+To Numba a literal that is handed on is of a type of its own, for which it compiles a function once
+more: what a large function begins with is np.int64(0), not 0.
 """
 
 import fcntl

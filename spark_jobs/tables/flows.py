@@ -87,13 +87,13 @@ def _transfer(bucket: Bucket) -> Columns:
     handshake = bucket.handshakes
     told = told_by_log(bucket.sessions, len(handshake))
     transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told)
-    least = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
+    round_trip = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
     timed = transfer["b_tcp"] != NOT_TOLD
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single"),
-        "rtt_access_min": measured(least),
+        "rtt_access_min": measured(round_trip),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
         "throughput": measured(transfer["throughput"]),

@@ -133,7 +133,7 @@ def _decide_all(user, connections, edges, space, out):
     copies, seen = user.exchanges.copies, user.exchanges.seen
     for k in range(len(copies)):
         user.traffic.lost[copies[k].place] = copies[k].fate == LOST
-    told = np.int64(0)  # no literal, for which Numba would compile what follows once more
+    told = np.int64(0)
     for turn in (PROVEN, FIRST, AGAIN):
         if turn > PROVEN and user.path[0].pace > 0:
             before, told = told, _fit_queue(user, told)

@@ -197,7 +197,7 @@ def _read(x, segments, connections, packets, to, original):
 
 @inner
 def _read_copy(c, i, segments):
-    """Segment i as a COPY of a user whose packets begin there."""
+    """Segment i as a COPY, but for its place among the user's packets and its size."""
     c.at, c.ts = i, segments.ts[i]
     c.low = segments.number[i]
     c.high = c.low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
@@ -207,12 +207,12 @@ def _read_copy(c, i, segments):
 
 @inner
 def _read_ack(ack, i, segments):
-    """Segment i as ACK_SEEN m."""
+    """Segment i as an ACK_SEEN, by itself."""
     ack.ts, ack.value, ack.window = segments.ts[i], segments.number[i], segments.window[i]
     ack.ecr, ack.has_ts = segments.ts_ecr[i], segments.has_timestamps[i]
     ack.sack_at, ack.sack_count = segments.sack_at[i], segments.sack_count[i]
     ack.block_low = ack.block_high = NONE
-    ack.moved = 0
+    ack.moved = 0.0
     ack.stray = costs.STRAY_SACK if ack.sack_count else costs.STRAY_ACK
     if segments.payload_len[i] or segments.tcp_flags[i] & (SYN | FIN):
         ack.stray = 0.0
@@ -224,6 +224,7 @@ def _read_ack(ack, i, segments):
 
 @inner
 def _compare(ack, before, edges):
+    """What an ACK costs beside the one before it: where it moves the window, it may say no more."""
     moved = ack.window != before.window
     ack.moved = costs.MOVED_WINDOW if moved else 0.0
     if ack.stray > 0 and moved and _same_blocks(ack, before, edges):
