@@ -18,16 +18,16 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache
 
-ROOMS = ("compiled", "capture", "estimators")
-"""Rooms with compiled functions."""
+ROOMS = ("spark_jobs/compiled", "spark_jobs/capture", "spark_jobs/estimators", "schemas")
+"""Rooms with compiled functions, or with constants that are compiled in."""
 
 
 def _folder() -> Path:
     """Where Numba keeps compiled functions: a folder of these very sources, for Numba itself looks
     only at the file of the function that it compiles, not at what that function calls."""
-    package = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     sources = blake2b(digest_size=8)
-    for path in sorted(path for room in ROOMS for path in (package / room).rglob("*.py")):
+    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
         sources.update(path.read_bytes())
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return caches / "giscope" / f"numba-{sources.hexdigest()}"
