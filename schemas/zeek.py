@@ -78,6 +78,20 @@ ACCOUNTING_LOG = Log(
     ours=True,
 )
 
+MONITOR_LOG = Log(
+    "giscope_monitor",
+    (
+        Column("ts", TIMESTAMP, "when it was counted", required=True),
+        Column("peer", pa.string(), "which Zeek"),
+        Column("received", pa.int64(), "packets that it got since the row before", required=True),
+        Column("dropped", pa.int64(), "packets that it did not get", required=True),
+        Column("acks", pa.int64(), "acknowledgements of data", required=True),
+        Column("gaps", pa.int64(), "those of data that it did not see", required=True),
+    ),
+    ("received", "dropped", "gaps"),
+    ours=True,
+)
+
 _CONNECTION = (
     Column("ts", TIMESTAMP, "when it happened", required=True),
     _address("id.orig_h", "the originator"),
@@ -121,13 +135,15 @@ RADIUS_LOG = Log(
     ),
     ("username", "result"),
 )
-LOGS = (PACKET_LOG, ACCOUNTING_LOG, CONN_LOG, HTTP_LOG, SSL_LOG, RADIUS_LOG)
+LOGS = (PACKET_LOG, ACCOUNTING_LOG, MONITOR_LOG, CONN_LOG, HTTP_LOG, SSL_LOG, RADIUS_LOG)
 
 
 def zeek_type(column: Column) -> str:
     """The Zeek type that holds a column's values."""
     if column.type == ADDRESS:
         return "addr"
+    if column.name.endswith("_port"):
+        return "port"
     if pa.types.is_timestamp(column.type):
         return "time"
     if pa.types.is_boolean(column.type):
@@ -156,7 +172,7 @@ def _record(name: str, log: Log) -> list[str]:
 def columns_script() -> str:
     """The records that rows of our logs are, in Zeek's language."""
     lines = [
-        "##! Rows of the packet log and the accounting log. Generated from schemas/ by",
+        "##! Rows of the logs that this package writes. Generated from schemas/ by",
         "##! `python -m schemas.zeek`; change it there.",
         "",
         "module GiScope;",
@@ -165,6 +181,8 @@ def columns_script() -> str:
         *_record("Info", PACKET_LOG),
         "",
         *_record("Accounting", ACCOUNTING_LOG),
+        "",
+        *_record("Monitor", MONITOR_LOG),
         "}",
         "",
     ]

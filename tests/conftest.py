@@ -1,11 +1,13 @@
 """What tests share: the shipped captures, taken through the whole main job once; a network and an
 empty warehouse; jobs without Spark."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import pytest
+import zeek_program
 
 from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import Ingested, ingest
@@ -23,6 +25,29 @@ TRUTH = ROOT / "tests/data/truth"
 DAY = date(2004, 3, 2)
 NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""
+
+
+@pytest.fixture(scope="session")
+def zeek() -> Iterator[None]:
+    """The program zeek is on the PATH."""
+    variables = zeek_program.environment()
+    if variables is None:
+        pytest.skip(zeek_program.NOT_HERE)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def zeek_plugin(zeek: None) -> Iterator[None]:
+    """And it finds the plugin in zeek_scripts/."""
+    folder = zeek_program.plugin()
+    if folder is None:
+        pytest.skip("the plugin cannot be built: no compiler, or no headers of zeek or OpenSSL")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZEEK_PLUGIN_PATH", str(folder))
+        yield
 
 
 @dataclass

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG
-from spark_jobs.capture.reader import Reading, Run, read_capture
+from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.zeek_lines import is_zeek_log
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 
 BARE_SCRIPT = COLUMNS_SCRIPT.with_name("bare.zeek")
+BARE = ("-b", "-C", "-O", "ZAM")
+"""Without Zeek's own scripts; checksums ignored; scripts compiled."""
 
 
 class FrontEnd(StrEnum):
@@ -37,7 +39,9 @@ def chosen_front_end(asked: FrontEnd, path: Path) -> FrontEnd:
     return FrontEnd.ZEEK_LOG if is_zeek_log(path) else FrontEnd.BUILTIN
 
 
-def read_by_zeek(path: Path, prefixes: np.ndarray, reading: Reading) -> Iterator[Run]:
+def read_by_zeek(
+    path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
+) -> Iterator[Run]:
     """A capture's packets as the program zeek sees them. Raises UserError where there is no zeek,
     or it fails."""
     program = shutil.which("zeek")
@@ -53,7 +57,7 @@ def read_by_zeek(path: Path, prefixes: np.ndarray, reading: Reading) -> Iterator
         subscribers = Path(folder) / "subscribers.zeek"
         subscribers.write_text(subscribers_script(prefixes))
         done = subprocess.run(
-            [program, "-b", "-C", "-r", capture, BARE_SCRIPT, subscribers],
+            [program, *BARE, "-r", capture, BARE_SCRIPT, subscribers],
             cwd=folder,
             capture_output=True,
             text=True,
@@ -63,7 +67,7 @@ def read_by_zeek(path: Path, prefixes: np.ndarray, reading: Reading) -> Iterator
             said = done.stderr.strip().splitlines()
             raise UserError(f"{path}: zeek: {said[-1] if said else done.returncode}")
         if log.exists():
-            yield from read_zeek_log(log, prefixes, reading)
+            yield from read_zeek_log(log, prefixes, reading, run_packets)
         if broken:
             reading.skipped["corrupt_compression"] += 1
         reading.content = content

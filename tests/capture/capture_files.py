@@ -1,7 +1,7 @@
 """Capture files made byte by byte, and what the reader makes of them."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
-from spark_jobs.capture.reader import RUN_PACKETS, Reading, read_capture
+from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
 from spark_jobs.capture.users import user_key
 
 SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48")
@@ -54,14 +54,17 @@ class Read:
 
 
 def table_of(
-    path: Path, subscribers: Iterable[str] = SUBSCRIBERS, run_packets: int = RUN_PACKETS
+    path: Path,
+    subscribers: Iterable[str] = SUBSCRIBERS,
+    run_packets: int = RUN_PACKETS,
+    reader: Callable[..., Iterator[Run]] = read_capture,
 ) -> tuple[pa.Table | None, Reading]:
     """The packets table of a capture file, in order of frame, uplink first."""
     prefixes = subscriber_prefixes([ip_network(text) for text in subscribers])
     reading = Reading()
     tables = [
         table.cast(PACKETS.arrow)
-        for run in read_capture(path, prefixes, reading, run_packets)
+        for run in reader(path, prefixes, reading, run_packets)
         for _, table in packet_tables(run, path.name, 3, user_key)
     ]
     if not tables:

@@ -4,7 +4,7 @@
 @load base/frameworks/logging
 @load base/frameworks/analyzer
 @load ./columns
-@load ./main
+@load ./landing
 
 module GiScope;
 

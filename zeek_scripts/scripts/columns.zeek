@@ -1,4 +1,4 @@
-##! Rows of the packet log and the accounting log. Generated from schemas/ by
+##! Rows of the logs that this package writes. Generated from schemas/ by
 ##! `python -m schemas.zeek`; change it there.
 
 module GiScope;
@@ -10,11 +10,11 @@ export {
 		## the subscriber's key: its address, or its pseudonym
 		user: addr &log;
 		## the mobile side's TCP or UDP port
-		user_port: count &log &optional;
+		user_port: port &log &optional;
 		## the Internet side's address
 		server: addr &log;
 		## the Internet side's TCP or UDP port
-		server_port: count &log &optional;
+		server_port: port &log &optional;
 		## towards the mobile
 		downlink: bool &log;
 		## protocol above IP, after IPv6 extension headers
@@ -66,5 +66,20 @@ export {
 		session_time: count &log &optional;
 		## Acct-Delay-Time (s)
 		delay: count &log &optional;
+	};
+
+	type Monitor: record {
+		## when it was counted
+		ts: time &log;
+		## which Zeek
+		peer: string &log &optional;
+		## packets that it got since the row before
+		received: count &log;
+		## packets that it did not get
+		dropped: count &log;
+		## acknowledgements of data
+		acks: count &log;
+		## those of data that it did not see
+		gaps: count &log;
 	};
 }

@@ -1,0 +1,267 @@
+"""The rows that Zeek gives by the package's script and by its plugin are the built-in reader's, but
+for what docs/zeek.md lists."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from capture_files import EVERYONE, SUBSCRIBERS, Frame, pcap, table_of, timed
+from conftest import CAPTURES, PUBLIC_CAPTURES, ROOT
+from layers import (
+    CARRIERS,
+    DATA,
+    DATAGRAM,
+    EXTENSIONS,
+    FRAGMENTS,
+    FRAGMENTS6,
+    GTP_IN,
+    IP_OPTIONS,
+    PING,
+    SERVER,
+    SYN,
+    SYN6,
+    UP6,
+    USER,
+    gtp,
+)
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
+from scapy.packet import Raw
+from zeek_program import SCRIPTS
+
+from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
+from spark_jobs.capture.reader import read_capture
+from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.errors import UserError
+
+SHIPPED = sorted(CAPTURES.glob("*/*.pcap.zst"))
+LAB = ROOT.parent / "shared/captures/lab"
+ALSO_SHIPPED = ("gprs-aa-peak", "gprs-aa-offpeak", "gprs-bb-peak", "dialup-peak")
+FURTHER = [p for p in sorted(LAB.glob("*/gi.pcap*")) if p.parent.name not in ALSO_SHIPPED]
+PUBLIC = sorted([*PUBLIC_CAPTURES.glob("*/*.pcapng"), *PUBLIC_CAPTURES.glob("*/*.dmp.gz")])
+
+pytestmark = pytest.mark.usefixtures("zeek_plugin")
+
+
+def read_by_plugin(path, prefixes, reading, run_packets):
+    """As the built-in reader reads the headers that the plugin writes."""
+    folder = path.with_name(f"{path.name}.plugin")
+    folder.mkdir()
+    (folder / "subscribers.zeek").write_text(subscribers_script(prefixes))
+    command = ["zeek", "-b", "-C", "-r", path, SCRIPTS / "bare-headers.zeek", "subscribers.zeek"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(done.stderr)
+    headers = folder / "giscope_packets.pcap"
+    if headers.exists():
+        yield from read_capture(headers, prefixes, reading, run_packets)
+
+
+READERS = {"script": read_by_zeek, "plugin": read_by_plugin}
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def rows(path: Path, subscribers=SUBSCRIBERS, **options) -> list[tuple]:
+    """A packet's columns but for its number, in the file's order; none where it cannot be read."""
+    try:
+        table, _ = table_of(path, subscribers, **options)
+    except UserError:
+        return []
+    if table is None:
+        return []
+    columns = table.drop(["capture", "frame"])
+    return list(zip(*(columns[name].to_pylist() for name in columns.column_names), strict=True))
+
+
+def plain(path: Path, folder: Path) -> Path:
+    """The capture, uncompressed."""
+    copy = folder / "plain.pcap"
+    with CaptureStream(path) as stream, copy.open("wb") as out:
+        while stream.more():
+            out.write(stream.window[stream.start : stream.end].tobytes())
+            stream.start = stream.end
+    return copy
+
+
+def differences(path: Path, reader: str, subscribers=SUBSCRIBERS) -> tuple[int, int]:
+    """How many rows only the built-in reader gives, and how many only Zeek."""
+    ours = Counter(map(str, rows(path, subscribers)))
+    theirs = Counter(map(str, rows(path, subscribers, reader=READERS[reader])))
+    return (ours - theirs).total(), (theirs - ours).total()
+
+
+@pytest.mark.parametrize("path", SHIPPED + FURTHER, ids=lambda path: "-".join(path.parts[-2:]))
+def test_lab_captures_give_equal_rows(tmp_path, reader, path):
+    copy = plain(path, tmp_path)
+    ours, _ = table_of(copy)
+    theirs, _ = table_of(copy, reader=READERS[reader])
+    assert len(ours) > 1000
+    assert theirs.equals(ours)
+
+
+LONGER_THAN_THE_WIRE = {
+    "6syns.dmp.gz": 64,
+    "fast_reuse.dmp.gz": 404,
+    "long_rtt.dmp.gz": 44,
+    "tcpudp.dmp.gz": 44,
+}
+"""Packets that by their IP header are longer than the wire's length in their record."""
+FRAGMENTS_ONLY, CUT_IN_THE_HEADER = {"ipfrags.dmp.gz": 10}, {"trunc.dmp.gz": 2}
+CUT_IN_THE_OPTIONS = {"bad_ack_code.dmp.gz": 4, "pcap_v2.2.dmp.gz": 4}
+
+
+@pytest.mark.skipif(not PUBLIC, reason=f"no captures in {PUBLIC_CAPTURES}")
+@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.name)
+def test_public_captures_give_equal_rows(tmp_path, reader, path):
+    without = LONGER_THAN_THE_WIRE | FRAGMENTS_ONLY | CUT_IN_THE_HEADER
+    lost = without.get(path.name, 0)
+    otherwise = CUT_IN_THE_OPTIONS.get(path.name, 0) if reader == "script" else 0
+    found = differences(plain(path, tmp_path), reader, EVERYONE)
+    assert found == (lost + otherwise, otherwise)
+
+
+UP, DOWN = IP(src=USER, dst=SERVER), IP(src=SERVER, dst=USER)
+ACK = TCP(sport=1000, dport=80, flags="A")
+EQUAL_PACKETS = {
+    "data with timestamps and SACK": DATA,
+    "IPv6": SYN6,
+    "UDP": DATAGRAM,
+    "ICMP": PING,
+    "ICMPv6": bytes(UP6 / ICMPv6EchoRequest()),
+    "ICMP error with a packet in it": bytes(DOWN / ICMP(type=3, code=3) / IP(SYN)),
+    "IP options": IP_OPTIONS,
+    "wrong checksums": bytes(IP(src=USER, dst=SERVER, chksum=1) / TCP(flags="S", chksum=1)),
+    "all flag bits": bytes(UP / TCP(flags=0xFF, reserved=1)),
+    "no transport that Zeek knows": bytes(IP(src=USER, dst=SERVER, proto=132) / Raw(bytes(24))),
+    "encrypted": bytes(IP(src=USER, dst=SERVER, proto=50) / Raw(bytes(40))),
+    "two subscribers": bytes(IP(src="10.64.0.1", dst="10.64.0.2") / ACK),
+    "two IPv6 subscribers": bytes(IPv6(src="2001:db8:64::1", dst="2001:db8:64::2") / ACK),
+    "GTP-U, IPv6 inside": gtp(SYN6),
+    **{f"GTP-U, {name}": packet for name, packet in GTP_IN.items() if name != "twice"},
+    **{f"IPv6 header: {name}": bytes(packet) for name, packet in EXTENSIONS.items()},
+}
+FRAGMENT_HEADER = ("IPv6 header: atomic fragment", "IPv6 header: all in a row")
+
+
+@pytest.mark.parametrize("name", [name for name in EQUAL_PACKETS if name not in FRAGMENT_HEADER])
+def test_packets_of_all_kinds_give_equal_rows(tmp_path, reader, name):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([EQUAL_PACKETS[name]])))
+    assert len(rows(path)) == 1 + name.startswith("two")
+    assert differences(path, reader) == (0, 0)
+
+
+NOT_READ_BY_ZEEK = (
+    "raw, as OpenBSD numbers it",
+    "pseudowire",
+    "pseudowire with VLAN",
+    "Linux cooked, VLAN",
+    "NULL, big-endian",
+    "LOOP",
+    "PPP with compressed protocol",
+    "PPP from pppd",
+    "PPPoE without Ethernet",
+)
+
+
+@pytest.mark.parametrize("carrier", CARRIERS, ids=lambda carrier: carrier.name)
+def test_link_types(tmp_path, reader, carrier):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([carrier.frame(SYN)]), carrier.link_type))
+    assert differences(path, reader) == (carrier.name in NOT_READ_BY_ZEEK, 0)
+
+
+def test_clock_that_goes_backwards(tmp_path, reader):
+    path = tmp_path / "a.pcap"
+    second = 1_000_000
+    path.write_bytes(pcap([Frame(SYN), Frame(DATA, Frame(SYN).ts - 10 * second), Frame(PING)]))
+    assert differences(path, reader) == (0, 0)
+
+
+@pytest.mark.parametrize("name", FRAGMENT_HEADER)
+def test_without_its_fragment_header_an_ipv6_packet_is_shorter(tmp_path, reader, name):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([EQUAL_PACKETS[name]])))
+    (ours,), (theirs,) = (
+        table_of(path, reader=way)[0].select(["ip_len", "seq"]).to_pylist()
+        for way in (read_capture, READERS[reader])
+    )
+    assert theirs == ours | {"ip_len": ours["ip_len"] - 8}
+
+
+@pytest.mark.parametrize("fragments", [FRAGMENTS, FRAGMENTS6], ids=["IPv4", "IPv6"])
+def test_fragments_are_one_packet_when_the_last_has_come(tmp_path, reader, fragments):
+    path = tmp_path / "a.pcap"
+    frames = timed(fragments)
+    path.write_bytes(pcap(frames))
+    ours, _ = table_of(path)
+    theirs, _ = table_of(path, reader=READERS[reader])
+    (whole,), (first, *_) = theirs.to_pylist(), ours.to_pylist()
+    assert whole["ts"].timestamp() * 1e6 == frames[-1].ts
+    assert (whole["seq"], whole["ts_val"]) == (first["seq"], first["ts_val"])
+    assert whole["payload_len"] > first["payload_len"]
+
+
+@pytest.mark.parametrize("fragments", [FRAGMENTS[:-1], FRAGMENTS6[:-1]], ids=["IPv4", "IPv6"])
+def test_fragments_without_the_last_are_no_packet(tmp_path, reader, fragments):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed(fragments)))
+    assert differences(path, reader) == (len(fragments), 0)
+
+
+def test_packets_in_tunnels_that_are_not_gtp_are_logged_too(tmp_path, reader):
+    """The built-in reader takes the outer packet, whose addresses are the subscriber's."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([bytes(IP(src="10.64.0.1", dst=SERVER) / IP(SYN))])))
+    table, _ = table_of(path, reader=READERS[reader])
+    assert table["user"].to_pylist() == [USER]
+
+
+def test_gtp_in_gtp_is_not_followed(tmp_path, reader):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([GTP_IN["twice"]])))
+    assert differences(path, reader) == (1, 0)
+
+
+@pytest.mark.parametrize("snap", [40, 41, 50, 59, 60])
+def test_packets_cut_within_the_options_lose_them_all_in_the_script(tmp_path, reader, snap):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([Frame(SYN).cut(snap)]))
+    columns = ["mss", "window_scale", "sack_permitted", "ts_val", "ts_ecr", "sack"]
+    (whole,), (cut,) = (
+        table_of(path, reader=way)[0].to_pylist() for way in (read_capture, READERS[reader])
+    )
+    if reader == "script" and snap < 60:
+        whole |= dict.fromkeys(columns)
+    assert cut == whole
+
+
+@pytest.mark.parametrize("snap", [20, 33, 39])
+def test_packets_cut_within_the_transport_header_are_no_row_of_the_script(tmp_path, reader, snap):
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([Frame(SYN).cut(snap)]))
+    assert len(rows(path)) == 1
+    assert differences(path, reader) == (reader == "script", 0)
+
+
+def test_length_left_to_segmentation_offload(tmp_path, reader):
+    """IP length 0: the plugin takes the record's, the script has none."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(timed([bytes(IP(src=USER, dst=SERVER, len=0) / ACK / bytes(3000))])))
+    assert differences(path, reader) == ((0, 0) if reader == "plugin" else (1, 1))
+
+
+def test_no_payload_leaves_the_plugin(tmp_path):
+    path = tmp_path / "a.pcap"
+    secret = b"what a subscriber reads"
+    packets = [UP / ACK / secret, UP / UDP() / secret, DOWN / ICMP() / secret]
+    path.write_bytes(pcap(timed([*map(bytes, packets), *FRAGMENTS])))
+    assert len(rows(path, reader=read_by_plugin)) == 4
+    written = (tmp_path / "a.pcap.plugin/giscope_packets.pcap").read_bytes()
+    assert secret in path.read_bytes()
+    assert secret not in written

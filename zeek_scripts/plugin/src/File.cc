@@ -1,0 +1,89 @@
+#include "File.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <cerrno>
+#include <fstream>
+#include <utility>
+
+namespace giscope {
+
+namespace {
+
+constexpr uint32_t PCAP_MAGIC = 0xa1b2c3d4;
+constexpr uint32_t LONGEST_PACKET = 262144;
+constexpr uint32_t LINKTYPE_RAW = 101;
+
+// draft-ietf-opsawg-pcap: the headers of a file and of a packet in it.
+struct FileHeader {
+    uint32_t magic = PCAP_MAGIC;
+    uint16_t major = 2, minor = 4;
+    uint32_t reserved[2] = {0, 0};
+    uint32_t longest = LONGEST_PACKET;
+    uint32_t link_type = LINKTYPE_RAW;
+};
+
+struct PacketHeader {
+    uint32_t seconds, microseconds, kept, length;
+};
+
+} // namespace
+
+template<class T>
+void File::Append(T value) {
+    auto bytes = reinterpret_cast<const uint8_t*>(&value);
+    buffer.insert(buffer.end(), bytes, bytes + sizeof(T));
+}
+
+File::~File() { Close(); }
+
+bool File::Open(const std::string& arg_path) {
+    path = arg_path;
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if ( fd < 0 )
+        return false;
+
+    buffer.reserve(2 * MUCH);
+    Append(FileHeader());
+    return Flush();
+}
+
+double File::FirstTime(const std::string& path) {
+    FileHeader file;
+    PacketHeader packet;
+    std::ifstream source(path, std::ios::binary);
+    source.read(reinterpret_cast<char*>(&file), sizeof(file));
+    source.read(reinterpret_cast<char*>(&packet), sizeof(packet));
+    return source ? packet.seconds + packet.microseconds / 1e6 : 0;
+}
+
+void File::Add(int64_t seconds, int32_t microseconds, const uint8_t* data, uint32_t kept, uint32_t length) {
+    if ( buffer.empty() )
+        waiting_since = seconds;
+
+    Append(PacketHeader{static_cast<uint32_t>(seconds), static_cast<uint32_t>(microseconds), kept, length});
+    buffer.insert(buffer.end(), data, data + kept);
+}
+
+bool File::Flush() {
+    size_t at = 0;
+    while ( at < buffer.size() ) {
+        auto n = write(fd, buffer.data() + at, buffer.size() - at);
+        if ( n < 0 && errno != EINTR )
+            break;
+        at += n > 0 ? n : 0;
+    }
+    bool all = at == buffer.size();
+    buffer.clear();
+    return all;
+}
+
+bool File::Close() {
+    if ( ! IsOpen() )
+        return true;
+
+    bool all = Flush();
+    return close(std::exchange(fd, -1)) == 0 && all;
+}
+
+} // namespace giscope

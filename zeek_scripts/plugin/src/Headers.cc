@@ -1,0 +1,127 @@
+#include "Headers.h"
+
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip6.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <zeek/IP.h>
+#include <zeek/IPAddr.h>
+#include <zeek/Reporter.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace giscope {
+
+namespace {
+
+// How much of a packet's transport header is kept: the header with its options, no payload.
+size_t HeaderLength(int protocol, size_t len, const uint8_t* data) {
+    size_t length = 0;
+    if ( protocol == IPPROTO_TCP )
+        length = len < sizeof(tcphdr) ? len : std::max<size_t>(sizeof(tcphdr), (data[12] >> 4) * 4);
+    else if ( protocol == IPPROTO_UDP )
+        length = sizeof(udphdr);
+    else if ( protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6 )
+        length = sizeof(icmp6_hdr);
+    return std::min(len, length);
+}
+
+} // namespace
+
+bool Headers::AnalyzePacket(size_t len, const uint8_t* data, zeek::Packet* packet) {
+    const auto& ip = *packet->ip_hdr;
+    if ( IsSubscriber(ip.IPHeaderSrcAddr()) || IsSubscriber(ip.IPHeaderDstAddr()) ) {
+        Write(len, data, *packet);
+        if ( ! pass_on ) {
+            packet->processed = true;
+            return true;
+        }
+    }
+    // Others are always analyzed: they may be tunnels with subscribers' packets in them.
+    return ForwardPacket(len, data, packet, packet->proto);
+}
+
+void Headers::Start(const std::string& arg_path, const std::vector<zeek::IPPrefix>& prefixes, bool arg_pass_on) {
+    path = arg_path;
+    subscribers = RangesOf(prefixes);
+    pass_on = arg_pass_on;
+}
+
+double Headers::Finish() {
+    CheckWritten(file.Close());
+    return std::exchange(begun, 0);
+}
+
+double Headers::LeftBehind(const std::string& path) { return File::FirstTime(path); }
+
+Headers::Number Headers::NumberOf(const zeek::IPAddr& address) {
+    in6_addr bytes;
+    address.CopyIPv6(&bytes);
+    Number number;
+    memcpy(number.data(), &bytes, sizeof(number));
+    for ( auto& half : number )
+        half = be64toh(half);
+    return number;
+}
+
+std::vector<Headers::Range> Headers::RangesOf(const std::vector<zeek::IPPrefix>& prefixes) {
+    std::vector<Range> ranges;
+    for ( const auto& prefix : prefixes ) {
+        auto first = NumberOf(prefix.Prefix());
+        auto last = first;
+        int host_bits = 128 - prefix.LengthIPv6();
+        last[1] |= host_bits >= 64 ? ~0ULL : (1ULL << host_bits) - 1;
+        last[0] |= host_bits >= 128 ? ~0ULL : (host_bits > 64 ? (1ULL << (host_bits - 64)) - 1 : 0);
+        ranges.emplace_back(first, last);
+    }
+    std::sort(ranges.begin(), ranges.end());
+
+    // Of two prefixes that overlap one lies within the other: the wider one begins first or ends later.
+    std::vector<Range> apart;
+    for ( const auto& range : ranges ) {
+        if ( ! apart.empty() && range.first <= apart.back().second )
+            apart.back().second = std::max(apart.back().second, range.second);
+        else
+            apart.push_back(range);
+    }
+    return apart;
+}
+
+bool Headers::IsSubscriber(const zeek::IPAddr& address) {
+    auto number = NumberOf(address);
+    auto behind = std::upper_bound(subscribers.begin(), subscribers.end(), number,
+                                   [](const Number& n, const Range& range) { return n < range.first; });
+    return behind != subscribers.begin() && number <= std::prev(behind)->second;
+}
+
+void Headers::Write(size_t len, const uint8_t* data, const zeek::Packet& packet) {
+    if ( ! file.IsOpen() ) {
+        if ( ! file.Open(path) ) {
+            CheckWritten(false);
+            return;
+        }
+        begun = packet.time;
+    }
+
+    const auto& ip = *packet.ip_hdr;
+    auto header = ip.IP4_Hdr() ? reinterpret_cast<const uint8_t*>(ip.IP4_Hdr()) :
+                                 reinterpret_cast<const uint8_t*>(ip.IP6_Hdr());
+    // Segmentation offload may leave the IP header's length 0; then the capture's counts.
+    uint32_t length = ip.TotalLen() ? ip.TotalLen() : packet.len - (header - packet.data);
+    auto kept = (data - header) + HeaderLength(packet.proto, len, data);
+    file.Add(packet.ts.tv_sec, packet.ts.tv_usec, header, kept, std::max<uint32_t>(length, kept));
+    if ( file.HoldsMuch() || packet.ts.tv_sec > file.WaitingSince() )
+        CheckWritten(file.Flush());
+}
+
+void Headers::CheckWritten(bool written) {
+    static bool told = false;
+    if ( ! written && ! told )
+        zeek::reporter->Error("giscope: %s: %s; packets are lost", path.c_str(), strerror(errno));
+    told = ! written;
+}
+
+} // namespace giscope

@@ -1,0 +1,55 @@
+// A packet analyzer between IP and what is above it.
+#pragma once
+
+#include <zeek/iosource/Packet.h>
+#include <zeek/packet_analysis/Analyzer.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "File.h"
+
+namespace giscope {
+
+// Writes the headers of subscribers' packets to a file, and hands packets on.
+class Headers : public zeek::packet_analysis::Analyzer {
+public:
+    Headers() : zeek::packet_analysis::Analyzer("GISCOPE_HEADERS") {}
+
+    bool AnalyzePacket(size_t len, const uint8_t* data, zeek::Packet* packet) override;
+
+    static zeek::packet_analysis::AnalyzerPtr Instantiate() { return std::make_shared<Headers>(); }
+
+    // Begins a file with the next packet of these prefixes' addresses. pass_on: subscribers' packets are analyzed by
+    // Zeek as others are, else only logged.
+    static void Start(const std::string& path, const std::vector<zeek::IPPrefix>& subscribers, bool pass_on);
+
+    // Ends the file; returns the time of its first packet, 0 where there is none.
+    static double Finish();
+
+    // The time of the first packet of a file that another process left; 0 where there is none.
+    static double LeftBehind(const std::string& path);
+
+private:
+    // An address as a number, IPv4 as IPv4-mapped IPv6.
+    using Number = std::array<uint64_t, 2>;
+
+    // Addresses from the first to the second.
+    using Range = std::pair<Number, Number>;
+
+    static Number NumberOf(const zeek::IPAddr& address);
+    static std::vector<Range> RangesOf(const std::vector<zeek::IPPrefix>& prefixes);
+    static bool IsSubscriber(const zeek::IPAddr& address);
+    static void Write(size_t len, const uint8_t* data, const zeek::Packet& packet);
+    static void CheckWritten(bool written);
+
+    static inline File file;
+    static inline std::string path;
+    static inline std::vector<Range> subscribers;
+    static inline double begun = 0;
+    static inline bool pass_on = true;
+};
+
+} // namespace giscope

@@ -1,0 +1,77 @@
+##! The packets of subscribers by the plugin GiScope::Headers: a capture of their headers instead of
+##! a log. Load this or main, not both.
+
+@load-plugin GiScope::Headers
+@load base/packet-protocols
+@load ./landing
+@load ./monitor
+
+module PacketAnalyzer::GISCOPE_HEADERS;
+
+export {
+	const default_analyzer: PacketAnalyzer::Tag = PacketAnalyzer::ANALYZER_UNKNOWN_IP_TRANSPORT &redef;
+}
+
+redef PacketAnalyzer::IP::default_analyzer = PacketAnalyzer::ANALYZER_GISCOPE_HEADERS;
+
+event zeek_init() &priority=10
+	{
+	local above = table([6] = PacketAnalyzer::ANALYZER_TCP, [17] = PacketAnalyzer::ANALYZER_UDP,
+	    [1] = PacketAnalyzer::ANALYZER_ICMP, [58] = PacketAnalyzer::ANALYZER_ICMP);
+
+	for ( protocol, analyzer in above )
+		{
+		PacketAnalyzer::register_packet_analyzer(PacketAnalyzer::ANALYZER_IP, protocol,
+		    PacketAnalyzer::ANALYZER_GISCOPE_HEADERS);
+		PacketAnalyzer::register_packet_analyzer(PacketAnalyzer::ANALYZER_GISCOPE_HEADERS, protocol,
+		    analyzer);
+		}
+	}
+
+module GiScope;
+
+export {
+	## Whether Zeek analyzes subscribers' packets too, for its own logs.
+	const analyze_subscribers = T &redef;
+}
+
+const headers_path = "giscope_packets.pcap";
+
+function name_and_land(begun: time)
+	{
+	local name = strftime("giscope_packets.%Y-%m-%d-%H-%M-%S.pcap", begun);
+	if ( rename(headers_path, name) )
+		land_file(name, begun);
+	}
+
+function finish_file()
+	{
+	local begun = finish_headers();
+	if ( begun > double_to_time(0.0) )
+		name_and_land(begun);
+	}
+
+event rotate_headers()
+	{
+	finish_file();
+	schedule calc_next_rotate(rotation_interval) { rotate_headers() };
+	}
+
+event zeek_init()
+	{
+	local left = headers_left_behind(headers_path);
+	if ( left > double_to_time(0.0) && ! reading_traces() )
+		name_and_land(left);
+
+	start_headers(headers_path, subscribers, analyze_subscribers);
+	if ( ! reading_traces() )
+		schedule calc_next_rotate(rotation_interval) { rotate_headers() };
+	}
+
+event zeek_done()
+	{
+	if ( reading_traces() )
+		finish_headers();
+	else
+		finish_file();
+	}
