@@ -5,10 +5,10 @@ import pyarrow as pa
 from schemas.table import TIMESTAMP, Column, Table
 
 NAS = "nas"
-STATUSES = {1: "start", 2: "stop", 3: "update", 7: NAS, 8: NAS}
-"""Acct-Status-Type (RFC 2866, 5.1), as the log has it, to `status`; others are left out."""
 ACCEPTED = "accepted"
-"""The status of an authentication in Zeek's own radius.log."""
+STATUSES = {0: ACCEPTED, 1: "start", 2: "stop", 3: "update", 7: NAS, 8: NAS}
+"""Acct-Status-Type (RFC 2866, 5.1), as the log has it, 0 of an Access-Accept, to `status`; others
+are left out."""
 
 ACCOUNTING = Table(
     name="accounting",
@@ -21,7 +21,7 @@ ACCOUNTING = Table(
             "status",
             pa.string(),
             "start, stop or update of a session; nas: the access server began or ended its "
-            "accounting, which ends its sessions; accepted: an authentication, from radius.log",
+            "accounting, which ends its sessions; accepted: an authentication",
             source="RFC 2866, 5.1",
             required=True,
         ),

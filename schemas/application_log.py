@@ -27,6 +27,12 @@ APPLICATION_LOG = Table(
         Column("end_ts", TIMESTAMP, "conn: the connection's last packet; else ts", required=True),
         Column("service", pa.string(), "protocol that Zeek recognized, as it names it"),
         Column("request", pa.int64(), "http: the request's number in its connection, from 1"),
-        Column("answered", pa.bool_(), "http: a final status came back", source="RFC 9110, 15"),
+        Column(
+            "answered",
+            pa.bool_(),
+            "http: a final status came back, after which HTTP goes on (not a tunnel's, 9.3.6); "
+            "ssl: the handshake succeeded",
+            source="RFC 9110, 15",
+        ),
     ),
 )

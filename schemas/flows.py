@@ -201,9 +201,9 @@ FLOWS = Table(
         Column(
             "request_response",
             pa.bool_(),
-            "one request and one successful response, told by Zeek's http.log where it knows the "
-            "connection (see sessions), else by the directions' turns in sequence space; null "
-            "where a SYN was not seen",
+            "one request and one successful response, told by Zeek's logs where they know of the "
+            "connection's requests (see sessions), else by the directions' turns in sequence "
+            "space; null where a SYN was not seen",
             source="INFOCOM VI.A",
         ),
         Column(

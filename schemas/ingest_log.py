@@ -54,10 +54,14 @@ SKIP_REASONS = {
     "truncated_file": "1 where the file ends within a record, or a log within a line",
     "malformed_line": "lines of a Zeek log with a wrong number of fields or a value that is "
     "missing, no number, no address or out of range",
+    "no_request": "rows of a http log with neither method nor status: what came behind an answer",
     "not_tcp": "rows of a conn log about other protocols",
     "other_status": "RADIUS messages that neither begin nor end a lease",
     "no_lease": "RADIUS messages without an address or without a subscriber",
     "not_closed": "1 where a Zeek log has no #close; its rows are kept",
+    "dropped_by_monitor": "packets that a live Zeek did not get: its interface's buffer was full",
+    "unseen_data": "acknowledgements, as a live Zeek counts them, of data that it did not see: "
+    "dropped before the interface, or sent another way",
     "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
 }
 
@@ -68,6 +72,7 @@ UNREAD_REASONS = (
     "implausible_time",
     "corrupt_record",
     "malformed_line",
+    "dropped_by_monitor",
 )
 """Those that count packets which the front end should have read and could not."""
 

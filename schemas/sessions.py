@@ -19,7 +19,8 @@ SESSIONS = Table(
         Column(
             "request_response",
             pa.bool_(),
-            "one HTTP request and its response; null where http.log tells of none",
+            "one HTTP request and its response; false too where ssl.log tells that TLS was not "
+            "established; null where the logs tell of no request",
             source="INFOCOM VI.A",
         ),
     ),

@@ -67,7 +67,13 @@ ACCOUNTING_LOG = Log(
     (
         Column("ts", TIMESTAMP, "when the message was seen", required=True),
         _address("nas", "who sent it"),
-        Column("status", pa.uint8(), "Acct-Status-Type", source="RFC 2866, 5.1", required=True),
+        Column(
+            "status",
+            pa.uint8(),
+            "Acct-Status-Type; 0: an Access-Accept",
+            source="RFC 2866, 5.1",
+            required=True,
+        ),
         Column("session", pa.string(), "Acct-Session-Id"),
         _address("address", "Framed-IP-Address", required=False),
         Column("subscriber", pa.string(), "IMSI, Calling-Station-Id or User-Name"),
@@ -114,6 +120,7 @@ HTTP_LOG = Log(
     (
         *_CONNECTION,
         Column("trans_depth", pa.int64(), "the request's number", required=True),
+        Column("method", pa.string(), "of the request"),
         Column("status_code", pa.int64(), "of the final response"),
     ),
     ("trans_depth", "request_body_len"),

@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from schemas import ACCOUNTING, APPLICATION_LOG, Table
 from schemas.accounting import ACCEPTED, NAS, STATUSES
-from schemas.zeek import ACCOUNTING_LOG, CONN_LOG, HTTP_LOG, RADIUS_LOG, SSL_LOG, Log
+from schemas.zeek import (
+    ACCOUNTING_LOG,
+    CONN_LOG,
+    HTTP_LOG,
+    MONITOR_LOG,
+    RADIUS_LOG,
+    SSL_LOG,
+    Log,
+)
 from spark_jobs.capture.reader import Reading
 from spark_jobs.capture.users import subscriber_key, user_bucket, user_key
 from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
@@ -23,10 +31,11 @@ TABLES: dict[str, Table] = {
     SSL_LOG.path: APPLICATION_LOG,
     ACCOUNTING_LOG.path: ACCOUNTING,
     RADIUS_LOG.path: ACCOUNTING,
+    MONITOR_LOG.path: APPLICATION_LOG,
 }
-"""Where each log's rows go."""
-FIRST_FINAL_STATUS = 200
-"""RFC 9110, 15: a smaller one is interim."""
+"""Where each log's rows go; the monitor's become none, they are counted."""
+FIRST_FINAL_STATUS, FIRST_REDIRECTION = 200, 300
+"""RFC 9110, 15: a smaller one than the first is interim; one between them is a success."""
 
 Columns = dict[str, Any]
 
@@ -121,6 +130,9 @@ def _connections(
     """Rows of application_log: one for each end that is a subscriber."""
     if log is CONN_LOG:
         frame = _only(frame, frame["proto"] == "tcp", "not_tcp", reading)
+    if log is HTTP_LOG and frame["method"].notna().any():  # the log has the field
+        said = frame["method"].notna() | frame["status_code"].notna()
+        frame = _only(frame, said, "no_request", reading)
     ours = users.ours(frame["id.orig_h"]) | users.ours(frame["id.resp_h"])
     frame = _only(frame, pd.Series(ours, frame.index), "not_subscriber", reading)
     for user, server in (("orig", "resp"), ("resp", "orig")):
@@ -143,8 +155,16 @@ def _connections(
             columns["service"] = mine["service"]
         if log is HTTP_LOG:
             columns["request"] = mine["trans_depth"]
-            columns["answered"] = pd.to_numeric(mine["status_code"]) >= FIRST_FINAL_STATUS
+            columns["answered"] = _answered(mine["method"], mine["status_code"])
+        if log is SSL_LOG:
+            columns["answered"] = mine["established"]
         yield columns
+
+
+def _answered(method: pd.Series, status: pd.Series) -> pd.Series:
+    status = pd.to_numeric(status)
+    tunnel = (method == "CONNECT") & (status < FIRST_REDIRECTION)
+    return (status >= FIRST_FINAL_STATUS) & ~tunnel
 
 
 def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
@@ -183,6 +203,14 @@ def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
     }
 
 
+def _monitored(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+    """No rows: what a live Zeek did not get is counted, beside the packets that it got."""
+    for reason, column in (("dropped_by_monitor", "dropped"), ("unseen_data", "gaps")):
+        if count := int(frame[column].sum()):
+            reading.skipped[reason] += count
+    return iter(())
+
+
 def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) -> pd.DataFrame:
     """The messages that say which subscriber has which of the network's addresses."""
     frame = frame.assign(**{address: _number(frame[address])})
@@ -208,4 +236,5 @@ _ROWS: dict[str, Callable[[pd.DataFrame, Log, _Users, Reading], Iterator[Columns
     SSL_LOG.path: _connections,
     ACCOUNTING_LOG.path: _messages,
     RADIUS_LOG.path: _accepted,
+    MONITOR_LOG.path: _monitored,
 }

@@ -108,6 +108,7 @@ class Header:
     fields: list[str]
     separator: str = "\t"
     unset: str = "-"
+    empty: str = "(empty)"
     set_separator: str = ","
 
 
@@ -177,6 +178,8 @@ class _Lines:
         key, *values = line.split(self._header.separator)
         if key == "#unset_field" and values:
             self._header.unset = values[0]
+        elif key == "#empty_field" and values:
+            self._header.empty = values[0]
         elif key == "#set_separator" and values:
             self._header.set_separator = values[0]
         elif key == "#fields":
@@ -274,7 +277,7 @@ def _tsv_parser(log: Log, header: Header) -> Parse:
             name: pa.string() if name in lists else _parsed_type(log.fields[name]) for name in known
         },
         include_columns=known,
-        null_values=[header.unset],
+        null_values=[header.unset, header.empty],
         strings_can_be_null=True,
         true_values=["T"],
         false_values=["F"],

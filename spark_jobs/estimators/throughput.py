@@ -11,17 +11,20 @@ What counts as one request and its response
   Directions take turns. A turn begins where the mobile sends new data and all data that Gi has
   seen for it is acknowledged by then, if something came since its last turn; so pipelined requests
   and HTTP/2 window updates amid a response begin none. Plain HTTP with one request has one turn
-  with an answer. TLS has the turns of its handshake before: up to `handshake_turns`, answered with
-  no more than `handshake_bytes` altogether. Turns without an answer (close_notify) do not matter.
+  with an answer. TLS has the turns of its handshake before: up to two, answered with no more than
+  `handshake_bytes` altogether; none on the ports of plain HTTP (`handshake_turns`). Turns
+  without an answer (close_notify) do not matter.
   The response is the answer to the last turn that has one; T1 is its first data packet. It is
-  successful if all its data is acknowledged. Both SYNs must have been seen: a connection caught
+  successful if all its data is acknowledged, and the server did not reset the connection before
+  that, without a FIN. Both SYNs must have been seen: a connection caught
   midway may have had other requests. A server that speaks first is no request and response.
   Where a log of HTTP requests tells of the connection (`told`), its count of requests and responses
   stands for the turns, and the response is all the data.
 
 Departures from the paper
-- It read HTTP headers to tell request from response; here TLS is told from turns and sizes alone,
-  so one or two short answers before a long one pass for a handshake. They are not in the time.
+- It read HTTP headers to tell request from response; here TLS is told from port, turns and sizes
+  alone, so elsewhere than on HTTP's ports one or two short answers before a long one pass for a
+  handshake. They are not in the time.
 - If the first data packet was lost or overtaken, the first ACK of any data, a duplicate, stands
   for its ACK: the mobile's time runs from the first data that arrives, whichever it is.
 - T2 is the last data packet before T2ack; resends that come after it were not needed.
@@ -37,9 +40,13 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE
-from spark_jobs.estimators.tcp import SYN
+from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 NOT_TOLD = -1
+PLAIN_HTTP_PORTS = (80, 8080)
+"""http and http-alt in IANA's registry of service names and ports."""
+TLS_TURNS = 2
+"""Of a full handshake with TLS 1.2 (RFC 5246, 7.3)."""
 
 TRANSFER = np.dtype(
     [
@@ -97,22 +104,30 @@ def alone(segments, connections):
     return single
 
 
+def handshake_turns(server_port: np.ndarray) -> np.ndarray:
+    """int8[C]: how many turns may belong to TLS's handshake, by the server's port uint16[C]."""
+    return np.where(np.isin(server_port, PLAIN_HTTP_PORTS), 0, TLS_TURNS).astype(np.int8)
+
+
 @inner
-def responses(segments, connections, told, handshake_turns=2, handshake_bytes=16 * 1024):
+def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024):
     """Responses of Segments and their Connections; told int8[C]: 1 where a log tells of one request
-    and one response, 0 where it tells of others, else -1."""
+    and one response, 0 where it tells of others, else -1; handshakes: see `handshake_turns`."""
     first, downlink, tcp_flags = connections.first, segments.downlink, segments.tcp_flags
     number, up_number = segments.number, segments.up_number
     request_response = np.zeros(len(told), np.bool_)
     data_start = np.full(len(told), NONE)
     data_end = np.full(len(told), NONE)
     for c in range(len(told)):
-        asked = accepted = unasked = False
+        asked = accepted = unasked = finished = broken_off = False
         top = up_top = acked = origin = answer = NONE
         turns = answered = 0
         for i in range(first[c], first[c + 1]):
             length = np.int64(segments.payload_len[i])
-            if downlink[i] and number[i] != NONE:
+            if downlink[i] and tcp_flags[i] & RST:
+                broken_off |= acked < top and not finished
+            elif downlink[i] and number[i] != NONE:
+                finished |= tcp_flags[i] & FIN != 0
                 if tcp_flags[i] & SYN:
                     accepted = True
                     top = max(top, number[i] + 1)
@@ -136,13 +151,13 @@ def responses(segments, connections, told, handshake_turns=2, handshake_bytes=16
         if origin == NONE:
             continue
         data_start[c], data_end[c] = origin, top
-        whole = asked and accepted and acked >= top
+        whole = asked and accepted and acked >= top and not broken_off
         if told[c] >= 0:
             request_response[c] = whole and told[c] == 1
         elif (
             whole
             and not unasked
-            and 0 < answered <= handshake_turns + 1
+            and 0 < answered <= handshakes[c] + 1
             and answer - origin <= handshake_bytes
         ):
             request_response[c] = True
@@ -205,11 +220,11 @@ def transfers(segments, connections, packets, response):
 
 
 @compiled
-def throughputs(segments, connections, packets, told, min_transfer_bytes=100 * 1024):
+def throughputs(segments, connections, packets, told, handshakes, min_transfer_bytes=100 * 1024):
     """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
-    Connections and all Packets; told: see `responses`."""
+    Connections and all Packets; told, handshakes: see `responses`."""
     single = alone(segments, connections)
-    response = responses(segments, connections, told)
+    response = responses(segments, connections, told, handshakes)
     transferred = transfers(segments, connections, packets, response)
     out = np.zeros(len(single), TRANSFER)
     for c in range(len(single)):

@@ -33,7 +33,7 @@ HOUR_US = 3_600_000_000
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
-FORMAT = 7
+FORMAT = 8
 """Raised when flows of the same packets would come out otherwise than before."""
 
 

@@ -37,8 +37,8 @@ SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
 SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
 MOST_DATES = 400
-FORMAT = 1
-"""Raised when packets of the same capture would come out otherwise than before."""
+FORMAT = {FrontEnd.BUILTIN: 1, FrontEnd.ZEEK: 2, FrontEnd.ZEEK_LOG: 2}
+"""Raised when rows of the same file would come out otherwise than before."""
 
 
 @dataclass
@@ -131,7 +131,7 @@ def ingest_capture(
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
     status = path.stat()
-    settings = f"{FORMAT} {network.subscribers} {network.buckets} {front_end}"
+    settings = f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end}"
     return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
 
 

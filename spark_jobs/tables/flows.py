@@ -16,7 +16,7 @@ from spark_jobs.estimators.options import (
     window_class,
 )
 from spark_jobs.estimators.round_trip import least_round_trips
-from spark_jobs.estimators.throughput import NOT_TOLD, throughputs
+from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.log_matching import told_by_log
@@ -86,7 +86,8 @@ def _setup(bucket: Bucket) -> Columns:
 def _transfer(bucket: Bucket) -> Columns:
     handshake = bucket.handshakes
     told = told_by_log(bucket.sessions, len(handshake))
-    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told)
+    turns = handshake_turns(bucket.connections.server_port)
+    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told, turns)
     round_trip = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
     timed = transfer["b_tcp"] != NOT_TOLD
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)

@@ -20,12 +20,19 @@ services as (
     group by place
 ),
 told as (
-    select place, max(request) as requests,
-        count(distinct request) filter (answered) as answers
+    -- requests: their numbers count more than them where one was skipped, but also those of which
+    -- the log's rows are not here
+    select place,
+        if(min(request) = 1, count(distinct request), max(request)) as requests,
+        count(distinct request) filter (answered) as answers,
+        bool_and(not answered) filter (log = 'ssl') as refused
     from matched group by place
 )
 select place, service, requests,
     case when requests is not null then answers end as responses,
-    case when requests is not null then requests = 1 and answers = 1 end as request_response
+    case
+        when requests is not null then requests = 1 and answers = 1
+        when refused then false
+    end as request_response
 from told left join services using (place)
 order by place

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import zstandard
 
-from schemas.zeek import ACCOUNTING_LOG, PACKET_LOG, zeek_type
+from schemas.zeek import PACKET_LOG, Log, zeek_type
 
 NAMES = [column.name for column in PACKET_LOG.columns]
 MINIMAL = {
@@ -103,10 +103,7 @@ def site_log(kind: str, rows: Iterable[Row], names: list[str] | None = None) -> 
     return lines_of_header + lines((CONNECTION | row for row in rows), names) + "#close\tx\n"
 
 
-def accounting_log(rows: Iterable[Row]) -> str:
-    names = [column.name for column in ACCOUNTING_LOG.columns]
-    return (
-        header(names).replace(PACKET_LOG.path, ACCOUNTING_LOG.path)
-        + lines(rows, names)
-        + "#close\tx\n"
-    )
+def package_log(kind: Log, rows: Iterable[Row]) -> str:
+    """One of the logs beside the packet log that zeek_scripts/ writes."""
+    names = [column.name for column in kind.columns]
+    return header(names).replace(PACKET_LOG.path, kind.path) + lines(rows, names) + "#close\tx\n"

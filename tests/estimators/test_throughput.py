@@ -66,9 +66,16 @@ def test_tls_handshake_is_no_request():
     lines = [*OPEN, get(700_001, 100, 500), *answer(1_000_000, 3)]
     lines += [get(2_000_000, 300, 3_500), *answer(2_500_000, 1, up=500, down=3_500)]
     lines += [get(4_000_000, 500, 4_500), *answer(5_000_000, 201, up=700, down=4_500)]
-    row = flow(lines)
+    row = flow([replace(line, server_port=443) for line in lines])
     assert row["request_response"] is True
     assert row["b_tcp"] == 201 * 1040
+
+
+@pytest.mark.parametrize(("port", "one"), [(80, False), (8080, False), (443, True), (8443, True)])
+def test_short_answer_before_a_long_one_is_no_handshake_on_the_ports_of_http(port, one):
+    lines = [*page(1), get(2_000_000, 300, 1_500), *answer(3_000_000, 150, up=500, down=1_500)]
+    row = flow([replace(line, server_port=port) for line in lines])
+    assert row["request_response"] is one
 
 
 def test_server_that_speaks_first_is_no_response():
@@ -82,6 +89,20 @@ def test_response_never_acknowledged_is_no_success():
     row = flow([p for p in lines if p.us < last])
     assert row["request_response"] is False
     assert row["throughput"] is None
+
+
+@pytest.mark.parametrize(
+    ("at_us", "flags", "succeeded"),
+    [(6_010_000, "RST", False), (6_700_000, "RST", True), (6_010_000, "FIN RST", True)],
+    ids=["data under way", "all data acknowledged", "behind its FIN"],
+)
+def test_server_that_resets_before_its_data_is_acknowledged_broke_off(at_us, flags, succeeded):
+    """The last of 50 segments passes Gi at 5.9 s and is acknowledged at 6.4 s."""
+    behind = [
+        Packet(at_us + i, "down", frozenset({flag, "ACK"}), seq=50_500, ack=300)
+        for i, flag in enumerate(flags.split())
+    ]
+    assert flow([*page(50), *behind])["request_response"] is succeeded
 
 
 def test_no_syn_leaves_request_response_null():

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap
-from conftest import NOON, count
+from conftest import DAY, NOON, count
 from scapy.layers.inet import ICMP, IP
-from zeek_logs import header, lines, log, site_log
+from zeek_logs import header, lines, log, package_log, site_log
 
 import spark_jobs.jobs.ingest as job
+from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture.files import capture_name, find_captures
 from spark_jobs.capture.front_end import FrontEnd
 
@@ -116,6 +117,28 @@ def test_rotated_logs_without_a_header_of_their_own_are_refused(warehouse, netwo
     assert results[0].skipped == {"not_closed": 1}
     assert str(rest) in results[1].error
     assert count(warehouse) == 1
+
+
+def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
+    """In ingest_log, on the day of its folder."""
+    folder = tmp_path / "2004-03-02"
+    folder.mkdir()
+    counts = [(1000, 7, 300, 2), (2000, 0, 500, 0), (10, 5, 0, 1)]
+    rows = [
+        {
+            "ts": f"{NOON}.0",
+            "peer": "zeek",
+            **dict(zip(("received", "dropped", "acks", "gaps"), map(str, row), strict=True)),
+        }
+        for row in counts
+    ]
+    path = folder / "zeek-giscope_monitor.log"
+    path.write_text(package_log(MONITOR_LOG, rows))
+    (result,) = job.ingest(warehouse, [(network, path)])
+    assert result.error is None
+    said = "select date, frames, rows, skipped from ingest_log"
+    (row,) = warehouse.connect().execute(said).fetchall()
+    assert row == (DAY, 3, 0, {"dropped_by_monitor": 12, "unseen_data": 3})
 
 
 def test_copy_of_a_log_under_another_name_is_refused(warehouse, network, tmp_path):

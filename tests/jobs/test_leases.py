@@ -6,10 +6,11 @@ import pytest
 from capture_files import Frame, pcap
 from conftest import DAY, NOON
 from scapy.layers.inet import IP, TCP, UDP
-from zeek_logs import accounting_log, site_log
+from zeek_logs import package_log, site_log
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
+from schemas.zeek import ACCOUNTING_LOG
 
 HOUR = 3600
 ADDRESS = "10.64.0.1"
@@ -35,7 +36,7 @@ def put_log(warehouse, network, text: str, name: str = "giscope_accounting.log")
 
 
 def put(warehouse, network, *messages: dict, name: str = "giscope_accounting.log"):
-    return put_log(warehouse, network, accounting_log(messages), name)
+    return put_log(warehouse, network, package_log(ACCOUNTING_LOG, messages), name)
 
 
 def leases(warehouse) -> list[tuple[str, float, float]]:

@@ -1,5 +1,5 @@
-##! Logs RADIUS accounting: which subscriber has which address, from when, until when. Zeek's own
-##! radius.log has authentications only.
+##! Logs RADIUS accounting: which subscriber has which address, from when, until when; and of
+##! authentications the addresses that they granted, which Zeek's own radius.log does not tell.
 
 @load base/frameworks/logging
 @load base/frameworks/analyzer
@@ -13,9 +13,14 @@ export {
 
 	## Ports of the accounting servers.
 	const accounting_ports: set[port] = { 1813/udp } &redef;
+
+	## Ports of the authentication servers.
+	const authentication_ports: set[port] = { 1812/udp } &redef;
 }
 
 # RFC 2865, RFC 2866: message code and attributes.
+const access_request = 1;
+const access_accept = 2;
 const accounting_request = 4;
 const user_name = 1;
 const framed_ip_address = 8;
@@ -26,8 +31,12 @@ const acct_delay_time = 41;
 const acct_session_id = 44;
 const acct_session_time = 46;
 
-# 3GPP TS 29.061, 16.4.7: vendor 10415, 3GPP-IMSI; a length byte follows.
-const imsi_header = "\x00\x00\x28\xaf\x01";
+# 3GPP TS 29.061, 16.4.7: vendor 10415, 3GPP-IMSI.
+const vendor_3gpp = "\x00\x00\x28\xaf";
+const imsi = 1;
+
+# What requests said that have no answer yet, by who asked and the message's identifier.
+global asked: table[addr, port, count] of RADIUS::Attributes &create_expire=1min;
 
 event zeek_init()
 	{
@@ -37,14 +46,40 @@ event zeek_init()
 	Log::add_filter(ACCOUNTING_LOG, Log::Filter($name="giscope", $path="giscope_accounting",
 	    $interv=reading_traces() ? 0secs : rotation_interval, $postprocessor=land));
 	Analyzer::register_for_ports(Analyzer::ANALYZER_RADIUS, accounting_ports);
+	Analyzer::register_for_ports(Analyzer::ANALYZER_RADIUS, authentication_ports);
+	}
+
+# One attribute of a vendor may hold several (RFC 2865, 5.26), each with its type and its length.
+function imsi_of(value: string): string
+	{
+	if ( sub_bytes(value, 1, 4) != vendor_3gpp )
+		return "";
+
+	local at = 5;
+	while ( at + 1 < |value| )
+		{
+		local length = bytestring_to_count(sub_bytes(value, at + 1, 1));
+		if ( length < 2 )
+			return "";
+
+		if ( bytestring_to_count(sub_bytes(value, at, 1)) == imsi )
+			return sub_bytes(value, at + 2, length - 2);
+
+		at += length;
+		}
+
+	return "";
 	}
 
 function subscriber_of(attributes: RADIUS::Attributes): string
 	{
 	if ( vendor_specific in attributes )
 		for ( _, value in attributes[vendor_specific] )
-			if ( |value| > 6 && sub_bytes(value, 1, 5) == imsi_header )
-				return sub_bytes(value, 7, |value| - 6);
+			{
+			local named = imsi_of(value);
+			if ( named != "" )
+				return named;
+			}
 
 	for ( _, code in vector(calling_station_id, user_name) )
 		if ( code in attributes )
@@ -53,13 +88,42 @@ function subscriber_of(attributes: RADIUS::Attributes): string
 	return "";
 	}
 
+# An answer that grants an address: with whom asked for it.
+function log_accept(c: connection, result: RADIUS::Message)
+	{
+	if ( [c$id$orig_h, c$id$orig_p, result$trans_id] !in asked )
+		return;
+
+	local request = asked[c$id$orig_h, c$id$orig_p, result$trans_id];
+	delete asked[c$id$orig_h, c$id$orig_p, result$trans_id];
+	if ( ! result?$attributes || framed_ip_address !in result$attributes )
+		return;
+
+	local row = Accounting($ts=network_time(), $nas=c$id$orig_h, $status=0,
+	    $address=raw_bytes_to_v4_addr(result$attributes[framed_ip_address][0]));
+	local subscriber = subscriber_of(request);
+	if ( subscriber != "" )
+		row$subscriber = subscriber;
+
+	Log::write(ACCOUNTING_LOG, row);
+	}
+
 event radius_message(c: connection, result: RADIUS::Message)
 	{
-	if ( result$code != accounting_request || ! result?$attributes )
+	if ( result$code == access_accept )
+		{
+		log_accept(c, result);
+		return;
+		}
+
+	if ( ! result?$attributes )
 		return;
 
 	local said = result$attributes;
-	if ( acct_status_type !in said )
+	if ( result$code == access_request )
+		asked[c$id$orig_h, c$id$orig_p, result$trans_id] = said;
+
+	if ( result$code != accounting_request || acct_status_type !in said )
 		return;
 
 	local row = Accounting($ts=network_time(), $nas=c$id$orig_h,

@@ -54,7 +54,7 @@ export {
 		ts: time &log;
 		## who sent it
 		nas: addr &log;
-		## Acct-Status-Type
+		## Acct-Status-Type; 0: an Access-Accept
 		status: count &log;
 		## Acct-Session-Id
 		session: string &log &optional;
