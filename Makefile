@@ -40,6 +40,7 @@ accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
 	@$(RUN) python -m tests.bench.zeek_log
+	@$(RUN) python -m tests.bench.zeek_scripts
 
 clean: ## Remove what the other targets made
 	rm -rf build .venv .venv-airflow .venv-superset .tools

@@ -33,6 +33,7 @@ from zeek_program import SCRIPTS
 from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
 from spark_jobs.capture.reader import read_capture
 from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 
 SHIPPED = sorted(CAPTURES.glob("*/*.pcap.zst"))
@@ -247,6 +248,25 @@ def test_packets_cut_within_the_transport_header_are_no_row_of_the_script(tmp_pa
     path.write_bytes(pcap([Frame(SYN).cut(snap)]))
     assert len(rows(path)) == 1
     assert differences(path, reader) == (reader == "script", 0)
+
+
+@pytest.mark.parametrize("header", ["IP", "TCP"])
+def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
+    """Of the IP header: no packet. Of TCP: the options are not told to the script."""
+    syn = TCP(flags="S", options=[("MSS", 1360)], chksum=1 if header == "TCP" else None)
+    packet = IP(src=USER, dst=SERVER, chksum=1 if header == "IP" else None) / syn
+    (tmp_path / "a.pcap").write_bytes(pcap(timed([bytes(packet)])))
+    (tmp_path / "subscribers.zeek").write_text("redef GiScope::subscribers += { 10.64.0.0/14 };")
+    entry, name, way = {
+        "script": ("bare.zeek", "giscope_packets.log", read_zeek_log),
+        "plugin": ("bare-headers.zeek", "giscope_packets.pcap", read_capture),
+    }[reader]
+    command = ["zeek", "-b", "-r", "a.pcap", SCRIPTS / entry, "subscribers.zeek"]
+    subprocess.run([*command, "ignore_checksums=F"], cwd=tmp_path, check=True)
+    assert (tmp_path / name).exists() == (header == "TCP")
+    if header == "TCP":
+        table, _ = table_of(tmp_path / name, reader=way)
+        assert table["mss"].to_pylist() == [1360 if reader == "plugin" else None]
 
 
 def test_length_left_to_segmentation_offload(tmp_path, reader):

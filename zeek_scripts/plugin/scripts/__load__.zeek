@@ -1,0 +1,1 @@
+# What uses the plugin is in headers.zeek of the package.
