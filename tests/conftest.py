@@ -16,6 +16,8 @@ from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 
+pytest_plugins = ["live"]
+
 ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"
 CAPTURES = ROOT / "tests/data/captures"

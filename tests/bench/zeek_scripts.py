@@ -78,7 +78,7 @@ def main() -> None:
     if variables is None:
         sys.exit(zeek_program.NOT_HERE)
     os.environ.update(variables, ZEEK_PLUGIN_PATH=str(zeek_program.plugin() or ""))
-    packets = int(float(sys.argv[1] if len(sys.argv) > 1 else "0.6") * 1e6)
+    packets = int(float(sys.argv[1] if len(sys.argv) > 1 else "0.5") * 1e6)
     with TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as name:
         folder = Path(name)
         (folder / "subscribers.zeek").write_text(SUBSCRIBERS)

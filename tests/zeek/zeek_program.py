@@ -17,6 +17,8 @@ BUILT_FOR = "/opt/zeek"
 """The prefix that an archive's text files name."""
 LIBRARIES = ("libpcap0.8", "libssl3", "zlib1g", "libmaxminddb0")
 TO_BUILD = ("cmake", "make", "g++", "libssl-dev")
+TO_SEND = {"ip": "iproute2", "tcpreplay": "tcpreplay"}
+"""Programs, and Debian's packages that have them."""
 NOT_HERE = f"no zeek: neither an archive of it in {ARCHIVES} nor the program on the PATH"
 
 
@@ -48,6 +50,13 @@ def plugin() -> Path | None:
         return folder
     done = _installed(TO_BUILD) and all(_does(command, variables) for command in build)
     return folder if done else None
+
+
+@cache
+def tools_to_send() -> bool:
+    """Whether packets can be sent to a Zeek in a network namespace."""
+    here = all(map(shutil.which, TO_SEND))
+    return here or (_installed(tuple(TO_SEND.values())) and all(map(shutil.which, TO_SEND)))
 
 
 def _unpacked(archive: Path) -> Path:

@@ -39,7 +39,7 @@ const headers_path = "giscope_packets.pcap";
 
 function name_and_land(begun: time)
 	{
-	local name = strftime("giscope_packets.%Y-%m-%d-%H-%M-%S.pcap", begun);
+	local name = fmt("giscope_packets.%s.pcap", utc(begun));
 	if ( rename(headers_path, name) )
 		land_file(name, begun);
 	}
@@ -51,10 +51,19 @@ function finish_file()
 		name_and_land(begun);
 	}
 
+global rotate_headers: event();
+
+event await_rotation()
+	{
+	# `-O ZAM` cannot compile a call within schedule.
+	local wait = calc_next_rotate(rotation_interval);
+	schedule wait { rotate_headers() };
+	}
+
 event rotate_headers()
 	{
 	finish_file();
-	schedule calc_next_rotate(rotation_interval) { rotate_headers() };
+	event await_rotation();
 	}
 
 event zeek_init()
@@ -64,8 +73,9 @@ event zeek_init()
 		name_and_land(left);
 
 	start_headers(headers_path, subscribers, analyze_subscribers);
+	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
 	if ( ! reading_traces() )
-		schedule calc_next_rotate(rotation_interval) { rotate_headers() };
+		schedule 1sec { await_rotation() };
 	}
 
 event zeek_done()

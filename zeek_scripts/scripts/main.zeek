@@ -134,7 +134,8 @@ event tcp_options(c: connection, is_orig: bool, options: TCP::OptionList)
 			}
 	}
 
-event zeek_done()
+# Before zeek_done, which comes behind the logs' last rotation.
+event net_done(t: time)
 	{
 	flush();
 	}

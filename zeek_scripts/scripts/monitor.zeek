@@ -28,26 +28,43 @@ function write_monitor()
 	gaps = gap$gap_events;
 	}
 
+global monitor: event();
+
+event await_monitor()
+	{
+	# `-O ZAM` cannot compile a call within schedule.
+	local wait = calc_next_rotate(rotation_interval);
+	schedule wait { monitor() };
+	}
+
 event monitor()
 	{
+	if ( zeek_is_terminating() )
+		return;
+
 	write_monitor();
-	schedule rotation_interval { monitor() };
+	event await_monitor();
 	}
 
 event zeek_init()
 	{
-	if ( ! reading_live_traffic() )
+	if ( reading_traces() )
 		return;
 
+	# A cluster's logger reads no traffic, and writes what the workers count.
 	Log::create_stream(MONITOR_LOG, Log::Stream($columns=Monitor, $path="giscope_monitor"));
 	Log::remove_default_filter(MONITOR_LOG);
 	Log::add_filter(MONITOR_LOG, Log::Filter($name="giscope", $path="giscope_monitor",
 	    $interv=rotation_interval, $postprocessor=land));
-	schedule rotation_interval { monitor() };
+	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
+	if ( reading_live_traffic() )
+		schedule 1sec { await_monitor() };
 	}
 
-event zeek_done()
+# Before zeek_done, which comes behind the logs' last rotation.
+event net_done(t: time)
 	{
-	if ( reading_live_traffic() )
+	# A Zeek that ends before it had a time would not rotate the log.
+	if ( reading_live_traffic() && network_time() > double_to_time(0.0) )
 		write_monitor();
 	}

@@ -45,7 +45,13 @@ bool File::Open(const std::string& arg_path) {
 
     buffer.reserve(2 * MUCH);
     Append(FileHeader());
-    return Flush();
+    if ( Flush() )
+        return true;
+
+    auto why = errno;
+    close(std::exchange(fd, -1));
+    errno = why;
+    return false;
 }
 
 double File::FirstTime(const std::string& path) {
@@ -66,6 +72,7 @@ void File::Add(int64_t seconds, int32_t microseconds, const uint8_t* data, uint3
 }
 
 bool File::Flush() {
+    auto whole = lseek(fd, 0, SEEK_CUR);
     size_t at = 0;
     while ( at < buffer.size() ) {
         auto n = write(fd, buffer.data() + at, buffer.size() - at);
@@ -75,6 +82,13 @@ bool File::Flush() {
     }
     bool all = at == buffer.size();
     buffer.clear();
+    if ( ! all ) {
+        // No packet is left cut in the middle of the file.
+        auto why = errno;
+        if ( ftruncate(fd, whole) == 0 )
+            lseek(fd, whole, SEEK_SET);
+        errno = why;
+    }
     return all;
 }
 
