@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CAPTURES, DAY, ROOT, Demo
+from live import between
 
 from schemas import MARTS, Table
 from spark_jobs.warehouse import Warehouse
@@ -30,9 +31,13 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     }
     subprocess.run(["sh", ROOT / "infra/airflow/setup.sh"], env=environment, check=True)
 
-    def run(*args: str) -> subprocess.CompletedProcess:
+    def run(*args: str, **variables: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [str(AIRFLOW), *args], env=environment, capture_output=True, text=True, check=False
+            [str(AIRFLOW), *args],
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     run.home = home  # type: ignore[attr-defined]
@@ -97,6 +102,46 @@ def test_bad_day_is_held_the_rest_published_then_mended_and_repeated(airflow, de
     third = airflow("dags", "test", "giscope_daily", DAY.isoformat())
     assert third.returncode == 0, third.stdout[-3000:]
     assert sorted(home.glob("warehouse/*/network=*/**/*.parquet")) == files
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("zeek_plugin")
+@pytest.mark.parametrize("place", ["bare"], indirect=True)
+def test_what_a_live_zeek_landed_is_the_days(airflow, place, expected, tmp_path):
+    """The day's folder as Zeek made it: logs of packets and of what it did not get."""
+    frames = between(0, 60)
+    zeek = place.start()
+    place.link.send(frames, "--pps=1000")
+    zeek.seen()
+    assert zeek.stop() == 0
+    networks = tmp_path / "networks.toml"
+    networks.write_text(
+        '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
+        'timezone = "UTC"\nsubscribers = ["10.64.0.0/14"]\nquality = {peak_flows = 0}\n'
+    )
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    place.landing.rename(landing / "aa-gprs")
+    (day,) = (folder.name for folder in (landing / "aa-gprs").iterdir())
+    (landing / "aa-gprs" / day / "_COMPLETE").touch()
+    done = airflow(
+        *("dags", "test", "giscope_daily", day),
+        GISCOPE_NETWORKS=str(networks),
+        GISCOPE_LANDING=str(landing),
+        GISCOPE_WAREHOUSE=str(tmp_path / "warehouse"),
+    )
+    warehouse = Warehouse(tmp_path / "warehouse")
+    assert query(warehouse, "from quality where not passed") == []
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert len(query(warehouse, "from packets")) == len(expected(frames))
+    assert query(warehouse, "select distinct date::varchar from flows") == [(day,)]
+    assert query(warehouse, "select distinct date::varchar from table1_summary") == [(day,)]
+    counted = (
+        "select count(*), bool_and(error is null) from ingest_log where capture like '%monitor%'"
+    )
+    [(monitors, sound)] = query(warehouse, counted)
+    assert monitors > 0
+    assert sound
 
 
 def query(warehouse: Warehouse, sql: str) -> list[tuple]:
