@@ -127,7 +127,8 @@ def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024
             if downlink[i] and tcp_flags[i] & RST:
                 broken_off |= acked < top and not finished
             elif downlink[i] and number[i] != NONE:
-                finished |= tcp_flags[i] & FIN != 0
+                if tcp_flags[i] & FIN:
+                    finished = True
                 if tcp_flags[i] & SYN:
                     accepted = True
                     top = max(top, number[i] + 1)
