@@ -125,7 +125,8 @@ def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024
         for i in range(first[c], first[c + 1]):
             length = np.int64(segments.payload_len[i])
             if downlink[i] and tcp_flags[i] & RST:
-                broken_off |= acked < top and not finished
+                if acked < top and not finished:
+                    broken_off = True
             elif downlink[i] and number[i] != NONE:
                 if tcp_flags[i] & FIN:
                     finished = True
