@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURES, NETWORKS_FILE
+from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import TABLES
 from spark_jobs import cli
@@ -93,7 +93,7 @@ AA_GPRS = ("--network", "aa-gprs")
         (("schema", "nothing"), "no table 'nothing'"),
         (("run", "--warehouse", "w", "--networks", "none.toml", "."), "none.toml: No such file"),
         (("run", *STORE, "nowhere"), "no such folder"),
-        (("run", *STORE, CAPTURES.parent), "no <network>/*.pcap* or *.log* in it"),
+        (("run", *STORE, ROOT / "docs"), "no <network>/*.pcap* or *.log* in it"),
         (("ingest", *STORE, "--network", "zz", "a.pcap"), "no network 'zz'"),
         (("flows", *STORE, *AA_GPRS, "--date", "yesterday"), "--date"),
         (("flows", *STORE, *AA_GPRS, "--date", "2004-03-02"), "no packets of aa-gprs"),
