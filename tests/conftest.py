@@ -32,11 +32,8 @@ NOON = 1_078_228_800
 @pytest.fixture(scope="session")
 def zeek() -> Iterator[None]:
     """The program zeek is on the PATH."""
-    variables = zeek_program.environment()
-    if variables is None:
-        pytest.skip(zeek_program.NOT_HERE)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
+        for name, value in (zeek_program.environment() or {}).items():
             patch.setenv(name, value)
         yield
 
@@ -58,6 +55,18 @@ class Demo:
 
     warehouse: Warehouse
     ingested: list[Ingested]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a zeek one of its tests is skipped for all, so that it is said once."""
+    of_zeek = [item for item in items if "zeek" in getattr(item, "fixturenames", ())]
+    if of_zeek and zeek_program.environment() is None:
+        first, *others = of_zeek
+        reason = f"{len(of_zeek)} tests: {zeek_program.NOT_HERE}"
+        first.add_marker(pytest.mark.skip(reason=reason))
+        items[:] = [item for item in items if item not in set(others)]
+        config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture(scope="session")
