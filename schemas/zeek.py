@@ -87,7 +87,7 @@ ACCOUNTING_LOG = Log(
 MONITOR_LOG = Log(
     "giscope_monitor",
     (
-        Column("ts", TIMESTAMP, "when it was counted", required=True),
+        Column("ts", TIMESTAMP, "since when it was counted", required=True),
         Column("peer", pa.string(), "which Zeek"),
         Column("received", pa.int64(), "packets that it got since the row before", required=True),
         Column("dropped", pa.int64(), "packets that it did not get", required=True),

@@ -37,6 +37,8 @@ class Reading:
     skipped: Counter[str] = field(default_factory=Counter)
     content: str = ""
     notes: list[str] = field(default_factory=list)
+    counted_us: tuple[int, int] | None = None
+    """When the first and the last of what was only counted happened."""
 
     def note(self, path: Path, line: int, what: str) -> None:
         """Something amiss in a text file's line; of many, the first are kept."""

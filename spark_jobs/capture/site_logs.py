@@ -65,7 +65,8 @@ def _addresses_of(log: Log) -> list[str]:
 
 
 def _frame(parsed: pa.Table, log: Log, addresses: Addresses) -> pd.DataFrame:
-    """Every field of the log; times in us (-1: not plausible), addresses as numbers (0: none)."""
+    """Every field of the log; times in us (-1: not plausible), addresses as numbers (0: none).
+    attrs["fields"]: those that the log has."""
     columns: Columns = dict.fromkeys(log.fields)
     for name in parsed.column_names:
         if name in _addresses_of(log):
@@ -73,7 +74,9 @@ def _frame(parsed: pa.Table, log: Log, addresses: Addresses) -> pd.DataFrame:
         else:
             columns[name] = parsed[name].to_pandas()
     columns["ts"] = microseconds(parsed["ts"])
-    return pd.DataFrame(columns, index=range(len(parsed)))
+    frame = pd.DataFrame(columns, index=range(len(parsed)))
+    frame.attrs["fields"] = parsed.column_names
+    return frame
 
 
 def _table(columns: Columns, table: Table) -> pa.Table:
@@ -130,7 +133,7 @@ def _connections(
     """Rows of application_log: one for each end that is a subscriber."""
     if log is CONN_LOG:
         frame = _only(frame, frame["proto"] == "tcp", "not_tcp", reading)
-    if log is HTTP_LOG and frame["method"].notna().any():  # the log has the field
+    if log is HTTP_LOG and "method" in frame.attrs["fields"]:
         said = frame["method"].notna() | frame["status_code"].notna()
         frame = _only(frame, said, "no_request", reading)
     ours = users.ours(frame["id.orig_h"]) | users.ours(frame["id.resp_h"])
@@ -208,6 +211,9 @@ def _monitored(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -
     for reason, column in (("dropped_by_monitor", "dropped"), ("unseen_data", "gaps")):
         if count := int(frame[column].sum()):
             reading.skipped[reason] += count
+    if len(frame):
+        times = [*(reading.counted_us or ()), *frame["ts"]]
+        reading.counted_us = (min(times), max(times))
     return iter(())
 
 

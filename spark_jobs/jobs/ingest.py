@@ -182,6 +182,8 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
                 samples.append(rows.select(SAMPLE_COLUMNS)[:: -(-len(rows) // SAMPLE_ROWS)])
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
     result.content, result.notes = reading.content, reading.notes
+    if reading.counted_us:
+        result.first_us, result.last_us = reading.counted_us
     if table is PACKETS:
         result.packets, result.dates = result.rows, sorted(writers)
     if not result.rows and (table is PACKETS or result.skipped.get("malformed_line")):

@@ -120,9 +120,7 @@ def test_rotated_logs_without_a_header_of_their_own_are_refused(warehouse, netwo
 
 
 def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
-    """In ingest_log, on the day of its folder."""
-    folder = tmp_path / "2004-03-02"
-    folder.mkdir()
+    """In ingest_log, on its day."""
     counts = [(1000, 7, 300, 2), (2000, 0, 500, 0), (10, 5, 0, 1)]
     rows = [
         {
@@ -132,7 +130,7 @@ def test_what_a_live_zeek_dropped_is_counted(warehouse, network, tmp_path):
         }
         for row in counts
     ]
-    path = folder / "zeek-giscope_monitor.log"
+    path = tmp_path / "zeek-giscope_monitor.log"
     path.write_text(package_log(MONITOR_LOG, rows))
     (result,) = job.ingest(warehouse, [(network, path)])
     assert result.error is None

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from capture_files import pcap, timed
+from capture_files import Frame, pcap, timed
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 from layers import DATA, DATAGRAM, PING, SYN, SYN6
+from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
 
 from spark_jobs.capture.front_end import FrontEnd
@@ -90,14 +91,63 @@ def test_zeek_options_prints_the_network_prefixes():
     assert said.stdout == "redef GiScope::subscribers += {\n\t10.64.0.0/14,\n};\n"
 
 
+def attribute(kind: int, value: bytes) -> bytes:
+    return bytes([kind, len(value) + 2]) + value
+
+
+def radius(code: int, number: int, *attributes: bytes, server="192.0.2.2", answer=False) -> Frame:
+    """A message between an access server's port 1813 and a server's 1812."""
+    body = b"".join(attributes)
+    data = bytes([code, number]) + (20 + len(body)).to_bytes(2, "big") + bytes(16) + body
+    client, ports = "192.0.2.1", {"sport": 5000, "dport": 1812}
+    if answer:
+        return Frame(bytes(IP(src=server, dst=client) / UDP(sport=1812, dport=5000) / data))
+    return Frame(bytes(IP(src=client, dst=server) / UDP(**ports) / data))
+
+
+@pytest.mark.usefixtures("zeek")
+def test_accounting_script_on_attributes_that_are_not_as_they_should_be(tmp_path):
+    """Two servers asked by the same number; an empty calling number; an address of 3 bytes; a
+    status that accounting does not have; vendors' attributes that are cut."""
+    name, address, calling, status, vendor = 1, 8, 31, 40, 26
+    here = attribute(address, bytes([10, 64, 0, 1]))
+    there = attribute(address, bytes([10, 64, 0, 2]))
+    other = "192.0.2.3"
+    frames = [
+        radius(1, 7, attribute(name, b"anna"), attribute(calling, b"")),
+        radius(1, 7, attribute(name, b"bert"), server=other),
+        radius(2, 7, here, answer=True),
+        radius(2, 7, there, server=other, answer=True),
+        radius(1, 8, attribute(name, b"cleo")),
+        radius(2, 8, attribute(address, b"abc"), answer=True),
+        radius(4, 9, attribute(status, b""), attribute(name, b"dora"), here),
+        radius(
+            4,
+            10,
+            attribute(status, bytes([0, 0, 0, 1])),
+            attribute(name, b"ewa"),
+            there,
+            attribute(vendor, b"a"),
+            attribute(vendor, b"\0\0\x28\xaf\x01\xff12"),
+        ),
+    ]
+    (tmp_path / "radius.pcap").write_bytes(pcap(frames))
+    script = ROOT / "zeek_scripts/scripts/accounting.zeek"
+    command = ["zeek", "-b", "-C", "-r", "radius.pcap", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    lines = (tmp_path / "giscope_accounting.log").read_text().splitlines()
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    assert [(row[2], row[4], row[5]) for row in rows] == [
+        ("0", "10.64.0.1", "anna"),
+        ("0", "10.64.0.2", "bert"),
+        ("1", "10.64.0.2", "ewa"),
+    ]
+
+
 @pytest.mark.usefixtures("zeek")
 def test_accounting_script_logs_start_and_stop(tmp_path, networks):
     """A start that names the IMSI (3GPP TS 29.061), and a stop two hours later."""
-    from capture_files import Frame, pcap
-    from scapy.layers.inet import IP, UDP
-
-    def attribute(kind: int, value: bytes) -> bytes:
-        return bytes([kind, len(value) + 2]) + value
 
     def request(status: int, *more: bytes) -> bytes:
         imsi = b"001010123456789"

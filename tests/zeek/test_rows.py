@@ -216,11 +216,49 @@ def test_fragments_without_the_last_are_no_packet(tmp_path, reader, fragments):
 
 
 def test_packets_in_tunnels_that_are_not_gtp_are_logged_too(tmp_path, reader):
-    """The built-in reader takes the outer packet, whose addresses are the subscriber's."""
+    """Of a subscriber's own tunnel the built-in reader and the plugin take the outer packet, the
+    script the inner one."""
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(timed([bytes(IP(src="10.64.0.1", dst=SERVER) / IP(SYN))])))
+    assert [row["user"] for row in table_of(path)[0].to_pylist()] == ["10.64.0.1"]
     table, _ = table_of(path, reader=READERS[reader])
-    assert table["user"].to_pylist() == [USER]
+    assert table["user"].to_pylist() == ["10.64.0.1" if reader == "plugin" else USER]
+
+
+def test_tunnels_without_ip_in_them_are_rows_of_the_plugin_only(tmp_path, reader):
+    """GRE of PPTP."""
+    path = tmp_path / "a.pcap"
+    pptp = bytes.fromhex("3001880b") + bytes(8)
+    path.write_bytes(pcap(timed([bytes(IP(src=USER, dst=SERVER, proto=47) / Raw(pptp))])))
+    assert differences(path, reader) == (reader == "script", 0)
+
+
+@pytest.mark.parametrize("protocol", [50, 59, 135])
+def test_ipv6_packets_that_zeek_takes_no_further(tmp_path, reader, protocol):
+    """Encrypted, with nothing behind the header, of Mobile IPv6."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(
+        pcap(
+            timed(
+                [
+                    bytes(
+                        IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", nh=protocol)
+                        / Raw(bytes(40))
+                    )
+                ]
+            )
+        )
+    )
+    assert len(rows(path)) == 1
+    assert differences(path, reader) == (1, 0)
+
+
+def test_fragments_cut_by_the_snap_length(tmp_path, reader):
+    """Cannot be put together: the first stands alone, the others are none."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap([frame.cut(100) for frame in timed(FRAGMENTS)]))
+    assert len(rows(path)) == len(FRAGMENTS)
+    assert differences(path, reader) == (len(FRAGMENTS) - 1, 0)
 
 
 def test_gtp_in_gtp_is_not_followed(tmp_path, reader):
@@ -269,10 +307,15 @@ def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
         assert table["mss"].to_pylist() == [1360 if reader == "plugin" else None]
 
 
-def test_length_left_to_segmentation_offload(tmp_path, reader):
+@pytest.mark.parametrize(
+    "header",
+    [IP(src=USER, dst=SERVER, len=0), IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", plen=0)],
+    ids=["IPv4", "IPv6"],
+)
+def test_length_left_to_segmentation_offload(tmp_path, reader, header):
     """IP length 0: the plugin takes the record's, the script has none."""
     path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([bytes(IP(src=USER, dst=SERVER, len=0) / ACK / bytes(3000))])))
+    path.write_bytes(pcap(timed([bytes(header / ACK / bytes(3000))])))
     assert differences(path, reader) == ((0, 0) if reader == "plugin" else (1, 1))
 
 

@@ -22,6 +22,10 @@ export {
 const access_request = 1;
 const access_accept = 2;
 const accounting_request = 4;
+
+# In the log's column status, of an Access-Accept.
+const accepted = 0;
+
 const user_name = 1;
 const framed_ip_address = 8;
 const vendor_specific = 26;
@@ -35,8 +39,8 @@ const acct_session_time = 46;
 const vendor_3gpp = "\x00\x00\x28\xaf";
 const imsi = 1;
 
-# What requests said that have no answer yet, by who asked and the message's identifier.
-global asked: table[addr, port, count] of RADIUS::Attributes &create_expire=1min;
+# What requests said that have no answer yet, by who asked whom and the message's identifier.
+global asked: table[addr, port, addr, count] of RADIUS::Attributes &create_expire=1min;
 
 event zeek_init()
 	{
@@ -59,7 +63,7 @@ function imsi_of(value: string): string
 	while ( at + 1 < |value| )
 		{
 		local length = bytestring_to_count(sub_bytes(value, at + 1, 1));
-		if ( length < 2 )
+		if ( length < 2 || at + length > |value| + 1 )
 			return "";
 
 		if ( bytestring_to_count(sub_bytes(value, at, 1)) == imsi )
@@ -82,24 +86,29 @@ function subscriber_of(attributes: RADIUS::Attributes): string
 			}
 
 	for ( _, code in vector(calling_station_id, user_name) )
-		if ( code in attributes )
+		if ( code in attributes && attributes[code][0] != "" )
 			return attributes[code][0];
 
 	return "";
 	}
 
+function has_address(attributes: RADIUS::Attributes): bool
+	{
+	return framed_ip_address in attributes && |attributes[framed_ip_address][0]| == 4;
+	}
+
 # An answer that grants an address: with whom asked for it.
 function log_accept(c: connection, result: RADIUS::Message)
 	{
-	if ( [c$id$orig_h, c$id$orig_p, result$trans_id] !in asked )
+	if ( [c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] !in asked )
 		return;
 
-	local request = asked[c$id$orig_h, c$id$orig_p, result$trans_id];
-	delete asked[c$id$orig_h, c$id$orig_p, result$trans_id];
-	if ( ! result?$attributes || framed_ip_address !in result$attributes )
+	local request = asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
+	delete asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
+	if ( ! result?$attributes || ! has_address(result$attributes) )
 		return;
 
-	local row = Accounting($ts=network_time(), $nas=c$id$orig_h, $status=0,
+	local row = Accounting($ts=network_time(), $nas=c$id$orig_h, $status=accepted,
 	    $address=raw_bytes_to_v4_addr(result$attributes[framed_ip_address][0]));
 	local subscriber = subscriber_of(request);
 	if ( subscriber != "" )
@@ -121,7 +130,7 @@ event radius_message(c: connection, result: RADIUS::Message)
 
 	local said = result$attributes;
 	if ( result$code == access_request )
-		asked[c$id$orig_h, c$id$orig_p, result$trans_id] = said;
+		asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] = said;
 
 	if ( result$code != accounting_request || acct_status_type !in said )
 		return;
@@ -129,9 +138,12 @@ event radius_message(c: connection, result: RADIUS::Message)
 	local row = Accounting($ts=network_time(), $nas=c$id$orig_h,
 	    $status=bytestring_to_count(said[acct_status_type][0]));
 
+	if ( row$status == accepted )
+		return; # no request has that status
+
 	if ( acct_session_id in said )
 		row$session = said[acct_session_id][0];
-	if ( framed_ip_address in said )
+	if ( has_address(said) )
 		row$address = raw_bytes_to_v4_addr(said[framed_ip_address][0]);
 	if ( acct_session_time in said )
 		row$session_time = bytestring_to_count(said[acct_session_time][0]);

@@ -69,7 +69,7 @@ export {
 	};
 
 	type Monitor: record {
-		## when it was counted
+		## since when it was counted
 		ts: time &log;
 		## which Zeek
 		peer: string &log &optional;

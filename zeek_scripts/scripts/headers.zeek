@@ -17,7 +17,9 @@ redef PacketAnalyzer::IP::default_analyzer = PacketAnalyzer::ANALYZER_GISCOPE_HE
 event zeek_init() &priority=10
 	{
 	local above = table([6] = PacketAnalyzer::ANALYZER_TCP, [17] = PacketAnalyzer::ANALYZER_UDP,
-	    [1] = PacketAnalyzer::ANALYZER_ICMP, [58] = PacketAnalyzer::ANALYZER_ICMP);
+	    [1] = PacketAnalyzer::ANALYZER_ICMP, [58] = PacketAnalyzer::ANALYZER_ICMP,
+	    [4] = PacketAnalyzer::ANALYZER_IPTUNNEL, [41] = PacketAnalyzer::ANALYZER_IPTUNNEL,
+	    [47] = PacketAnalyzer::ANALYZER_GRE);
 
 	for ( protocol, analyzer in above )
 		{
@@ -39,7 +41,7 @@ const headers_path = "giscope_packets.pcap";
 
 function name_and_land(begun: time)
 	{
-	local name = fmt("giscope_packets.%s.pcap", utc(begun));
+	local name = free_name(fmt("giscope_packets.%s", utc(begun)), ".pcap");
 	if ( rename(headers_path, name) )
 		land_file(name, begun);
 	}

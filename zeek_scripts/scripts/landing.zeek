@@ -6,7 +6,7 @@ module GiScope;
 
 export {
 	## The subscribers' address pools. `giscope zeek-options` writes them from the networks file.
-	option subscribers: set[subnet] = {};
+	const subscribers: set[subnet] = {} &redef;
 
 	## How often the files of a live interface are rotated.
 	const rotation_interval = 5min &redef;
@@ -25,6 +25,9 @@ export {
 
 	## The postprocessor of this package's logs.
 	global land: function(info: Log::RotationInfo): bool;
+
+	## A file's name that is not taken yet.
+	global free_name: function(stem: string, suffix: string): string;
 
 	## A time as 2004-03-02-12-00-00, by UTC: strftime() tells local time, of which an hour comes
 	## twice a year.
@@ -58,6 +61,16 @@ function shadow(path: string): string
 	return sub(path, /[^\/]*$/, fmt(".shadow.%s", split_string(path, /\//)[-1]));
 	}
 
+function free_name(stem: string, suffix: string): string
+	{
+	local name = stem + suffix;
+	local n = 1;
+	while ( file_size(name) >= 0.0 )
+		name = fmt("%s-%d%s", stem, ++n, suffix);
+
+	return name;
+	}
+
 function try_to_land(path: string, begun: time): bool
 	{
 	local file_name = split_string(path, /\//)[-1];
@@ -65,12 +78,7 @@ function try_to_land(path: string, begun: time): bool
 	local suffix = match_pattern(file_name, /(\.[a-zA-Z]+)+$/)$str;
 	local folder = fmt("%s/%s", landing, utc(begun)[0:10]);
 	local stem = fmt("%s/%s-%s.%s", folder, peer_description, kind, utc(begun));
-	local name = stem + suffix;
-	local n = 1;
-	while ( file_size(name) >= 0.0 )
-		name = fmt("%s-%d%s", stem, ++n, suffix);
-
-	return mkdir(folder) && rename(path, name);
+	return mkdir(folder) && rename(path, free_name(stem, suffix));
 	}
 
 function land_file(path: string, begun: time)
@@ -83,7 +91,8 @@ function land_file(path: string, begun: time)
 	for ( earlier, opened in not_landed )
 		{
 		if ( file_size(earlier) >= 0.0 && ! try_to_land(earlier, opened) )
-			break;
+			next;
+
 		add gone[earlier];
 		}
 

@@ -10,6 +10,7 @@ export {
 	redef enum Log::ID += { MONITOR_LOG };
 }
 
+global since: time;
 global received = 0;
 global dropped = 0;
 global acks = 0;
@@ -17,11 +18,15 @@ global gaps = 0;
 
 function write_monitor()
 	{
+	if ( since == double_to_time(0.0) )
+		since = network_time();
+
 	local net = get_net_stats();
 	local gap = get_gap_stats();
-	Log::write(MONITOR_LOG, Monitor($ts=network_time(), $peer=peer_description,
+	Log::write(MONITOR_LOG, Monitor($ts=since, $peer=peer_description,
 	    $received=net$pkts_recvd - received, $dropped=net$pkts_dropped - dropped,
 	    $acks=gap$ack_events - acks, $gaps=gap$gap_events - gaps));
+	since = network_time();
 	received = net$pkts_recvd;
 	dropped = net$pkts_dropped;
 	acks = gap$ack_events;

@@ -110,7 +110,8 @@ void Headers::Write(size_t len, const uint8_t* data, const zeek::Packet& packet)
     auto header = ip.IP4_Hdr() ? reinterpret_cast<const uint8_t*>(ip.IP4_Hdr()) :
                                  reinterpret_cast<const uint8_t*>(ip.IP6_Hdr());
     // Segmentation offload may leave the IP header's length 0; then the capture's counts.
-    uint32_t length = ip.TotalLen() ? ip.TotalLen() : packet.len - (header - packet.data);
+    bool offloaded = ip.IP4_Hdr() ? ip.IP4_Hdr()->ip_len == 0 : ip.IP6_Hdr()->ip6_plen == 0;
+    uint32_t length = offloaded ? packet.len - (header - packet.data) : ip.TotalLen();
     auto kept = (data - header) + HeaderLength(packet.proto, len, data);
     file.Add(packet.ts.tv_sec, packet.ts.tv_usec, header, kept, std::max<uint32_t>(length, kept));
     if ( file.HoldsMuch() || packet.ts.tv_sec > file.WaitingSince() )
