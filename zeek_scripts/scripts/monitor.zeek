@@ -10,7 +10,7 @@ export {
 	redef enum Log::ID += { MONITOR_LOG };
 }
 
-global since: time;
+global since = double_to_time(0.0);
 global received = 0;
 global dropped = 0;
 global acks = 0;
