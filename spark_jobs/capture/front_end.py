@@ -50,9 +50,7 @@ def read_by_zeek(
     with tempfile.TemporaryDirectory(prefix="giscope-zeek-") as folder:
         capture = Path(folder) / "capture"
         with CaptureStream(path) as stream, capture.open("wb") as plain:
-            while stream.more():
-                plain.write(stream.window[stream.start : stream.end].tobytes())
-                stream.start = stream.end
+            plain.writelines(stream.rest())
             content, broken = stream.content, stream.broken
         subscribers = Path(folder) / "subscribers.zeek"
         subscribers.write_text(subscribers_script(prefixes))

@@ -169,6 +169,12 @@ class CaptureStream:
             self.end += taken
         return self.end > kept
 
+    def rest(self) -> Iterator[bytes]:
+        """All bytes that have not been read, in pieces."""
+        while self.more():
+            yield self.window[self.start : self.end].tobytes()
+            self.start = self.end
+
     def _next_piece(self) -> bool:
         """Fetch bytes that are not empty; False at the end of the stream."""
         while not self._left:

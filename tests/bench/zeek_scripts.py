@@ -28,7 +28,6 @@ SOURCE = ROOT / "tests/data/captures/aa-gprs/peak.pcap.zst"
 COPIES = 4
 """Of each user at a time."""
 MINIMAL = zeek_program.ARCHIVES / "minimal.zeek"
-SUBSCRIBERS = "redef GiScope::subscribers += { 10.64.0.0/14 };\n"
 ROUNDS = 7
 
 
@@ -81,7 +80,7 @@ def main() -> None:
     packets = int(float(sys.argv[1] if len(sys.argv) > 1 else "0.5") * 1e6)
     with TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as name:
         folder = Path(name)
-        (folder / "subscribers.zeek").write_text(SUBSCRIBERS)
+        (folder / "subscribers.zeek").write_text(zeek_program.SUBSCRIBERS_SCRIPT)
         (folder / "nothing.zeek").write_text("redef ignore_checksums = T;\n")
         capture = folder / "a.pcap"
         packets = tile(SOURCE, capture, packets, COPIES)

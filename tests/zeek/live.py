@@ -17,7 +17,7 @@ import zstandard
 from capture_files import Frame, pcap
 from conftest import CAPTURES
 from scapy.layers.l2 import ARP, Ether
-from zeek_program import SCRIPTS
+from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.jobs.ingest import Ingested, ingest_capture
 from spark_jobs.networks import Network
@@ -26,7 +26,6 @@ from spark_jobs.warehouse import Warehouse
 CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 ENTRIES = ("bare", "bare-headers")
 ETHERNET = 1
-SUBSCRIBERS = "redef GiScope::subscribers += { 10.64.0.0/14 };"
 PROBE = """
 event arp_request(mac_src: string, mac_dst: string, spa: addr, sha: string, tpa: addr, tha: string)
     { close(open(fmt("%s/seen-%%s", tpa))); }
@@ -143,7 +142,7 @@ class Place:
     def start(self, *options: str, every: str = "1sec", **variables: str) -> Zeek:
         """A Zeek that listens."""
         also = self.beside / "also.zeek"
-        also.write_text(SUBSCRIBERS + PROBE % self.beside)
+        also.write_text(SUBSCRIBERS_SCRIPT + PROBE % self.beside)
         entry = SCRIPTS / f"{self.entry}.zeek"
         command = ["zeek", "-b", "-C", "-O", "ZAM", "-i", "monitor", entry, also, *options]
         command += [f"GiScope::landing={self.landing}", f"GiScope::rotation_interval={every}"]

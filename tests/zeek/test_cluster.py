@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from live import PATIENCE, SUBSCRIBERS, between, ingested, monitored, rows, until
-from zeek_program import SCRIPTS
+from live import PATIENCE, between, ingested, monitored, rows, until
+from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 LAYOUT = """
 redef Cluster::manager_is_logger = F;
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("zeek_plugin")
 def nodes(tmp_path: Path, place) -> dict[str, subprocess.Popen]:
     """The cluster's processes, connected with each other; each in a folder of its name."""
     (tmp_path / "cluster-layout.zeek").write_text(LAYOUT)
-    (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS)
+    (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS_SCRIPT)
     settings = [f"GiScope::landing={place.landing}", "GiScope::rotation_interval=2sec"]
     scripts = [SCRIPTS / f"{place.entry}.zeek", tmp_path / "subscribers.zeek", *settings]
     path = f"{tmp_path}{os.pathsep}{os.environ['ZEEKPATH']}"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from capture_files import Frame, pcap, timed
-from conftest import CAPTURES, NETWORKS_FILE, ROOT
+from conftest import CAPTURES, NETWORKS_FILE, NOON, ROOT
 from layers import DATA, DATAGRAM, PING, SYN, SYN6
 from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
+from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.capture.front_end import FrontEnd
 from spark_jobs.cli import app
@@ -26,7 +27,7 @@ TOOLS = Path(sys.executable).parent
 @pytest.fixture
 def tools(zeek, monkeypatch) -> None:
     """btest and zkg are on the PATH."""
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.mark.usefixtures("tools", "zeek_plugin")
@@ -62,7 +63,7 @@ def test_zkg_installs_tests_and_builds_the_package(tmp_path):
 
     trace = ROOT / "zeek_scripts/testing/traces/packets.pcap"
     scripts = os.pathsep.join([os.environ["ZEEKPATH"], str(places["script_dir"])])
-    (tmp_path / "subscribers.zeek").write_text("redef GiScope::subscribers += { 10.64.0.0/14 };")
+    (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS_SCRIPT)
     for plugins, packets in (
         (places["plugin_dir"], "giscope_packets.pcap"),
         ("", "giscope_packets.log"),
@@ -91,52 +92,59 @@ def test_zeek_options_prints_the_network_prefixes():
     assert said.stdout == "redef GiScope::subscribers += {\n\t10.64.0.0/14,\n};\n"
 
 
+REQUEST, ACCEPT, ACCOUNTING = 1, 2, 4
+NAME, ADDRESS, VENDOR, CALLING, STATUS, SESSION, SESSION_TIME = 1, 8, 26, 31, 40, 44, 46
+"""Codes and attributes of RFC 2865 and RFC 2866."""
+
+
 def attribute(kind: int, value: bytes) -> bytes:
     return bytes([kind, len(value) + 2]) + value
 
 
-def radius(code: int, number: int, *attributes: bytes, server="192.0.2.2", answer=False) -> Frame:
-    """A message between an access server's port 1813 and a server's 1812."""
+def radius(code: int, number: int, *attributes: bytes, server="192.0.2.2") -> bytes:
+    """A message between an access server and a server; 2: the server's answer."""
     body = b"".join(attributes)
     data = bytes([code, number]) + (20 + len(body)).to_bytes(2, "big") + bytes(16) + body
-    client, ports = "192.0.2.1", {"sport": 5000, "dport": 1812}
-    if answer:
-        return Frame(bytes(IP(src=server, dst=client) / UDP(sport=1812, dport=5000) / data))
-    return Frame(bytes(IP(src=client, dst=server) / UDP(**ports) / data))
+    if code == ACCEPT:
+        return bytes(IP(src=server, dst="192.0.2.1") / UDP(sport=1812, dport=5000) / data)
+    return bytes(IP(src="192.0.2.1", dst=server) / UDP(sport=5000, dport=1812) / data)
+
+
+def accounting_log(folder: Path, frames: list[Frame]) -> Path:
+    """What the package's script logs of them; it has nothing to complain about."""
+    (folder / "radius.pcap").write_bytes(pcap(frames))
+    command = ["zeek", "-b", "-C", "-r", "radius.pcap", SCRIPTS / "accounting.zeek"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return folder / "giscope_accounting.log"
 
 
 @pytest.mark.usefixtures("zeek")
 def test_accounting_script_on_attributes_that_are_not_as_they_should_be(tmp_path):
     """Two servers asked by the same number; an empty calling number; an address of 3 bytes; a
     status that accounting does not have; vendors' attributes that are cut."""
-    name, address, calling, status, vendor = 1, 8, 31, 40, 26
-    here = attribute(address, bytes([10, 64, 0, 1]))
-    there = attribute(address, bytes([10, 64, 0, 2]))
+    here = attribute(ADDRESS, bytes([10, 64, 0, 1]))
+    there = attribute(ADDRESS, bytes([10, 64, 0, 2]))
     other = "192.0.2.3"
-    frames = [
-        radius(1, 7, attribute(name, b"anna"), attribute(calling, b"")),
-        radius(1, 7, attribute(name, b"bert"), server=other),
-        radius(2, 7, here, answer=True),
-        radius(2, 7, there, server=other, answer=True),
-        radius(1, 8, attribute(name, b"cleo")),
-        radius(2, 8, attribute(address, b"abc"), answer=True),
-        radius(4, 9, attribute(status, b""), attribute(name, b"dora"), here),
+    messages = [
+        radius(REQUEST, 7, attribute(NAME, b"anna"), attribute(CALLING, b"")),
+        radius(REQUEST, 7, attribute(NAME, b"bert"), server=other),
+        radius(ACCEPT, 7, here),
+        radius(ACCEPT, 7, there, server=other),
+        radius(REQUEST, 8, attribute(NAME, b"cleo")),
+        radius(ACCEPT, 8, attribute(ADDRESS, b"abc")),
+        radius(ACCOUNTING, 9, attribute(STATUS, b""), attribute(NAME, b"dora"), here),
         radius(
-            4,
+            ACCOUNTING,
             10,
-            attribute(status, bytes([0, 0, 0, 1])),
-            attribute(name, b"ewa"),
+            attribute(STATUS, bytes([0, 0, 0, 1])),
+            attribute(NAME, b"ewa"),
             there,
-            attribute(vendor, b"a"),
-            attribute(vendor, b"\0\0\x28\xaf\x01\xff12"),
+            attribute(VENDOR, b"a"),
+            attribute(VENDOR, b"\0\0\x28\xaf\x01\xff12"),
         ),
     ]
-    (tmp_path / "radius.pcap").write_bytes(pcap(frames))
-    script = ROOT / "zeek_scripts/scripts/accounting.zeek"
-    command = ["zeek", "-b", "-C", "-r", "radius.pcap", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    lines = (tmp_path / "giscope_accounting.log").read_text().splitlines()
+    lines = accounting_log(tmp_path, timed(messages)).read_text().splitlines()
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     assert [(row[2], row[4], row[5]) for row in rows] == [
         ("0", "10.64.0.1", "anna"),
@@ -149,25 +157,27 @@ def test_accounting_script_on_attributes_that_are_not_as_they_should_be(tmp_path
 def test_accounting_script_logs_start_and_stop(tmp_path, networks):
     """A start that names the IMSI (3GPP TS 29.061), and a stop two hours later."""
 
-    def request(status: int, *more: bytes) -> bytes:
-        imsi = b"001010123456789"
-        body = attribute(40, status.to_bytes(4, "big")) + attribute(8, bytes([10, 64, 0, 1]))
-        body += attribute(44, b"s1") + attribute(1, b"anyone")
-        body += attribute(26, b"\0\0\x28\xaf\x01" + bytes([len(imsi) + 2]) + imsi) + b"".join(more)
-        data = bytes([4, status]) + (20 + len(body)).to_bytes(2, "big") + bytes(16) + body
-        return bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1813, dport=1813) / data)
+    imsi = b"001010123456789"
 
-    noon = 1_078_228_800
-    session_time = attribute(46, (7200).to_bytes(4, "big"))
+    def request(status: int, *more: bytes) -> bytes:
+        return radius(
+            ACCOUNTING,
+            status,
+            attribute(STATUS, status.to_bytes(4, "big")),
+            attribute(ADDRESS, bytes([10, 64, 0, 1])),
+            attribute(SESSION, b"s1"),
+            attribute(NAME, b"anyone"),
+            attribute(VENDOR, b"\0\0\x28\xaf" + attribute(1, imsi)),
+            *more,
+        )
+
+    session_time = attribute(SESSION_TIME, (7200).to_bytes(4, "big"))
     frames = [
-        Frame(request(1), noon * 1_000_000),
-        Frame(request(2, session_time), (noon + 7200) * 1_000_000),
+        Frame(request(1), NOON * 1_000_000),
+        Frame(request(2, session_time), (NOON + 7200) * 1_000_000),
     ]
-    (tmp_path / "radius.pcap").write_bytes(pcap(frames))
-    script = ROOT / "zeek_scripts/scripts/accounting.zeek"
-    subprocess.run(["zeek", "-b", "-C", "-r", "radius.pcap", script], cwd=tmp_path, check=True)
     warehouse = Warehouse(tmp_path / "w")
-    log = tmp_path / "giscope_accounting.log"
+    log = accounting_log(tmp_path, frames)
     assert ingest_capture(warehouse, networks["aa-gprs"], log).error is None
     found = warehouse.connect().execute(
         "select status, address, subscriber, session_time from accounting order by ts"

@@ -26,9 +26,9 @@ from layers import (
     gtp,
 )
 from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6
+from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrHopByHop
 from scapy.packet import Raw
-from zeek_program import SCRIPTS
+from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
 from spark_jobs.capture.front_end import read_by_zeek, subscribers_script
 from spark_jobs.capture.reader import read_capture
@@ -79,13 +79,18 @@ def rows(path: Path, subscribers=SUBSCRIBERS, **options) -> list[tuple]:
     return list(zip(*(columns[name].to_pylist() for name in columns.column_names), strict=True))
 
 
+def captured(folder: Path, *packets: bytes) -> Path:
+    """A capture of these packets."""
+    path = folder / "a.pcap"
+    path.write_bytes(pcap(timed(packets)))
+    return path
+
+
 def plain(path: Path, folder: Path) -> Path:
     """The capture, uncompressed."""
     copy = folder / "plain.pcap"
     with CaptureStream(path) as stream, copy.open("wb") as out:
-        while stream.more():
-            out.write(stream.window[stream.start : stream.end].tobytes())
-            stream.start = stream.end
+        out.writelines(stream.rest())
     return copy
 
 
@@ -151,8 +156,7 @@ FRAGMENT_HEADER = ("IPv6 header: atomic fragment", "IPv6 header: all in a row")
 
 @pytest.mark.parametrize("name", [name for name in EQUAL_PACKETS if name not in FRAGMENT_HEADER])
 def test_packets_of_all_kinds_give_equal_rows(tmp_path, reader, name):
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([EQUAL_PACKETS[name]])))
+    path = captured(tmp_path, EQUAL_PACKETS[name])
     assert len(rows(path)) == 1 + name.startswith("two")
     assert differences(path, reader) == (0, 0)
 
@@ -186,8 +190,7 @@ def test_clock_that_goes_backwards(tmp_path, reader):
 
 @pytest.mark.parametrize("name", FRAGMENT_HEADER)
 def test_without_its_fragment_header_an_ipv6_packet_is_shorter(tmp_path, reader, name):
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([EQUAL_PACKETS[name]])))
+    path = captured(tmp_path, EQUAL_PACKETS[name])
     (ours,), (theirs,) = (
         table_of(path, reader=way)[0].select(["ip_len", "seq"]).to_pylist()
         for way in (read_capture, READERS[reader])
@@ -210,45 +213,72 @@ def test_fragments_are_one_packet_when_the_last_has_come(tmp_path, reader, fragm
 
 @pytest.mark.parametrize("fragments", [FRAGMENTS[:-1], FRAGMENTS6[:-1]], ids=["IPv4", "IPv6"])
 def test_fragments_without_the_last_are_no_packet(tmp_path, reader, fragments):
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed(fragments)))
+    path = captured(tmp_path, *fragments)
     assert differences(path, reader) == (len(fragments), 0)
 
 
 def test_packets_in_tunnels_that_are_not_gtp_are_logged_too(tmp_path, reader):
     """Of a subscriber's own tunnel the built-in reader and the plugin take the outer packet, the
     script the inner one."""
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([bytes(IP(src="10.64.0.1", dst=SERVER) / IP(SYN))])))
+    path = captured(tmp_path, bytes(IP(src="10.64.0.1", dst=SERVER) / IP(SYN)))
     assert [row["user"] for row in table_of(path)[0].to_pylist()] == ["10.64.0.1"]
     table, _ = table_of(path, reader=READERS[reader])
     assert table["user"].to_pylist() == ["10.64.0.1" if reader == "plugin" else USER]
 
 
+def test_subscribers_packets_in_others_tunnels_are_rows(tmp_path, reader):
+    """The built-in reader does not look into them."""
+    path = captured(tmp_path, bytes(IP(src="192.0.2.1", dst="192.0.2.2") / IP(SYN)))
+    assert rows(path) == []
+    assert differences(path, reader) == (0, 1)
+
+
+def test_protocol_behind_ipv6_headers_that_zeek_does_not_know(tmp_path, reader):
+    sctp = UP6 / IPv6ExtHdrHopByHop(nh=132) / Raw(bytes(24))
+    path = captured(tmp_path, bytes(sctp))
+    ours, theirs = (
+        table_of(path, reader=way)[0]["ip_proto"].to_pylist()
+        for way in (read_capture, READERS[reader])
+    )
+    assert ours == [132]
+    assert theirs == ([0] if reader == "script" else ours)
+
+
+@pytest.mark.parametrize("words", [4, 15])
+def test_tcp_data_offset_that_points_nowhere(tmp_path, reader, words):
+    """Into the fixed header, or behind the packet."""
+    path = captured(tmp_path, bytes(UP / TCP(sport=1000, dport=80, flags="A", dataofs=words)))
+    ours, theirs = (
+        table_of(path, reader=way)[0]["tcp_flags"].to_pylist()
+        for way in (read_capture, READERS[reader])
+    )
+    assert ours == [None]
+    assert theirs == ([16] if reader == "script" else ours)
+
+
+def test_two_sack_options(tmp_path, reader):
+    sacks = [("NOP", None), ("NOP", None), ("SAck", (1, 2)), ("NOP", None), ("NOP", None)]
+    tcp = TCP(sport=1000, dport=80, flags="A", options=[*sacks, ("SAck", (3, 4))])
+    path = captured(tmp_path, bytes(UP / tcp))
+    ours, theirs = (
+        table_of(path, reader=way)[0]["sack"].to_pylist() for way in (read_capture, READERS[reader])
+    )
+    assert ours == [[1, 2]]
+    assert theirs == ([[3, 4]] if reader == "script" else ours)
+
+
 def test_tunnels_without_ip_in_them_are_rows_of_the_plugin_only(tmp_path, reader):
     """GRE of PPTP."""
-    path = tmp_path / "a.pcap"
     pptp = bytes.fromhex("3001880b") + bytes(8)
-    path.write_bytes(pcap(timed([bytes(IP(src=USER, dst=SERVER, proto=47) / Raw(pptp))])))
+    path = captured(tmp_path, bytes(IP(src=USER, dst=SERVER, proto=47) / Raw(pptp)))
     assert differences(path, reader) == (reader == "script", 0)
 
 
 @pytest.mark.parametrize("protocol", [50, 59, 135])
 def test_ipv6_packets_that_zeek_takes_no_further(tmp_path, reader, protocol):
     """Encrypted, with nothing behind the header, of Mobile IPv6."""
-    path = tmp_path / "a.pcap"
-    path.write_bytes(
-        pcap(
-            timed(
-                [
-                    bytes(
-                        IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", nh=protocol)
-                        / Raw(bytes(40))
-                    )
-                ]
-            )
-        )
-    )
+    packet = IPv6(src="2001:db8:64::1", dst="2001:db8:ffff::7", nh=protocol) / Raw(bytes(40))
+    path = captured(tmp_path, bytes(packet))
     assert len(rows(path)) == 1
     assert differences(path, reader) == (1, 0)
 
@@ -262,8 +292,7 @@ def test_fragments_cut_by_the_snap_length(tmp_path, reader):
 
 
 def test_gtp_in_gtp_is_not_followed(tmp_path, reader):
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([GTP_IN["twice"]])))
+    path = captured(tmp_path, GTP_IN["twice"])
     assert differences(path, reader) == (1, 0)
 
 
@@ -293,8 +322,8 @@ def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
     """Of the IP header: no packet. Of TCP: the options are not told to the script."""
     syn = TCP(flags="S", options=[("MSS", 1360)], chksum=1 if header == "TCP" else None)
     packet = IP(src=USER, dst=SERVER, chksum=1 if header == "IP" else None) / syn
-    (tmp_path / "a.pcap").write_bytes(pcap(timed([bytes(packet)])))
-    (tmp_path / "subscribers.zeek").write_text("redef GiScope::subscribers += { 10.64.0.0/14 };")
+    captured(tmp_path, bytes(packet))
+    (tmp_path / "subscribers.zeek").write_text(SUBSCRIBERS_SCRIPT)
     entry, name, way = {
         "script": ("bare.zeek", "giscope_packets.log", read_zeek_log),
         "plugin": ("bare-headers.zeek", "giscope_packets.pcap", read_capture),
@@ -314,8 +343,7 @@ def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
 )
 def test_length_left_to_segmentation_offload(tmp_path, reader, header):
     """IP length 0: the plugin takes the record's, the script has none."""
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(timed([bytes(header / ACK / bytes(3000))])))
+    path = captured(tmp_path, bytes(header / ACK / bytes(3000)))
     assert differences(path, reader) == ((0, 0) if reader == "plugin" else (1, 1))
 
 

@@ -11,14 +11,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ARCHIVES = ROOT.parent / "shared/zeek"
 SCRIPTS = ROOT / "zeek_scripts/scripts"
+SUBSCRIBERS_SCRIPT = "redef GiScope::subscribers += { 10.64.0.0/14 };\n"
+"""Of the shipped captures."""
 PLUGIN_SOURCE = ROOT / "zeek_scripts/plugin"
 BUILT = ROOT / "build/zeek"
 BUILT_FOR = "/opt/zeek"
 """The prefix that an archive's text files name."""
 LIBRARIES = ("libpcap0.8", "libssl3", "zlib1g", "libmaxminddb0")
 TO_BUILD = ("cmake", "make", "g++", "libssl-dev")
-TO_SEND = {"ip": "iproute2", "tcpreplay": "tcpreplay"}
-"""Programs, and Debian's packages that have them."""
+TO_SEND = ("iproute2", "tcpreplay")
+"""Debian's packages."""
 NOT_HERE = f"no zeek: neither an archive of it in {ARCHIVES} nor the program on the PATH"
 
 
@@ -28,9 +30,7 @@ def environment() -> dict[str, str] | None:
     for archive in sorted(ARCHIVES.glob("zeek-*.tar.xz")):
         tree = _unpacked(archive)
         found = {"PATH": f"{tree / 'bin'}{os.pathsep}{os.environ['PATH']}", "ZEEKPATH": _path(tree)}
-        if _does(["zeek", "--version"], found) or (
-            _installed(LIBRARIES) and _does(["zeek", "--version"], found)
-        ):
+        if _does_if_installed(LIBRARIES, [["zeek", "--version"]], found):
             return found
     return {} if shutil.which("zeek") else None
 
@@ -40,23 +40,16 @@ def plugin() -> Path | None:
     """The folder with the plugin, built from its present sources; None where it cannot be built."""
     variables = environment()
     folder = BUILT / "plugin"
-    build = [
-        ["cmake", "-S", str(PLUGIN_SOURCE), "-B", str(folder)],
-        ["cmake", "--build", str(folder)],
-    ]
-    if variables is None:
-        return None
-    if all(_does(command, variables) for command in build):
-        return folder
-    done = _installed(TO_BUILD) and all(_does(command, variables) for command in build)
-    return folder if done else None
+    configure = ["cmake", "-S", str(PLUGIN_SOURCE), "-B", str(folder)]
+    build = [configure, ["cmake", "--build", str(folder)]]
+    built = variables is not None and _does_if_installed(TO_BUILD, build, variables)
+    return folder if built else None
 
 
 @cache
 def tools_to_send() -> bool:
     """Whether packets can be sent to a Zeek in a network namespace."""
-    here = all(map(shutil.which, TO_SEND))
-    return here or (_installed(tuple(TO_SEND.values())) and all(map(shutil.which, TO_SEND)))
+    return _does_if_installed(TO_SEND, [["ip", "-Version"], ["tcpreplay", "--version"]], {})
 
 
 def _unpacked(archive: Path) -> Path:
@@ -84,6 +77,14 @@ def _path(tree: Path) -> str:
     """ZEEKPATH of a tree that was moved: what is compiled in names the place it was built for."""
     scripts = tree / "share/zeek"
     return os.pathsep.join([".", *map(str, (scripts, scripts / "policy", scripts / "site"))])
+
+
+def _does_if_installed(
+    packages: tuple[str, ...], commands: list[list[str]], variables: dict[str, str]
+) -> bool:
+    """Whether the commands succeed, with Debian's packages where they do not without."""
+    done = all(_does(command, variables) for command in commands)
+    return done or (_installed(packages) and all(_does(command, variables) for command in commands))
 
 
 def _does(command: list[str], variables: dict[str, str]) -> bool:

@@ -1,7 +1,5 @@
 ##! Entry for `zeek -b`: only the packet log, without Zeek's protocol analysis and its other logs.
 
-@load base/frameworks/logging
-@load ./columns
 @load ./main
 
 redef ignore_checksums = T;

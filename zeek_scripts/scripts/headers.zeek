@@ -53,19 +53,9 @@ function finish_file()
 		name_and_land(begun);
 	}
 
-global rotate_headers: event();
-
-event await_rotation()
-	{
-	# `-O ZAM` cannot compile a call within schedule.
-	local wait = calc_next_rotate(rotation_interval);
-	schedule wait { rotate_headers() };
-	}
-
-event rotate_headers()
+event rotation()
 	{
 	finish_file();
-	event await_rotation();
 	}
 
 event zeek_init()
@@ -75,9 +65,6 @@ event zeek_init()
 		name_and_land(left);
 
 	start_headers(headers_path, subscribers, analyze_subscribers);
-	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
-	if ( ! reading_traces() )
-		schedule 1sec { await_rotation() };
 	}
 
 event zeek_done()

@@ -1,4 +1,4 @@
-##! Who the subscribers are, and where finished files go.
+##! Who the subscribers are, when files are finished, and where they go.
 
 @load base/frameworks/logging
 
@@ -14,6 +14,12 @@ export {
 	## Folder that finished files are moved to; on the file system that Zeek writes them to.
 	## Empty: they stay where Zeek rotated them.
 	const landing = "" &redef;
+
+	## Raised by a live Zeek each rotation_interval, at the same times as its logs are rotated.
+	global rotation: event();
+
+	## Raised where the next interval begins.
+	global await_rotation: event();
 
 	## Moves a finished file to the landing folder of its day, by UTC. One that cannot be moved stays
 	## where it is, and is tried again with the next one, and by the next Zeek.
@@ -36,6 +42,25 @@ export {
 
 # A log that a killed Zeek left is rotated by the next one.
 redef LogAscii::enable_leftover_log_rotation = T;
+
+event zeek_init()
+	{
+	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
+	if ( reading_live_traffic() )
+		schedule 1sec { await_rotation() };
+	}
+
+event await_rotation()
+	{
+	# `-O ZAM` cannot compile a call within schedule.
+	local wait = calc_next_rotate(rotation_interval);
+	schedule wait { rotation() };
+	}
+
+event rotation()
+	{
+	event await_rotation();
+	}
 
 global not_landed: table[string] of time &ordered;
 

@@ -26,29 +26,21 @@ function write_monitor()
 	Log::write(MONITOR_LOG, Monitor($ts=since, $peer=peer_description,
 	    $received=net$pkts_recvd - received, $dropped=net$pkts_dropped - dropped,
 	    $acks=gap$ack_events - acks, $gaps=gap$gap_events - gaps));
-	since = network_time();
 	received = net$pkts_recvd;
 	dropped = net$pkts_dropped;
 	acks = gap$ack_events;
 	gaps = gap$gap_events;
 	}
 
-global monitor: event();
-
-event await_monitor()
+event await_rotation()
 	{
-	# `-O ZAM` cannot compile a call within schedule.
-	local wait = calc_next_rotate(rotation_interval);
-	schedule wait { monitor() };
+	since = network_time();
 	}
 
-event monitor()
+event rotation()
 	{
-	if ( zeek_is_terminating() )
-		return;
-
-	write_monitor();
-	event await_monitor();
+	if ( ! zeek_is_terminating() )
+		write_monitor();
 	}
 
 event zeek_init()
@@ -61,9 +53,6 @@ event zeek_init()
 	Log::remove_default_filter(MONITOR_LOG);
 	Log::add_filter(MONITOR_LOG, Log::Filter($name="giscope", $path="giscope_monitor",
 	    $interv=rotation_interval, $postprocessor=land));
-	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
-	if ( reading_live_traffic() )
-		schedule 1sec { await_monitor() };
 	}
 
 # Before zeek_done, which comes behind the logs' last rotation.

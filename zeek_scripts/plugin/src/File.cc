@@ -37,8 +37,7 @@ void File::Append(T value) {
 
 File::~File() { Close(); }
 
-bool File::Open(const std::string& arg_path) {
-    path = arg_path;
+bool File::Open(const std::string& path) {
     fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if ( fd < 0 )
         return false;

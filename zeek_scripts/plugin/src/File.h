@@ -19,7 +19,6 @@ public:
     static double FirstTime(const std::string& path);
 
     bool IsOpen() const { return fd >= 0; }
-    const std::string& Path() const { return path; }
 
     // Adds a packet: what is kept of it, and its length on the wire.
     void Add(int64_t seconds, int32_t microseconds, const uint8_t* data, uint32_t kept, uint32_t length);
@@ -43,7 +42,6 @@ private:
 
     int fd = -1;
     int64_t waiting_since = 0;
-    std::string path;
     std::vector<uint8_t> buffer;
 };
 

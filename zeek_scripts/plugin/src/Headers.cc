@@ -55,8 +55,6 @@ double Headers::Finish() {
     return std::exchange(begun, 0);
 }
 
-double Headers::LeftBehind(const std::string& path) { return File::FirstTime(path); }
-
 Headers::Number Headers::NumberOf(const zeek::IPAddr& address) {
     in6_addr bytes;
     address.CopyIPv6(&bytes);

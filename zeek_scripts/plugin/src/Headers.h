@@ -29,9 +29,6 @@ public:
     // Ends the file; returns the time of its first packet, 0 where there is none.
     static double Finish();
 
-    // The time of the first packet of a file that another process left; 0 where there is none.
-    static double LeftBehind(const std::string& path);
-
 private:
     // An address as a number, IPv4 as IPv4-mapped IPv6.
     using Number = std::array<uint64_t, 2>;
