@@ -17,6 +17,7 @@ from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.sessions import SESSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
+from schemas.timers import TIMERS
 
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
 """Tables that captures alone leave empty."""
@@ -29,6 +30,7 @@ TABLES: dict[str, Table] = {
         CHANNEL_RATES,
         LOSSES,
         RETRANSMISSIONS,
+        TIMERS,
         SESSIONS,
         APPLICATION_LOG,
         ACCOUNTING,
@@ -59,6 +61,7 @@ __all__ = [
     "SESSIONS",
     "SKIP_REASONS",
     "TABLES",
+    "TIMERS",
     "TIMESTAMP",
     "UNREAD_REASONS",
     "Column",

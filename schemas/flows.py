@@ -199,6 +199,35 @@ FLOWS = Table(
             required=True,
         ),
         Column(
+            "resends",
+            pa.int64(),
+            "packets that the server sent again, data, SYN ACKs and FINs, whether Gi saw them or "
+            "not; null, as the three below, where the round trip before Gi is not known",
+            "packets",
+            "RFC 4898, SegsRetrans",
+        ),
+        Column(
+            "timeouts",
+            pa.int64(),
+            "how often the server's retransmission timer went off, backed off or not",
+            "timeouts",
+            "RFC 6298",
+        ),
+        Column(
+            "busy",
+            pa.float64(),
+            "how long the server had data to send, or sent and not acknowledged",
+            "s",
+            "RFC 4898",
+        ),
+        Column(
+            "rwnd_limited",
+            pa.float64(),
+            "for how long of that the mobile's window alone held it back",
+            "s",
+            "RFC 4898, SndLimTimeRwin",
+        ),
+        Column(
             "request_response",
             pa.bool_(),
             "one request and one successful response, told by Zeek's logs where they know of the "

@@ -1,4 +1,4 @@
-"""retransmissions: one row a downlink data packet sent again."""
+"""retransmissions: one row a downlink packet sent again."""
 
 import pyarrow as pa
 
@@ -6,8 +6,8 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 RETRANSMISSIONS = Table(
     name="retransmissions",
-    row="one downlink packet with data that Gi had seen before or that fills a hole, on the date "
-    "on which its connection starts",
+    row="one downlink packet sent again, be it data, a SYN ACK or a FIN, or sent to probe, on the "
+    "date on which its connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column("capture", pa.string(), "file of the packet", required=True),
@@ -23,8 +23,41 @@ RETRANSMISSIONS = Table(
         Column(
             "needed",
             pa.bool_(),
-            "the earlier copy was lost; null where the evidence does not decide",
+            "the earlier copy of its data was lost; null where the evidence does not decide, and "
+            "without data",
             source="RFC 3522",
+        ),
+        Column(
+            "cause",
+            pa.string(),
+            "why the server sent it: synack (a SYN ACK again), rto (its timer went off), tlp (a "
+            "loss probe, which may carry new data: see new_data), fast (duplicate ACKs or SACK "
+            "blocks, and the rest of that recovery), slow_start (ACKs after an rto, until all is "
+            "repaired), probe (of a zero window), keepalive; null where the round trip before Gi, "
+            "and so the server's side of it, is not known",
+            source="RFC 5681, 6298, 6582, 6675, 8985",
+        ),
+        Column(
+            "new_data",
+            pa.bool_(),
+            "a tlp with data that had not been sent before: not a resend",
+            source="RFC 8985, 7.3",
+            required=True,
+        ),
+        Column(
+            "spurious_rto",
+            pa.bool_(),
+            "of an rto: the server could tell by F-RTO that it came too soon, as Linux counts "
+            "(TCPSpuriousRTOs); the first resend of a timeout stands for all; else null",
+            source="RFC 5682",
+        ),
+        Column(
+            "spurious_by",
+            pa.string(),
+            "of an rto: all that tells that it came too soon: frto (data sent once before it "
+            "arrived after it), eifel (the echoed timestamp is older than the resend's), dsack "
+            "(its data came twice), joined by +; null where nothing does",
+            source="RFC 5682, 3522, 3708",
         ),
     ),
     sorted_by=("ts", "flow_id", "frame"),

@@ -69,6 +69,10 @@ class Network(BaseModel):
     peak_hours: tuple[Hour, Hour] = (10, 12)
     off_peak_hours: tuple[Hour, Hour] = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
+    initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
+    """What servers wait for the first ACK before they send again (RFC 6298, 2.1)."""
+    least_rto_s: Annotated[float, Field(gt=0)] = 0.2
+    """The least that servers allow for the deviation of round trips (Linux), or wait (RFC 6298)."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16

@@ -16,6 +16,7 @@ import zstandard
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
 from schemas import FLOWS, PACKETS
+from spark_jobs.jobs.flows import settings_of
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
@@ -150,7 +151,7 @@ def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
         RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
     ]
     read = read_packets(groups, 0, 2**62)
-    bucket = Bucket(*read, EVERYONE.name, EVERYONE.flight_size_bytes)
+    bucket = Bucket(*read, settings_of(EVERYONE))
     flows = ROWS[FLOWS](bucket).to_pylist()
     order = bucket.packets.frame[bucket.segments.place]
     packets = [order[low:high] for low, high in pairwise(bucket.connections.first)]

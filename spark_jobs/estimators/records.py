@@ -34,6 +34,8 @@ class Packets(NamedTuple):
     """bool[M]"""
     ip_len: np.ndarray
     """uint32[M], B"""
+    ip_id: np.ndarray
+    """uint16[M]"""
     is_tcp: np.ndarray
     """bool[M]: has a TCP header."""
     tcp_flags: np.ndarray
@@ -74,6 +76,7 @@ class Segments(NamedTuple):
     ts: np.ndarray
     downlink: np.ndarray
     ip_len: np.ndarray
+    ip_id: np.ndarray
     tcp_flags: np.ndarray
     seq: np.ndarray
     ack: np.ndarray

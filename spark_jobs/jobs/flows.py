@@ -8,7 +8,7 @@ far as those of the day go.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.bucket import Bucket, Settings
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 from spark_jobs.warehouse.files import read_rows, table_writer
 from spark_jobs.warehouse.packets import RowGroups, read_packets
@@ -33,7 +33,7 @@ HOUR_US = 3_600_000_000
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
-FORMAT = 8
+FORMAT = 9
 """Raised when flows of the same packets would come out otherwise than before."""
 
 
@@ -41,12 +41,11 @@ FORMAT = 8
 class WorkItem:
     """What one task reads: a bucket's row groups with their times (µs), for one day."""
 
-    network: str
+    settings: Settings
     date: date
     bucket: int
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
-    flight_size_bytes: int
     leases: tuple[Path, ...]
     application_log: tuple[Path, ...]
     """Files of these tables that may be about the packets."""
@@ -69,7 +68,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             mine = [
                 (item, rows)
                 for item, rows in zip(items, counts, strict=True)
-                if (item.network, item.date) == (network.name, day)
+                if (item.settings.network, item.date) == (network.name, day)
             ]
             paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
@@ -82,14 +81,21 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
 
 def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
-    neighbours, the network's threshold."""
+    neighbours, the network's settings."""
     names = [
         path.name
         for table in (PACKETS, APPLICATION_LOG)
         for path in _around(warehouse, table, network, day)
     ]
     leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
-    return fingerprint(FORMAT, network.flight_size_bytes, names, leases)
+    return fingerprint(FORMAT, *astuple(settings_of(network)), names, leases)
+
+
+def settings_of(network: Network) -> Settings:
+    """What the estimators are told of a network."""
+    return Settings(
+        network.name, network.flight_size_bytes, network.initial_rto_s, network.least_rto_s
+    )
 
 
 def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:
@@ -169,12 +175,11 @@ def work_items(
                 for table in ROWS
             }
             yield WorkItem(
-                network.name,
+                settings_of(network),
                 day,
                 bucket,
                 (number, parts),
                 groups,
-                network.flight_size_bytes,
                 leases,
                 application_log,
                 targets,
@@ -239,7 +244,7 @@ def read_bucket(item: WorkItem) -> Bucket | None:
         if not len(packets.ts):
             return None
         span = (midnight, next_midnight)
-        bucket = Bucket(packets, names, item.network, item.flight_size_bytes, span, log)
+        bucket = Bucket(packets, names, item.settings, span, log)
         if until >= seen_until or not bucket.may_go_on(until):
             return bucket
         until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, SESSIONS, Table
-from spark_jobs.tables import channel_rates, flows, losses, retransmissions, sessions
+from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, SESSIONS, TIMERS, Table
+from spark_jobs.tables import channel_rates, flows, losses, retransmissions, sessions, timers
 from spark_jobs.tables.bucket import Bucket
 
 ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
@@ -14,5 +14,6 @@ ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
     LOSSES: losses.rows,
     RETRANSMISSIONS: retransmissions.rows,
     SESSIONS: sessions.rows,
+    TIMERS: timers.rows,
 }
 """What is made of a bucket."""

@@ -3,6 +3,7 @@
 What several tables need is here by name, made when it is first asked for.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,9 @@ from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.records import Connections, Packets, Segments
+from spark_jobs.estimators.sender.replay import Sending, replay
+from spark_jobs.estimators.sender.server import servers
+from spark_jobs.estimators.sender.state import Rules
 from spark_jobs.estimators.sequence import stream_numbers
 from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
@@ -30,8 +34,18 @@ NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number")
 FOREVER = (-(2**62), 2**62)
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What the networks file says of a network that estimators need."""
+
+    network: str
+    flight_size_bytes: int = 4500
+    initial_rto_s: float = 1.0
+    least_rto_s: float = 0.2
+
+
 class Bucket:
-    """network, flight_size_bytes: the network's; span: connections that start in [from, until) (µs)
+    """settings: the network's; span: connections that start in [from, until) (µs)
     are `mine`, those that the tables tell of; application_log: rows of that table that may be about
     them."""
 
@@ -39,13 +53,12 @@ class Bucket:
         self,
         packets: Packets,
         names: Names,
-        network: str,
-        flight_size_bytes: int,
+        settings: Settings,
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
     ):
         self.packets, self.names = packets, names
-        self.network, self.flight_size_bytes = network, flight_size_bytes
+        self.settings = settings
         self.application_log = application_log
         connection, count = assign_connections(packets)
         first = group_offsets(connection, count)
@@ -64,7 +77,7 @@ class Bucket:
     @cached_property
     def flow_ids(self) -> np.ndarray:
         """int64[C]: each connection's stable key."""
-        users = _hashes(f"{self.network}/", self.names.users)
+        users = _hashes(f"{self.settings.network}/", self.names.users)
         return flow_ids(users, _hashes("", self.names.servers), self.segments, self.connections)
 
     @cached_property
@@ -106,6 +119,14 @@ class Bucket:
         return access_losses(
             self.segments, self.connections, self.packets, self.clean_acks, self.paths
         )
+
+    @cached_property
+    def sending(self) -> Sending:
+        """What the servers did."""
+        base_us = self.paths["base"][self.connections.user]
+        rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.least_rto_s)
+        found = servers(self.segments, self.connections)
+        return replay(self.segments, self.connections, found, base_us, rules)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:

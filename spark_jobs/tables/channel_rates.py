@@ -10,7 +10,7 @@ from spark_jobs.tables.rows import dictionary, table_of
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.CHANNEL_RATES."""
-    connections, saturation = bucket.connections, Saturation(bucket.flight_size_bytes)
+    connections, saturation = bucket.connections, Saturation(bucket.settings.flight_size_bytes)
     periods = channel_rates(
         bucket.segments, connections, bucket.packets, bucket.clean_acks, saturation
     )

@@ -33,6 +33,7 @@ def rows(bucket: Bucket) -> pa.Table:
         | _setup(bucket)
         | _transfer(bucket)
         | _losses(bucket)
+        | _sending(bucket)
     )
     return table_of(FLOWS, columns).filter(pa.array(bucket.connections.mine))
 
@@ -117,4 +118,13 @@ def _losses(bucket: Bucket) -> Columns:
             bottleneck(total.lost, internet), BOTTLENECKS, total.measurable & total.has_data
         ),
         "acked_unseen_bytes": pa.array(bucket.internet_losses.unseen),
+    }
+
+
+def _sending(bucket: Bucket) -> Columns:
+    """What the server did, as far as it is known."""
+    done = bucket.sending.transfers
+    return {
+        name: column(done, name, done["known"])
+        for name in ("resends", "timeouts", "busy", "rwnd_limited")
     }

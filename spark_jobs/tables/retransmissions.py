@@ -1,27 +1,33 @@
-"""retransmissions: downlink data packets sent again."""
+"""retransmissions: downlink packets sent again, and why."""
 
 import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.estimators.loss.verdict import UNDECIDED
+from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
+
+SIGNS = {hearing.BY_FRTO: "frto", hearing.BY_EIFEL: "eifel", hearing.BY_DSACK: "dsack"}
+SPURIOUS = ["+".join(name for bit, name in SIGNS.items() if code & bit) for code in range(8)]
+"""What tells that a timeout came too soon, by its code."""
 
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.RETRANSMISSIONS."""
     packets, segments, access = bucket.packets, bucket.segments, bucket.access_losses
-    again = (access.original >= 0) & (segments.payload_len > 0)
-    filler = bucket.internet_losses.losses["filler"]
-    again[filler[filler >= 0]] = True
-    at = np.flatnonzero(again)
-    at = at[bucket.connections.mine[bucket.connection_of(at)]]
+    at = _sent_again(bucket)
+    cause, spurious = bucket.sending.cause[at], bucket.sending.spurious[at]
     original = access.original[at]
     seen = original >= 0
+    filler = np.isin(at, bucket.internet_losses.losses["filler"])
+    new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
     lost = access.probability[original]
     decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
+    of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
+    by_timer = cause == sending.BY_TIMEOUT
     return table_of(
         RETRANSMISSIONS,
         {
@@ -30,6 +36,21 @@ def rows(bucket: Bucket) -> pa.Table:
             "frame": pa.array(packets.frame[place]),
             "original_frame": pa.array(packets.frame[segments.place[original]], mask=~seen),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
-            "needed": pa.array((lost > 0.5) | ~seen, mask=seen & ~decided),
+            "needed": pa.array((lost > 0.5) | ~seen, mask=(seen & ~decided) | ~of_data),
+            "cause": dictionary(cause, sending.CAUSES, cause != sending.NOT_AGAIN),
+            "new_data": pa.array(new),
+            "spurious_rto": pa.array(spurious & hearing.BY_FRTO > 0, mask=~by_timer),
+            "spurious_by": dictionary(spurious, SPURIOUS, spurious > 0),
         },
     )
+
+
+def _sent_again(bucket: Bucket) -> np.ndarray:
+    """The segments of connections that are mine that were sent again, or to probe."""
+    has_data = bucket.segments.payload_len > 0
+    again = (bucket.access_losses.original >= 0) & has_data
+    filler = bucket.internet_losses.losses["filler"]
+    again[filler[filler >= 0]] = True
+    again |= bucket.sending.cause != sending.NOT_AGAIN
+    at = np.flatnonzero(again)
+    return at[bucket.connections.mine[bucket.connection_of(at)]]

@@ -32,6 +32,7 @@ NUMBERS = (
     "server_port",
     "downlink",
     "ip_len",
+    "ip_id",
     "tcp_flags",
     "seq",
     "ack",

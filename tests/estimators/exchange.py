@@ -20,7 +20,7 @@ from spark_jobs.compiled.arrays import group_offsets
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import FOREVER, Bucket
+from spark_jobs.tables.bucket import FOREVER, Bucket, Settings
 from spark_jobs.warehouse.packets import Names
 
 FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16}
@@ -47,6 +47,7 @@ class Packet:
     tsval: int | None = None
     tsecr: int | None = None
     sack: str = ""
+    id: int = 0
     user: str = "anna"
     port: int = 1024
     server: str = "www"
@@ -129,6 +130,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         server_port=column((p.server_port for p in rows), np.uint16),
         downlink=downlink,
         ip_len=ip_len,
+        ip_id=column((p.id for p in rows), np.uint16),
         is_tcp=column((p.is_tcp for p in rows), bool),
         tcp_flags=column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
         seq=column((p.seq for p in rows), np.uint32),
@@ -154,7 +156,7 @@ def bucket(
     span: tuple[int, int] = FOREVER,
 ) -> Bucket:
     """The exchange's connections; span: as of Bucket."""
-    return Bucket(*packets(exchange), "net", flight_size_bytes, span)
+    return Bucket(*packets(exchange), Settings("net", flight_size_bytes), span)
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:

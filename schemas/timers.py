@@ -1,0 +1,32 @@
+"""timers: the servers' retransmission timeouts over time."""
+
+import pyarrow as pa
+
+from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
+
+TIMERS = Table(
+    name="timers",
+    row="the retransmission timeout of a connection's server from a time on, on the date on which "
+    "the connection starts; a row where it changed by 1/32 or more",
+    columns=(
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("ts", TIMESTAMP, "since when, by the server's clock", required=True, encoding=DELTA),
+        Column(
+            "rto",
+            pa.float64(),
+            "the timeout, replayed from the round trips that the server measured",
+            "s",
+            "RFC 6298",
+            required=True,
+        ),
+        Column(
+            "rule",
+            pa.string(),
+            "how the server computes it, told by when it went off: linux (a sample an ACK, the "
+            "deviation's maximum over a round trip), rfc6298 (a sample a round trip)",
+            source="RFC 6298, 2",
+            required=True,
+        ),
+    ),
+    sorted_by=("ts", "flow_id"),
+)

@@ -1,0 +1,198 @@
+"""What a server has sent and not heard acknowledged: its scoreboard (RFC 6675, 3)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.compiled import inner
+from spark_jobs.estimators.sequence import NONE
+
+SENT = np.dtype(
+    [
+        ("low", "i8"),
+        ("high", "i8"),
+        ("sent", "i8"),
+        ("last", "i8"),
+        ("stamp", "i8"),
+        ("first_stamp", "i8"),
+        ("copies", "i4"),
+        ("sacked", "?"),
+        ("lost", "?"),
+        ("unseen", "?"),
+    ]
+)
+"""A segment: its range of the stream; when it was first and when last sent (µs, the server's
+clock), and with which timestamps, last and first (or NONE); how often.
+
+sacked   the mobile reported it
+lost     the sender takes it for lost and has not sent it again
+unseen   Gi has not seen it; it is taken to have been sent with what came after it
+"""
+
+
+class Segment(NamedTuple):
+    """What the server sends."""
+
+    at: np.int64
+    """When (µs, the server's clock)."""
+    low: np.int64
+    high: np.int64
+    """Its range of the stream."""
+    stamp: np.int64
+    """Its timestamp, or NONE."""
+    data: np.int64
+    """How many bytes of it are data."""
+    ip_id: np.int64
+    place: np.int64
+    """Which of the segments it is."""
+
+
+class Acked(NamedTuple):
+    """What an ACK's number tells."""
+
+    gained: np.int64
+    """So many segments are acknowledged,"""
+    arrived: np.int64
+    """of which so many had not been reported;"""
+    first_sent: np.int64
+    """when the first of these that was sent once was sent, or NONE (µs);"""
+    stamped: np.int64
+    """when the one was sent whose timestamp the ACK echoes, or NONE (µs);"""
+    resent: bool
+    """some had been sent again;"""
+    original: bool
+    """some had been sent but once, before the last timeout."""
+
+
+@inner
+def add(s, sent, low, high, segment):
+    """New data, of SENDER s with its SENT[..], is sent with a Segment, or was shortly before it."""
+    k = sent[s.tail]
+    k.low, k.high = low, high
+    k.stamp = k.first_stamp = segment.stamp
+    k.sent = k.last = segment.at
+    k.copies = 1
+    k.sacked, k.lost, k.unseen = False, False, high <= segment.low
+    s.tail += 1
+
+
+@inner
+def first_beyond(s, sent, number):
+    """The first segment under way that ends above `number`, or s.tail."""
+    low, high = s.head, s.tail
+    while low < high:
+        middle = (low + high) >> 1
+        if sent[middle].high > number:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inner
+def in_flight(s):
+    """Segments that the sender believes to be on their way (RFC 6675, 4: pipe): without SACK each
+    duplicate ACK tells of one that has arrived (RFC 5681, 3.2)."""
+    under_way = s.tail - s.head - s.lost
+    if s.sack:
+        return under_way - s.sacked
+    return under_way - min(s.duplicates, max(s.tail - s.head - 1, 0))
+
+
+@inner
+def acknowledge(s, sent, number, echoed):
+    """The mobile acknowledges all up to a number; echoed: a timestamp, or NONE. Returns Acked."""
+    gained = arrived = np.int64(0)
+    first_sent = stamped = NONE
+    resent = original = False
+    while s.head < s.tail and sent[s.head].high <= number:
+        segment = sent[s.head]
+        gained += 1
+        if echoed != NONE and segment.stamp == echoed:
+            stamped = segment.last
+        elif echoed != NONE and segment.first_stamp == echoed:
+            stamped = segment.sent
+        if segment.copies > 1:
+            resent = True
+        elif not segment.sacked:
+            first_sent = segment.sent if first_sent == NONE else first_sent
+            original |= segment.high <= s.recover
+        arrived += not segment.sacked
+        s.sacked -= segment.sacked
+        s.lost -= segment.lost
+        s.head += 1
+    if s.head < s.tail and sent[s.head].low < number:
+        sent[s.head].low = number
+    return Acked(gained, arrived, first_sent, stamped, resent, original)
+
+
+@inner
+def report(s, sent, low, high):
+    """The mobile reports a range. Returns (how many segments are news; when the lowest of them that
+    was sent once was sent, or NONE; whether one such was sent before the last timeout)."""
+    news, earliest, original = np.int64(0), NONE, False
+    k = first_beyond(s, sent, low)
+    while k < s.tail and sent[k].high <= high:
+        segment = sent[k]
+        if not segment.sacked and segment.low >= low:
+            segment.sacked = True
+            s.sacked += 1
+            s.lost -= segment.lost
+            segment.lost = False
+            news += 1
+            if segment.copies == 1:
+                earliest = segment.sent if earliest == NONE else earliest
+                original |= segment.high <= s.recover
+        k += 1
+    if news and high > s.highest_sacked:
+        _lose_below(s, sent, high)
+    return news, earliest, original
+
+
+@inner
+def _lose_below(s, sent, high):
+    """What lies below a range that the mobile reported, and has not been sent again, is lost."""
+    k = first_beyond(s, sent, s.highest_sacked)
+    while k < s.tail and sent[k].high <= high:
+        segment = sent[k]
+        if not segment.sacked and segment.copies == 1 and not segment.lost:
+            segment.lost = True
+            s.lost += 1
+        k += 1
+    s.highest_sacked = high
+
+
+@inner
+def lose_all(s, sent):
+    """A timeout: what the mobile has not reported is lost (RFC 6675, 5.1)."""
+    for k in range(s.head, s.tail):
+        if not sent[k].sacked and not sent[k].lost:
+            sent[k].lost = True
+            s.lost += 1
+
+
+@inner
+def forgive(s, sent):
+    """The timeout came too soon: nothing is lost."""
+    for k in range(s.head, s.tail):
+        sent[k].lost = False
+    s.lost = 0
+
+
+@inner
+def resend(s, sent, segment):
+    """A Segment is sent again."""
+    k = first_beyond(s, sent, segment.low)
+    while k < s.tail and sent[k].low < segment.high:
+        sent[k].copies += 1
+        sent[k].last, sent[k].stamp = segment.at, segment.stamp
+        s.lost -= sent[k].lost
+        sent[k].lost = False
+        k += 1
+
+
+@inner
+def empty(s):
+    """Nothing is under way any more."""
+    s.head = s.tail
+    s.sacked = s.lost = s.duplicates = 0

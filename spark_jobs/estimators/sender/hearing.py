@@ -1,0 +1,182 @@
+"""An ACK, as the server hears it: what is under way, the round trip, the state it leads to."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.compiled import inner
+from spark_jobs.estimators.loss.sack import is_d_sack
+from spark_jobs.estimators.sender import flight, state, timer, window
+from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
+from spark_jobs.estimators.sequence import NONE, unwrap
+
+BY_FRTO, BY_EIFEL, BY_DSACK = 1, 2, 4
+"""What tells that a timeout came too soon: data arrived that had been sent once, before it (RFC
+5682); an older timestamp than its resend's is echoed (RFC 3522); its resend came twice (RFC
+3708)."""
+
+
+class Ack(NamedTuple):
+    """What the server hears."""
+
+    at: np.int64
+    """When (µs, the server's clock)."""
+    number: np.int64
+    window: np.int64
+    """B"""
+    echoed: np.int64
+    """The echoed timestamp, or NONE."""
+    has_data: bool
+    blocks: np.int64
+    """Where its SACK edges are, and how many."""
+    edges: np.int64
+
+
+class Told(NamedTuple):
+    """What SACK blocks tell."""
+
+    news: np.int64
+    """Segments reported for the first time;"""
+    first_sent: np.int64
+    """when the first of these that was sent once was sent, or NONE (µs);"""
+    original: bool
+    """one such was sent before the last timeout;"""
+    again: bool
+    """what the last timeout had sent again first came twice (D-SACK)."""
+
+
+@inner
+def hear(s, sent, edges, ack, sack_edges, place):
+    """An Ack is heard; sack_edges uint32: all SACK edges. Returns what tells that the last timeout
+    came too soon: BY_FRTO, BY_EIFEL, BY_DSACK or 0."""
+    s.highest = max(s.highest, ack.number)
+    opened = ack.window > s.offered or ack.window == 0
+    advanced = ack.number > s.acked
+    s.flight_before = flight.in_flight(s)
+    s.alone = ack.at - max(s.heard, s.sent_last) > place.clock.round_trip
+    told = Told(np.int64(0), NONE, False, False)
+    if s.sack and ack.edges >= 2:
+        told = _read_blocks(s, sent, ack.number, sack_edges[ack.blocks : ack.blocks + ack.edges])
+    acked = flight.acknowledge(s, sent, ack.number, ack.echoed)
+    if advanced:
+        s.acked = ack.number
+        s.resent_since = False
+        if s.probed != NONE and ack.number >= s.probed:
+            s.probed = NONE
+    s.offered, s.heard, s.gained = ack.window, ack.at, acked.gained
+    if advanced or told.news or opened:
+        s.told = ack.at
+    _measure(s, ack, acked, told, place.rules)
+    duplicate = told.news > 0 if s.sack else not (advanced or opened or ack.has_data)
+    duplicate &= s.head < s.tail
+    original = (acked.original or told.original) and (s.sack or not acked.resent)
+    spurious = _move_on(s, sent, ack, duplicate, original)
+    if told.again:
+        spurious |= BY_DSACK
+    arrived = acked.arrived + told.news + (duplicate and not s.sack)
+    window.grow(s, acked.gained, arrived, advanced)
+    if s.head == s.tail:
+        flight.empty(s)
+        s.highest_sacked = NONE
+        s.timer = timer.NO_TIMER
+    elif acked.gained:
+        timer.arm(s, sent, ack.at, True, place.rules)
+    elif told.first_sent != NONE and s.state == OPEN and s.timer != timer.NO_TIMER:
+        s.timer = timer.REORDERING
+        s.due = np.int64(ack.at + s.least_rtt * timer.REORDERING_SHARE)
+    window.look(s, ack.at)
+    window.offer(s, edges, ack.at)
+    if s.head == s.tail:
+        state.rest(s, ack.at)
+    return spurious
+
+
+@inner
+def _read_blocks(s, sent, number, blocks):
+    """What the SACK blocks tell, of Told."""
+    news, first_sent, original, again = np.int64(0), NONE, False, False
+    begin = 0
+    if is_d_sack(blocks, number):
+        begin = 2
+        low, high = unwrap(blocks[0], number), unwrap(blocks[1], number)
+        again = low < s.first_high and s.first_low < high
+    for k in range(begin, len(blocks) - 1, 2):
+        low, high = unwrap(blocks[k], number), unwrap(blocks[k + 1], number)
+        more, sent_at, once = flight.report(s, sent, low, high)
+        news += more
+        original |= once
+        first_sent = sent_at if first_sent == NONE else first_sent
+    return Told(news, first_sent, original, again)
+
+
+@inner
+def _measure(s, ack, acked, told, rules):
+    """A round trip: of data sent once (Karn), else of a timestamp (RFC 7323, 4)."""
+    if acked.first_sent != NONE and not acked.resent:
+        timer.measure(s, float(ack.at - acked.first_sent), rules)
+    elif told.first_sent != NONE:
+        timer.measure(s, float(ack.at - told.first_sent), rules)
+    elif acked.stamped != NONE:
+        timer.measure(s, float(ack.at - acked.stamped), rules)
+
+
+@inner
+def _move_on(s, sent, ack, duplicate, original):
+    """The state after an Ack; original: data that was sent but once, before the last timeout, has
+    arrived. Returns what tells that that timeout came too soon."""
+    spurious = np.int64(0)
+    if s.state == LOSS:
+        spurious = _after_timeout(s, sent, ack, duplicate, original)
+    elif s.state == RECOVERY and _is_repaired(s):
+        s.state = OPEN
+        s.duplicates = 0
+        window.end_recovery(s)
+    if s.gained:
+        s.duplicates = 0 if s.state != RECOVERY else max(s.duplicates - s.gained + 1, 0)
+    if duplicate:
+        most = s.tail - s.head - 1
+        s.duplicates = s.duplicates + 1 if s.state == LOSS else min(s.duplicates + 1, most)
+    return spurious
+
+
+@inner
+def _is_repaired(s):
+    """Without SACK one more byte must be acknowledged than was sent when the loss was noticed, lest
+    duplicate ACKs of resends tell of another (RFC 6582, 3.2)."""
+    if s.sack or s.head == s.tail:
+        return s.acked >= s.recover
+    return s.acked > s.recover
+
+
+@inner
+def _after_timeout(s, sent, ack, duplicate, original):
+    """F-RTO (RFC 5682) and Eifel (RFC 3522)."""
+    spurious = np.int64(0)
+    if s.gained and ack.echoed != NONE and s.first_stamp != NONE:
+        if np.int32(np.uint32(ack.echoed) - np.uint32(s.first_stamp)) < 0:
+            spurious |= BY_EIFEL
+            s.first_stamp = NONE
+            _undo(s, sent, s.sack)
+    if s.state == LOSS and s.may_be_spurious:
+        if original:
+            spurious |= BY_FRTO
+            _undo(s, sent, True)
+        elif s.highest > s.recover:
+            s.may_be_spurious = not duplicate
+        elif s.gained and s.acked < s.recover:
+            s.recover = s.highest
+    if s.state == LOSS and _is_repaired(s):
+        s.state = OPEN
+    return spurious
+
+
+@inner
+def _undo(s, sent, reopen):
+    """The last timeout came too soon; reopen: the sender goes on as if nothing had been. Without
+    SACK, Linux waits for F-RTO to say so, too."""
+    flight.forgive(s, sent)
+    window.undo(s)
+    if reopen:
+        s.state = OPEN
+        s.may_be_spurious = False
+        s.duplicates = 0

@@ -1,0 +1,303 @@
+"""A connection's server, packet by packet."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.records import NO_SCALE
+from spark_jobs.estimators.sender import (
+    flight,
+    handshake,
+    hearing,
+    sending,
+    server,
+    state,
+    timer,
+    window,
+)
+from spark_jobs.estimators.sequence import NONE, sequence_length
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
+
+LARGEST_SHIFT = 14
+"""RFC 7323, 2.3."""
+
+STEP = 1 / 32
+"""A timeout is written down when it has changed by this share."""
+
+TRANSFER = np.dtype(
+    [
+        ("known", "?"),
+        ("resends", "i8"),
+        ("timeouts", "i8"),
+        ("busy", "f8"),
+        ("rwnd_limited", "f8"),
+    ]
+)
+"""What a server did: known: that much is known of it; packets sent again, SYN ACKs and FINs among
+them, whether Gi saw them or not; how often the timer went off; how long it had data to send or not
+acknowledged, and for how long of that the mobile's window held it back (s)."""
+
+RTO = np.dtype([("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1")])
+"""A connection's timeout (s) from a time on (µs, the server's clock), and whose timer it is (into
+timer.TIMERS)."""
+
+
+class Sending(NamedTuple):
+    """Of N segments and C connections."""
+
+    cause: np.ndarray
+    """uint8[N]: why each was sent again, into sending.CAUSES."""
+    spurious: np.ndarray
+    """uint8[N]: of the first that a timeout sent again, what tells that it came too soon: bits of
+    hearing.BY_FRTO, BY_EIFEL, BY_DSACK."""
+    transfers: np.ndarray
+    """TRANSFER[C]"""
+    timers: np.ndarray
+    """RTO[T], by connection and time."""
+
+
+class Desk(NamedTuple):
+    """Where a connection is worked on."""
+
+    sender: np.ndarray
+    """SENDER[1]"""
+    opening: np.ndarray
+    """OPENING[1]"""
+    sent: np.ndarray
+    """SENT[..]"""
+    edges: np.ndarray
+    """EDGE[..]"""
+    written: np.ndarray
+    """int64[1]: how many of Sending.timers are written."""
+
+
+@compiled
+def replay(segments, connections, servers, base_us, rules):
+    """Sending of Segments and their Connections.
+
+    servers: SERVER[C]; base_us float64[C]: the user's least round trip behind Gi (µs); rules: see
+    state.Rules. A connection whose round trip before Gi is not known is left out.
+    """
+    first = connections.first
+    count = len(first) - 1
+    n = len(segments.ts)
+    most = np.int64(0)
+    for c in range(count):
+        most = max(most, first[c + 1] - first[c])
+    out = Sending(
+        np.zeros(n, np.uint8),
+        np.zeros(n, np.uint8),
+        np.zeros(count, TRANSFER),
+        np.empty(n + count, RTO),
+    )
+    desk = Desk(
+        np.empty(1, state.SENDER),
+        np.empty(1, handshake.OPENING),
+        np.empty(3 * most + 3, flight.SENT),
+        np.empty(most + 1, window.EDGE),
+        np.zeros(1, np.int64),
+    )
+    for c in range(count):
+        if np.isnan(servers[c].round_trip):
+            continue
+        begun = desk.written[0]
+        place = state.Place(
+            server.clock_of(servers[c].round_trip),
+            rules,
+            np.int64(base_us[c]),
+            connections.sack[c],
+            servers[c].counts,
+        )
+        _replay_as_it_fits(first[c], first[c + 1], segments, desk, place, out)
+        out.timers["connection"][begun : desk.written[0]] = c
+        _sum_up(desk, out.transfers[c])
+    return Sending(out.cause, out.spurious, out.transfers, out.timers[: desk.written[0]].copy())
+
+
+@inner
+def _replay_as_it_fits(begin, end, segments, desk, place, out):
+    """Replays a connection, segments [begin, end), into Sending: as Reno's with Linux's timer, and
+    again where it turns out to be CUBIC's, or to have another timer, if that fits better."""
+    span, written, s = (begin, end), desk.written[0], desk.sender[0]
+    after_loss, kind = window.AFTER_LOSS, timer.LINUX
+    _replay(span, segments, desk, place, out, (after_loss, kind))
+    strayed = timer.strays(s)
+    if window.is_cubic(s):
+        after_loss = window.AFTER_LOSS_CUBIC
+        desk.written[0] = written
+        _replay(span, segments, desk, place, out, (after_loss, kind))
+    if strayed > timer.STRAYS:
+        desk.written[0] = written
+        _replay(span, segments, desk, place, out, (after_loss, timer.RFC6298))
+        if timer.strays(s) >= strayed or s.went_off == 0:
+            desk.written[0] = written
+            _replay(span, segments, desk, place, out, (after_loss, kind))
+
+
+@inner
+def _replay(span, segments, desk, place, out, ways):
+    """Replays a connection, segments [begin, end), on its Desk and into Sending; ways: what a loss
+    leaves of its congestion window, whose timer it has."""
+    (begin, end), clock, s, o = span, place.clock, desk.sender[0], desk.opening[0]
+    after_loss, kind = ways
+    sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges
+    ts, number, downlink = segments.ts, segments.number, segments.downlink
+    flags, payload_len = segments.tcp_flags, segments.payload_len
+    cause, spurious, timers, written = out.cause, out.spurious, out.timers, desk.written
+    state.begin(s, place, kind)
+    window.begin(s, after_loss)
+    handshake.begin(o, NO_SCALE)
+    cause[begin:end], spurious[begin:end] = 0, 0
+    down = up = begin
+    while True:
+        while down < end and not downlink[down]:
+            down += 1
+        while up < end and downlink[up]:
+            up += 1
+        if down == end and up == end:
+            break
+        hears = down == end
+        if up < end and down < end:
+            hears = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
+            if hears and number[up] > s.acked and not _is_calm(s, ts[up] + clock.half):
+                hears = not _resends_first(down, up, end, segments, s, clock)
+        i = up if hears else down
+        now = ts[i] + clock.half if hears else ts[i] - clock.half
+        up, down = up + hears, down + (not hears)
+        if flags[i] & (SYN | RST):
+            cause[i] = _open_or_close(i, now, segments, s, o, place)
+            if flags[i] & RST or downlink[i] or not flags[i] & ACK:
+                continue
+        if number[i] == NONE:
+            continue
+        stamped = segments.has_timestamps[i]
+        if hears:
+            if s.highest == NONE or (o.sent > 0 and not o.done):
+                _be_open(i, begin, segments, s, o, place)
+            if number[i] < s.acked:
+                continue
+            ack = hearing.Ack(
+                now,
+                number[i],
+                np.int64(segments.window[i]) << s.scale,
+                np.int64(segments.ts_ecr[i]) if s.stamps and stamped else NONE,
+                payload_len[i] > 0 or flags[i] & (SYN | FIN) != 0,
+                segments.sack_at[i],
+                np.int64(segments.sack_count[i]),
+            )
+            verdict = hearing.hear(s, sent, edges, ack, sack_edges, place)
+            if verdict and s.first_resend != NONE:
+                spurious[s.first_resend] |= verdict
+        else:
+            if s.highest == NONE or (o.sent == 0 and number[i] > s.highest):
+                s.highest = s.acked = number[i]
+            segment = flight.Segment(
+                now,
+                number[i],
+                number[i] + sequence_length(flags[i], payload_len[i]),
+                np.int64(segments.ts_val[i]) if stamped else NONE,
+                np.int64(payload_len[i]),
+                np.int64(segments.ip_id[i]),
+                np.int64(i),
+            )
+            cause[i] = sending.send(s, sent, edges, segment, place)
+        if abs(s.rto - s.told_rto) > STEP * s.told_rto:
+            row = timers[written[0]]
+            row.ts, row.rto, row.kind = now, s.rto / 1e6, kind
+            s.told_rto = s.rto
+            written[0] += 1
+    state.rest(s, ts[end - 1])
+
+
+@inner
+def _sum_up(desk, transfer):
+    """What a connection's server did, as a TRANSFER."""
+    s, o = desk.sender[0], desk.opening[0]
+    transfer.known = True
+    transfer.timeouts = s.timeouts + o.timeouts
+    transfer.resends = s.resends + max(o.sent - 1, 0)
+    transfer.busy, transfer.rwnd_limited = s.busy / 1e6, s.rwnd_limited / 1e6
+
+
+@inner
+def _is_calm(s, heard):
+    """Whether the sender has no reason to send anything again when it hears an ACK."""
+    if s.head == s.tail:
+        return True
+    if s.state != state.OPEN or s.duplicates > 0 or s.sacked > 0:
+        return False
+    return s.timer == timer.NO_TIMER or heard <= s.due - s.rto / 4
+
+
+@inner
+def _resends_first(down, up, end, segments, s, clock):
+    """Whether the server sends again what uplink segment `up` acknowledges, before it hears so: a
+    segment from `down` on that comes no later than an answer to what it heard before."""
+    latest = segments.ts[up] + clock.round_trip + clock.half + clock.jitter
+    acknowledged = min(segments.number[up], s.highest)
+    i = down
+    while i < end and segments.ts[i] <= latest:
+        if segments.downlink[i] and segments.number[i] != NONE:
+            low = segments.number[i]
+            high = low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
+            if low < high and s.acked < high and high <= acknowledged:
+                if not s.counts or server.ids_ahead(segments.ip_id[i], s.latest_id) >= 0:
+                    return True
+        i += 1
+    return False
+
+
+@inner
+def _open_or_close(i, now, segments, s, o, place):
+    """Segment i is a SYN, a SYN ACK or a reset. Returns why it was sent, into CAUSES."""
+    flags = segments.tcp_flags[i]
+    if flags & RST:
+        state.close(s, now)
+        return sending.NOT_AGAIN
+    if not segments.downlink[i]:
+        o.up_scale = segments.window_scale[i]
+        if not flags & ACK:
+            s.offered = np.int64(segments.window[i])
+            handshake.ask(o, now, place.clock)
+        return sending.NOT_AGAIN
+    o.down_scale = segments.window_scale[i]
+    s.stamps = segments.has_timestamps[i]
+    s.highest = s.acked = segments.number[i] + 1
+    if flags & ACK:
+        again = handshake.answer(o, now, place.clock, place.rules)
+        return sending.SYNACK if again else sending.NOT_AGAIN
+    return sending.BY_TIMEOUT if handshake.call(o, now) else sending.NOT_AGAIN
+
+
+@inner
+def _be_open(i, begin, segments, s, o, place):
+    """Uplink segment i is the first that acknowledges anything."""
+    if s.highest == NONE:
+        s.highest = s.acked = segments.number[i]
+    if o.sent == 0:
+        return
+    o.done = True
+    if o.up_scale > NO_SCALE and o.down_scale > NO_SCALE:
+        s.scale = min(np.int64(o.up_scale), LARGEST_SHIFT)
+    sent_at = o.first + place.clock.half
+    if o.sent > 1:
+        sent_at = _stamped_at(i, begin, segments)
+    if sent_at != NONE:
+        round_trip = segments.ts[i] - sent_at + place.clock.round_trip
+        timer.measure(s, float(round_trip), place.rules)
+        return
+    timer.no_sample(s)
+    if o.sent > 2 and o.timeouts > 0:
+        s.cwnd = 1.0  # RFC 5681, 3.1
+
+
+@inner
+def _stamped_at(i, begin, segments):
+    """When Gi saw the first segment with the timestamp that uplink segment i echoes, or NONE."""
+    if segments.has_timestamps[i]:
+        for k in range(begin, i):
+            if segments.downlink[k] and segments.has_timestamps[k]:
+                if segments.ts_val[k] == segments.ts_ecr[i]:
+                    return segments.ts[k]
+    return NONE

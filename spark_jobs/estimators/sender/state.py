@@ -1,0 +1,192 @@
+"""A sender, as far as it is known."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.compiled import inner
+from spark_jobs.estimators.sender.server import Clock
+from spark_jobs.estimators.sequence import NONE
+
+OPEN, RECOVERY, LOSS = range(3)
+"""Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
+
+LONG_AGO = np.int64(-(2**62))
+
+SENDER = np.dtype(
+    [
+        ("sack", "?"),
+        ("stamps", "?"),
+        ("counts", "?"),
+        ("scale", "i8"),
+        ("largest", "i8"),
+        ("acked", "i8"),
+        ("highest", "i8"),
+        ("offered", "i8"),
+        ("head", "i8"),
+        ("tail", "i8"),
+        ("pieces", "i8"),
+        ("sacked", "i8"),
+        ("lost", "i8"),
+        ("highest_sacked", "i8"),
+        ("latest_id", "i8"),
+        ("state", "i8"),
+        ("recover", "i8"),
+        ("duplicates", "i8"),
+        ("heard", "i8"),
+        ("told", "i8"),
+        ("resent_since", "?"),
+        ("may_be_spurious", "?"),
+        ("first_resend", "i8"),
+        ("first_low", "i8"),
+        ("first_high", "i8"),
+        ("first_stamp", "i8"),
+        ("srtt", "f8"),
+        ("deviation", "f8"),
+        ("most", "f8"),
+        ("rttvar", "f8"),
+        ("measured_to", "i8"),
+        ("least_rtt", "f8"),
+        ("rto", "f8"),
+        ("told_rto", "f8"),
+        ("kind", "i8"),
+        ("strayed", "f8"),
+        ("went_off", "i8"),
+        ("timer", "i8"),
+        ("due", "i8"),
+        ("probed", "i8"),
+        ("cwnd", "f8"),
+        ("ssthresh", "f8"),
+        ("cwnd_before", "f8"),
+        ("ssthresh_before", "f8"),
+        ("after_loss", "f8"),
+        ("share", "f8"),
+        ("delivered", "i8"),
+        ("sent_in_recovery", "i8"),
+        ("most_under_way", "i8"),
+        ("limited", "?"),
+        ("flight_before", "i8"),
+        ("gained", "i8"),
+        ("alone", "?"),
+        ("judged", "?"),
+        ("room", "f8"),
+        ("room_until", "i8"),
+        ("has_room", "?"),
+        ("ready", "f8"),
+        ("edge", "i8"),
+        ("edges", "i8"),
+        ("sent_last", "i8"),
+        ("busy_since", "i8"),
+        ("busy", "f8"),
+        ("rwnd_limited", "f8"),
+        ("resends", "i8"),
+        ("timeouts", "i8"),
+    ]
+)
+"""Numbers are of the downlink stream, times µs of the server's clock, windows segments if not
+said otherwise.
+
+sack, stamps, counts   whether it uses SACK; timestamps; IP IDs that tell the order of sending
+scale                  of the mobile's window (RFC 7323)
+largest                its largest segment (B)
+acked, highest         the highest ACK it has heard; the highest number it has sent
+offered                the mobile's window (B)
+head, tail             its SENT[head:tail] are under way,
+pieces                 so many were put in between, for what Gi has not seen (see `sending`)
+sacked, lost           of which so many are reported, and taken for lost and not sent again
+highest_sacked         the highest number that the mobile reported
+latest_id              the latest IP ID; -1: none yet
+state, recover         OPEN, RECOVERY or LOSS, and the number that ends it
+duplicates             duplicate ACKs (RFC 5681, 2), in LOSS since the last ACK of more
+heard, told            when it last heard an ACK; one that told something: more, blocks, a window
+resent_since           it has sent again since the last ACK of more
+may_be_spurious        the last timeout may turn out to have come too soon (RFC 5682)
+first_resend           the segment sent again by that timeout first; NONE: none,
+first_low, first_high  its range,
+first_stamp            and its timestamp
+srtt ... least_rtt     round trips measured (see `timer`)
+rto, told_rto          the timeout (µs); the last one written down
+kind                   whose timer it is taken to be
+strayed, went_off      by how much in all it went off otherwise than expected, and how often
+timer, due             what the timer waits for, and until when
+probed                 the highest number when a loss probe was sent that is not answered; or NONE
+cwnd ... judged        the congestion window (see `window`)
+room ... edges         when it had room, and what the mobile offered when (see `window`)
+sent_last              when it last sent new data
+busy_since, busy       since when it has data to send or unacknowledged, or NONE; for how long it
+                       had before (µs)
+rwnd_limited           how long the mobile's window alone held it back (µs)
+resends, timeouts      how often it sent a segment again; its timer went off
+"""
+
+
+class Rules(NamedTuple):
+    """What a network's servers are taken to do (µs)."""
+
+    initial: float
+    """The timeout before the first sample (RFC 6298, 2.1),"""
+    least: float
+    """and the least deviation in one (RFC 6298 asks for a timeout of 1 s at least, Linux for a
+    deviation of 200 ms)."""
+
+    @classmethod
+    def in_seconds(cls, initial, least):
+        return cls(initial * 1e6, least * 1e6)
+
+
+class Place(NamedTuple):
+    """What is given of a connection."""
+
+    clock: Clock
+    rules: Rules
+    base: np.int64
+    """The user's least round trip behind Gi (µs)."""
+    sack: bool
+    counts: bool
+    """Its IP IDs tell the order of sending."""
+
+
+@inner
+def begin(s, place, kind):
+    """A sender of which nothing was seen, in its Place; kind: whose timer it has."""
+    s.kind = kind
+    s.strayed, s.went_off = 0.0, 0
+    s.sack, s.counts, s.stamps = place.sack, place.counts, False
+    s.scale = s.offered = 0
+    s.largest = 1
+    s.acked = s.highest = s.highest_sacked = s.recover = s.probed = NONE
+    s.head = s.tail = s.pieces = s.sacked = s.lost = s.duplicates = 0
+    s.latest_id = -1
+    s.state = OPEN
+    s.heard = s.told = s.sent_last = LONG_AGO
+    s.resent_since = s.may_be_spurious = False
+    s.first_resend = s.first_stamp = s.first_low = s.first_high = NONE
+    s.srtt = s.least_rtt = s.told_rto = 0.0
+    s.rto = place.rules.initial
+    s.timer = s.due = 0
+    s.busy_since = NONE
+    s.busy = s.rwnd_limited = 0.0
+    s.resends = s.timeouts = 0
+
+
+@inner
+def work(s, now):
+    """There is data to send."""
+    if s.busy_since == NONE:
+        s.busy_since = now
+
+
+@inner
+def rest(s, now):
+    """There is none, and all is acknowledged."""
+    if s.busy_since != NONE:
+        s.busy += max(now - s.busy_since, 0)
+        s.busy_since = NONE
+
+
+@inner
+def close(s, now):
+    """The connection is reset."""
+    rest(s, now)
+    s.head = s.tail
+    s.timer = 0
