@@ -15,6 +15,7 @@ from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
 from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
+from schemas.round_trips import ROUND_TRIPS
 from schemas.sessions import SESSIONS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 from schemas.timers import TIMERS
@@ -30,6 +31,7 @@ TABLES: dict[str, Table] = {
         CHANNEL_RATES,
         LOSSES,
         RETRANSMISSIONS,
+        ROUND_TRIPS,
         TIMERS,
         SESSIONS,
         APPLICATION_LOG,
@@ -58,6 +60,7 @@ __all__ = [
     "PARTITION_COLUMNS",
     "QUALITY",
     "RETRANSMISSIONS",
+    "ROUND_TRIPS",
     "SESSIONS",
     "SKIP_REASONS",
     "TABLES",

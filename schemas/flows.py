@@ -198,6 +198,27 @@ FLOWS = Table(
             "B",
             required=True,
         ),
+        *(
+            Column(
+                f"rtt_{side}_{name}",
+                pa.float64(),
+                f"{meaning} of the round trips between Gi and the {end} during the transfer, of "
+                "all that `round_trips` takes its rows from (quantiles to 3 %)",
+                "s",
+                source,
+            )
+            for side, end, source, names in (
+                ("access", "mobile", "Karn and Partridge 1987", ("median", "p95", "max")),
+                ("internet", "server", "RFC 9293, 3.8.6", ("min", "median", "p95", "max")),
+            )
+            for name, meaning in (
+                ("min", "the least"),
+                ("median", "the median"),
+                ("p95", "the 95th percentile"),
+                ("max", "the longest"),
+            )
+            if name in names
+        ),
         Column(
             "resends",
             pa.int64(),
@@ -226,6 +247,30 @@ FLOWS = Table(
             "for how long of that the mobile's window alone held it back",
             "s",
             "RFC 4898, SndLimTimeRwin",
+        ),
+        *(
+            Column(
+                f"limited_{limit}",
+                pa.float64(),
+                f"how long the transfer was held up: {meaning}; the six add up to the time from "
+                "the handshake to the ACK of the last data",
+                "s",
+                "Zhang et al., SIGCOMM 2002; Siekkinen et al., CoNEXT 2005",
+            )
+            for limit, meaning in (
+                ("channel", "the access link was busy"),
+                ("receiver", "the mobile's window was full"),
+                ("recovery", "a loss was repaired, or had cut the congestion window"),
+                ("slow_start", "the congestion window had not yet grown to what the link carries"),
+                ("server", "the server had room, or all was acknowledged, and sent nothing more"),
+                ("mobile", "the mobile's window was closed, or it had not asked for more"),
+            )
+        ),
+        Column(
+            "limited_by",
+            pa.string(),
+            "what did so the longest: channel, receiver, recovery, slow_start, server or mobile",
+            source="Zhang et al., SIGCOMM 2002",
         ),
         Column(
             "request_response",

@@ -4,8 +4,25 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from schemas import CHANNEL_RATES, FLOWS, LOSSES, RETRANSMISSIONS, SESSIONS, TIMERS, Table
-from spark_jobs.tables import channel_rates, flows, losses, retransmissions, sessions, timers
+from schemas import (
+    CHANNEL_RATES,
+    FLOWS,
+    LOSSES,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    SESSIONS,
+    TIMERS,
+    Table,
+)
+from spark_jobs.tables import (
+    channel_rates,
+    flows,
+    losses,
+    retransmissions,
+    round_trips,
+    sessions,
+    timers,
+)
 from spark_jobs.tables.bucket import Bucket
 
 ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
@@ -13,6 +30,7 @@ ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
     FLOWS: flows.rows,
     LOSSES: losses.rows,
     RETRANSMISSIONS: retransmissions.rows,
+    ROUND_TRIPS: round_trips.rows,
     SESSIONS: sessions.rows,
     TIMERS: timers.rows,
 }

@@ -16,6 +16,7 @@ from spark_jobs.estimators.options import (
     window_class,
 )
 from spark_jobs.estimators.round_trip import least_round_trips
+from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.bucket import Bucket
@@ -23,6 +24,9 @@ from spark_jobs.tables.log_matching import told_by_log
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 
 Columns = dict[str, pa.Array]
+
+QUANTILES = {"least": "min", "median": "median", "p95": "p95", "longest": "max"}
+"""The quantiles' names in the table."""
 
 
 def rows(bucket: Bucket) -> pa.Table:
@@ -122,9 +126,30 @@ def _losses(bucket: Bucket) -> Columns:
 
 
 def _sending(bucket: Bucket) -> Columns:
-    """What the server did, as far as it is known."""
+    """What the server did, and what held it back, as far as it is known."""
     done = bucket.sending.transfers
-    return {
-        name: column(done, name, done["known"])
-        for name in ("resends", "timeouts", "busy", "rwnd_limited")
-    }
+    known, limited, trips = done["known"], done["limited"], done["round_trips"]
+    counts = ("resends", "timeouts", "busy", "rwnd_limited")
+    return (
+        {name: column(done, name, known) for name in counts}
+        | {
+            f"limited_{limit}": pa.array(limited[:, k], mask=~known)
+            for k, limit in enumerate(limits.LIMITS)
+        }
+        | {
+            "limited_by": dictionary(
+                limited.argmax(axis=1), limits.LIMITS, known & (limited.sum(axis=1) > 0)
+            )
+        }
+        | {
+            f"rtt_{side}_{name}": _measured_where(trips[field][:, k], known)
+            for k, side in enumerate(samples.SIDES)
+            for field, name in QUANTILES.items()
+            if f"rtt_{side}_{name}" != "rtt_access_min"
+        }
+    )
+
+
+def _measured_where(values: np.ndarray, known: np.ndarray) -> pa.Array:
+    """Numbers, where they are known; NaN is null."""
+    return pa.array(values, mask=~known | np.isnan(values))

@@ -15,6 +15,7 @@ SENT = np.dtype(
         ("last", "i8"),
         ("stamp", "i8"),
         ("first_stamp", "i8"),
+        ("flight", "i8"),
         ("copies", "i4"),
         ("sacked", "?"),
         ("lost", "?"),
@@ -22,7 +23,8 @@ SENT = np.dtype(
     ]
 )
 """A segment: its range of the stream; when it was first and when last sent (µs, the server's
-clock), and with which timestamps, last and first (or NONE); how often.
+clock), and with which timestamps, last and first (or NONE); the bytes in flight then, its own
+included; how often it was sent.
 
 sacked   the mobile reported it
 lost     the sender takes it for lost and has not sent it again
@@ -58,6 +60,12 @@ class Acked(NamedTuple):
     """when the first of these that was sent once was sent, or NONE (µs);"""
     stamped: np.int64
     """when the one was sent whose timestamp the ACK echoes, or NONE (µs);"""
+    last_sent: np.int64
+    """when the last of them was sent, if it was sent once and Gi has seen it, or NONE (µs),"""
+    flight: np.int64
+    """and the bytes in flight then;"""
+    resent_at: np.int64
+    """when the last copy was sent of one that had been sent again, or NONE (µs);"""
     resent: bool
     """some had been sent again;"""
     original: bool
@@ -71,6 +79,7 @@ def add(s, sent, low, high, segment):
     k.low, k.high = low, high
     k.stamp = k.first_stamp = segment.stamp
     k.sent = k.last = segment.at
+    k.flight = high - s.acked
     k.copies = 1
     k.sacked, k.lost, k.unseen = False, False, high <= segment.low
     s.tail += 1
@@ -103,7 +112,8 @@ def in_flight(s):
 def acknowledge(s, sent, number, echoed):
     """The mobile acknowledges all up to a number; echoed: a timestamp, or NONE. Returns Acked."""
     gained = arrived = np.int64(0)
-    first_sent = stamped = NONE
+    first_sent = last_sent = resent_at = stamped = NONE
+    under_way = np.int64(0)
     resent = original = False
     while s.head < s.tail and sent[s.head].high <= number:
         segment = sent[s.head]
@@ -114,16 +124,21 @@ def acknowledge(s, sent, number, echoed):
             stamped = segment.sent
         if segment.copies > 1:
             resent = True
+            resent_at = max(resent_at, segment.last)
         elif not segment.sacked:
             first_sent = segment.sent if first_sent == NONE else first_sent
             original |= segment.high <= s.recover
+        last_sent = NONE if segment.unseen or segment.sacked else segment.sent
+        under_way = segment.flight
         arrived += not segment.sacked
         s.sacked -= segment.sacked
         s.lost -= segment.lost
         s.head += 1
     if s.head < s.tail and sent[s.head].low < number:
         sent[s.head].low = number
-    return Acked(gained, arrived, first_sent, stamped, resent, original)
+    return Acked(
+        gained, arrived, first_sent, stamped, last_sent, under_way, resent_at, resent, original
+    )
 
 
 @inner

@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sender import flight, state, timer, window
+from spark_jobs.estimators.sender import flight, limits, samples, state, timer, window
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -52,6 +52,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     s.highest = max(s.highest, ack.number)
     opened = ack.window > s.offered or ack.window == 0
     advanced = ack.number > s.acked
+    limit, before = limits.limit_of(s), s.heard
     s.flight_before = flight.in_flight(s)
     s.alone = ack.at - max(s.heard, s.sent_last) > place.clock.round_trip
     told = Told(np.int64(0), NONE, False, False)
@@ -66,7 +67,13 @@ def hear(s, sent, edges, ack, sack_edges, place):
     s.offered, s.heard, s.gained = ack.window, ack.at, acked.gained
     if advanced or told.news or opened:
         s.told = ack.at
+    if s.busy_since != NONE:
+        _share_time(s, ack.at, (acked, told), limit, before, place)
+    if ack.has_data:
+        limits.ask(s, ack.at)
     _measure(s, ack, acked, told, place.rules)
+    _see_round_trip(s, ack, acked, place.clock)
+    s.awaits = s.alone
     duplicate = told.news > 0 if s.sack else not (advanced or opened or ack.has_data)
     duplicate &= s.head < s.tail
     original = (acked.original or told.original) and (s.sack or not acked.resent)
@@ -118,6 +125,29 @@ def _measure(s, ack, acked, told, rules):
         timer.measure(s, float(ack.at - told.first_sent), rules)
     elif acked.stamped != NONE:
         timer.measure(s, float(ack.at - acked.stamped), rules)
+
+
+@inner
+def _share_time(s, now, news, limit, heard, place):
+    """What held the server back between the ACK heard before and this one; news: (Acked, Told)."""
+    acked, told = news
+    answered = acked.resent_at if acked.resent else acked.last_sent
+    if answered == NONE:
+        answered = told.first_sent
+    if answered != NONE:
+        s.was_busy = limits.is_busy(answered, heard, place)
+    limits.share(s, limits.CHANNEL if s.was_busy else limit, now)
+
+
+@inner
+def _see_round_trip(s, ack, acked, clock):
+    """The round trip between Gi and the mobile, of what an ACK answers."""
+    sent_at = NONE if acked.resent else acked.last_sent
+    if acked.resent and acked.gained == 1:
+        sent_at = acked.stamped
+    if sent_at != NONE:
+        rtt = ack.at - sent_at - clock.round_trip
+        samples.take(s, samples.ACCESS, rtt, acked.flight, acked.gained == 1)
 
 
 @inner

@@ -10,6 +10,8 @@ from spark_jobs.estimators.sender import (
     flight,
     handshake,
     hearing,
+    limits,
+    samples,
     sending,
     server,
     state,
@@ -32,11 +34,14 @@ TRANSFER = np.dtype(
         ("timeouts", "i8"),
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
+        ("limited", "f8", (len(limits.LIMITS),)),
+        ("round_trips", samples.QUANTILES, (2,)),
     ]
 )
 """What a server did: known: that much is known of it; packets sent again, SYN ACKs and FINs among
 them, whether Gi saw them or not; how often the timer went off; how long it had data to send or not
-acknowledged, and for how long of that the mobile's window held it back (s)."""
+acknowledged, and for how long of that the mobile's window held it back (s); what limited the
+transfer for how long (s, see `limits`); round trips by side (see `samples`)."""
 
 RTO = np.dtype([("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1")])
 """A connection's timeout (s) from a time on (µs, the server's clock), and whose timer it is (into
@@ -55,6 +60,8 @@ class Sending(NamedTuple):
     """TRANSFER[C]"""
     timers: np.ndarray
     """RTO[T], by connection and time."""
+    samples: np.ndarray
+    """SAMPLE[R], by connection and time."""
 
 
 class Desk(NamedTuple):
@@ -68,8 +75,10 @@ class Desk(NamedTuple):
     """SENT[..]"""
     edges: np.ndarray
     """EDGE[..]"""
+    histograms: np.ndarray
+    """int64[2, samples.BINS]"""
     written: np.ndarray
-    """int64[1]: how many of Sending.timers are written."""
+    """int64[2]: how many of Sending.timers and of Sending.samples are written."""
 
 
 @compiled
@@ -90,18 +99,21 @@ def replay(segments, connections, servers, base_us, rules):
         np.zeros(n, np.uint8),
         np.zeros(count, TRANSFER),
         np.empty(n + count, RTO),
+        np.empty(n + count, samples.SAMPLE),
     )
     desk = Desk(
         np.empty(1, state.SENDER),
         np.empty(1, handshake.OPENING),
         np.empty(3 * most + 3, flight.SENT),
         np.empty(most + 1, window.EDGE),
-        np.zeros(1, np.int64),
+        np.zeros((2, samples.BINS), np.int64),
+        np.zeros(2, np.int64),
     )
+    desk.sender[0].lowest_bin[:], desk.sender[0].highest_bin[:] = 0, -1
     for c in range(count):
         if np.isnan(servers[c].round_trip):
             continue
-        begun = desk.written[0]
+        timers_begin, samples_begin = desk.written[0], desk.written[1]
         place = state.Place(
             server.clock_of(servers[c].round_trip),
             rules,
@@ -110,28 +122,35 @@ def replay(segments, connections, servers, base_us, rules):
             servers[c].counts,
         )
         _replay_as_it_fits(first[c], first[c + 1], segments, desk, place, out)
-        out.timers["connection"][begun : desk.written[0]] = c
+        out.timers["connection"][timers_begin : desk.written[0]] = c
+        out.samples["connection"][samples_begin : desk.written[1]] = c
         _sum_up(desk, out.transfers[c])
-    return Sending(out.cause, out.spurious, out.transfers, out.timers[: desk.written[0]].copy())
+    return Sending(
+        out.cause,
+        out.spurious,
+        out.transfers,
+        out.timers[: desk.written[0]].copy(),
+        out.samples[: desk.written[1]].copy(),
+    )
 
 
 @inner
 def _replay_as_it_fits(begin, end, segments, desk, place, out):
     """Replays a connection, segments [begin, end), into Sending: as Reno's with Linux's timer, and
     again where it turns out to be CUBIC's, or to have another timer, if that fits better."""
-    span, written, s = (begin, end), desk.written[0], desk.sender[0]
+    span, written, s = (begin, end), desk.written.copy(), desk.sender[0]
     after_loss, kind = window.AFTER_LOSS, timer.LINUX
     _replay(span, segments, desk, place, out, (after_loss, kind))
     strayed = timer.strays(s)
     if window.is_cubic(s):
         after_loss = window.AFTER_LOSS_CUBIC
-        desk.written[0] = written
+        desk.written[:] = written
         _replay(span, segments, desk, place, out, (after_loss, kind))
     if strayed > timer.STRAYS:
-        desk.written[0] = written
+        desk.written[:] = written
         _replay(span, segments, desk, place, out, (after_loss, timer.RFC6298))
         if timer.strays(s) >= strayed or s.went_off == 0:
-            desk.written[0] = written
+            desk.written[:] = written
             _replay(span, segments, desk, place, out, (after_loss, kind))
 
 
@@ -144,9 +163,12 @@ def _replay(span, segments, desk, place, out, ways):
     sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
-    cause, spurious, timers, written = out.cause, out.spurious, out.timers, desk.written
+    cause, spurious, timers, rows = out.cause, out.spurious, out.timers, out.samples
+    histograms, written = desk.histograms, desk.written
     state.begin(s, place, kind)
     window.begin(s, after_loss)
+    samples.begin(s, histograms)
+    limits.begin(s)
     handshake.begin(o, NO_SCALE)
     cause[begin:end], spurious[begin:end] = 0, 0
     down = up = begin
@@ -202,12 +224,28 @@ def _replay(span, segments, desk, place, out, ways):
                 np.int64(i),
             )
             cause[i] = sending.send(s, sent, edges, segment, place)
+        if s.sample != NONE:
+            samples.count(s, histograms)
+            if samples.is_kept(s, ts[i]):
+                seen = rows[written[1]]
+                seen.ts, seen.rtt, seen.flight = ts[i], s.sample, s.sample_flight
+                seen.side, seen.delayed = s.sample_side, s.sample_delayed
+                written[1] += 1
+            s.sample = NONE
         if abs(s.rto - s.told_rto) > STEP * s.told_rto:
             row = timers[written[0]]
             row.ts, row.rto, row.kind = now, s.rto / 1e6, kind
             s.told_rto = s.rto
             written[0] += 1
-    state.rest(s, ts[end - 1])
+    _end(s, ts[end - 1])
+
+
+@inner
+def _end(s, now):
+    """The connection ends, with data under way or not."""
+    if s.busy_since != NONE:
+        limits.share(s, limits.limit_of(s), now)
+    state.close(s, now)
 
 
 @inner
@@ -218,6 +256,10 @@ def _sum_up(desk, transfer):
     transfer.timeouts = s.timeouts + o.timeouts
     transfer.resends = s.resends + max(o.sent - 1, 0)
     transfer.busy, transfer.rwnd_limited = s.busy / 1e6, s.rwnd_limited / 1e6
+    for k in range(len(limits.LIMITS)):
+        transfer.limited[k] = s.limited[k] / 1e6
+    for side in range(2):
+        samples.quantiles(s, desk.histograms, side, transfer.round_trips[side])
 
 
 @inner
@@ -253,7 +295,7 @@ def _open_or_close(i, now, segments, s, o, place):
     """Segment i is a SYN, a SYN ACK or a reset. Returns why it was sent, into CAUSES."""
     flags = segments.tcp_flags[i]
     if flags & RST:
-        state.close(s, now)
+        _end(s, now)
         return sending.NOT_AGAIN
     if not segments.downlink[i]:
         o.up_scale = segments.window_scale[i]
@@ -278,6 +320,7 @@ def _be_open(i, begin, segments, s, o, place):
     if o.sent == 0:
         return
     o.done = True
+    limits.start(s, segments.ts[i] + place.clock.half)
     if o.up_scale > NO_SCALE and o.down_scale > NO_SCALE:
         s.scale = min(np.int64(o.up_scale), LARGEST_SHIFT)
     sent_at = o.first + place.clock.half

@@ -9,7 +9,7 @@ once more when the timer was due.
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender import flight, state, timer, window
+from spark_jobs.estimators.sender import flight, limits, state, timer, window
 from spark_jobs.estimators.sender.server import ids_ahead
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
@@ -49,10 +49,21 @@ def send(s, sent, edges, segment, place):
         cause = _send_tail(s)
     if segment.data:
         s.largest = max(s.largest, segment.data)
-        window.use(s, edges, segment.high, segment.at, place.clock)
-        state.work(s, segment.at)
+        _go_to_work(s, edges, segment, place.clock)
     probes = _send_new(s, sent, segment, place)
     return LOSS_PROBE if probes else cause
+
+
+@inner
+def _go_to_work(s, edges, segment, clock):
+    """New data is sent; what kept it back until now counts."""
+    rested = s.busy_since == NONE
+    window.use(s, edges, segment.high, segment.at, clock)
+    if rested and s.busy_since != NONE:
+        limits.share(s, limits.RECEIVER, segment.at)
+    elif rested:
+        limits.wake(s, segment.at)
+    state.work(s, segment.at)
 
 
 @inner

@@ -11,6 +11,9 @@ from spark_jobs.estimators.sequence import NONE
 OPEN, RECOVERY, LOSS = range(3)
 """Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
 
+BEFORE_ANY_LOSS = 1e9
+"""The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
+
 LONG_AGO = np.int64(-(2**62))
 
 SENDER = np.dtype(
@@ -64,7 +67,7 @@ SENDER = np.dtype(
         ("delivered", "i8"),
         ("sent_in_recovery", "i8"),
         ("most_under_way", "i8"),
-        ("limited", "?"),
+        ("full", "?"),
         ("flight_before", "i8"),
         ("gained", "i8"),
         ("alone", "?"),
@@ -81,6 +84,21 @@ SENDER = np.dtype(
         ("rwnd_limited", "f8"),
         ("resends", "i8"),
         ("timeouts", "i8"),
+        ("limited", "f8", (6,)),
+        ("shared_until", "i8"),
+        ("asked_at", "i8"),
+        ("was_busy", "?"),
+        ("awaits", "?"),
+        ("sample", "i8"),
+        ("sample_side", "i8"),
+        ("sample_flight", "i8"),
+        ("sample_delayed", "?"),
+        ("kept_at", "i8", (2,)),
+        ("kept", "i8", (2,)),
+        ("least", "i8", (2,)),
+        ("longest", "i8", (2,)),
+        ("lowest_bin", "i8", (2,)),
+        ("highest_bin", "i8", (2,)),
     ]
 )
 """Numbers are of the downlink stream, times µs of the server's clock, windows segments if not
@@ -117,6 +135,9 @@ busy_since, busy       since when it has data to send or unacknowledged, or NONE
                        had before (µs)
 rwnd_limited           how long the mobile's window alone held it back (µs)
 resends, timeouts      how often it sent a segment again; its timer went off
+limited ... was_busy   what held it back, and for how long (see `limits`)
+awaits                 the last ACK came alone, and nothing has been sent since
+sample ... highest_bin round trips seen (see `samples`)
 """
 
 
@@ -167,6 +188,7 @@ def begin(s, place, kind):
     s.busy_since = NONE
     s.busy = s.rwnd_limited = 0.0
     s.resends = s.timeouts = 0
+    s.awaits = False
 
 
 @inner

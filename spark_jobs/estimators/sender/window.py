@@ -13,8 +13,9 @@ were full, the congestion window was (Linux, tcp_write_xmit).
 import numpy as np
 
 from spark_jobs.compiled import inner
+from spark_jobs.estimators.sender import samples
 from spark_jobs.estimators.sender.flight import in_flight
-from spark_jobs.estimators.sender.state import LONG_AGO, OPEN, RECOVERY
+from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LONG_AGO, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
 EDGE = np.dtype([("number", "i8"), ("at", "i8"), ("room", "f8")])
@@ -23,8 +24,6 @@ then."""
 
 INITIAL = 10.0
 """The initial window (RFC 6928)."""
-BEFORE_ANY_LOSS = 1e9
-"""The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
 AFTER_LOSS = 0.5
 """What a loss leaves of the congestion window (RFC 5681, (4)),"""
 AFTER_LOSS_CUBIC = 0.7
@@ -40,7 +39,7 @@ def begin(s, after_loss):
     s.cwnd_before = s.ssthresh_before = 0.0
     s.after_loss = s.share = after_loss
     s.delivered = s.sent_in_recovery = s.most_under_way = s.flight_before = s.gained = 0
-    s.limited = s.alone = s.judged = False
+    s.full = s.alone = s.judged = False
     s.room = s.ready = 0.0
     s.room_until = LONG_AGO
     s.has_room = False
@@ -95,7 +94,21 @@ def use(s, edges, end, now, clock):
                 s.busy_since = edge.at
         if prompt:
             ready = edge.room
+        _see_round_trip(s, edge.at, now, clock)
+    s.awaits = False
     s.ready = ready
+
+
+@inner
+def _see_round_trip(s, offered_at, now, clock):
+    """The round trip between Gi and the server, of the ACK that this data answers."""
+    if s.state != OPEN:
+        return
+    released = offered_at > s.sent_last and s.busy_since != NONE
+    if released or (s.awaits and now - s.heard <= clock.round_trip):
+        answered = offered_at if released else s.heard
+        rtt = now - answered + clock.round_trip
+        samples.take(s, samples.INTERNET, rtt, np.int64(0), False)
 
 
 @inner
@@ -120,7 +133,7 @@ def fill(s):
     if s.state == OPEN:
         s.cwnd = max(s.cwnd, float(flight))
     s.most_under_way = max(s.most_under_way, s.tail - s.head)
-    s.limited = flight >= np.floor(s.cwnd + 1e-6)
+    s.full = flight >= np.floor(s.cwnd + 1e-6)
 
 
 @inner
@@ -129,9 +142,9 @@ def grow(s, gained, delivered, advanced):
     if s.state == RECOVERY:
         _reduce(s, delivered, advanced)
     elif advanced and s.cwnd < s.ssthresh:
-        if s.limited or s.cwnd < 2 * s.most_under_way:
+        if s.full or s.cwnd < 2 * s.most_under_way:
             s.cwnd += gained
-    elif advanced and s.limited:
+    elif advanced and s.full:
         s.cwnd += gained / max(s.cwnd, 1.0)
     if advanced:
         s.most_under_way = s.tail - s.head
