@@ -9,6 +9,7 @@ from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
 from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
 from schemas.leases import LEASES
+from schemas.links import LINKS
 from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
@@ -33,6 +34,7 @@ TABLES: dict[str, Table] = {
         RETRANSMISSIONS,
         ROUND_TRIPS,
         TIMERS,
+        LINKS,
         SESSIONS,
         APPLICATION_LOG,
         ACCOUNTING,
@@ -53,6 +55,7 @@ __all__ = [
     "FROM_ZEEK_LOGS",
     "INGEST_LOG",
     "LEASES",
+    "LINKS",
     "LOSSES",
     "MARTS",
     "NETWORKS",

@@ -7,6 +7,7 @@ import pyarrow as pa
 from schemas import (
     CHANNEL_RATES,
     FLOWS,
+    LINKS,
     LOSSES,
     RETRANSMISSIONS,
     ROUND_TRIPS,
@@ -17,6 +18,7 @@ from schemas import (
 from spark_jobs.tables import (
     channel_rates,
     flows,
+    links,
     losses,
     retransmissions,
     round_trips,
@@ -28,6 +30,7 @@ from spark_jobs.tables.bucket import Bucket
 ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
     CHANNEL_RATES: channel_rates.rows,
     FLOWS: flows.rows,
+    LINKS: links.rows,
     LOSSES: losses.rows,
     RETRANSMISSIONS: retransmissions.rows,
     ROUND_TRIPS: round_trips.rows,

@@ -64,7 +64,7 @@ class User(NamedTuple):
 def access_losses(segments, connections, packets, clean, paths):
     """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
     path, PATH[U]."""
-    out = verdict.nothing_known(segments)
+    out = verdict.nothing_known(segments, paths)
     space = search.space()
     for number in range(len(packets.first) - 1):
         mine = _of_user(connections, number)
@@ -80,6 +80,7 @@ def access_losses(segments, connections, packets, clean, paths):
             until = _observed_until(mine, packets)
             user = User(exchanges, traffic, known, path, path.copy(), until)
             _decide_all(user, mine, segments.sack_edges, space, out)
+            out.paths[number] = user.limited[0]
     return out
 
 

@@ -28,6 +28,8 @@ class AccessLosses(NamedTuple):
     """uint8[N]: into EVIDENCE, for those likely lost."""
     original: np.ndarray
     """int64[N]: the last segment before it that carried some of the same data, -1: none."""
+    paths: np.ndarray
+    """PATH[U]: each user's, with what the losses tell of the queue."""
 
 
 class Totals(NamedTuple):
@@ -44,11 +46,14 @@ class Totals(NamedTuple):
 
 
 @inner
-def nothing_known(segments):
-    """AccessLosses of Segments before anything was decided."""
+def nothing_known(segments, paths):
+    """AccessLosses of Segments before anything was decided; paths: PATH[U]."""
     n = len(segments.ts)
     return AccessLosses(
-        np.full(n, np.nan, np.float32), np.zeros(n, np.uint8), np.full(n, np.int64(-1))
+        np.full(n, np.nan, np.float32),
+        np.zeros(n, np.uint8),
+        np.full(n, np.int64(-1)),
+        paths.copy(),
     )
 
 
