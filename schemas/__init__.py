@@ -18,6 +18,7 @@ from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.round_trips import ROUND_TRIPS
 from schemas.sessions import SESSIONS
+from schemas.stalls import STALLS
 from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
 from schemas.timers import TIMERS
 
@@ -34,6 +35,7 @@ TABLES: dict[str, Table] = {
         RETRANSMISSIONS,
         ROUND_TRIPS,
         TIMERS,
+        STALLS,
         LINKS,
         SESSIONS,
         APPLICATION_LOG,
@@ -66,6 +68,7 @@ __all__ = [
     "ROUND_TRIPS",
     "SESSIONS",
     "SKIP_REASONS",
+    "STALLS",
     "TABLES",
     "TIMERS",
     "TIMESTAMP",

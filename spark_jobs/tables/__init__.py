@@ -12,6 +12,7 @@ from schemas import (
     RETRANSMISSIONS,
     ROUND_TRIPS,
     SESSIONS,
+    STALLS,
     TIMERS,
     Table,
 )
@@ -23,6 +24,7 @@ from spark_jobs.tables import (
     retransmissions,
     round_trips,
     sessions,
+    stalls,
     timers,
 )
 from spark_jobs.tables.bucket import Bucket
@@ -35,6 +37,7 @@ ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
     RETRANSMISSIONS: retransmissions.rows,
     ROUND_TRIPS: round_trips.rows,
     SESSIONS: sessions.rows,
+    STALLS: stalls.rows,
     TIMERS: timers.rows,
 }
 """What is made of a bucket."""

@@ -14,6 +14,7 @@ from spark_jobs.estimators.sender import (
     samples,
     sending,
     server,
+    stalls,
     state,
     timer,
     window,
@@ -62,6 +63,8 @@ class Sending(NamedTuple):
     """RTO[T], by connection and time."""
     samples: np.ndarray
     """SAMPLE[R], by connection and time."""
+    stalls: np.ndarray
+    """STALL[S], by connection and time."""
 
 
 class Desk(NamedTuple):
@@ -78,7 +81,7 @@ class Desk(NamedTuple):
     histograms: np.ndarray
     """int64[2, samples.BINS]"""
     written: np.ndarray
-    """int64[2]: how many of Sending.timers and of Sending.samples are written."""
+    """int64[3]: how many of Sending.timers, samples and stalls are written."""
 
 
 @compiled
@@ -100,6 +103,7 @@ def replay(segments, connections, servers, base_us, rules):
         np.zeros(count, TRANSFER),
         np.empty(n + count, RTO),
         np.empty(n + count, samples.SAMPLE),
+        np.empty(n, stalls.STALL),
     )
     desk = Desk(
         np.empty(1, state.SENDER),
@@ -107,13 +111,13 @@ def replay(segments, connections, servers, base_us, rules):
         np.empty(3 * most + 3, flight.SENT),
         np.empty(most + 1, window.EDGE),
         np.zeros((2, samples.BINS), np.int64),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
     )
     desk.sender[0].lowest_bin[:], desk.sender[0].highest_bin[:] = 0, -1
     for c in range(count):
         if np.isnan(servers[c].round_trip):
             continue
-        timers_begin, samples_begin = desk.written[0], desk.written[1]
+        begun = desk.written.copy()
         place = state.Place(
             server.clock_of(servers[c].round_trip),
             rules,
@@ -122,8 +126,9 @@ def replay(segments, connections, servers, base_us, rules):
             servers[c].counts,
         )
         _replay_as_it_fits(first[c], first[c + 1], segments, desk, place, out)
-        out.timers["connection"][timers_begin : desk.written[0]] = c
-        out.samples["connection"][samples_begin : desk.written[1]] = c
+        out.timers["connection"][begun[0] : desk.written[0]] = c
+        out.samples["connection"][begun[1] : desk.written[1]] = c
+        out.stalls["connection"][begun[2] : desk.written[2]] = c
         _sum_up(desk, out.transfers[c])
     return Sending(
         out.cause,
@@ -131,6 +136,7 @@ def replay(segments, connections, servers, base_us, rules):
         out.transfers,
         out.timers[: desk.written[0]].copy(),
         out.samples[: desk.written[1]].copy(),
+        out.stalls[: desk.written[2]].copy(),
     )
 
 
@@ -164,7 +170,8 @@ def _replay(span, segments, desk, place, out, ways):
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
     cause, spurious, timers, rows = out.cause, out.spurious, out.timers, out.samples
-    histograms, written = desk.histograms, desk.written
+    histograms, written, silences = desk.histograms, desk.written, out.stalls
+    unrepaired = written[2]
     state.begin(s, place, kind)
     window.begin(s, after_loss)
     samples.begin(s, histograms)
@@ -194,10 +201,16 @@ def _replay(span, segments, desk, place, out, ways):
         if number[i] == NONE:
             continue
         stamped = segments.has_timestamps[i]
+        silent = stalls.is_stall(s, now)
+        if silent:
+            stalls.note(s, silences[written[2]], i, now)
         if hears:
+            if silent:
+                silences[written[2]].kind = stalls.class_of_heard(s)
             if s.highest == NONE or (o.sent > 0 and not o.done):
                 _be_open(i, begin, segments, s, o, place)
             if number[i] < s.acked:
+                s.last_at = now
                 continue
             ack = hearing.Ack(
                 now,
@@ -223,7 +236,15 @@ def _replay(span, segments, desk, place, out, ways):
                 np.int64(segments.ip_id[i]),
                 np.int64(i),
             )
+            if silent:
+                silences[written[2]].kind = stalls.class_of_sent(s, sent, segment.low)
             cause[i] = sending.send(s, sent, edges, segment, place)
+            if silent:
+                silences[written[2]].by_timeout = cause[i] == sending.BY_TIMEOUT
+        written[2] += silent
+        if unrepaired < written[2]:
+            unrepaired = stalls.recover(s, silences, unrepaired, written[2], now)
+        s.last_at = now
         if s.sample != NONE:
             samples.count(s, histograms)
             if samples.is_kept(s, ts[i]):

@@ -88,6 +88,7 @@ SENDER = np.dtype(
         ("shared_until", "i8"),
         ("asked_at", "i8"),
         ("was_busy", "?"),
+        ("last_at", "i8"),
         ("awaits", "?"),
         ("sample", "i8"),
         ("sample_side", "i8"),
@@ -136,6 +137,7 @@ busy_since, busy       since when it has data to send or unacknowledged, or NONE
 rwnd_limited           how long the mobile's window alone held it back (µs)
 resends, timeouts      how often it sent a segment again; its timer went off
 limited ... was_busy   what held it back, and for how long (see `limits`)
+last_at                when it last heard or sent anything
 awaits                 the last ACK came alone, and nothing has been sent since
 sample ... highest_bin round trips seen (see `samples`)
 """
@@ -189,6 +191,7 @@ def begin(s, place, kind):
     s.busy = s.rwnd_limited = 0.0
     s.resends = s.timeouts = 0
     s.awaits = False
+    s.last_at = LONG_AGO
 
 
 @inner

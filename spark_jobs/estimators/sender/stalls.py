@@ -1,0 +1,148 @@
+"""Stalls: a connection falls silent for longer than its own timing explains.
+
+That is longer than two smoothed round trips, or than the timeout if this is less (Zhou et al.,
+CoNEXT 2015, whose classes these are). What ends the silence tells why it was:
+
+data_unavailable   the server sends new data: it had none before
+client_idle        the mobile asks for more, or ends the connection
+zero_window        the mobile opens its window
+packet_delay       an ACK comes after all: data or the ACK was late
+double_resend      a segment is sent once more that had been sent again already
+tail_resend        so few segments were sent after the one sent again that their duplicate ACKs
+                   could not tell of its loss
+small_window       the same, for so few were under way
+continuous_loss    enough were, but nothing was heard of them: all were lost, or their ACKs
+
+Whether a resend was needed at all, tells `retransmissions`: if not, ACKs were late or lost.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.sender import flight
+from spark_jobs.estimators.sender.sending import DUPLICATES
+from spark_jobs.estimators.sender.state import LONG_AGO
+from spark_jobs.estimators.sequence import NONE
+
+(
+    DATA_UNAVAILABLE,
+    CLIENT_IDLE,
+    ZERO_WINDOW,
+    PACKET_DELAY,
+    DOUBLE_RESEND,
+    TAIL_RESEND,
+    SMALL_WINDOW,
+    CONTINUOUS_LOSS,
+) = range(8)
+CLASSES = (
+    "data_unavailable",
+    "client_idle",
+    "zero_window",
+    "packet_delay",
+    "double_resend",
+    "tail_resend",
+    "small_window",
+    "continuous_loss",
+)
+
+STALL = np.dtype(
+    [
+        ("connection", "i8"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("low", "i8"),
+        ("high", "i8"),
+        ("segments", "i8"),
+        ("recovered", "i8"),
+        ("ended_by", "i8"),
+        ("kind", "i1"),
+        ("by_timeout", "?"),
+    ]
+)
+"""A stall: of which connection, from when to when (µs, the server's clock); what was under way when
+it began: its range of the stream, in how many segments; when all of that was acknowledged, or NONE;
+which segment of the connection ended it; its class (into CLASSES); by_timeout: the timer did, so
+that the server starts slowly."""
+
+
+@inner
+def is_stall(s, now):
+    """Whether the silence until now is one, of SENDER s."""
+    if s.last_at == LONG_AGO:
+        return False
+    patience = s.rto if s.srtt == 0 else min(2 * s.srtt, s.rto)
+    return now - s.last_at > patience
+
+
+@inner
+def note(s, row, i, now):
+    """A silence ends with segment i: what is known of it before that is heard or sent."""
+    row.start, row.end, row.ended_by = s.last_at, now, i
+    row.low, row.high, row.segments = s.acked, s.highest, s.tail - s.head
+    row.recovered = NONE
+    row.by_timeout = False
+
+
+@inner
+def class_of_heard(s):
+    """The class of a stall that the mobile ends, before it is heard."""
+    if s.offered == 0:
+        return ZERO_WINDOW
+    return CLIENT_IDLE if s.head == s.tail else PACKET_DELAY
+
+
+@inner
+def class_of_sent(s, sent, low):
+    """The class of a stall that the server ends with a segment from `low` on, before it is sent."""
+    if s.offered == 0:
+        return ZERO_WINDOW
+    if low >= s.highest:
+        return DATA_UNAVAILABLE
+    k = flight.first_beyond(s, sent, low)
+    if k < s.tail and sent[k].copies > 1:
+        return DOUBLE_RESEND
+    if s.tail - s.head <= DUPLICATES:
+        return SMALL_WINDOW
+    return TAIL_RESEND if s.tail - k <= DUPLICATES else CONTINUOUS_LOSS
+
+
+@inner
+def recover(s, stalls, begin, end, now):
+    """What was under way in stalls [begin, end) may be acknowledged by now. Returns the first of
+    which it is not."""
+    while begin < end and stalls[begin].high <= s.acked:
+        stalls[begin].recovered = now
+        begin += 1
+    return begin
+
+
+LOST = np.dtype([("known", "?"), ("lost", "i8"), ("run", "i8"), ("after", "i8")])
+"""Of what was under way in a stall: whether it is known what became of it; how many segments were
+lost behind Gi, and how many in a row at most; how many of those sent after that run arrived."""
+
+
+@compiled
+def lost_in(stalls, segments, first, probability):
+    """LOST[S] of STALL[S], of Segments of connections that begin at first, int64[C + 1];
+    probability float32[N]: of having been lost behind Gi."""
+    out = np.zeros(len(stalls), LOST)
+    for k in range(len(stalls)):
+        stall, row = stalls[k], out[k]
+        row.known = True
+        run = arrived = np.int64(0)
+        i = stall.ended_by - 1
+        while i >= first[stall.connection]:
+            if segments.downlink[i] and segments.payload_len[i]:
+                if segments.number[i] + np.int64(segments.payload_len[i]) <= stall.low:
+                    break
+                row.known &= not np.isnan(probability[i])
+                if probability[i] > 0.5:
+                    row.lost += 1
+                    run += 1
+                    if run > row.run:
+                        row.run, row.after = run, arrived
+                else:
+                    run = 0
+                    arrived += 1
+            i -= 1
+    return out

@@ -1,0 +1,59 @@
+"""stalls: silences that a connection's own timing does not explain."""
+
+import numpy as np
+import pyarrow as pa
+
+from schemas import STALLS, TIMESTAMP
+from spark_jobs.estimators.loss.verdict import UNDECIDED
+from spark_jobs.estimators.sender import sending, stalls
+from spark_jobs.estimators.sequence import NONE
+from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.rows import column, dictionary, table_of
+
+BY_RESEND = (
+    stalls.DOUBLE_RESEND,
+    stalls.TAIL_RESEND,
+    stalls.SMALL_WINDOW,
+    stalls.CONTINUOUS_LOSS,
+)
+ACK_DELAY = len(stalls.CLASSES)
+CLASSES = (*stalls.CLASSES, "ack_delay")
+
+
+def rows(bucket: Bucket) -> pa.Table:
+    """The rows of schemas.STALLS."""
+    found = bucket.sending.stalls
+    mine = found[bucket.connections.mine[found["connection"]]]
+    probability = bucket.access_losses.probability
+    lost = stalls.lost_in(mine, bucket.segments, bucket.connections.first, probability)
+    by_server = bucket.segments.downlink[mine["ended_by"]]
+    recovery = (mine["recovered"] - mine["start"]) / 1e6
+    return table_of(
+        STALLS,
+        {
+            "flow_id": pa.array(bucket.flow_ids[mine["connection"]]),
+            "start_ts": column(mine, "start").cast(TIMESTAMP),
+            "end_ts": column(mine, "end").cast(TIMESTAMP),
+            "class": dictionary(_classes(bucket, mine, lost), CLASSES),
+            "ended_by": dictionary(by_server, ("mobile", "server")),
+            "segments": column(mine, "segments"),
+            "lost": column(lost, "lost", lost["known"]),
+            "lost_run": column(lost, "run", lost["known"]),
+            "arrived_after": column(lost, "after", lost["known"] & (lost["lost"] > 0)),
+            "recovery": pa.array(recovery, mask=mine["recovered"] == NONE),
+            "slow_start": column(mine, "by_timeout"),
+        },
+    )
+
+
+def _classes(bucket: Bucket, found: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Places in CLASSES of STALL[S], with LOST[S]: where something was sent again though nothing
+    was lost, ACKs were late or lost."""
+    access, ended_by = bucket.access_losses, found["ended_by"]
+    original = access.original[ended_by]
+    decided = (original >= 0) & (access.evidence[original] != UNDECIDED)
+    arrived = decided & (access.probability[original] <= 0.5)
+    resent = np.isin(found["kind"], BY_RESEND)
+    resent &= bucket.sending.cause[ended_by] != sending.NOT_AGAIN
+    resent &= arrived & (lost["lost"] == 0)
+    return np.where(resent, ACK_DELAY, found["kind"])
