@@ -62,13 +62,13 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
         warehouse = Warehouse(Path(folder))
         result = ingest_capture(warehouse, network, capture)
         assert result.error is None, result.error
-        tables = _tables(warehouse, network)
+        tables = job_tables(warehouse, network)
         packets = pa.concat_tables(
             pq.read_table(path, columns=["frame", "downlink", "payload_len", "tcp_flags"])
             for path in warehouse.files(PACKETS)
         )
         simple = _seen_again(warehouse)
-    fates = pyarrow.csv.read_csv(_stream(lost_frames))
+    fates = pyarrow.csv.read_csv(stream(lost_frames))
     fate = fates["fate"].to_pylist()
     frame = fates["frame"].to_numpy()
     queued = set(frame[[f == "queued" for f in fate]].tolist())
@@ -100,7 +100,7 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
     )
 
 
-def _tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
+def job_tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
     """What the flows job makes of all days."""
     parts: dict[str, list[pa.Table]] = {table.name: [] for table in ROWS}
     with warehouse.staging() as staging:
@@ -122,7 +122,8 @@ def _days(warehouse: Warehouse) -> set[datetime.date]:
     return {datetime.date.fromisoformat(name.removeprefix("date=")) for name in names}
 
 
-def _stream(path: Path) -> pa.NativeFile:
+def stream(path: Path) -> pa.NativeFile:
+    """A file's bytes, without the compression that its name tells."""
     return pa.input_stream(path, compression="detect")
 
 
@@ -151,7 +152,7 @@ def _seen_again(warehouse: Warehouse) -> set[int]:
 def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> tuple[int, int, int]:
     """(true, inferred, both) downlink data packets that Gi never saw: an event matches where the
     connection and the sequence number agree."""
-    events = pyarrow.csv.read_csv(_stream(unseen)).to_pylist()
+    events = pyarrow.csv.read_csv(stream(unseen)).to_pylist()
     # 52 bytes are the headers with timestamps; a SYN ACK has up to 60
     true = [
         e for e in events
@@ -179,7 +180,7 @@ def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> tuple[int, int, 
 
 def lost_frames_csv(frames: Path, capture_frames: np.ndarray, target: Path) -> None:
     """From the lab's frames.csv.gz (fate of every frame) the short form that `measure` reads."""
-    table = pyarrow.csv.read_csv(_stream(frames))
+    table = pyarrow.csv.read_csv(stream(frames))
     lost = table.filter(pc.not_equal(table["fate"], "delivered"))
     known = set(table["frame"].to_pylist())
     queued = [int(f) for f in capture_frames if int(f) not in known]

@@ -1,0 +1,249 @@
+"""A lab capture's estimates of what the servers' TCP did, beside what their kernel said of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import duckdb
+import pandas as pd
+import pyarrow.csv
+
+from schemas import FLOWS, RETRANSMISSIONS, TIMERS
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+from tests.accuracy.lab import job_tables, stream
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of some are as near the truth as asked, and the share that should be."""
+
+    near: int
+    of: int
+    least: float
+
+    @property
+    def value(self) -> float:
+        """0 to 1; NaN of none."""
+        return self.near / self.of if self.of else float("nan")
+
+    @property
+    def kept(self) -> bool:
+        return not self.value < self.least
+
+    @property
+    def asked(self) -> str:
+        return f"≥ {100 * self.least:.0f} %"
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum, ours and true, in the same unit; how far apart they may be, as a part of the truth or
+    in that unit, whichever is more."""
+
+    ours: float
+    truth: float
+    relative: float
+    absolute: float = 0
+
+    @property
+    def kept(self) -> bool:
+        return abs(self.ours - self.truth) <= max(self.relative * self.truth, self.absolute)
+
+    @property
+    def asked(self) -> str:
+        return f"± {100 * self.relative:.0f} %" + (
+            f" or {self.absolute:.0f}" if self.absolute else ""
+        )
+
+
+@dataclass(frozen=True)
+class Median:
+    """Of relative errors, 0.01 being 1 %, and what it should be at most; NaN of none."""
+
+    value: float
+    most: float
+
+    @property
+    def kept(self) -> bool:
+        return not self.value > self.most
+
+    @property
+    def asked(self) -> str:
+        return f"≤ {100 * self.most:.0f} %"
+
+
+Figure = Share | Total | Median
+Figures = dict[str, Figure]
+
+
+@dataclass(frozen=True)
+class Why:
+    """One capture: the connections of which the kernel told, those of them found among ours, and
+    of these the ones of which it told to their end; what is measured of them, by name; what is
+    measured of all connections against the host's counters, empty without these."""
+
+    told: int
+    matched: int
+    ended: int
+    of_connections: Figures
+    of_host: Figures
+
+
+def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) -> Why:
+    """capture: the pcap; sender: the lab's sender.csv, of all connections in the capture; kernel:
+    its kernel_srv.json."""
+    with TemporaryDirectory() as folder, duckdb.connect() as db:
+        warehouse = Warehouse(Path(folder))
+        result = ingest_capture(warehouse, network, capture)
+        assert result.error is None, result.error
+        tables = job_tables(warehouse, network)
+        for table in (FLOWS, RETRANSMISSIONS, TIMERS):
+            db.register(table.name, tables[table.name])
+        db.register("sender", pyarrow.csv.read_csv(stream(sender)))
+        told, matched = match(db)
+        ended = ended_connections(db)
+        return Why(
+            told=told,
+            matched=matched,
+            ended=len(ended),
+            of_connections=resends(ended) | timeouts(ended) | rto(running_timers(db)) | time(ended),
+            of_host={} if kernel is None else causes(db, json.loads(kernel.read_text())),
+        )
+
+
+def match(db: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Makes the table `told`: the sender's rows, with the flow_id of their connection, null where
+    it is not among ours. Returns the number of connections told of, and of those found. Where
+    ports were used again a connection begins after another's last row, and is the flow that
+    starts nearest in time."""
+    db.execute("""
+        create table told as
+        with numbered as (
+            select *, sum(last) over (
+                partition by "user", sport, server, port order by t, last
+            ) - last as nth
+            from sender
+        ),
+        connections as (
+            select "user", sport, server, port, nth, min(t) as begin from numbered group by all
+        ),
+        found as (
+            select connections.*,
+                arg_min(flow_id, abs(epoch(start_ts) - begin)) as flow_id
+            from connections left join flows
+                on flows."user" = connections."user" and flows.user_port = connections.sport
+                and flows.server = connections.server and flows.server_port = connections.port
+            group by all
+        )
+        select * from numbered join found using ("user", sport, server, port, nth)
+    """)
+    counts = db.sql("""
+        select count(*), count(flow_id)
+        from (select distinct "user", sport, server, port, nth, flow_id from told)
+    """).fetchall()
+    return counts[0]
+
+
+def ended_connections(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """A row a connection of which the kernel told to its end: ours beside its last word (true_...),
+    times in s; caused: its rows in table retransmissions that have a cause, without new data."""
+    return db.sql("""
+        with again as (
+            select flow_id, count(*) as caused from retransmissions
+            where cause is not null and not new_data group by flow_id
+        )
+        select resends, timeouts, busy, flows.rwnd_limited, coalesce(caused, 0) as caused,
+            total_retrans as true_resends, total_rto as true_timeouts,
+            busy_time / 1e6 as true_busy, told.rwnd_limited / 1e6 as true_rwnd_limited
+        from told join flows using (flow_id) left join again using (flow_id)
+        where last = 1
+    """).df()
+
+
+def running_timers(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """A row a time at which the kernel told of a connection with data on the way: the timeout by
+    our last row until then, NaN without one, and its own (true_rto), s."""
+    return db.sql("""
+        select timers.rto, told.rto / 1e6 as true_rto
+        from told asof left join timers
+            on told.flow_id = timers.flow_id and told.t >= epoch(timers.ts)
+        where last = 0 and unacked > 0 and told.flow_id is not null
+    """).df()
+
+
+def near(ours: pd.Series, truth: pd.Series, tolerance: pd.Series | float, least: float) -> Share:
+    """Those within the tolerance, in their unit; what we do not tell (NaN) is not."""
+    return Share(int(((ours - truth).abs() <= tolerance).sum()), len(truth), least)
+
+
+def resends(ended: pd.DataFrame) -> Figures:
+    """Packets sent again."""
+    truth = ended.true_resends
+    return {
+        "resends: equal": near(ended.resends, truth, 0, 0.98),
+        "resends: sum": Total(ended.resends.sum(), truth.sum(), 0.01),
+        "resends with a cause: sum": Total(ended.caused.sum(), truth.sum(), 0.02, 10),
+    }
+
+
+def timeouts(ended: pd.DataFrame) -> Figures:
+    """Firings of the retransmission timer."""
+    truth = ended.true_timeouts
+    return {
+        "timeouts: equal": near(ended.timeouts, truth, 0, 0.95),
+        "timeouts: sum": Total(ended.timeouts.sum(), truth.sum(), 0.05, 10),
+    }
+
+
+def rto(running: pd.DataFrame) -> Figures:
+    """The retransmission timeout at the times of the kernel's rows; one that we do not tell is
+    wrong without bound."""
+    error = (running.rto / running.true_rto - 1).abs().fillna(float("inf"))
+    return {
+        "rto: median error": Median(float(error.median()), 0.05),
+        "rto: within 25 %": Share(int((error <= 0.25).sum()), len(error), 0.90),
+    }
+
+
+def time(ended: pd.DataFrame) -> Figures:
+    """For how long there was something to send, and the window alone held it back, s; shares of
+    the connections that were busy for more than 5 s."""
+    long = ended[ended.true_busy > 5]
+    return {
+        "busy: within 5 % or 0.3 s": near(
+            long.busy, long.true_busy, (0.05 * long.true_busy).clip(lower=0.3), 0.98
+        ),
+        "rwnd_limited: within 10 % of busy": near(
+            long.rwnd_limited, long.true_rwnd_limited, 0.1 * long.true_busy, 0.95
+        ),
+        "rwnd_limited: sum, s": Total(
+            ended.rwnd_limited.sum(), ended.true_rwnd_limited.sum(), 0.05
+        ),
+    }
+
+
+def causes(db: duckdb.DuckDBPyConnection, counters: Mapping[str, int]) -> Figures:
+    """Of all connections, by cause, against the host's counters; a counter that is 0 is not among
+    them. Probes with new data count as the kernel counts them: all."""
+    rows = dict(db.sql("select cause, count(*) from retransmissions group by cause").fetchall())
+    sums = db.sql("""
+        select (select coalesce(sum(timeouts), 0) from flows),
+            (select count(*) from retransmissions where spurious_rto)
+    """).fetchall()
+    timers, spurious = sums[0]
+
+    def beside(ours: int, counter: str, relative: float = 0.05, absolute: int = 10) -> Total:
+        return Total(int(ours), counters.get(f"TcpExt{counter}", 0), relative, absolute)
+
+    return {
+        "timeouts, SYN ACKs' too": beside(timers, "TCPTimeouts"),
+        "fast": beside(rows.get("fast", 0), "TCPFastRetrans"),
+        "slow_start": beside(rows.get("slow_start", 0), "TCPSlowStartRetrans"),
+        "tlp": beside(rows.get("tlp", 0), "TCPLossProbes"),
+        "synack": beside(rows.get("synack", 0), "TCPSynRetrans"),
+        "spurious_rto": beside(spurious, "TCPSpuriousRTOs", 0.1, 5),
+    }
