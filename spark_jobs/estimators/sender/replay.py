@@ -145,11 +145,11 @@ def _replay_as_it_fits(begin, end, segments, desk, place, out):
     """Replays a connection, segments [begin, end), into Sending: as Reno's with Linux's timer, and
     again where it turns out to be CUBIC's, or to have another timer, if that fits better."""
     span, written, s = (begin, end), desk.written.copy(), desk.sender[0]
-    after_loss, kind = window.AFTER_LOSS, timer.LINUX
+    after_loss, kind = window.AFTER_LOSS_CUBIC, timer.LINUX
     _replay(span, segments, desk, place, out, (after_loss, kind))
     strayed = timer.strays(s)
-    if window.is_cubic(s):
-        after_loss = window.AFTER_LOSS_CUBIC
+    if window.is_reno(s):
+        after_loss = window.AFTER_LOSS
         desk.written[:] = written
         _replay(span, segments, desk, place, out, (after_loss, kind))
     if strayed > timer.STRAYS:

@@ -129,7 +129,7 @@ def lost_in(stalls, segments, first, probability):
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]
         row.known = True
-        run = arrived = np.int64(0)
+        run, arrived = np.int64(0), np.int64(0)
         i = stall.ended_by - 1
         while i >= first[stall.connection]:
             if segments.downlink[i] and segments.payload_len[i]:
@@ -142,7 +142,7 @@ def lost_in(stalls, segments, first, probability):
                     if run > row.run:
                         row.run, row.after = run, arrived
                 else:
-                    run = 0
+                    run = np.int64(0)
                     arrived += 1
             i -= 1
     return out

@@ -47,9 +47,9 @@ def begin(s, after_loss):
 
 
 @inner
-def is_cubic(s):
-    """Whether the window was seen to be reduced less than RFC 5681 asks for."""
-    return 2 * s.share > AFTER_LOSS + AFTER_LOSS_CUBIC
+def is_reno(s):
+    """Whether the window was seen to be reduced as RFC 5681 asks for."""
+    return 2 * s.share < AFTER_LOSS + AFTER_LOSS_CUBIC
 
 
 @inner
