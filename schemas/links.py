@@ -49,5 +49,5 @@ LINKS = Table(
             "the share lost though the queue had room: by the radio",
         ),
     ),
-    sorted_by=("user", "hour"),
+    sorted_by=("hour",),
 )

@@ -21,6 +21,7 @@ from spark_jobs.jobs import ingest as ingest_job
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import quality
 from spark_jobs.jobs.summary import ingest_summary, table1_summary
+from spark_jobs.jobs.why import why as why_job
 from spark_jobs.networks import Network, find_network, load_networks
 from spark_jobs.report import write_report
 from spark_jobs.warehouse import Warehouse, dictionary
@@ -294,6 +295,19 @@ def sql(
     else:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
         print(json.dumps(rows, default=str, indent=1))
+
+
+@app.command(
+    epilog='Example: giscope why --warehouse W "$(giscope sql --warehouse W --format csv '
+    '"select flow_id from flows order by timeouts desc limit 1" | tail -1)"',
+)
+def why(
+    warehouse: WarehouseOption,
+    flow_id: Annotated[int, typer.Argument(help="The connection, as in the table flows.")],
+) -> None:
+    """Tell why a connection was as fast as it was, in five sentences."""
+    for sentence in why_job(_existing(warehouse), flow_id):
+        out.print(sentence, soft_wrap=True, highlight=False)
 
 
 @app.command(epilog="Example: giscope schema flows")

@@ -1,0 +1,131 @@
+"""Why a connection was as fast as it was: what the tables hold of it, in five sentences."""
+
+from typing import Any
+
+import duckdb
+
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Warehouse
+
+LIMITS = {
+    "channel": "the access link was busy",
+    "receiver": "the mobile's window was full",
+    "recovery": "losses were repaired, or had cut the congestion window",
+    "slow_start": "the congestion window was still growing",
+    "server": "the server had nothing to send",
+    "mobile": "the mobile read or asked for nothing",
+}
+CAUSES = {
+    "synack": "SYN ACKs",
+    "rto": "by timeout",
+    "tlp": "to probe for a loss",
+    "fast": "as duplicate ACKs or SACK blocks asked for",
+    "slow_start": "in the slow start after a timeout",
+    "probe": "to probe a closed window",
+    "keepalive": "to keep it alive",
+}
+
+
+def why(warehouse: Warehouse, flow_id: int) -> list[str]:
+    """Five sentences on a connection; a UserError if there is none."""
+    connection = warehouse.connect()
+    flows = _rows(connection, "select * from flows where flow_id = ?", flow_id)
+    if not flows:
+        raise UserError(f"why: no flow {flow_id}")
+    flow = flows[0]
+    again = _rows(
+        connection,
+        """
+        select cause, new_data, count(*) as packets, count(*) filter (not needed) as needless
+        from retransmissions where flow_id = ? group by all order by packets desc, cause
+        """,
+        flow_id,
+    )
+    stalls = _rows(
+        connection,
+        """
+        select class, epoch(end_ts - start_ts) as seconds, lost, recovery
+        from stalls where flow_id = ? order by seconds desc
+        """,
+        flow_id,
+    )
+    return [_speed(flow), _limits(flow), _losses(flow), _resends(flow, again), _stalls(stalls)]
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, query: str, flow_id: int) -> list[dict[str, Any]]:
+    answer = connection.execute(query, [flow_id])
+    names = [column[0] for column in answer.description or []]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+def _speed(flow: dict[str, Any]) -> str:
+    seconds = (flow["end_ts"] - flow["start_ts"]).total_seconds()
+    rate = flow["goodput"]
+    speed = f"at {rate / 1000:,.1f} kbit/s" if rate else "too few for a rate"
+    return (
+        f"{flow['user']} was sent {flow['payload_bytes_down']:,} bytes by {flow['server']} port "
+        f"{flow['server_port']}, {speed}, in a connection of {seconds:.1f} s from "
+        f"{flow['start_ts']:%Y-%m-%d %H:%M:%S} UTC on."
+    )
+
+
+def _limits(flow: dict[str, Any]) -> str:
+    if flow["limited_by"] is None:
+        return "What limited it is not known."
+    times = {name: flow[f"limited_{name}"] for name in LIMITS}
+    total = sum(times.values())
+    parts = [
+        f"{100 * seconds / total:.0f} % {LIMITS[name]}"
+        for name, seconds in sorted(times.items(), key=lambda item: -item[1])
+        if seconds >= 0.005 * total
+    ]
+    return f"Of {total:.1f} s, for {_listed(parts)}."
+
+
+def _losses(flow: dict[str, Any]) -> str:
+    if flow["lost_access"] is None:
+        return "What was lost is not known, for the mobile's ACKs were not seen."
+    median, least = flow["rtt_access_median"], flow["rtt_access_min"]
+    trips = ""
+    if median is not None and least is not None:
+        trips = f"; the median round trip behind Gi was {median:.2f} s, the least {least:.2f} s"
+    return (
+        f"Of {flow['data_packets_down']:,} data packets that Gi saw, {flow['lost_access']:,} were "
+        f"lost behind it, and {flow['lost_internet']:,} before it{trips}."
+    )
+
+
+def _resends(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
+    if flow["resends"] is None:
+        return "Whether anything was sent again, and why, is not known."
+    if not flow["resends"]:
+        return "The server sent nothing again."
+    sent_again = [row for row in again if not row["new_data"]]
+    parts = [f"{row['packets']:,} {CAUSES.get(row['cause'], '')}".strip() for row in sent_again]
+    needless = sum(row["needless"] for row in sent_again)
+    causes = f": {_listed(parts)}" if parts else ""
+    return (
+        f"The server sent {_counted(flow['resends'], 'packet')} again{causes}; {needless:,} of "
+        f"these had arrived before, and its timer went off {_counted(flow['timeouts'], 'time')}."
+    )
+
+
+def _stalls(stalls: list[dict[str, Any]]) -> str:
+    if not stalls:
+        return "It never stalled."
+    longest = stalls[0]
+    seconds = sum(stall["seconds"] for stall in stalls)
+    lost = f", {longest['lost']} packets lost in it" if longest["lost"] else ""
+    repaired = f", repaired after {longest['recovery']:.1f} s" if longest["recovery"] else ""
+    return (
+        f"It stalled {_counted(len(stalls), 'time')}, for {seconds:.1f} s in all, the longest for "
+        f"{longest['seconds']:.1f} s ({longest['class'].replace('_', ' ')}{lost}{repaired})."
+    )
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
