@@ -1,0 +1,71 @@
+"""What a server did, for exchanges about senders; segments and times are those of `segments`.
+
+Gi lies 100 ms from the server and back, 600 ms from the mobile and back. So what a server sends in
+answer to an ACK passes Gi 100 ms after it; an ACK passes Gi 600 ms after its data; a round trip of
+the server's is 700 ms, and its timeout after the handshake 3 x 700 ms (RFC 6298, 2.2), counted from
+when it sent (at Gi: when that passed) or from when it heard an ACK (100 ms after that passed).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from exchange import Packet, packets
+from segments import RTT_US, acked, opened, sent
+
+from spark_jobs.tables import ROWS
+from spark_jobs.tables.bucket import Bucket, Settings
+
+MS = 1000
+SECOND = 1_000_000
+BEGIN = 900_000
+"""The response begins."""
+ANSWER_US = 100_000
+"""From an ACK to its answer, at Gi."""
+TIMEOUT_US = 3 * (RTT_US + ANSWER_US)
+"""After one round trip was measured."""
+
+
+def tables_by(exchange: Iterable[Packet], **settings: float) -> dict[str, list[dict]]:
+    """Rows of each table, with some of a network's Settings."""
+    made = Bucket(*packets(exchange), Settings("net", **settings))
+    return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
+
+
+def did(exchange: Iterable[Packet], **settings: float) -> tuple[list[str | None], int, int]:
+    """Of an exchange that is one connection: the causes of `retransmissions`, in order of time;
+    `flows.resends`; `flows.timeouts`."""
+    rows = tables_by(exchange, **settings)
+    (flow,) = rows["flows"]
+    causes = [row["cause"] for row in rows["retransmissions"]]
+    return causes, flow["resends"], flow["timeouts"]
+
+
+def flight(first: int, last: int, at_us: int = BEGIN) -> list[Packet]:
+    """dfirst ... dlast, 1 ms apart."""
+    return [sent(at_us + (n - first) * MS, n) for n in range(first, last + 1)]
+
+
+def duplicates(count: int, at_us: int, upto: int = 1, sack: bool = False) -> list[Packet]:
+    """The mobile lacks the segment after `upto`; those behind that came 1 ms apart."""
+    return [
+        acked(at_us + n * MS, upto, *([(upto + 2, upto + 2 + n)] if sack else []))
+        for n in range(count)
+    ]
+
+
+def transfer(count: int, sack: bool = False) -> list[Packet]:
+    """A handshake; d1 ... dcount, one a second, each acknowledged: all round trips are 700 ms."""
+    lines = opened(sack)
+    for n in range(1, count + 1):
+        at = BEGIN + (n - 1) * SECOND
+        lines += [sent(at, n), acked(at + RTT_US, n)]
+    return lines
+
+
+def stamped(lines: list[Packet], **echoes: int) -> list[Packet]:
+    """With timestamps in ms; `echoes` by place: _12=900 is the timestamp that line 12 echoes."""
+    made = [replace(p, tsval=p.us // MS, tsecr=1) for p in lines]
+    for place, tsecr in echoes.items():
+        k = int(place.strip("_"))
+        made[k] = replace(made[k], tsecr=tsecr)
+    return made

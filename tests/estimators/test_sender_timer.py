@@ -1,0 +1,374 @@
+"""A server's retransmission timer over time, and timeouts that came too soon; see `replies`."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from exchange import Packet, read, tables
+from replies import (
+    ANSWER_US,
+    BEGIN,
+    MS,
+    SECOND,
+    TIMEOUT_US,
+    did,
+    duplicates,
+    flight,
+    tables_by,
+    transfer,
+)
+from segments import RTT_US, acked, opened, sent
+
+TURN_US = RTT_US + ANSWER_US
+FIRST_ACK = BEGIN + RTT_US
+DUE = BEGIN + TIMEOUT_US
+
+
+def timeouts_of(lines: list[Packet], **settings: float) -> list[float]:
+    """The timeouts of `timers`, in order of time (s)."""
+    return [row["rto"] for row in tables_by(lines, **settings)["timers"]]
+
+
+def close(*values: float) -> object:
+    """A row is written where the timeout changed by 1/32."""
+    return pytest.approx(list(values), rel=1 / 32)
+
+
+# ---- the first ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "behind_ms"), [(100, 600), (100, 200), (40, 60), (300, 1700)]
+)
+def test_first_timeout_is_three_round_trips(before_ms, behind_ms):
+    """srtt + 4 rttvar, of which rttvar is half a round trip (RFC 6298, 2.2)."""
+    at = before_ms + behind_ms
+    lines = read(
+        f"""
+        0.000               up    SYN      seq=99
+        {before_ms / 1000}  down  SYN ACK  seq=499 ack=100
+        {at / 1000}         up    ACK      seq=100 ack=500
+        """
+    )
+    assert timeouts_of(lines) == [pytest.approx(3 * at / 1000)]
+
+
+def test_first_row_is_of_when_the_server_heard_of_it():
+    """Half of the 100 ms between Gi and the server after the ACK passed Gi at 0.7 s."""
+    lines = transfer(1)
+    rows = tables(lines)
+    first = rows["timers"][0]["ts"] - rows["flows"][0]["start_ts"]
+    assert first.total_seconds() == pytest.approx(0.75)
+    assert rows["timers"][0]["flow_id"] == rows["flows"][0]["flow_id"]
+
+
+SYNACK_AGAIN = """
+    0.000 up    SYN      seq=99           {0}
+    0.100 down  SYN ACK  seq=499 ack=100  {1}
+    1.100 down  SYN ACK  seq=499 ack=100  {2}
+    1.700 up    ACK      seq=100 ack=500  {3}
+    2.500 up    ACK      seq=100 ack=500  {3} data=200
+"""
+
+
+def test_handshake_without_a_sample_leaves_three_seconds():
+    """Which of the SYN ACKs was acknowledged is not told (RFC 6298, 5.7; Karn)."""
+    assert timeouts_of(read(SYNACK_AGAIN.format("", "", "", ""))) == [3.0]
+
+
+@pytest.mark.parametrize(("echoed", "round_trip"), [(100, 1.7), (1100, 0.7)])
+def test_timestamp_tells_which_synack_was_acknowledged(echoed, round_trip):
+    """RFC 7323, 4."""
+    lines = SYNACK_AGAIN.format(
+        "tsval=1", "tsval=100 tsecr=1", "tsval=1100 tsecr=1", f"tsval=2 tsecr={echoed}"
+    )
+    assert timeouts_of(read(lines)) == [pytest.approx(3 * round_trip)]
+
+
+@pytest.mark.parametrize("initial", [1.0, 3.0])
+def test_timeout_before_any_sample_is_the_networks(initial):
+    """A connection seen from its middle: a request is answered after 100 ms (RFC 6298, 2.1)."""
+    lines = [
+        replace(opened()[-1], us=0),
+        sent(ANSWER_US, 1),
+        sent(ANSWER_US + MS, 2),
+    ]
+    assert timeouts_of(lines, initial_rto_s=initial) == [initial]
+
+
+# ---- samples -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("least", [0.2, 0.5])
+def test_steady_round_trip_leaves_the_least_deviation(least):
+    """700 ms, and the least deviation; 1.4 s at first, of which a quarter is lost each time."""
+    found = timeouts_of(transfer(40), least_rto_s=least)
+    assert found[0] == pytest.approx(2.1)
+    assert found[-1] == pytest.approx(0.7 + least, rel=1 / 32)
+    assert all(later < sooner for sooner, later in pairwise(found))
+    assert min(found) >= 0.7 + least
+
+
+def test_rows_are_written_where_the_timeout_changed_by_a_32nd():
+    found = timeouts_of(transfer(40))
+    assert all(abs(later - sooner) > sooner / 32 for sooner, later in pairwise(found))
+
+
+def test_timeout_doubles_with_each_time_that_it_goes_off():
+    """RFC 6298, 5.5."""
+    ats = [BEGIN + TIMEOUT_US * k for k in (1, 3, 7)]
+    lines = [*opened(), sent(BEGIN, 1), *(sent(at, 1) for at in ats)]
+    assert timeouts_of(lines) == close(2.1, 4.2, 8.4, 16.8)
+
+
+@pytest.mark.parametrize("most", [60, 120])
+def test_timeout_does_not_double_for_ever(most):
+    """RFC 6298, 2.5: at least 60 s; Linux: 120 s."""
+    ats, wait = [BEGIN], TIMEOUT_US
+    for _ in range(8):
+        ats.append(ats[-1] + wait)
+        wait = min(2 * wait, 120 * SECOND)
+    found = timeouts_of([*opened(), *(sent(at, 1) for at in ats)])
+    assert found[-1] == 120.0
+    assert found[-1] >= most
+
+
+def once_resent() -> list[Packet]:
+    """d1 d1' a1, then d2 a2."""
+    at = DUE + RTT_US
+    lines = [*opened(), sent(BEGIN, 1), sent(DUE, 1), acked(at, 1), sent(at + ANSWER_US, 2)]
+    return [*lines, acked(at + ANSWER_US + RTT_US, 2)]
+
+
+def test_what_was_sent_again_is_no_sample():
+    """So the doubled timeout is kept (Karn; RFC 6298, 3 and 5) until d2's 700 ms."""
+    lines = once_resent()
+    assert timeouts_of(lines[:-1]) == close(2.1, 4.2)
+    assert timeouts_of(lines) == close(2.1, 4.2, 2.1)
+
+
+def stamped(lines: list[Packet], echoed: int) -> list[Packet]:
+    """With timestamps in ms; the last line echoes one of these."""
+    made = [replace(p, tsval=p.us // MS + 1, tsecr=1) for p in lines]
+    return [*made[:-1], replace(made[-1], tsecr=echoed // MS + 1)]
+
+
+def test_timestamps_tell_which_copy_is_the_sample():
+    """d1' took 700 ms; d1 took 2.8 s, 2.1 s more than the mean: srtt is then 0.7 + 2.1 / 8, the
+    deviation 1.4 + 2.1 - 1.4 / 4 (as it counts in the timeout, four times: RFC 6298, 2.3)."""
+    lines = once_resent()[:-2]
+    assert timeouts_of(stamped(lines, DUE)) == close(2.1, 4.2, 2.1)
+    long = [*lines[:-1], acked(DUE + 2 * RTT_US, 1)]
+    error = 2.8 + 0.6 - 0.7
+    expected = 0.7 + error / 8 + 1.4 + error - 1.4 / 4
+    assert timeouts_of(stamped(long, BEGIN)) == close(2.1, 4.2, expected)
+
+
+# ---- whose timer -------------------------------------------------------------------------------
+
+
+def by_rfc(samples: list[float]) -> float:
+    """The timeout after samples (RFC 6298, 2), without its least."""
+    srtt, rttvar = samples[0], samples[0] / 2
+    for sample in samples[1:]:
+        rttvar += (abs(srtt - sample) - rttvar) / 4
+        srtt += (sample - srtt) / 8
+    return srtt + 4 * rttvar
+
+
+def by_linux(samples: list[float], least: float = 0.2) -> float:
+    """The timeout after samples of which each is of a round trip of its own (tcp_rtt_estimator)."""
+    srtt, deviation = samples[0], 2 * samples[0]
+    rttvar = most = max(deviation, least)
+    for sample in samples[1:]:
+        error = sample - srtt
+        srtt += error / 8
+        change = abs(error) - deviation / 4
+        deviation += change / 8 if error < 0 < change else change
+        most = max(most, deviation)
+        rttvar = max(rttvar, most)
+        rttvar -= (rttvar - most) / 4
+        most = least
+    return srtt + rttvar
+
+
+def measured(samples: list[float], *waits: float) -> list[Packet]:
+    """A handshake of 700 ms; a segment at a time whose round trips are these (s); one more, sent
+    again after each wait (s)."""
+    lines, at = opened(), BEGIN
+    for n, sample in enumerate(samples, 1):
+        lines += [sent(at, n), acked(at + round(sample * SECOND) - ANSWER_US, n)]
+        at += round(sample * SECOND) + 300 * MS
+    last = len(samples) + 1
+    lines.append(sent(at, last))
+    for wait in waits:
+        at += round(wait * SECOND)
+        lines.append(sent(at, last))
+    return [*lines, acked(at + RTT_US, last)]
+
+
+STEADY, SHAKY, FALLING = [0.7] * 24, [0.695, 0.705] * 12, [*[0.7] * 12, 0.3, 0.3]
+
+
+@pytest.mark.parametrize("samples", [STEADY, FALLING, SHAKY], ids=["steady", "falling", "shaky"])
+@pytest.mark.parametrize(("expected", "rule"), [(by_rfc, "rfc6298"), (by_linux, "linux")])
+def test_rule_is_told_by_when_the_timer_goes_off(samples, expected, rule):
+    """The two differ by more than 20 % here; a row has what was expected, and then twice that."""
+    known = [0.7, *samples]
+    ratio = by_linux(known) / by_rfc(known)
+    assert max(ratio, 1 / ratio) > 1.22
+    wait = expected(known)
+    rows = tables(measured(samples, wait))["timers"]
+    assert {row["rule"] for row in rows} == {rule}
+    assert [row["rto"] for row in rows[-2:]] == close(wait, 2 * wait)
+
+
+def test_rule_is_linux_where_no_timer_tells():
+    rows = tables(transfer(5))["timers"]
+    assert {row["rule"] for row in rows} == {"linux"}
+
+
+@pytest.mark.parametrize("least", [0.2, 1.0])
+def test_rfc6298_has_a_least_timeout(least):
+    """RFC 6298, (2.4). 700 ms is below 1 s, which Linux would add to the round trip."""
+    wait = max(by_rfc([0.7, *STEADY]), least)
+    rows = tables_by(measured(STEADY, wait), least_rto_s=least)["timers"]
+    assert {row["rule"] for row in rows} == {"rfc6298"}
+    assert rows[-1]["rto"] == pytest.approx(2 * wait, rel=1 / 32)
+
+
+# ---- too soon ----------------------------------------------------------------------------------
+
+
+def verdicts(lines: list[Packet]) -> list[tuple[str, bool | None, str | None]]:
+    """(cause, spurious_rto, spurious_by) of each resend."""
+    rows = tables(lines)["retransmissions"]
+    return [(row["cause"], row["spurious_rto"], row["spurious_by"]) for row in rows]
+
+
+def stalled(*acks: Packet) -> list[Packet]:
+    """
+    Gi     | d1 d2 d3                d1'            the link stood still; no SACK
+    mobile |                            a.. a..     in the ACKs' own time
+    """
+    return [*opened(), *flight(1, 3), sent(DUE, 1), *acks]
+
+
+def probed(*acks: Packet) -> list[Packet]:
+    """
+    Gi     | d1 d2 d3       d3'        d1'          the same with SACK: the tail was probed
+    mobile |                              a.. a..
+    """
+    at = probe_at()
+    return [*opened(sack=True), *flight(1, 3), sent(at, 3), sent(at + TIMEOUT_US, 1), *acks]
+
+
+def probe_at() -> int:
+    return BEGIN + 2 * MS + 2 * TURN_US
+
+
+SOON = DUE + 30 * MS
+SOON_SACK = probe_at() + TIMEOUT_US + 30 * MS
+
+
+def test_f_rto_needs_two_acks_without_sack():
+    """a1 covers what was sent again; a2 what was not, before new data can have arrived (RFC 5682,
+    2.1)."""
+    lines = stalled(acked(SOON, 1), acked(SOON + 40 * MS, 2), acked(SOON + 80 * MS, 3))
+    assert verdicts(lines) == [("rto", True, "frto")]
+
+
+def test_ack_that_also_covers_what_was_sent_again_proves_nothing_without_sack():
+    """a3 at once: d1' may have filled the only hole (Linux, tcp_clean_rtx_queue)."""
+    assert verdicts(stalled(acked(SOON, 3))) == [("rto", False, None)]
+
+
+def test_ack_that_also_covers_what_was_sent_again_is_proof_with_sack():
+    """d2 would have been reported before, had only d1 been lost (RFC 5682, 3.1)."""
+    assert verdicts(probed(acked(SOON_SACK, 2)))[-1] == ("rto", True, "frto")
+
+
+def test_block_of_what_was_sent_once_before_the_timeout_is_proof():
+    """d2 arrives after d1' (RFC 5682, 3.1)."""
+    assert verdicts(probed(acked(SOON_SACK, 0, (2, 2))))[-1] == ("rto", True, "frto")
+
+
+def test_block_of_what_the_probe_sent_again_proves_nothing():
+    """d3 or d3'."""
+    assert verdicts(probed(acked(SOON_SACK, 0, (3, 3))))[-1] == ("rto", False, None)
+
+
+@pytest.mark.parametrize("sack", [False, True])
+def test_timeout_of_what_was_lost_did_not_come_too_soon(sack):
+    """a1 a round trip after d1'; d2' and d3' in answer, a3 a round trip later."""
+    make, at = (probed, SOON_SACK) if sack else (stalled, SOON)
+    at += RTT_US - 30 * MS
+    answer = at + ANSWER_US
+    lines = make(acked(at, 1), sent(answer, 2), sent(answer + MS, 3), acked(answer + RTT_US, 3))
+    rto = [verdict for verdict in verdicts(lines) if verdict[0] == "rto"]
+    assert rto == [("rto", False, None)]
+
+
+@pytest.mark.parametrize(
+    ("echoed", "verdict"), [(BEGIN, (False, "eifel")), (DUE, (False, None))], ids=["d1", "d1'"]
+)
+def test_older_timestamp_than_the_resends_is_proof(echoed, verdict):
+    """Eifel (RFC 3522); not counted as F-RTO's."""
+    assert verdicts(stamped(stalled(acked(SOON, 3)), echoed)) == [("rto", *verdict)]
+
+
+def test_two_proofs_are_both_told():
+    """a1 echoes d1 (RFC 3522), a2 covers what was sent once (RFC 5682)."""
+    first = stamped(stalled(acked(SOON, 1)), BEGIN)
+    second = stamped([acked(SOON + 40 * MS, 2)], BEGIN)
+    assert verdicts([*first, *second]) == [("rto", True, "frto+eifel")]
+
+
+def test_d_sack_of_what_a_timeout_sent_again_is_proof():
+    """Both copies of d1 arrive (RFC 3708). a3 proves nothing, as d2 was sent again, too."""
+    at = probe_at()
+    lines = [*opened(sack=True), *flight(1, 2), sent(at - MS, 2), sent(at - MS + TIMEOUT_US, 1)]
+    lines += [acked(SOON_SACK, 1), acked(SOON_SACK + MS, 2)]
+    assert verdicts(lines)[-1] == ("rto", False, None)
+    lines.append(acked(at + TIMEOUT_US + RTT_US, 2, (1, 1)))
+    assert verdicts(lines)[-1] == ("rto", False, "dsack")
+
+
+def test_d_sack_of_other_data_is_no_proof():
+    """d2' of the probe came twice."""
+    at = probe_at()
+    lines = [*opened(sack=True), *flight(1, 2), sent(at - MS, 2), sent(at - MS + TIMEOUT_US, 1)]
+    lines += [acked(SOON_SACK, 1), acked(SOON_SACK + MS, 2)]
+    lines.append(acked(at + TIMEOUT_US + RTT_US, 2, (2, 2)))
+    assert verdicts(lines)[-1] == ("rto", False, None)
+
+
+def test_only_timeouts_can_come_too_soon():
+    """d2' was needless, as a D-SACK tells, but no timer sent it."""
+    at = FIRST_ACK + 3 * MS + ANSWER_US
+    lines = [*opened(sack=True), *flight(1, 5), acked(FIRST_ACK, 1)]
+    lines += duplicates(3, FIRST_ACK + MS, sack=True)
+    lines += [sent(at, 2), acked(at + 50 * MS, 5), acked(at + RTT_US, 5, (2, 2))]
+    assert verdicts(lines) == [("fast", None, None)]
+
+
+def test_of_a_timeouts_resends_the_first_has_the_verdict():
+    """d1'' of the timer backed off; then the link goes on (RFC 5682, 2.1)."""
+    again = DUE + 2 * TIMEOUT_US
+    acks = [acked(again + 30 * MS, 1), acked(again + 70 * MS, 2), acked(again + 110 * MS, 3)]
+    lines = stalled(sent(again, 1), *acks)
+    assert verdicts(lines) == [("rto", True, "frto"), ("rto", False, None)]
+
+
+def test_after_a_spurious_timeout_the_next_loss_is_fast_again():
+    """
+    Gi     | d1 d2 d3    d1'         d4 ... d8           d5'
+    mobile |                a1 a2 a3        a4 a4 a4 a4      a8
+    """
+    lines = stalled(acked(SOON, 1), acked(SOON + 40 * MS, 2), acked(SOON + 80 * MS, 3))
+    at = SOON + 80 * MS + ANSWER_US
+    lines += [acked(DUE + RTT_US, 3), *flight(4, 8, at), acked(at + RTT_US, 4)]
+    lines += duplicates(3, at + RTT_US + MS, upto=4)
+    at += RTT_US + 3 * MS + ANSWER_US
+    lines += [sent(at, 5), acked(at + RTT_US, 8)]
+    assert did(sorted(lines, key=lambda p: p.us)) == (["rto", "fast"], 2, 1)
