@@ -222,7 +222,7 @@ FLOWS = Table(
         Column(
             "resends",
             pa.int64(),
-            "packets that the server sent again, data, SYN ACKs and FINs, whether Gi saw them or "
+            "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
             "not; null, as the three below, where the round trip before Gi is not known",
             "packets",
             "RFC 4898, SegsRetrans",

@@ -422,10 +422,6 @@ def test_fin_sent_again_has_a_row_and_counts():
     assert row["needed"] is None
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="any one number below what is awaited is taken for a keep-alive, a FIN too",
-)
 def test_fin_whose_ack_was_lost_before_the_server_is_no_keepalive():
     """
     Gi     | d1 FIN               FIN'          2.1 s after FIN
@@ -614,14 +610,7 @@ def way(lines: list[Packet], *ways: str) -> list[Packet]:
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param(
-            MIDDLE,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the first ACK is taken for a request, and what the server sends next for "
-                "its answer",
-            ),
-        ),
+        MIDDLE,
         MIDDLE[-3:],
         way(MIDDLE, "down"),
         way(MIDDLE, "up"),

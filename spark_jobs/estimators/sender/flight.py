@@ -178,6 +178,14 @@ def _lose_below(s, sent, high):
 
 
 @inner
+def lose_head(s, sent):
+    """Without SACK it is the oldest segment that duplicate and partial ACKs tell of (RFC 6582)."""
+    if s.head < s.tail and not sent[s.head].lost:
+        sent[s.head].lost = True
+        s.lost += 1
+
+
+@inner
 def lose_all(s, sent):
     """A timeout: what the mobile has not reported is lost (RFC 6675, 5.1)."""
     for k in range(s.head, s.tail):

@@ -160,7 +160,10 @@ def _move_on(s, sent, ack, duplicate, original):
     elif s.state == RECOVERY and _is_repaired(s):
         s.state = OPEN
         s.duplicates = 0
+        flight.forgive(s, sent)
         window.end_recovery(s)
+    elif s.state == RECOVERY and s.gained and not s.sack:
+        flight.lose_head(s, sent)
     if s.gained:
         s.duplicates = 0 if s.state != RECOVERY else max(s.duplicates - s.gained + 1, 0)
     if duplicate:

@@ -34,10 +34,9 @@ def send(s, sent, edges, segment, place):
     unseen = ahead - 1 - missed if s.counts else np.int64(0)
     if unseen > 0 and s.head < s.tail:
         _resend_unseen(s, sent, segment, unseen, place.clock)
-    if segment.high - segment.low <= 1 and segment.low == s.acked - 1:
-        probe = _probe(s, segment)
-        if probe != NOT_AGAIN:
-            return probe
+    probe = _probe(s, segment)
+    if probe != NOT_AGAIN:
+        return probe
     if segment.high == segment.low:
         return NOT_AGAIN
     if segment.low < s.highest:
@@ -68,7 +67,11 @@ def _go_to_work(s, edges, segment, clock):
 
 @inner
 def _probe(s, segment):
-    """What a Segment is that ends where the mobile's next byte is awaited, into CAUSES."""
+    """What a Segment of one byte or none is that ends where the mobile awaits the next, be it no
+    FIN: into CAUSES."""
+    length = segment.high - segment.low
+    if length > 1 or length > segment.data or segment.low != s.acked - 1:
+        return NOT_AGAIN
     if s.offered == 0:
         return WINDOW_PROBE
     return KEEPALIVE if s.head == s.tail else NOT_AGAIN
@@ -149,7 +152,6 @@ def _send_again(s, sent, segment, clock):
         return WINDOW_PROBE
     cause = _cause(s, sent, segment, clock)
     s.resends += 1
-    window.look(s, segment.at)
     is_head = flight.first_beyond(s, sent, segment.low) == s.head
     if cause == BY_TIMEOUT:
         _time_out(s, sent, segment.at)
@@ -164,10 +166,14 @@ def _send_again(s, sent, segment, clock):
     if cause == FAST and s.state == OPEN:
         s.state, s.recover = RECOVERY, s.highest
         s.first_resend = s.first_stamp = NONE
+        if not s.sack:
+            flight.lose_head(s, sent)
         window.begin_recovery(s)
     s.sent_in_recovery += 1
     s.resent_since = True
     flight.resend(s, sent, segment)
+    if cause != BY_TIMEOUT and cause != LOSS_PROBE:
+        window.look(s, segment.at)
     return cause
 
 

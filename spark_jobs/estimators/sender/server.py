@@ -91,7 +91,8 @@ def _least_round_trip(begin, end, segments):
             syn = ts[i] if flags[i] & ACK == 0 else NONE
         elif segments.up_number[i] != NONE:
             last = segments.up_number[i] + segments.payload_len[i] + (flags[i] & FIN != 0)
-            if request == NONE or last > request:
+            asks = last > segments.up_number[i]
+            if asks and (request == NONE or last > request):
                 request, asked = last, ts[i]
         newer = np.int32(np.uint32(segments.ts_val[i]) - stamp) > 0 or stamped == NONE
         if segments.has_timestamps[i] and newer and segments.ts_val[i] != stamp:

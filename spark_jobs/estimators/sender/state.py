@@ -80,6 +80,7 @@ SENDER = np.dtype(
         ("edges", "i8"),
         ("sent_last", "i8"),
         ("busy_since", "i8"),
+        ("rested_at", "i8"),
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
         ("resends", "i8"),
@@ -132,8 +133,8 @@ probed                 the highest number when a loss probe was sent that is not
 cwnd ... judged        the congestion window (see `window`)
 room ... edges         when it had room, and what the mobile offered when (see `window`)
 sent_last              when it last sent new data
-busy_since, busy       since when it has data to send or unacknowledged, or NONE; for how long it
-                       had before (µs)
+busy_since, rested_at, since when it has data to send or unacknowledged, or NONE; since when it had
+busy                   none before; for how long it had before (µs)
 rwnd_limited           how long the mobile's window alone held it back (µs)
 resends, timeouts      how often it sent a segment again; its timer went off
 limited ... was_busy   what held it back, and for how long (see `limits`)
@@ -187,7 +188,7 @@ def begin(s, place, kind):
     s.srtt = s.least_rtt = s.told_rto = 0.0
     s.rto = place.rules.initial
     s.timer = s.due = 0
-    s.busy_since = NONE
+    s.busy_since = s.rested_at = NONE
     s.busy = s.rwnd_limited = 0.0
     s.resends = s.timeouts = 0
     s.awaits = False
@@ -207,6 +208,7 @@ def rest(s, now):
     if s.busy_since != NONE:
         s.busy += max(now - s.busy_since, 0)
         s.busy_since = NONE
+        s.rested_at = now
 
 
 @inner

@@ -6,8 +6,10 @@ offered room. Between the two it is taken to follow RFC 5681 (slow start, conges
 RFC 7661 (no growth while it is not used) and RFC 6937 (proportional rate reduction).
 
 The mobile's window held back a segment from when the one before it was sent until the ACK that
-offered room for it was heard, as far as the congestion window would have let it go. Where both
-were full, the congestion window was (Linux, tcp_write_xmit).
+offered room for it was heard, or, if it went at once, from when room was offered for the one before
+it; as far as the congestion window would have let it go. Where both were full, the congestion
+window was; and which it was, is looked at when the sender hears or is given data, not when its
+timer sends (Linux, tcp_write_xmit).
 """
 
 import numpy as np
@@ -91,7 +93,7 @@ def use(s, edges, end, now, clock):
         if s.busy_since != NONE or (prompt and s.busy > 0):
             s.rwnd_limited += max(edge.room - s.ready, 0.0)
             if s.busy_since == NONE:
-                s.busy_since = edge.at
+                s.busy_since = s.rested_at
         if prompt:
             ready = edge.room
         _see_round_trip(s, edge.at, now, clock)
@@ -168,9 +170,9 @@ def _reduce(s, delivered, advanced):
 def begin_recovery(s):
     """ACKs tell of a loss."""
     _remember(s)
-    s.delivered = s.sacked if s.sack else s.duplicates
-    s.sent_in_recovery = 0
+    s.delivered = s.sent_in_recovery = 0
     s.judged = True
+    _reduce(s, 1, False)
 
 
 @inner
