@@ -6,8 +6,8 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 RETRANSMISSIONS = Table(
     name="retransmissions",
-    row="one downlink packet sent again, be it data, a SYN, a SYN ACK or a FIN, or sent to probe, on "
-    "the date on which its connection starts",
+    row="one downlink packet sent again, be it data, a SYN, a SYN ACK or a FIN, or sent to probe, "
+    "on the date on which its connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column("capture", pa.string(), "file of the packet", required=True),
