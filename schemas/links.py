@@ -13,7 +13,8 @@ LINKS = Table(
         Column(
             "round_trips",
             pa.int64(),
-            "round trips between Gi and the mobile that tell of it: of data sent once, in order",
+            "round trips between Gi and the mobile that tell of it: the handshakes', and those of "
+            "data sent once, in order",
             "round trips",
             required=True,
         ),

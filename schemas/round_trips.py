@@ -2,15 +2,15 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
+from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 ROUND_TRIPS = Table(
     name="round_trips",
-    row="one round trip of a connection, on the date on which it starts: of all seen, two in a "
+    row="one round trip of a connection, on the date on which it starts: of all seen, one in a "
     "round trip at most and ten a second (access) or one (internet), and those that differ by a "
     "factor of two; flows has the quantiles of all",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column("ts", TIMESTAMP, "when it ended at Gi", required=True, encoding=DELTA),
         Column(
             "side",
@@ -44,5 +44,4 @@ ROUND_TRIPS = Table(
             required=True,
         ),
     ),
-    sorted_by=("ts", "flow_id"),
 )

@@ -2,14 +2,14 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
+from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 STALLS = Table(
     name="stalls",
     row="one silence of a connection that is longer than two smoothed round trips or than the "
     "timeout, whichever is less, on the date on which the connection starts",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column(
             "start_ts",
             TIMESTAMP,
@@ -69,5 +69,4 @@ STALLS = Table(
             required=True,
         ),
     ),
-    sorted_by=("start_ts", "flow_id"),
 )

@@ -2,14 +2,14 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
+from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 TIMERS = Table(
     name="timers",
     row="the retransmission timeout of a connection's server from a time on, on the date on which "
     "the connection starts; a row where it changed by 1/32 or more",
     columns=(
-        Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
+        Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column("ts", TIMESTAMP, "since when, by the server's clock", required=True, encoding=DELTA),
         Column(
             "rto",
@@ -28,5 +28,4 @@ TIMERS = Table(
             required=True,
         ),
     ),
-    sorted_by=("ts", "flow_id"),
 )

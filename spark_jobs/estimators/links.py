@@ -9,8 +9,9 @@ what waits is dropped by age (Wennström, Brunstrom and Rendón, Electronics Let
 
 import numpy as np
 
-from spark_jobs.estimators.clean_acks import CleanAcks
-from spark_jobs.estimators.loss.path import paths
+from spark_jobs.compiled import compiled
+from spark_jobs.compiled.arrays import group_offsets, group_order
+from spark_jobs.estimators.loss.path import NOBODY, owners, paths_of
 
 HOUR_US = 3_600_000_000
 
@@ -37,38 +38,51 @@ nothing tells it."""
 def links(clean, connections, packets, limited):
     """LINK[L] by user and hour, from CleanAcks of Connections that are mine, and all Packets;
     limited: PATH[U] with what the losses of the day tell of the queue."""
-    mine = connections.mine[clean.connection]
-    hours = clean.ts // HOUR_US
-    found = [
-        _in_hour(hour, clean, mine & (hours == hour), connections, packets)
-        for hour in np.unique(hours[mine])
-    ]
-    out = np.concatenate([np.zeros(0, LINK), *found])
-    path = limited[out["user"]]
-    seconds_a_byte = 8 / np.where(np.isnan(out["rate"]), np.nan, out["rate"])
-    knows_queue = path["limit"] > 0
-    out["queue_bytes"] = np.where(knows_queue, path["limit"], np.nan)
-    out["queue_s"] = out["queue_bytes"] * seconds_a_byte
-    out["lost_with_room"] = np.where(knows_queue, path["with_room"], np.nan)
+    owner, users, hours = _by_hour(clean, owners(clean, connections))
+    first = group_offsets(owner, len(users))
+    out = np.zeros(len(users), LINK)
+    out["user"], out["hour"], out["round_trips"] = users, hours * HOUR_US, np.diff(first)
+    out["median"] = _medians(group_order(owner, first), first, clean, packets)
+    path = paths_of(clean, owner, len(users), packets)
+    out["base"], out["longest"] = path["base"] / 1e6, path["longest"] / 1e6
+    out["rate"] = 8e6 / np.where(path["pace"] > 0, path["pace"], np.nan)
+    of_day = limited[users]
+    knows_queue = of_day["limit"] > 0
+    out["queue_bytes"] = np.where(knows_queue, of_day["limit"], np.nan)
+    out["queue_s"] = 8 * out["queue_bytes"] / out["rate"]
+    out["lost_with_room"] = np.where(knows_queue, of_day["with_room"], np.nan)
     return out[np.lexsort((out["hour"], out["user"]))]
 
 
-def _in_hour(hour, clean, chosen, connections, packets):
-    """LINK of the users seen in an hour, but for their queues; chosen bool[K]: its CleanAcks."""
-    acks = CleanAcks(*(field[chosen] for field in clean))
-    rtt = (acks.ts - packets.ts[acks.packet]) / 1e6
-    users, of = np.unique(connections.user[acks.connection], return_inverse=True)
-    out = np.zeros(len(users), LINK)
-    out["user"], out["hour"] = users, hour * HOUR_US
-    order = np.lexsort((rtt, of))
-    counts = np.bincount(of, minlength=len(users))
-    last = np.cumsum(counts)
-    first = last - counts
-    sorted_rtt = rtt[order]
-    out["round_trips"] = counts
-    out["base"], out["longest"] = sorted_rtt[first], sorted_rtt[last - 1]
-    out["median"] = sorted_rtt[(first + last - 1) // 2]
-    pace = paths(acks, connections, packets)["pace"][users]
-    with np.errstate(divide="ignore"):
-        out["rate"] = np.where(pace > 0, 8e6 / pace, np.nan)
+@compiled
+def _by_hour(clean, user):
+    """(whose each CleanAck is, int64[K]: a user's in an hour, NOBODY's without a user; the user and
+    the hour of each, int64[L]); user int64[K]: the user of each. A user's ACKs stand together."""
+    owner = np.full(len(user), NOBODY)
+    users, hours = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
+    count = begun = np.int64(0)
+    for k in range(len(user)):
+        if user[k] == NOBODY:
+            continue
+        hour = clean.ts[k] // HOUR_US
+        if count and user[k] != users[count - 1]:
+            begun = count
+        at = begun
+        while at < count and hours[at] != hour:
+            at += 1
+        if at == count:
+            users[at], hours[at] = user[k], hour
+            count += 1
+        owner[k] = at
+    return owner, users[:count], hours[:count]
+
+
+@compiled
+def _medians(order, first, clean, packets):
+    """The median round trip (s) of each group of CleanAcks: those that order names from first[g] to
+    first[g + 1]."""
+    out = np.empty(len(first) - 1)
+    for g in range(len(out)):
+        mine = order[first[g] : first[g + 1]]
+        out[g] = np.median(clean.ts[mine] - packets.ts[clean.packet[mine]]) / 1e6
     return out

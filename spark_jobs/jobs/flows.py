@@ -257,6 +257,7 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
 
 
 def _write(table: Table, rows: pa.Table, target: Path) -> None:
-    rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
+    if table.sorted_by:
+        rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
     with table_writer(table, target) as writer:
         writer.write_table(rows)

@@ -5,6 +5,7 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.loss.link import PATH
 
+NOBODY = np.int64(-1)
 STRETCH = 15_000
 """The link's pace is that of the median stretch of so many bytes without a gap (B)."""
 
@@ -12,53 +13,67 @@ STRETCH = 15_000
 @compiled
 def paths(clean, connections, packets):
     """Each user's path behind Gi, PATH[U], from CleanAcks in Connections that are mine, and all
-    Packets.
+    Packets."""
+    return paths_of(clean, owners(clean, connections), len(packets.first) - 1, packets)
+
+
+@compiled
+def owners(clean, connections):
+    """int64[K]: whose each CleanAck is, the user's; NOBODY's if the connection is not mine."""
+    out = np.empty(len(clean.ts), np.int64)
+    for k in range(len(out)):
+        c = clean.connection[k]
+        out[k] = connections.user[c] if connections.mine[c] else NOBODY
+    return out
+
+
+@compiled
+def paths_of(clean, owner, count, packets):
+    """The path behind Gi of each of so many owners, PATH[count], from CleanAcks, all Packets, and
+    whose each ACK is, int64[K]; those of one owner and connection stand together.
 
     The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
     before the earlier one's arrived.
     """
-    out = np.zeros(len(packets.first) - 1, PATH)
+    out = np.zeros(count, PATH)
     sent = packets.sent_before[clean.packet + 1]
-    _set_round_trips(out, clean, connections, packets)
-    busy = _busy(out, clean, connections, packets)
-    _set_paces(out, busy, sent, clean, connections)
-    _set_jitter(out, busy, sent, clean, connections)
+    _set_round_trips(out, clean, owner, packets)
+    busy = _busy(out, clean, owner, packets)
+    _set_paces(out, busy, sent, clean, owner)
+    _set_jitter(out, busy, sent, clean, owner)
     return out
 
 
 @inner
-def _set_round_trips(out, clean, connections, packets):
+def _set_round_trips(out, clean, owner, packets):
     """The least and the longest of each PATH."""
     for k in range(len(clean.ts)):
-        c = clean.connection[k]
-        if connections.mine[c]:
-            path = out[connections.user[c]]
+        if owner[k] != NOBODY:
+            path = out[owner[k]]
             round_trip = float(clean.ts[k] - packets.ts[clean.packet[k]])
             path.base = min(path.base, round_trip) if path.base > 0 else round_trip
             path.longest = max(path.longest, round_trip)
 
 
 @inner
-def _busy(out, clean, connections, packets):
+def _busy(out, clean, owner, packets):
     """bool[K]: whether the link was busy since the ACK before."""
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
-        c = clean.connection[k]
-        if connections.mine[c] and clean.joined[k]:
-            arrives = packets.ts[clean.packet[k]] + out[connections.user[c]].base
+        if owner[k] != NOBODY and owner[k] == owner[k - 1] and clean.joined[k]:
+            arrives = packets.ts[clean.packet[k]] + out[owner[k]].base
             busy[k] = arrives <= clean.ts[k - 1]
     return busy
 
 
 @inner
-def _set_paces(out, busy, sent, clean, connections):
+def _set_paces(out, busy, sent, clean, owner):
     """The median of the paces of each user's stretches; sent int64[K]: the IP bytes sent to users
     up to and including each ACK's packet."""
     acks = np.zeros(len(out) + 1, np.int64)
     for k in range(len(clean.ts)):
-        c = clean.connection[k]
-        if connections.mine[c]:
-            acks[connections.user[c] + 1] += 1
+        if owner[k] != NOBODY:
+            acks[owner[k] + 1] += 1
     place = np.cumsum(acks)
     pace = np.empty(place[-1])
     end = place[:-1].copy()
@@ -70,7 +85,7 @@ def _set_paces(out, busy, sent, clean, connections):
         time += clean.ts[k] - clean.ts[k - 1]
         size += sent[k] - sent[k - 1]
         if size >= STRETCH:
-            u = connections.user[clean.connection[k]]
+            u = owner[k]
             pace[end[u]] = time / size
             end[u] += 1
             time = size = 0
@@ -80,12 +95,12 @@ def _set_paces(out, busy, sent, clean, connections):
 
 
 @inner
-def _set_jitter(out, busy, sent, clean, connections):
+def _set_jitter(out, busy, sent, clean, owner):
     """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
     pairs = np.zeros(len(out))
     for k in range(1, len(clean.ts)):
         if busy[k]:
-            u = connections.user[clean.connection[k]]
+            u = owner[k]
             pairs[u] += 1
             late = clean.ts[k] - clean.ts[k - 1] - (sent[k] - sent[k - 1]) * out[u].pace
             out[u].jitter += (abs(late) - out[u].jitter) / pairs[u]

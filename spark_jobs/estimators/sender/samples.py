@@ -7,8 +7,8 @@ internet  an ACK passes Gi, and the first data that it let the server send: beca
           window opened for it, or because the server was waiting and answers at once
 
 An ACK of one segment only may have waited for a second (RFC 9293, 3.8.6.3). All samples count for
-a connection's quantiles. Of those written down there are enough for a plot: some in each round
-trip, and what differs much from the one before.
+a connection's quantiles. Of those written down there are enough for a plot: one in a round trip,
+and what differs much from the one before.
 """
 
 import numpy as np
@@ -34,10 +34,8 @@ began, its own included; on which side (into SIDES); delayed: the ACK may have w
 
 APART_US = (100_000, 1_000_000)
 """Samples of a side written down lie so far apart at least (µs),"""
-IN_A_ROUND_TRIP = 2
-"""and so many of them in a round trip, if they do not"""
 CHANGE = 2
-"""differ by this factor."""
+"""and a round trip, if they do not differ by this factor."""
 
 QUANTILES = np.dtype(
     [
@@ -103,7 +101,7 @@ def is_kept(s, ts):
     """Whether the last sample is written down, which ended at ts."""
     side, rtt = s.sample_side, s.sample
     kept = s.kept[side]
-    apart = max(APART_US[side], rtt // IN_A_ROUND_TRIP)
+    apart = max(APART_US[side], rtt)
     if kept and ts - s.kept_at[side] < apart and kept <= CHANGE * rtt and rtt <= CHANGE * kept:
         return False
     s.kept_at[side], s.kept[side] = ts, rtt

@@ -67,7 +67,7 @@ def look(s, now):
     """From now on: whether the congestion window has room."""
     s.room = room_at(s, now)
     s.room_until = max(now, s.room_until)
-    s.has_room = np.floor(s.cwnd + 1e-6) - in_flight(s) >= 1
+    s.has_room = np.int64(s.cwnd + 1e-6) > in_flight(s)
 
 
 @inner
@@ -135,7 +135,7 @@ def fill(s):
     if s.state == OPEN:
         s.cwnd = max(s.cwnd, float(flight))
     s.most_under_way = max(s.most_under_way, s.tail - s.head)
-    s.full = flight >= np.floor(s.cwnd + 1e-6)
+    s.full = flight >= np.int64(s.cwnd + 1e-6)
 
 
 @inner

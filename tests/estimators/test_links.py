@@ -1,0 +1,66 @@
+"""links: each user's access link, hour by hour.
+
+The handshake's is a round trip, too: 600 ms, for it is small.
+"""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, tables
+from segments import DATA, RTT_US, SLOT_US, acked, opened, sent
+
+HOUR = 3_600_000_000
+IP_LEN = DATA + 40
+
+
+def busy_link(packets: int, at: int, first: int) -> list[Packet]:
+    """Segments sent at once on a link that takes SLOT_US for each."""
+    lines = [sent(at + k, first + k) for k in range(packets)]
+    return lines + [acked(at + RTT_US + SLOT_US * (k + 1), first + k) for k in range(packets)]
+
+
+def test_rate_is_that_of_a_busy_link():
+    """1040 bytes of IP in 100 ms; the longest round trip is the last one's."""
+    (row,) = tables([*opened(), *busy_link(40, 1_000_000, 1)])["links"]
+    assert row["rate"] == pytest.approx(8 * IP_LEN / 0.1, rel=1e-3)
+    assert row["rtt_min"] == pytest.approx(RTT_US / 1e6)
+    assert row["rtt_max"] == pytest.approx((RTT_US + 40 * SLOT_US) / 1e6, abs=1e-4)
+    assert row["round_trips"] == 1 + 40
+
+
+def test_hours_are_told_apart():
+    """The script begins at noon: half an hour later it is still noon, an hour later it is one."""
+    lines = [*opened(), *busy_link(3, 1_000_000, 1)]
+    lines += [p.later(HOUR) for p in busy_link(2, 0, 4)]
+    lines.sort(key=lambda p: p.us)
+    rows = tables(lines)["links"]
+    assert [(r["hour"].hour, r["round_trips"]) for r in rows] == [(12, 1 + 3), (13, 2)]
+
+
+def test_users_are_told_apart():
+    of_anna = [*opened(), *busy_link(3, 1_000_000, 1)]
+    of_bert = [replace(p, user="bert") for p in [*opened(), *busy_link(2, 1_000_000, 1)]]
+    rows = tables(sorted([*of_anna, *of_bert], key=lambda p: p.us))["links"]
+    assert sorted((r["user"], r["round_trips"]) for r in rows) == [("anna", 1 + 3), ("bert", 1 + 2)]
+
+
+def test_median_is_of_the_round_trips():
+    """Alone on the link, two take 0.7 s and one takes 2 s."""
+    lines = opened()
+    for k, rtt in enumerate((RTT_US + SLOT_US, 2_000_000, RTT_US + SLOT_US)):
+        at = 1_000_000 + 5_000_000 * k
+        lines += [sent(at, k + 1), acked(at + rtt, k + 1)]
+    (row,) = tables(lines)["links"]
+    assert row["rtt_median"] == pytest.approx(0.7)
+    assert row["rtt_max"] == pytest.approx(2)
+
+
+def test_what_nothing_tells_is_null():
+    """One segment at a time never keeps the link busy, and nothing is lost."""
+    (row,) = tables([*opened(), sent(1_000_000, 1), acked(1_700_000, 1)])["links"]
+    assert [row[c] for c in ("rate", "queue_bytes", "queue_s", "lost_with_room")] == [None] * 4
+
+
+def test_user_without_data_has_the_handshakes_round_trip():
+    (row,) = tables(opened())["links"]
+    assert (row["round_trips"], row["rtt_median"]) == (1, pytest.approx(RTT_US / 1e6))

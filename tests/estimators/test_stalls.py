@@ -1,0 +1,130 @@
+"""stalls: silences that a connection's own timing does not explain; what limited a transfer.
+
+The round trip behind Gi is 600 ms, before it 100 ms: a stall is longer than two round trips, 1.4 s,
+or than the timeout, 2.1 s after the handshake, if this is less.
+"""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, tables
+from segments import DATA, RTT_US, acked, opened, sent
+
+SECOND = 1_000_000
+BEGIN = 900_000
+
+
+def flight(first: int, last: int, at: int) -> list[Packet]:
+    return [sent(at + n, n) for n in range(first, last + 1)]
+
+
+def stalls(lines: list[Packet]) -> list[dict]:
+    return tables(sorted(lines, key=lambda p: p.us))["stalls"]
+
+
+def one(lines: list[Packet]) -> dict:
+    (row,) = stalls(lines)
+    return row
+
+
+def test_ack_that_comes_late_ends_a_packet_delay():
+    row = one([*opened(), sent(BEGIN, 1), acked(BEGIN + 1_800_000, 1)])
+    assert (row["class"], row["ended_by"], row["lost"]) == ("packet_delay", "mobile", 0)
+    assert (row["end_ts"] - row["start_ts"]).total_seconds() == pytest.approx(1.8 + 0.1)
+    assert row["recovery"] == pytest.approx(1.8 + 0.1)
+
+
+def test_silence_of_a_round_trip_is_none():
+    assert stalls([*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1)]) == []
+
+
+def test_server_that_takes_long_to_answer_had_no_data():
+    """The request came with the handshake; the answer 5 s later."""
+    row = one([*opened(), sent(BEGIN + 5 * SECOND, 1), acked(BEGIN + 5 * SECOND + RTT_US, 1)])
+    assert (row["class"], row["ended_by"]) == ("data_unavailable", "server")
+
+
+def test_mobile_that_asks_again_was_idle():
+    at = BEGIN + 10 * SECOND
+    again = replace(acked(at, 1), data=200)
+    answer = replace(sent(at + 100_000, 2), ack=500)
+    lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), again, answer]
+    row = one([*lines, replace(acked(at + 700_000, 2), seq=500)])
+    assert (row["class"], row["ended_by"], row["segments"]) == ("client_idle", "mobile", 0)
+
+
+def test_closed_window_is_told_by_its_opening():
+    closed = replace(acked(BEGIN + RTT_US, 1), win=0)
+    opens = acked(BEGIN + 5 * SECOND, 1)
+    lines = [*opened(), sent(BEGIN, 1), closed, opens, sent(BEGIN + 5 * SECOND + 100_000, 2)]
+    row = one([*lines, acked(BEGIN + 6 * SECOND, 2)])
+    assert row["class"] == "zero_window"
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"), [(2, "small_window"), (3, "small_window"), (8, "continuous_loss")]
+)
+def test_timeout_is_a_small_windows_or_a_lost_flights(last, kind):
+    """All is lost; after a timeout of 2.1 s the first is sent again, then the others."""
+    at = BEGIN + 2_100_000
+    lines = [*opened(), *flight(1, last, BEGIN), sent(at, 1), acked(at + RTT_US, 1)]
+    at += RTT_US + 100_000
+    lines += [*flight(2, last, at), acked(at + RTT_US, last)]
+    row = stalls(lines)[0]
+    assert (row["class"], row["ended_by"], row["slow_start"]) == (kind, "server", True)
+    assert (row["segments"], row["lost"], row["lost_run"]) == (last, last, last)
+    assert row["arrived_after"] == 0
+    assert row["recovery"] == pytest.approx(2.1 + 0.7 + 0.7, abs=0.02)
+
+
+def test_segment_sent_again_in_vain_is_a_double_resend():
+    first, second = BEGIN + 2_100_000, BEGIN + 6_300_000
+    lines = [*opened(), sent(BEGIN, 1), sent(first, 1), sent(second, 1)]
+    rows = stalls([*lines, acked(second + RTT_US, 1)])
+    assert [row["class"] for row in rows] == ["small_window", "double_resend"]
+
+
+def limits(lines: list[Packet]) -> dict:
+    (row,) = tables(sorted(lines, key=lambda p: p.us))["flows"]
+    names = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
+    times = {name: row[f"limited_{name}"] for name in names}
+    assert row["limited_by"] == max(times, key=times.__getitem__)
+    return times
+
+
+def test_times_add_up_to_the_transfer():
+    """From the handshake's ACK, at the server 0.75 s, to the last ACK, at 11.55 s."""
+    at = BEGIN + 10 * SECOND
+    lines = [*opened(), *flight(1, 3, BEGIN), acked(BEGIN + RTT_US, 3)]
+    times = limits([*lines, *flight(4, 5, at), acked(at + RTT_US, 5)])
+    assert sum(times.values()) == pytest.approx(at + RTT_US - 700_000, rel=1e-6) or sum(
+        times.values()
+    ) == pytest.approx((at + RTT_US - 700_000) / 1e6, rel=1e-3)
+
+
+def test_queue_behind_gi_is_the_channels():
+    """Twenty segments at once on a link that takes 100 ms for each: all ACKs but the first."""
+    lines = [*opened(), *flight(1, 20, BEGIN)]
+    lines += [acked(BEGIN + RTT_US + 100_000 * n, n) for n in range(1, 21)]
+    times = limits([replace(p, win=60_000) if p.way == "up" else p for p in lines])
+    assert times["channel"] == pytest.approx(1.9, abs=0.01)
+
+
+def test_full_window_on_an_idle_link_is_the_receivers():
+    """Two segments a round trip, and a window of two."""
+    lines, at = opened(), BEGIN
+    for k in range(10):
+        lines += [*flight(2 * k + 1, 2 * k + 2, at), acked(at + RTT_US, 2 * k + 2)]
+        at += RTT_US + 100_000
+    times = limits([replace(p, win=2 * DATA) if p.way == "up" else p for p in lines])
+    assert times["receiver"] == pytest.approx(9 * 0.7, rel=0.02)
+
+
+def test_server_that_thinks_and_mobile_that_waits_are_told_apart():
+    """The mobile asks again 5 s after it has all; the server answers 3 s later."""
+    asks = BEGIN + RTT_US + 5 * SECOND
+    lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
+    answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
+    times = limits([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
+    assert times["mobile"] == pytest.approx(5, abs=0.01)
+    assert times["server"] >= 3
