@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, tables
-from segments import DATA, RTT_US, acked, opened, sent
+from segments import DATA, RTT_US, SLOT_US, acked, opened, sent, started
 
 SECOND = 1_000_000
 BEGIN = 900_000
+T = 5_000_000
+TIMEOUT_US = 2_500_000
 
 
 def flight(first: int, last: int, at: int) -> list[Packet]:
@@ -61,27 +63,16 @@ def test_closed_window_is_told_by_its_opening():
     assert row["class"] == "zero_window"
 
 
-@pytest.mark.parametrize(
-    ("last", "kind"), [(2, "small_window"), (3, "small_window"), (8, "continuous_loss")]
-)
-def test_timeout_is_a_small_windows_or_a_lost_flights(last, kind):
-    """All is lost; after a timeout of 2.1 s the first is sent again, then the others."""
-    at = BEGIN + 2_100_000
-    lines = [*opened(), *flight(1, last, BEGIN), sent(at, 1), acked(at + RTT_US, 1)]
-    at += RTT_US + 100_000
-    lines += [*flight(2, last, at), acked(at + RTT_US, last)]
-    row = stalls(lines)[0]
-    assert (row["class"], row["ended_by"], row["slow_start"]) == (kind, "server", True)
-    assert (row["segments"], row["lost"], row["lost_run"]) == (last, last, last)
-    assert row["arrived_after"] == 0
-    assert row["recovery"] == pytest.approx(2.1 + 0.7 + 0.7, abs=0.02)
-
-
-def test_segment_sent_again_in_vain_is_a_double_resend():
-    first, second = BEGIN + 2_100_000, BEGIN + 6_300_000
-    lines = [*opened(), sent(BEGIN, 1), sent(first, 1), sent(second, 1)]
-    rows = stalls([*lines, acked(second + RTT_US, 1)])
-    assert [row["class"] for row in rows] == ["small_window", "double_resend"]
+def test_timeout_ends_a_stall_and_starts_slowly():
+    """d4 to d6 are sent again after 2.5 s; all that was under way is acknowledged 1.7 s later."""
+    lines = [*started(), *flight(4, 6, T), sent(T + TIMEOUT_US, 4)]
+    at = T + TIMEOUT_US + RTT_US + SLOT_US
+    lines += [acked(at, 4), *flight(5, 6, at + 100_000), acked(at + SECOND, 6)]
+    row = one(lines)
+    assert (row["ended_by"], row["slow_start"], row["segments"]) == ("server", True, 3)
+    assert row["recovery"] == pytest.approx(
+        (TIMEOUT_US + RTT_US + SLOT_US + SECOND) / 1e6, abs=0.11
+    )
 
 
 def limits(lines: list[Packet]) -> dict:
@@ -93,13 +84,11 @@ def limits(lines: list[Packet]) -> dict:
 
 
 def test_times_add_up_to_the_transfer():
-    """From the handshake's ACK, at the server 0.75 s, to the last ACK, at 11.55 s."""
+    """From the handshake's ACK, 0.7 s, to the last one."""
     at = BEGIN + 10 * SECOND
     lines = [*opened(), *flight(1, 3, BEGIN), acked(BEGIN + RTT_US, 3)]
     times = limits([*lines, *flight(4, 5, at), acked(at + RTT_US, 5)])
-    assert sum(times.values()) == pytest.approx(at + RTT_US - 700_000, rel=1e-6) or sum(
-        times.values()
-    ) == pytest.approx((at + RTT_US - 700_000) / 1e6, rel=1e-3)
+    assert sum(times.values()) == pytest.approx((at + RTT_US - 700_000) / 1e6)
 
 
 def test_queue_behind_gi_is_the_channels():
@@ -111,13 +100,14 @@ def test_queue_behind_gi_is_the_channels():
 
 
 def test_full_window_on_an_idle_link_is_the_receivers():
-    """Two segments a round trip, and a window of two."""
+    """Two segments a round trip, and a window of two; whether more waits behind the last two is not
+    seen."""
     lines, at = opened(), BEGIN
     for k in range(10):
         lines += [*flight(2 * k + 1, 2 * k + 2, at), acked(at + RTT_US, 2 * k + 2)]
         at += RTT_US + 100_000
     times = limits([replace(p, win=2 * DATA) if p.way == "up" else p for p in lines])
-    assert times["receiver"] == pytest.approx(9 * 0.7, rel=0.02)
+    assert times["receiver"] == pytest.approx(10 * 0.7, rel=0.01)
 
 
 def test_server_that_thinks_and_mobile_that_waits_are_told_apart():
