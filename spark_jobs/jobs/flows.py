@@ -21,6 +21,7 @@ from spark_jobs.capture.columns import DAY_US
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+from spark_jobs.estimators.links import HOUR_US
 from spark_jobs.jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
@@ -29,7 +30,6 @@ from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 from spark_jobs.warehouse.files import read_rows, table_writer
 from spark_jobs.warehouse.packets import RowGroups, read_packets
 
-HOUR_US = 3_600_000_000
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""

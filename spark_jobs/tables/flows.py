@@ -142,14 +142,9 @@ def _sending(bucket: Bucket) -> Columns:
             )
         }
         | {
-            f"rtt_{side}_{name}": _measured_where(trips[field][:, k], known)
+            f"rtt_{side}_{name}": measured(np.where(known, trips[field][:, k], np.nan))
             for k, side in enumerate(samples.SIDES)
             for field, name in QUANTILES.items()
             if f"rtt_{side}_{name}" != "rtt_access_min"
         }
     )
-
-
-def _measured_where(values: np.ndarray, known: np.ndarray) -> pa.Array:
-    """Numbers, where they are known; NaN is null."""
-    return pa.array(values, mask=~known | np.isnan(values))

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import UNDECIDED
+from spark_jobs.estimators.loss.verdict import needed
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
@@ -23,8 +23,7 @@ def rows(bucket: Bucket) -> pa.Table:
     seen = original >= 0
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
-    lost = access.probability[original]
-    decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
+    lost, decided = needed(access, at)
     of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
@@ -36,7 +35,7 @@ def rows(bucket: Bucket) -> pa.Table:
             "frame": pa.array(packets.frame[place]),
             "original_frame": pa.array(packets.frame[segments.place[original]], mask=~seen),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
-            "needed": pa.array((lost > 0.5) | ~seen, mask=(seen & ~decided) | ~of_data),
+            "needed": pa.array(lost | ~seen, mask=(seen & ~decided) | ~of_data),
             "cause": dictionary(cause, sending.CAUSES, cause != sending.NOT_AGAIN),
             "new_data": pa.array(new),
             "spurious_rto": pa.array(spurious & hearing.BY_FRTO > 0, mask=~by_timer),

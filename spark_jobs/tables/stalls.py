@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import STALLS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import UNDECIDED
+from spark_jobs.estimators.loss.verdict import needed
 from spark_jobs.estimators.sender import sending, stalls
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.tables.bucket import Bucket
@@ -49,11 +49,9 @@ def rows(bucket: Bucket) -> pa.Table:
 def _classes(bucket: Bucket, found: np.ndarray, lost: np.ndarray) -> np.ndarray:
     """Places in CLASSES of STALL[S], with LOST[S]: where something was sent again though nothing
     was lost, ACKs were late or lost."""
-    access, ended_by = bucket.access_losses, found["ended_by"]
-    original = access.original[ended_by]
-    decided = (original >= 0) & (access.evidence[original] != UNDECIDED)
-    arrived = decided & (access.probability[original] <= 0.5)
+    ended_by = found["ended_by"]
+    missed, decided = needed(bucket.access_losses, ended_by)
     resent = np.isin(found["kind"], BY_RESEND)
     resent &= bucket.sending.cause[ended_by] != sending.NOT_AGAIN
-    resent &= arrived & (lost["lost"] == 0)
+    resent &= decided & ~missed & (lost["lost"] == 0)
     return np.where(resent, ACK_DELAY, found["kind"])

@@ -131,3 +131,12 @@ def access_totals(segments, connections, probability):
 def bottleneck(access, internet):
     """Places in BOTTLENECKS by the packets lost on either side, int64[C] each."""
     return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)
+
+
+def needed(access, at):
+    """Whether resends at these segments, int64[K], were needed, by AccessLosses: (bool[K]: the
+    earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
+    original = access.original[at]
+    lost = access.probability[original]
+    decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
+    return lost > 0.5, decided & (original >= 0)

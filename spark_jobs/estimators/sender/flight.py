@@ -196,7 +196,7 @@ def lose_all(s, sent):
 
 @inner
 def forgive(s, sent):
-    """The timeout came too soon: nothing is lost."""
+    """Nothing is lost: all is repaired, or the timeout came too soon."""
     for k in range(s.head, s.tail):
         sent[k].lost = False
     s.lost = 0

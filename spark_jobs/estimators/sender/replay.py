@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
     flight,
@@ -21,9 +22,6 @@ from spark_jobs.estimators.sender import (
 )
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
-
-LARGEST_SHIFT = 14
-"""RFC 7323, 2.3."""
 
 STEP = 1 / 32
 """A timeout is written down when it has changed by this share."""
@@ -142,8 +140,9 @@ def replay(segments, connections, servers, base_us, rules):
 
 @inner
 def _replay_as_it_fits(begin, end, segments, desk, place, out):
-    """Replays a connection, segments [begin, end), into Sending: as Reno's with Linux's timer, and
-    again where it turns out to be CUBIC's, or to have another timer, if that fits better."""
+    """Replays a connection, segments [begin, end), into Sending: as CUBIC's with Linux's timer, as
+    most servers have it, and again where it turns out to be Reno's, or to have another timer, if
+    that fits better."""
     span, written, s = (begin, end), desk.written.copy(), desk.sender[0]
     after_loss, kind = window.AFTER_LOSS_CUBIC, timer.LINUX
     _replay(span, segments, desk, place, out, (after_loss, kind))
@@ -163,7 +162,11 @@ def _replay_as_it_fits(begin, end, segments, desk, place, out):
 @inner
 def _replay(span, segments, desk, place, out, ways):
     """Replays a connection, segments [begin, end), on its Desk and into Sending; ways: what a loss
-    leaves of its congestion window, whose timer it has."""
+    leaves of its congestion window, whose timer it has.
+
+    The arrays are taken out of their tuples here, once: for each packet anew, that would cost more
+    than all the rest.
+    """
     (begin, end), clock, s, o = span, place.clock, desk.sender[0], desk.opening[0]
     after_loss, kind = ways
     sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges

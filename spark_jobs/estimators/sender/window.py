@@ -29,7 +29,7 @@ INITIAL = 10.0
 AFTER_LOSS = 0.5
 """What a loss leaves of the congestion window (RFC 5681, (4)),"""
 AFTER_LOSS_CUBIC = 0.7
-"""and with CUBIC (RFC 9438, 4.6); what lies nearer to it than to the other is CUBIC's."""
+"""and with CUBIC (RFC 9438, 4.6); what lies nearer to the one than to the other is its."""
 
 
 @inner
