@@ -186,7 +186,8 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
         result.first_us, result.last_us = reading.counted_us
     if table is PACKETS:
         result.packets, result.dates = result.rows, sorted(writers)
-    if not result.rows and (table is PACKETS or result.skipped.get("malformed_line")):
+    quiet = result.front_end == FrontEnd.ZEEK_LOG and not (reading.frames or result.skipped)
+    if not result.rows and not quiet and (table is PACKETS or result.skipped.get("malformed_line")):
         reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
         raise UserError(
             f"{path}: no packet of a subscriber of {network.name} in it"

@@ -146,3 +146,15 @@ def test_copy_of_a_log_under_another_name_is_refused(warehouse, network, tmp_pat
     first, second = job.ingest(warehouse, [(network, path), (network, copy)])
     assert first.error is None
     assert "holds the same packets as conn.log" in second.error
+
+
+def test_log_of_a_time_without_packets_is_ingested_with_none(warehouse, network, tmp_path):
+    """Zeek's logger may write one when it rotates; a log that was not closed may have lost some."""
+    quiet, cut = tmp_path / "quiet.log", tmp_path / "cut.log"
+    quiet.write_text(log([]))
+    cut.write_text(log([], closed=False))
+    first, second = job.ingest(warehouse, [(network, quiet), (network, cut)])
+    assert (first.error, first.packets, first.dates) == (None, 0, [])
+    assert "no packet of a subscriber" in second.error
+    assert job.ingest(warehouse, [(network, quiet)])[0].already
+    assert count(warehouse) == 0
