@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
 LENGTH_CLASSES = 13  # of 128 bytes
@@ -70,7 +70,7 @@ class Periods(NamedTuple):
     """float64[K]: the link's rate (bit/s, IP layer)."""
 
 
-@inner
+@making
 def sent_again(segments, connections, packets):
     """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
     was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
@@ -100,7 +100,7 @@ def sent_again(segments, connections, packets):
     return again
 
 
-@inner
+@making
 def least_rtts(clean, connections, packets):
     """float64[U, LENGTH_CLASSES, 2]: for each user and class of packet length the least round
     trip from Gi to the mobile and back (us), and the packet's length (bytes); of CleanAcks, in
@@ -130,7 +130,7 @@ def base_rtt(least, us_per_byte):
     return max(base, 0.0)
 
 
-@inner
+@making
 def prompt_us_per_byte(ts, sent):
     """The link's time a byte, between two ACKs that came promptly (see the module's text).
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 NONE = np.int64(np.iinfo(np.int64).min)
@@ -58,7 +58,7 @@ def downlink_bytes_before(downlink, ip_len):
     return before
 
 
-@inner
+@making
 def count_before(marked):
     """int64[N + 1]: how many items before each are marked."""
     before = np.zeros(len(marked) + 1, np.int64)

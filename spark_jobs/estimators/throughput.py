@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, making
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
@@ -93,7 +93,7 @@ class Transfers(NamedTuple):
     """int64[C]: T2ack - T1ack (µs)."""
 
 
-@inner
+@making
 def alone(segments, connections):
     """bool[C]: the user has no packet of anything else from the connection's first packet to its
     last: its packets are neighbours in user order."""
@@ -109,7 +109,7 @@ def handshake_turns(server_port: np.ndarray) -> np.ndarray:
     return np.where(np.isin(server_port, PLAIN_HTTP_PORTS), 0, TLS_TURNS).astype(np.int8)
 
 
-@inner
+@making
 def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024):
     """Responses of Segments and their Connections; told int8[C]: 1 where a log tells of one request
     and one response, 0 where it tells of others, else -1; handshakes: see `handshake_turns`."""
@@ -167,7 +167,7 @@ def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024
     return Responses(request_response, data_start, data_end)
 
 
-@inner
+@making
 def transfers(segments, connections, packets, response):
     """Transfers of Segments, their Connections, all Packets and the connections' Responses."""
     first, ts, number = connections.first, segments.ts, segments.number

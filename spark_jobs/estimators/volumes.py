@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.tcp import RST, SYN, seq_diff
 
 MOST_HOLES = 256
@@ -105,7 +105,7 @@ def _unseen(low, size, end, holes, n):
     return new, max(end, high), n
 
 
-@inner
+@making
 def _add_hole(holes, n, low, high):
     if n == MOST_HOLES:
         holes[: n - 1] = holes[1:n]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.loss import link, queue, receiver, search, verdict
 from spark_jobs.estimators.loss.exchange import (
@@ -84,7 +84,7 @@ def access_losses(segments, connections, packets, clean, paths):
     return out
 
 
-@inner
+@making
 def _of_user(connections, user):
     """A user's Connections."""
     begin, end = connections.of_user[user], connections.of_user[user + 1]
@@ -102,7 +102,7 @@ def _of_user(connections, user):
     )
 
 
-@inner
+@making
 def _observed_until(connections, packets):
     """int64[C]: the user's last packet before a connection could have gone on for good (µs)."""
     until = np.empty(len(connections.user), np.int64)
@@ -113,7 +113,7 @@ def _observed_until(connections, packets):
     return until
 
 
-@inner
+@making
 def _prove_all(exchanges, connections, edges, path):
     """Sets what order alone proves of a user's connections with questions."""
     for x in range(len(exchanges.seen)):
@@ -128,7 +128,7 @@ def _prove_all(exchanges, connections, edges, path):
             seen.lost += c.fate == LOST
 
 
-@inner
+@making
 def _decide_all(user, connections, edges, space, out):
     """Decides about a user's connections in three turns, into AccessLosses."""
     copies, seen = user.exchanges.copies, user.exchanges.seen
@@ -153,7 +153,7 @@ def _decide_all(user, connections, edges, space, out):
         verdict.write_chances(copies, user.traffic, user.limited[0], out)
 
 
-@inner
+@making
 def _fit_queue(user, told):
     """Tell what the queue holds from what was lost, if that has become many more than those that
     told it last; returns how many tell it now."""
@@ -165,7 +165,7 @@ def _fit_queue(user, told):
     return telling
 
 
-@inner
+@making
 def _decide_one(user, x, connections, edges, space, out):
     """Decides about a user's connection x, writes it down and to the user's traffic."""
     exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])

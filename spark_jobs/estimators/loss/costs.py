@@ -41,9 +41,9 @@ MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 @inner
 def beyond(round_trip, path):
     """What a round trip longer than the longest costs."""
-    if path.longest <= 0:
+    if path.longest <= 0 or round_trip <= MARGIN * path.longest:
         return 0.0
-    return min(max(round_trip / path.longest - MARGIN, 0.0) * BEYOND, MOST_BEYOND)
+    return min((round_trip / path.longest - MARGIN) * BEYOND, MOST_BEYOND)
 
 
 @inner

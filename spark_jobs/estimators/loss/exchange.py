@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import inner
+from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, SYN
@@ -117,7 +117,7 @@ class UserExchanges(NamedTuple):
     """SEEN[connections]"""
 
 
-@inner
+@making
 def exchange_of(exchanges, x, edges, sack):
     """A user's connection x; edges: all SACK edges; sack: whether it is permitted."""
     seen = exchanges.seen[x]
@@ -129,7 +129,7 @@ def exchange_of(exchanges, x, edges, sack):
     )
 
 
-@inner
+@making
 def read_user(segments, connections, packets, original):
     """UserExchanges of a user's Connections and all Segments and Packets.
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss import missing, recovery
 from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
@@ -197,7 +197,7 @@ def without_drops(internet, connections):
     return internet._replace(losses=lost[~drops])
 
 
-@inner
+@making
 def _with_room(found):
     """Found with as much room again."""
     more = np.empty(len(found.losses), LOSS)

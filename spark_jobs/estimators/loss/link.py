@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled
+from spark_jobs.compiled.arrays import gather
 from spark_jobs.estimators.sequence import first_above
 
 ELSEWHERE = 0.02
@@ -79,6 +80,20 @@ def traffic_of(user, connections, packets, clean):
 
 
 @compiled
+def some(traffic, places):
+    """The packets of a Traffic at these places, as a Traffic of their own."""
+    n = len(places)
+    return Traffic(
+        gather(traffic.ts, places),
+        gather(traffic.size, places),
+        gather(traffic.answered, places),
+        gather(traffic.lost, places),
+        np.zeros(n),
+        np.zeros(n),
+    )
+
+
+@compiled
 def chance(backlog, path):
     """The probability that a packet is lost that finds so many bytes waiting, itself included."""
     full = 1 / (1 + np.exp((path.limit - backlog) / path.spread))
@@ -132,16 +147,17 @@ def dropped(clock, ts, size, path):
 def replay(traffic, path):
     """Sets the link's clock before each of a user's packets, and what waited when it came."""
     now = 0.0
+    clock, waiting, lost, answered = traffic.clock, traffic.waiting, traffic.lost, traffic.answered
     for p in range(len(traffic.ts)):
         ts, size = traffic.ts[p], traffic.size[p]
-        traffic.clock[p] = now
+        clock[p] = now
         if size == 0:
             continue
-        traffic.waiting[p] = backlog(now, ts, size, path)
-        if traffic.lost[p]:
+        waiting[p] = backlog(now, ts, size, path)
+        if lost[p]:
             now = dropped(now, ts, size, path)
         else:
-            now = arrived(now, ts, size, traffic.answered[p], path)
+            now = arrived(now, ts, size, answered[p], path)
 
 
 @compiled

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import inner
+from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs, link
 from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
 from spark_jobs.estimators.loss.order import arrived_before
 from spark_jobs.estimators.sequence import NONE
 
-ROWS, BEYOND = 128, 256
-"""Copies for which costs are kept at a time, and how much farther is looked."""
+ROWS, BEYOND, SCRATCH = 128, 256, 3
+"""Copies for which costs are kept at a time, how much farther is looked, and rows to work in."""
 WIDTH = 512
 """ACKs that may answer a copy."""
 
@@ -39,7 +39,7 @@ class Rest(NamedTuple):
     """int64[n]: the highest number that has certainly arrived before each copy."""
 
 
-@inner
+@making
 def begin(exchange, soonest, latest):
     """Rest of an Exchange; no ACK comes sooner than `soonest` after a copy (µs), nor, it is
     supposed, later than `latest`."""
@@ -75,44 +75,49 @@ def to_come(rest, k, row, h):
 def at_least(exchange, rest, start, path, out):
     """Fill out float32[ROWS, WIDTH, 2], a row for each copy from `start` on: the least cost from
     there on, for each ACK that may be the next to explain (from the first that may answer the copy
-    on), if the copy before has arrived or not. Of an Exchange, its Rest and its user's PATH."""
+    on), if the copy before has arrived or not. Of an Exchange, its Rest and its user's PATH; out
+    has SCRATCH more rows to work in."""
     answer, width, skip, before = rest.answer, rest.width, rest.skip, rest.before
     copies, acks, sack = exchange.copies, exchange.heard.acks, exchange.heard.sack
     loss, next_loss = _least_loss(path)
     end = min(start + ROWS + BEYOND, len(copies))
     last = width[end] - 1
-    after = np.zeros((WIDTH, 2), np.float32)
-    now = np.zeros((WIDTH, 2), np.float32)
-    if end - start <= ROWS:
-        out[end - start, : last + 1] = 0.0
+    after = out[_row(end - start)]
+    after[: last + 1] = 0.0
     for k in range(end - 1, start - 1, -1):
-        c, then = copies[k], answer[k + 1]
+        now = out[_row(k - start)]
+        c, then, above = copies[k], answer[k + 1], rest.above[k]
+        may_arrive, may_go = c.fate != LOST, c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN)
+        later = next_later = np.float32(np.inf)
         for x in range(width[k] - 1, -1, -1):
             j = answer[k] + x
             to = max(j, then)
             passed = skip[to] - skip[j]
             place = min(to - then, last)
             arrived = lost = next_lost = np.inf
-            if c.fate != LOST:
+            if may_arrive:
                 arrived = passed + after[place, 0]
                 value = acks[j].value if j < len(acks) else NONE
-                arrived += _unanswered(c, value, before[j], rest.above[k], sack)
+                arrived += _unanswered(c, value, before[j], above, sack)
                 if j < len(acks):
                     to = max(j + 1, then)
                     answered = skip[to] - skip[j + 1] + after[min(to - then, last), 0]
                     arrived = min(arrived, answered + _answered(c, acks[j], before[j], path))
-            if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
+            if may_go:
                 lost = passed + after[place, 1] + loss
                 next_lost = passed + after[place, 1] + next_loss
-            now[x, 0], now[x, 1] = min(lost, arrived), min(next_lost, arrived)
-            if x + 1 < width[k]:
-                for was_lost in range(2):
-                    over = skip[j + 1] - skip[j] + now[x + 1, was_lost]
-                    now[x, was_lost] = min(now[x, was_lost], over)
+            over = skip[min(j + 1, len(acks))] - skip[j]
+            later = np.float32(min(lost, arrived, over + later))
+            next_later = np.float32(min(next_lost, arrived, over + next_later))
+            now[x, 0], now[x, 1] = later, next_later
         last = width[k] - 1
-        if k < start + ROWS:
-            out[k - start, : last + 1] = now[: last + 1]
-        after, now = now, after
+        after = now
+
+
+@inner
+def _row(number):
+    """Where the costs from a copy on are: those beyond ROWS are soon forgotten."""
+    return number if number <= ROWS else ROWS + 1 + number % (SCRATCH - 1)
 
 
 @inner

@@ -11,7 +11,7 @@ had can only have come with copies sent before.
 
 import numpy as np
 
-from spark_jobs.compiled import inner
+from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss.costs import STRAY_ACK
 from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
@@ -28,7 +28,7 @@ ROUNDS = 2
 """Each round's proofs narrow the next one's choices; more than two change next to nothing."""
 
 
-@inner
+@making
 def prove(exchange, soonest):
     """Sets the fate of an Exchange's copies to LOST or ARRIVED where order alone proves it.
 
@@ -54,7 +54,7 @@ def prove(exchange, soonest):
     return longest
 
 
-@inner
+@making
 def _prove_once(exchange, report, limit):
     """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`."""
     copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
@@ -132,7 +132,7 @@ def _only_copy_between(copies, value, begin, end):
     return False
 
 
-@inner
+@making
 def arrived_before(copies):
     """int64[n]: the highest number that has certainly arrived before each copy. What comes below it
     fills a hole or comes again: it is answered at once."""
@@ -146,7 +146,7 @@ def arrived_before(copies):
     return out
 
 
-@inner
+@making
 def _horizons(copies, acks, soonest):
     """For each ACK: how many copies may have caused it or an earlier one; the highest so far."""
     limit = np.empty(len(acks), np.int64)
@@ -160,7 +160,7 @@ def _horizons(copies, acks, soonest):
     return limit, cover
 
 
-@inner
+@making
 def _reports(exchange, cover):
     """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
     a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
@@ -176,7 +176,7 @@ def _reports(exchange, cover):
     return report
 
 
-@inner
+@making
 def _reports_by_number(copies, cover):
     """The first ACK of each copy's whole range, int64[n]; cover: see `_horizons`."""
     report = np.empty(len(copies), np.int64)
@@ -192,7 +192,7 @@ def _reports_by_number(copies, cover):
     return report
 
 
-@inner
+@making
 def _report_by_block(exchange, report):
     """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
     of a block, what the ACK before had told is passed over."""
@@ -279,7 +279,7 @@ def _only_copies(copies, top, report, limit):
             c.fate = ARRIVED
 
 
-@inner
+@making
 def _copies_that_came_again(exchange, limit):
     """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
     more of them than have come by then."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss.link import PATH
 
 NOBODY = np.int64(-1)
@@ -55,7 +55,7 @@ def _set_round_trips(out, clean, owner, packets):
             path.longest = max(path.longest, round_trip)
 
 
-@inner
+@making
 def _busy(out, clean, owner, packets):
     """bool[K]: whether the link was busy since the ACK before."""
     busy = np.zeros(len(clean.ts), np.bool_)
@@ -66,7 +66,7 @@ def _busy(out, clean, owner, packets):
     return busy
 
 
-@inner
+@making
 def _set_paces(out, busy, sent, clean, owner):
     """The median of the paces of each user's stretches; sent int64[K]: the IP bytes sent to users
     up to and including each ACK's packet."""
@@ -94,7 +94,7 @@ def _set_paces(out, busy, sent, clean, owner):
             out[u].pace = np.median(pace[place[u] : end[u]])
 
 
-@inner
+@making
 def _set_jitter(out, busy, sent, clean, owner):
     """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
     pairs = np.zeros(len(out))

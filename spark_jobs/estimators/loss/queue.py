@@ -54,7 +54,10 @@ def fit(path, traffic, known):
     right by certain ACKs that come late by more than an idle round trip.
     """
     trial, found = np.empty(1, PATH), path.copy()
-    lost = traffic.lost[known]
+    sent = np.flatnonzero(traffic.size)
+    told = np.flatnonzero(known[sent])
+    traffic = link.some(traffic, sent)
+    lost = traffic.lost[told]
     best = 0.0
     between = pace_between_losses(traffic, path[0])
     for slack in (np.inf, path[0].base):
@@ -68,7 +71,7 @@ def fit(path, traffic, known):
             before = 0.0
             for _ in range(TURNS):
                 link.replay(traffic, trial[0])
-                gain = set_limit(trial[0], traffic.waiting[known], lost)
+                gain = set_limit(trial[0], traffic.waiting[told], lost)
                 if gain > best:
                     best = gain
                     found[0] = trial[0]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import inner
+from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs, link, lookahead, receiver
 from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.receiver import HYPOTHESIS
@@ -36,10 +36,24 @@ class Space(NamedTuple):
     losses: np.ndarray
     """bool[STEPS, BEAM]: whether by a loss."""
     ahead: np.ndarray
-    """float32[lookahead.ROWS + 1, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
+    """float32[lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
+    order: np.ndarray
+    """int64[BRANCHES * BEAM]: of `spare`, the cheapest first."""
 
 
-@inner
+class Plan(NamedTuple):
+    """What is known of a connection before the search."""
+
+    soonest: int
+    """How long after a copy its ACK comes at the earliest (µs)."""
+    rest: lookahead.Rest
+    resume: np.ndarray
+    """int64[n],"""
+    answered: np.ndarray
+    """int64[n]: see `_resumptions`."""
+
+
+@making
 def space():
     """Memory for `decide`."""
     return Space(
@@ -47,25 +61,35 @@ def space():
         np.zeros(BRANCHES * BEAM, HYPOTHESIS),
         np.empty((STEPS, BEAM), np.int8),
         np.empty((STEPS, BEAM), np.bool_),
-        np.zeros((lookahead.ROWS + 1, lookahead.WIDTH, 2), np.float32),
+        np.zeros((lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2), np.float32),
+        np.empty(BRANCHES * BEAM, np.int64),
     )
 
 
-@inner
+@making
 def decide(exchange, path, until, space):
     """The likeliest history of an Exchange's receiver: (bool[n]: which copies it lost; from when on
     what is unproven is undecided, µs). path: its user's PATH; until: to when the user was observed
     (µs)."""
-    copies, heard = exchange.copies, exchange.heard
-    beam, spare = space.beam, space.spare
-    longest = _longest_round_trip(copies, heard.acks)
+    copies = exchange.copies
+    longest = _longest_round_trip(copies, exchange.heard.acks)
     undecided_from = _watch(exchange, longest, until)
     soonest = receiver.soonest(path)
     latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
     rest = lookahead.begin(exchange, soonest, latest)
     resume, answered = _resumptions(exchange)
-    receiver.begin(beam[0], _first_number(exchange), link.clock_before(copies[0]))
     lost = np.zeros(len(copies), np.bool_)
+    _search(exchange, path, Plan(soonest, rest, resume, answered), space, lost)
+    return lost, undecided_from
+
+
+@inner
+def _search(exchange, path, plan, space, lost):
+    """Writes the likeliest history of an Exchange's receiver to lost bool[n]."""
+    copies, heard = exchange.copies, exchange.heard
+    beam, spare = space.beam, space.spare
+    soonest, rest, resume, answered = plan
+    receiver.begin(beam[0], _first_number(exchange), link.clock_before(copies[0]))
     most_steps = min(STEPS, len(copies))
     alive, steps, settled = 1, np.int64(0), np.int64(0)
     known = 0  # costs are known for the copies up to it, ROWS in number
@@ -101,7 +125,6 @@ def decide(exchange, path, until, space):
             settled += steps
             alive, steps = 1, np.int64(0)
     _trace_back(space, steps, _best(beam[:alive], heard.acks), lost[settled : settled + steps])
-    return lost, undecided_from
 
 
 @inner
@@ -137,7 +160,7 @@ def _longest_round_trip(copies, acks):
     return longest
 
 
-@inner
+@making
 def _resumptions(exchange):
     """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
     had been before, the last such up to the next open question, n if there is none; int64[n]: the
@@ -239,14 +262,11 @@ def _may_update(h, j, acks):
 def _keep_best(space, made, step):
     """Move the best of the hypotheses made into the beam, of equal receivers the cheapest; returns
     how many."""
-    spare, beam = space.spare[:made], space.beam
-    total = np.empty(made)
-    for x in range(made):
-        total[x] = spare[x].cost + spare[x].ahead
-    order = np.argsort(total)
+    spare, beam, order = space.spare, space.beam, space.order
     alive = 0
-    for pick in order:
-        if alive == len(beam) or total[pick] > total[order[0]] + WORST:
+    for place in range(_by_cost(spare, made, order)):
+        pick = order[place]
+        if alive == len(beam):
             break
         new = True
         for x in range(alive):
@@ -259,6 +279,27 @@ def _keep_best(space, made, step):
             space.losses[step, alive] = spare[pick].lost
             alive += 1
     return alive
+
+
+@inner
+def _by_cost(spare, made, order):
+    """Writes the hypotheses that are worth keeping to `order`, the cheapest first; returns how
+    many."""
+    least = np.inf
+    for x in range(made):
+        least = min(least, spare[x].cost + spare[x].ahead)
+    n = 0
+    for x in range(made):
+        cost = spare[x].cost + spare[x].ahead
+        if cost > least + WORST:
+            continue
+        place = n
+        while place > 0 and spare[order[place - 1]].cost + spare[order[place - 1]].ahead > cost:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = x
+        n += 1
+    return n
 
 
 @inner

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss import link, queue
 from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
 from spark_jobs.estimators.sequence import NONE
@@ -45,7 +45,7 @@ class Totals(NamedTuple):
     """float64[C]: packets expected to be lost."""
 
 
-@inner
+@making
 def nothing_known(segments, paths):
     """AccessLosses of Segments before anything was decided; paths: PATH[U]."""
     n = len(segments.ts)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
@@ -138,7 +138,7 @@ def replay(segments, connections, servers, base_us, rules):
     )
 
 
-@inner
+@making
 def _replay_as_it_fits(begin, end, segments, desk, place, out):
     """Replays a connection, segments [begin, end), into Sending: as CUBIC's with Linux's timer, as
     most servers have it, and again where it turns out to be Reno's, or to have another timer, if
