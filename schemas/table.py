@@ -18,7 +18,8 @@ class Column:
 
     meaning: what the value is; unit: how it is counted; source: the paper's section or the RFC
     that defines it. A value that could not be measured is null, so every column may be null
-    unless `required`. encoding: how Parquet stores it, where that was measured to matter.
+    unless `required`. encoding: how Parquet stores it, where that was measured to matter; if not,
+    measured numbers, which seldom come again, as they are, and the rest by dictionary.
     """
 
     name: str
@@ -27,7 +28,12 @@ class Column:
     unit: str = ""
     source: str = ""
     required: bool = False
-    encoding: str = DICTIONARY
+    encoding: str = ""
+
+    @property
+    def stored_as(self) -> str:
+        """How Parquet stores it."""
+        return self.encoding or (PLAIN if pa.types.is_floating(self.type) else DICTIONARY)
 
     @property
     def comment(self) -> str:
@@ -84,10 +90,10 @@ class Table:
             "use_dictionary": [
                 c.name + (".list.element" if pa.types.is_list(c.type) else "")
                 for c in self.columns
-                if c.encoding == DICTIONARY
+                if c.stored_as == DICTIONARY
             ],
             "column_encoding": {
-                c.name: c.encoding for c in self.columns if c.encoding != DICTIONARY
+                c.name: c.stored_as for c in self.columns if c.stored_as != DICTIONARY
             },
         }
 

@@ -123,7 +123,7 @@ def replay(segments, connections, servers, base_us, rules):
             connections.sack[c],
             servers[c].counts,
         )
-        _replay_as_it_fits(first[c], first[c + 1], segments, desk, place, out)
+        _replay_as_it_fits((first[c], first[c + 1]), segments, desk, place, out)
         out.timers["connection"][begun[0] : desk.written[0]] = c
         out.samples["connection"][begun[1] : desk.written[1]] = c
         out.stalls["connection"][begun[2] : desk.written[2]] = c
@@ -138,37 +138,31 @@ def replay(segments, connections, servers, base_us, rules):
     )
 
 
-@making
-def _replay_as_it_fits(begin, end, segments, desk, place, out):
-    """Replays a connection, segments [begin, end), into Sending: as CUBIC's with Linux's timer, as
-    most servers have it, and again where it turns out to be Reno's, or to have another timer, if
-    that fits better."""
-    span, written, s = (begin, end), desk.written.copy(), desk.sender[0]
-    after_loss, kind = window.AFTER_LOSS_CUBIC, timer.LINUX
-    _replay(span, segments, desk, place, out, (after_loss, kind))
+@inner
+def _replay_as_it_fits(span, segments, desk, place, out):
+    """Replays a connection, segments [begin, end), into Sending: with Linux's timer, as most
+    servers have it, and again with another if it strays and that fits better."""
+    s = desk.sender[0]
+    timers, rows, silences = desk.written[0], desk.written[1], desk.written[2]
+    _replay(span, segments, desk, place, out, timer.LINUX)
     strayed = timer.strays(s)
-    if window.is_reno(s):
-        after_loss = window.AFTER_LOSS
-        desk.written[:] = written
-        _replay(span, segments, desk, place, out, (after_loss, kind))
     if strayed > timer.STRAYS:
-        desk.written[:] = written
-        _replay(span, segments, desk, place, out, (after_loss, timer.RFC6298))
-        if timer.strays(s) >= strayed or s.went_off == 0:
-            desk.written[:] = written
-            _replay(span, segments, desk, place, out, (after_loss, kind))
+        for kind in (timer.RFC6298, timer.LINUX):
+            desk.written[0], desk.written[1], desk.written[2] = timers, rows, silences
+            _replay(span, segments, desk, place, out, kind)
+            if timer.strays(s) < strayed and s.went_off > 0:
+                break
 
 
 @inner
-def _replay(span, segments, desk, place, out, ways):
-    """Replays a connection, segments [begin, end), on its Desk and into Sending; ways: what a loss
-    leaves of its congestion window, whose timer it has.
+def _replay(span, segments, desk, place, out, kind):
+    """Replays a connection, segments [begin, end), on its Desk and into Sending; kind: whose timer
+    it has.
 
     The arrays are taken out of their tuples here, once: for each packet anew, that would cost more
     than all the rest.
     """
     (begin, end), clock, s, o = span, place.clock, desk.sender[0], desk.opening[0]
-    after_loss, kind = ways
     sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
@@ -176,7 +170,7 @@ def _replay(span, segments, desk, place, out, ways):
     histograms, written, silences = desk.histograms, desk.written, out.stalls
     unrepaired = written[2]
     state.begin(s, place, kind)
-    window.begin(s, after_loss)
+    window.begin(s)
     samples.begin(s, histograms)
     limits.begin(s)
     handshake.begin(o, NO_SCALE)

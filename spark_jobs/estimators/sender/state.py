@@ -63,7 +63,6 @@ SENDER = np.dtype(
         ("cwnd_before", "f8"),
         ("ssthresh_before", "f8"),
         ("after_loss", "f8"),
-        ("share", "f8"),
         ("delivered", "i8"),
         ("sent_in_recovery", "i8"),
         ("most_under_way", "i8"),

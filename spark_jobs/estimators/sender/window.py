@@ -29,29 +29,23 @@ INITIAL = 10.0
 AFTER_LOSS = 0.5
 """What a loss leaves of the congestion window (RFC 5681, (4)),"""
 AFTER_LOSS_CUBIC = 0.7
-"""and with CUBIC (RFC 9438, 4.6); what lies nearer to the one than to the other is its."""
+"""and with CUBIC (RFC 9438, 4.6), as most servers have it: so it is taken to be until a window was
+seen after a loss. What lies nearer to the one than to the other is its."""
 
 
 @inner
-def begin(s, after_loss):
-    """The windows of a sender of which nothing was seen; after_loss: what a loss leaves of the
-    congestion window."""
+def begin(s):
+    """The windows of a sender of which nothing was seen."""
     s.cwnd = INITIAL
     s.ssthresh = BEFORE_ANY_LOSS
     s.cwnd_before = s.ssthresh_before = 0.0
-    s.after_loss = s.share = after_loss
+    s.after_loss = AFTER_LOSS_CUBIC
     s.delivered = s.sent_in_recovery = s.most_under_way = s.flight_before = s.gained = 0
     s.full = s.alone = s.judged = False
     s.room = s.ready = 0.0
     s.room_until = LONG_AGO
     s.has_room = False
     s.edge = s.edges = 0
-
-
-@inner
-def is_reno(s):
-    """Whether the window was seen to be reduced as RFC 5681 asks for."""
-    return 2 * s.share < AFTER_LOSS + AFTER_LOSS_CUBIC
 
 
 @inner
@@ -123,7 +117,9 @@ def _notice_limit(s, offered_at, now, clock):
         return
     if s.judged:
         s.judged = False
-        s.share = (s.flight_before + 1) / max(s.cwnd_before, 1.0)
+        left = (s.flight_before + 1) / max(s.cwnd_before, 1.0)
+        reno = 2 * left < AFTER_LOSS + AFTER_LOSS_CUBIC
+        s.after_loss = AFTER_LOSS if reno else AFTER_LOSS_CUBIC
     s.cwnd = min(s.cwnd, float(s.flight_before + max(s.gained, 1)))
     s.alone = False
 
