@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner, making
+from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
