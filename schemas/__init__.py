@@ -14,6 +14,7 @@ from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS
+from schemas.pages import PAGES
 from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.round_trips import ROUND_TRIPS
@@ -37,6 +38,7 @@ TABLES: dict[str, Table] = {
         TIMERS,
         STALLS,
         LINKS,
+        PAGES,
         SESSIONS,
         APPLICATION_LOG,
         ACCOUNTING,
@@ -62,6 +64,7 @@ __all__ = [
     "MARTS",
     "NETWORKS",
     "PACKETS",
+    "PAGES",
     "PARTITION_COLUMNS",
     "QUALITY",
     "RETRANSMISSIONS",

@@ -220,6 +220,16 @@ FLOWS = Table(
             if name in names
         ),
         Column(
+            "delay_spikes",
+            pa.int64(),
+            "spikes that began with it: a round trip behind Gi, of data sent once, is of a sudden "
+            "twice the user's running mean or more, and four deviations above it, and no data in "
+            "flight explains it: a handover, a reselection, a preemption; of those that set off "
+            "the server's timer, retransmissions.spurious_rto tells",
+            "spikes",
+            "Gurtov and Ludwig, INFOCOM 2003",
+        ),
+        Column(
             "resends",
             pa.int64(),
             "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
@@ -323,6 +333,14 @@ FLOWS = Table(
             "8 (b_tcp + b_other) / (T2ack - T1ack), of connections above 100 KB",
             "bit/s",
             "INFOCOM VI.B",
+        ),
+        Column(
+            "parallel",
+            pa.int64(),
+            "the most connections of the user, itself included, that were active at once with it: "
+            "with an open request, or data sent and not acknowledged; of those that start on the "
+            "date; null where it was not active",
+            "connections",
         ),
     ),
     sorted_by=("start_ts", "flow_id"),

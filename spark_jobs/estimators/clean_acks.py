@@ -27,6 +27,9 @@ class CleanAcks(NamedTuple):
     """int64[K], B: what is still in flight after it."""
     joined: np.ndarray
     """bool[K]: nothing disturbed the connection since its previous one."""
+    single: np.ndarray
+    """bool[K]: no more than one packet with data had come since the ACK before: it may have waited
+    for a second (RFC 9293, 3.8.6.3)."""
 
 
 @compiled
@@ -41,6 +44,7 @@ def clean_acks(segments, connections):
     packet = np.empty(n, np.int64)
     flight = np.empty(n, np.int64)
     joined = np.empty(n, np.bool_)
+    single = np.empty(n, np.bool_)
     top = np.empty(len(ts), np.int64)
     items = 0
     for c in range(len(first) - 1):
@@ -79,10 +83,12 @@ def clean_acks(segments, connections):
                         recover = highest
                         join = False
                 elif ack > acked:
+                    many = 0
                     while reached < i and top[reached] <= ack:
                         if downlink[reached] and top[reached] > told:
                             answered = reached
                             told = top[reached]
+                            many += 1
                         reached += 1
                     if acked < recover:
                         join = False
@@ -92,9 +98,17 @@ def clean_acks(segments, connections):
                         packet[items] = place[answered]
                         flight[items] = highest - ack
                         joined[items] = join
+                        single[items] = many <= 1
                         items += 1
                         join = True
                     acked = ack
                 last_window = window[i]
             top[i] = highest
-    return CleanAcks(connection[:items], at[:items], packet[:items], flight[:items], joined[:items])
+    return CleanAcks(
+        connection[:items],
+        at[:items],
+        packet[:items],
+        flight[:items],
+        joined[:items],
+        single[:items],
+    )

@@ -54,6 +54,14 @@ def links(clean, connections, packets, limited):
     return out[np.lexsort((out["hour"], out["user"]))]
 
 
+def rates_at(links, users, times):
+    """float64[n], bit/s: the rates of users' links, LINK[L], in the hours of these times (µs); NaN
+    where they are not known."""
+    of = {(link["user"], link["hour"]): link["rate"] for link in links}
+    hours = times // HOUR_US * HOUR_US
+    return np.array([of.get(key, np.nan) for key in zip(users, hours, strict=True)], np.float64)
+
+
 @compiled
 def _by_hour(clean, user):
     """(whose each CleanAck is, int64[K]: a user's in an hour, NOBODY's without a user; the user and

@@ -16,11 +16,13 @@ from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
 from spark_jobs.estimators.identity import flow_ids
+from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses, without_drops
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
 from spark_jobs.estimators.options import uses_sack
+from spark_jobs.estimators.pages import activities
 from spark_jobs.estimators.records import Connections, Packets, Segments
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
@@ -119,6 +121,17 @@ class Bucket:
         return access_losses(
             self.segments, self.connections, self.packets, self.clean_acks, self.paths
         )
+
+    @cached_property
+    def links(self) -> np.ndarray:
+        """LINK[L]: users' access links by the hour."""
+        limited = self.access_losses.paths
+        return links(self.clean_acks, self.connections, self.packets, limited)
+
+    @cached_property
+    def activities(self) -> np.ndarray:
+        """ACTIVITY[A]: when connections were active."""
+        return activities(self.segments, self.connections, self.paths["base"])
 
     @cached_property
     def sending(self) -> Sending:

@@ -5,6 +5,7 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import setup
+from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
 from spark_jobs.estimators.options import (
     MSS_CLASSES,
@@ -15,6 +16,7 @@ from spark_jobs.estimators.options import (
     options,
     window_class,
 )
+from spark_jobs.estimators.pages import most_at_once
 from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
@@ -94,17 +96,23 @@ def _transfer(bucket: Bucket) -> Columns:
     turns = handshake_turns(bucket.connections.server_port)
     transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told, turns)
     round_trip = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
+    spikes = delay_spikes(
+        bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
+    )
     timed = transfer["b_tcp"] != NOT_TOLD
+    parallel = most_at_once(bucket.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single"),
         "rtt_access_min": measured(round_trip),
+        "delay_spikes": pa.array(spikes, mask=np.isnan(round_trip)),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
         "throughput": measured(transfer["throughput"]),
         "goodput": measured(transfer["goodput"]),
         "user_throughput": measured(transfer["user_throughput"]),
+        "parallel": pa.array(parallel, mask=parallel == 0),
     }
 
 

@@ -3,15 +3,13 @@
 import pyarrow as pa
 
 from schemas import LINKS, TIMESTAMP
-from spark_jobs.estimators.links import links
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.LINKS."""
-    limited = bucket.access_losses.paths
-    found = links(bucket.clean_acks, bucket.connections, bucket.packets, limited)
+    found = bucket.links
     return table_of(
         LINKS,
         {

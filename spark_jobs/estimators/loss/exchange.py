@@ -139,9 +139,9 @@ def read_user(segments, connections, packets, original):
     begin, end = connections.first[0], connections.first[-1]
     sent = np.count_nonzero(segments.downlink[begin:end])
     room = UserExchanges(
-        np.zeros(sent, COPY),
+        np.empty(sent, COPY),
         np.empty(sent, np.int64),
-        np.zeros(end - begin - sent, ACK_SEEN),
+        np.empty(end - begin - sent, ACK_SEEN),
         np.zeros(len(connections.user), SEEN),
     )
     n = m = 0
@@ -203,6 +203,9 @@ def _read_copy(c, i, segments):
     c.high = c.low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
     c.ts_val, c.has_ts = segments.ts_val[i], segments.has_timestamps[i]
     c.opens, c.data = segments.tcp_flags[i] & SYN != 0, segments.payload_len[i] > 0
+    c.ambiguous = c.last = c.watched = False
+    c.fate, c.answered = UNPROVEN, 0
+    c.work = c.floor = c.ceiling = c.clock = 0.0
 
 
 @inner

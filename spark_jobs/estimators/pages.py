@@ -1,0 +1,195 @@
+"""Pages: a user's bursts of connections, and how many of them are under way at once.
+
+A connection is active from when the mobile asks, by a SYN or by data, or the server sends, until
+all is answered and acknowledged. Between two pages a user is idle: no connection is active for
+longer than the second after which a new page begins (Smith, Hernández-Campos, Jeffay and Ott,
+SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998) and two of the user's least round trips
+behind Gi, in which a name is looked up. A request that stays without an answer for longer than a
+person waits (Nielsen, Usability Engineering, 1993: 10 s) waits for news, not for a page.
+
+Pages and what is under way are told of connections that are mine alone.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.tcp import RST, SYN
+
+IDLE_US = 1_000_000
+ROUND_TRIPS = 2
+WAIT_US = 10_000_000
+
+ACTIVITY = np.dtype(
+    [
+        ("connection", "i8"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("ip_bytes", "i8"),
+        ("payload_bytes", "i8"),
+        ("at_once", "i8"),
+    ]
+)
+"""A connection is active: from when to when (µs), the IP bytes sent to the mobile in it, and the
+bytes of the downlink stream that are new, as far as Gi saw what followed them; how many of the
+user's were active at once with it, at most, itself included."""
+
+PAGE = np.dtype(
+    [
+        ("user", "i8"),
+        ("start", "i8"),
+        ("end", "i8"),
+        ("connections", "i8"),
+        ("at_once", "i8"),
+        ("ip_bytes", "i8"),
+        ("payload_bytes", "i8"),
+    ]
+)
+"""A page: whose, from when to when (µs), the connections that had a part in it, the most that were
+active at once, and what was sent to the mobile (B), as in ACTIVITY."""
+
+
+@compiled
+def activities(segments, connections, base_us):
+    """ACTIVITY[A] of Segments and their Connections that are mine, by connection and time; base_us
+    float64[U]: each user's least round trip behind Gi."""
+    first = connections.first
+    out = np.empty(len(segments.ts), ACTIVITY)
+    n = np.int64(0)
+    for c in range(len(first) - 1):
+        if connections.mine[c]:
+            gap, begun = _gap(base_us[connections.user[c]]), n
+            n = _of_connection((first[c], first[c + 1]), segments, gap, out, n)
+            for k in range(begun, n):
+                out[k].connection = c
+    active = out[:n].copy()
+    _count_at_once(active, connections)
+    return active
+
+
+@inner
+def _gap(base_us):
+    """How long a user is idle between two pages (µs)."""
+    return np.int64(IDLE_US + (ROUND_TRIPS * base_us if base_us > 0 else 0.0))
+
+
+@inner
+def _of_connection(span, segments, gap, out, n):
+    """Writes a connection's activity, segments [begin, end), to out[n:]; returns how many there are
+    then."""
+    number, downlink, ts = segments.number, segments.downlink, segments.ts
+    flags, payload_len, ip_len = segments.tcp_flags, segments.payload_len, segments.ip_len
+    highest = acked = NONE
+    asked = begun = False
+    for i in range(span[0], span[1]):
+        if flags[i] & RST or (downlink[i] and number[i] == NONE):
+            continue
+        opens, size = flags[i] & SYN != 0, np.int64(payload_len[i])
+        acts = size > 0 or opens
+        told = not downlink[i] and acked < highest and number[i] > acked
+        if not (acts or (told and begun)):
+            continue
+        if acts:
+            quiet = ts[i] - out[n - 1].end if begun else np.int64(0)
+            over = quiet > WAIT_US if asked else quiet > gap and acked >= highest
+            if not begun or over:
+                _begin(out[n], ts[i])
+                begun = True
+                n += 1
+        row = out[n - 1]
+        row.end = ts[i]
+        if not downlink[i]:
+            asked = asked or acts
+            acked = max(acked, number[i])
+            continue
+        asked = False
+        row.ip_bytes += ip_len[i]
+        high = number[i] + size + opens
+        if highest == NONE or high > highest:
+            row.payload_bytes += high - max(highest, number[i] + opens)
+            highest = high
+    return n
+
+
+@inner
+def _begin(row, now):
+    row.start = row.end = now
+    row.ip_bytes = row.payload_bytes = row.at_once = 0
+
+
+@inner
+def _users_end(active, connections, begin):
+    """Where a user's part of ACTIVITY[A] ends that begins at `begin`."""
+    user = connections.user[active[begin].connection]
+    end = begin
+    while end < len(active) and connections.user[active[end].connection] == user:
+        end += 1
+    return end
+
+
+@compiled
+def _count_at_once(active, connections):
+    """Sets how many of a user's are active at once with each.
+
+    Starts and ends are gone through in time. A stack holds the starts after which never so many
+    were active as then: the first of them behind an activity's start tells its most.
+    """
+    begin = 0
+    while begin < len(active):
+        end = _users_end(active, connections, begin)
+        mine = active[begin:end]
+        by_start, by_end = np.argsort(mine["start"]), np.argsort(mine["end"])
+        place, many = np.empty(len(mine), np.int64), np.empty(len(mine), np.int64)
+        rank = np.empty(len(mine), np.int64)
+        height = under_way = begun = 0
+        for over in by_end:
+            while begun < len(mine) and mine[by_start[begun]].start <= mine[over].end:
+                under_way += 1
+                while height and many[height - 1] <= under_way:
+                    height -= 1
+                place[height], many[height] = begun, under_way
+                rank[by_start[begun]] = begun
+                height, begun = height + 1, begun + 1
+            at = np.searchsorted(place[:height], rank[over])
+            mine[over].at_once = many[at]
+            under_way -= 1
+        begin = end
+
+
+@compiled
+def most_at_once(active, count):
+    """int64[C]: how many of a user's connections were active at once with each, at most; 0 where it
+    was not active."""
+    out = np.zeros(count, np.int64)
+    for k in range(len(active)):
+        c = active[k].connection
+        out[c] = max(out[c], active[k].at_once)
+    return out
+
+
+@compiled
+def pages(active, connections, base_us):
+    """PAGE[P] by user and time, of ACTIVITY[A] of Connections; base_us float64[U]: see
+    activities. What sends nothing to the mobile is no page."""
+    out = np.zeros(len(active), PAGE)
+    part = np.full(len(connections.user), np.int64(-1))
+    n = np.int64(-1)
+    begin = 0
+    while begin < len(active):
+        end = _users_end(active, connections, begin)
+        user = connections.user[active[begin].connection]
+        for k in begin + np.argsort(active["start"][begin:end]):
+            row = active[k]
+            if n < 0 or out[n].user != user or row.start - out[n].end > _gap(base_us[user]):
+                n += 1
+                out[n].user, out[n].start, out[n].end = user, row.start, row.end
+            page = out[n]
+            page.end = max(page.end, row.end)
+            page.connections += part[row.connection] != n
+            part[row.connection] = n
+            page.at_once = max(page.at_once, row.at_once)
+            page.ip_bytes += row.ip_bytes
+            page.payload_bytes += row.payload_bytes
+        begin = end
+    found = out[: n + 1]
+    return found[found["payload_bytes"] > 0]

@@ -1,0 +1,30 @@
+"""pages: users' bursts of connections."""
+
+import numpy as np
+import pyarrow as pa
+
+from schemas import PAGES, TIMESTAMP
+from spark_jobs.estimators.links import rates_at
+from spark_jobs.estimators.pages import pages
+from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.rows import column, dictionary, measured, table_of
+
+
+def rows(bucket: Bucket) -> pa.Table:
+    """The rows of schemas.PAGES."""
+    found = pages(bucket.activities, bucket.connections, bucket.paths["base"])
+    seconds = (found["end"] - found["start"]) / 1e6
+    rate = 8 * found["ip_bytes"] / np.where(seconds > 0, seconds, np.nan)
+    return table_of(
+        PAGES,
+        {
+            "user": dictionary(found["user"], bucket.names.users),
+            "start_ts": column(found, "start").cast(TIMESTAMP),
+            "end_ts": column(found, "end").cast(TIMESTAMP),
+            "connections": column(found, "connections"),
+            "parallel": column(found, "at_once"),
+            "ip_bytes": column(found, "ip_bytes"),
+            "payload_bytes": column(found, "payload_bytes"),
+            "rate_share": measured(rate / rates_at(bucket.links, found["user"], found["start"])),
+        },
+    )
