@@ -99,7 +99,7 @@ def _of_connection(span, segments, gap, out, n):
         row = out[n - 1]
         row.end = ts[i]
         if not downlink[i]:
-            asked = asked or acts
+            asked = bool(asked or acts)
             acked = max(acked, number[i])
             continue
         asked = False
