@@ -10,15 +10,6 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import column, dictionary, table_of
 
-BY_RESEND = (
-    stalls.DOUBLE_RESEND,
-    stalls.TAIL_RESEND,
-    stalls.SMALL_WINDOW,
-    stalls.CONTINUOUS_LOSS,
-)
-ACK_DELAY = len(stalls.CLASSES)
-CLASSES = (*stalls.CLASSES, "ack_delay")
-
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.STALLS."""
@@ -34,7 +25,7 @@ def rows(bucket: Bucket) -> pa.Table:
             "flow_id": pa.array(bucket.flow_ids[mine["connection"]]),
             "start_ts": column(mine, "start").cast(TIMESTAMP),
             "end_ts": column(mine, "end").cast(TIMESTAMP),
-            "class": dictionary(_classes(bucket, mine, lost), CLASSES),
+            "class": dictionary(_classes(bucket, mine, lost), stalls.CLASSES),
             "ended_by": dictionary(by_server, ("mobile", "server")),
             "segments": column(mine, "segments"),
             "lost": column(lost, "lost", lost["known"]),
@@ -47,11 +38,11 @@ def rows(bucket: Bucket) -> pa.Table:
 
 
 def _classes(bucket: Bucket, found: np.ndarray, lost: np.ndarray) -> np.ndarray:
-    """Places in CLASSES of STALL[S], with LOST[S]: where something was sent again though nothing
-    was lost, ACKs were late or lost."""
+    """Places in stalls.CLASSES of STALL[S], with LOST[S]: where something was sent again though
+    nothing was lost, ACKs were late or lost."""
     ended_by = found["ended_by"]
     missed, decided = needed(bucket.access_losses, ended_by)
-    resent = np.isin(found["kind"], BY_RESEND)
+    resent = np.isin(found["kind"], stalls.BY_RESEND)
     resent &= bucket.sending.cause[ended_by] != sending.NOT_AGAIN
     resent &= decided & ~missed & (lost["lost"] == 0)
-    return np.where(resent, ACK_DELAY, found["kind"])
+    return np.where(resent, stalls.ACK_DELAY, found["kind"])

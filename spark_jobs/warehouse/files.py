@@ -6,16 +6,22 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
 from schemas import Table
 
 LARGEST_ROW_GROUP = 1 << 24
+LOCAL = LocalFileSystem()
 
 
 def table_writer(table: Table, path: Path) -> pq.ParquetWriter:
     """A writer of a table's Parquet file, with the schema `table.arrow_dictionary`."""
     return pq.ParquetWriter(
-        path, table.arrow_dictionary, store_schema=False, **table.parquet_options
+        path,
+        table.arrow_dictionary,
+        filesystem=LOCAL,
+        store_schema=False,
+        **table.parquet_options,
     )
 
 

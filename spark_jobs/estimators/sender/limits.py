@@ -17,11 +17,10 @@ only where it is seen between the two.
 """
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LONG_AGO, OPEN
+from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LIMITS, LONG_AGO, OPEN
 from spark_jobs.estimators.sequence import NONE
 
-CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(6)
-LIMITS = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
+CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(len(LIMITS))
 
 
 @inner

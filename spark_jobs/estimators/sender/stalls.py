@@ -12,8 +12,8 @@ tail_resend        so few segments were sent after the one sent again that their
                    could not tell of its loss
 small_window       the same, for so few were under way
 continuous_loss    enough were, but nothing was heard of them: all were lost, or their ACKs
-
-Whether a resend was needed at all, tells `retransmissions`: if not, ACKs were late or lost.
+ack_delay          one of the four above, but nothing was lost: ACKs were late, or lost. The sender
+                   cannot tell; the loss estimator can
 """
 
 import numpy as np
@@ -33,7 +33,8 @@ from spark_jobs.estimators.sequence import NONE
     TAIL_RESEND,
     SMALL_WINDOW,
     CONTINUOUS_LOSS,
-) = range(8)
+    ACK_DELAY,
+) = range(9)
 CLASSES = (
     "data_unavailable",
     "client_idle",
@@ -43,7 +44,9 @@ CLASSES = (
     "tail_resend",
     "small_window",
     "continuous_loss",
+    "ack_delay",
 )
+BY_RESEND = (DOUBLE_RESEND, TAIL_RESEND, SMALL_WINDOW, CONTINUOUS_LOSS)
 
 STALL = np.dtype(
     [

@@ -11,6 +11,13 @@ from spark_jobs.estimators.sequence import NONE
 OPEN, RECOVERY, LOSS = range(3)
 """Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
 
+NO_TIMER, TIMEOUT, PROBE, REORDERING = range(4)
+"""What the timer waits for: a timeout (RFC 6298), a loss probe (RFC 8985, 7.2), or what may only
+have been overtaken (RFC 8985, 6.2, step 5)."""
+
+LIMITS = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
+"""What may hold a transfer up (see `limits`)."""
+
 BEFORE_ANY_LOSS = 1e9
 """The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
 
@@ -84,7 +91,7 @@ SENDER = np.dtype(
         ("rwnd_limited", "f8"),
         ("resends", "i8"),
         ("timeouts", "i8"),
-        ("limited", "f8", (6,)),
+        ("limited", "f8", (len(LIMITS),)),
         ("shared_until", "i8"),
         ("asked_at", "i8"),
         ("was_busy", "?"),
@@ -186,7 +193,7 @@ def begin(s, place, kind):
     s.first_resend = s.first_stamp = s.first_low = s.first_high = NONE
     s.srtt = s.least_rtt = s.told_rto = 0.0
     s.rto = place.rules.initial
-    s.timer = s.due = 0
+    s.timer, s.due = NO_TIMER, 0
     s.busy_since = s.rested_at = NONE
     s.busy = s.rwnd_limited = 0.0
     s.resends = s.timeouts = 0
@@ -215,4 +222,4 @@ def close(s, now):
     """The connection is reset."""
     rest(s, now)
     s.head = s.tail
-    s.timer = 0
+    s.timer = NO_TIMER

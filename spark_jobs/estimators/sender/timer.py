@@ -9,12 +9,8 @@ away. Which of the two a server follows is told by when its timer goes off.
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender.state import OPEN
+from spark_jobs.estimators.sender.state import NO_TIMER, OPEN, PROBE, REORDERING, TIMEOUT
 from spark_jobs.estimators.sequence import NONE
-
-NO_TIMER, TIMEOUT, PROBE, REORDERING = range(4)
-"""What the timer waits for: a timeout (RFC 6298), a loss probe (RFC 8985, 7.2), or what may only
-have been overtaken (RFC 8985, 6.2, step 5)."""
 
 LINUX, RFC6298 = 0, 1
 TIMERS = ("linux", "rfc6298")
