@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, flow
-from replies import ANSWER_US, BEGIN, MS, SECOND, TIMEOUT_US, flight, transfer
+from replies import ANSWER_US, BEGIN, FIN, MS, SECOND, TIMEOUT_US, flight, transfer
 from segments import DATA, RTT_US, acked, opened, sent
 
 TURN = (RTT_US + ANSWER_US) / SECOND
 HALF = ANSWER_US / 2 / SECOND
-FIN = frozenset({"FIN", "ACK"})
 
 
 def windowed(lines: list[Packet], segments: float) -> list[Packet]:
