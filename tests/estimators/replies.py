@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from exchange import Packet, packets, tables
-from segments import ACK, RTT_US, acked, opened, sent
+from segments import ACK, DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.tables import ROWS
 from spark_jobs.tables.bucket import Bucket, Settings
@@ -74,6 +74,11 @@ def transfer(count: int, sack: bool = False) -> list[Packet]:
         at = BEGIN + (n - 1) * SECOND
         lines += [sent(at, n), acked(at + RTT_US, n)]
     return lines
+
+
+def windowed(lines: list[Packet], segments: float) -> list[Packet]:
+    """The mobile's window is of so many segments."""
+    return [replace(p, win=int(segments * DATA)) if p.way == "up" else p for p in lines]
 
 
 def after_a_timeout(sack: bool = False) -> tuple[list[Packet], int]:
