@@ -9,8 +9,8 @@ when it sent (at Gi: when that passed) or from when it heard an ACK (100 ms afte
 from collections.abc import Iterable
 from dataclasses import replace
 
-from exchange import Packet, packets
-from segments import RTT_US, acked, opened, sent
+from exchange import Packet, packets, tables
+from segments import ACK, DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.tables import ROWS
 from spark_jobs.tables.bucket import Bucket, Settings
@@ -18,11 +18,15 @@ from spark_jobs.tables.bucket import Bucket, Settings
 MS = 1000
 SECOND = 1_000_000
 BEGIN = 900_000
-"""The response begins."""
+"""The response begins,"""
+FIRST_ACK = BEGIN + RTT_US
+"""and is acknowledged."""
 ANSWER_US = 100_000
 """From an ACK to its answer, at Gi."""
 TIMEOUT_US = 3 * (RTT_US + ANSWER_US)
 """After one round trip was measured."""
+
+FIN = frozenset({"FIN", "ACK"})
 
 
 def tables_by(exchange: Iterable[Packet], **settings: float) -> dict[str, list[dict]]:
@@ -38,6 +42,16 @@ def did(exchange: Iterable[Packet], **settings: float) -> tuple[list[str | None]
     (flow,) = rows["flows"]
     causes = [row["cause"] for row in rows["retransmissions"]]
     return causes, flow["resends"], flow["timeouts"]
+
+
+def resent(lines: list[Packet]) -> list[dict]:
+    """Rows of `retransmissions`."""
+    return tables(lines)["retransmissions"]
+
+
+def bare(at_us: int, seq: int, data: int = 0, flags: frozenset[str] = ACK) -> Packet:
+    """What the server sends that is no whole segment."""
+    return Packet(at_us, "down", flags, seq=seq, ack=300, data=data)
 
 
 def flight(first: int, last: int, at_us: int = BEGIN) -> list[Packet]:
@@ -60,6 +74,32 @@ def transfer(count: int, sack: bool = False) -> list[Packet]:
         at = BEGIN + (n - 1) * SECOND
         lines += [sent(at, n), acked(at + RTT_US, n)]
     return lines
+
+
+def windowed(lines: list[Packet], segments: float) -> list[Packet]:
+    """The mobile's window is of so many segments."""
+    return [replace(p, win=int(segments * DATA)) if p.way == "up" else p for p in lines]
+
+
+def after_a_timeout(sack: bool = False) -> tuple[list[Packet], int]:
+    """
+    Gi     | d1 d2 d3 d4         d1'     d2' d3'     d4'        all was lost
+    mobile |                        a1          a3      a4
+
+    With SACK, the tail d4 is sent again as a probe first, and lost. And when a4 passes Gi.
+    """
+    at = BEGIN + TIMEOUT_US
+    lines = [*opened(sack), *flight(1, 4)]
+    if sack:
+        probed = lines[-1].us + 2 * (RTT_US + ANSWER_US)
+        lines.append(sent(probed, 4))
+        at = probed + TIMEOUT_US
+    lines.append(sent(at, 1))
+    for upto, resends in ((1, (2, 3)), (3, (4,))):
+        lines.append(acked(at + RTT_US, upto))
+        at += RTT_US + ANSWER_US
+        lines += [sent(at, n) for n in resends]
+    return [*lines, acked(at + RTT_US, 4)], at + RTT_US
 
 
 def stamped(lines: list[Packet], **echoes: int) -> list[Packet]:

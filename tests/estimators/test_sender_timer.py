@@ -8,6 +8,7 @@ from exchange import Packet, read, tables
 from replies import (
     ANSWER_US,
     BEGIN,
+    FIRST_ACK,
     MS,
     SECOND,
     TIMEOUT_US,
@@ -20,7 +21,6 @@ from replies import (
 from segments import RTT_US, acked, opened, sent
 
 TURN_US = RTT_US + ANSWER_US
-FIRST_ACK = BEGIN + RTT_US
 DUE = BEGIN + TIMEOUT_US
 
 

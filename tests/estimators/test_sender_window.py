@@ -5,17 +5,21 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, flow
-from replies import ANSWER_US, BEGIN, MS, SECOND, TIMEOUT_US, flight, transfer
+from replies import (
+    ANSWER_US,
+    BEGIN,
+    FIN,
+    MS,
+    SECOND,
+    TIMEOUT_US,
+    flight,
+    transfer,
+    windowed,
+)
 from segments import DATA, RTT_US, acked, opened, sent
 
 TURN = (RTT_US + ANSWER_US) / SECOND
 HALF = ANSWER_US / 2 / SECOND
-FIN = frozenset({"FIN", "ACK"})
-
-
-def windowed(lines: list[Packet], segments: float) -> list[Packet]:
-    """The mobile's window is of so many segments."""
-    return [replace(p, win=int(segments * DATA)) if p.way == "up" else p for p in lines]
 
 
 # ---- busy --------------------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""A server of which Gi sees but a part, or packets that make no sense; see `replies`."""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, tables
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replies import ANSWER_US, FIN, MS, SECOND, after_a_timeout, bare, did, resent, transfer
+from segments import DATA, RTT_US, acked, opened, sent
+from test_invariance import exchanges
+
+# ---- nothing known -----------------------------------------------------------------------------
+
+
+SENDING = (
+    "resends",
+    "timeouts",
+    "busy",
+    "rwnd_limited",
+    "limited_server",
+    "limited_by",
+    "rtt_access_median",
+)
+MIDDLE = [*transfer(3)[4:], sent(5 * SECOND, 4), sent(8 * SECOND, 4), acked(9 * SECOND, 4)]
+"""Seen from its middle, without a request: d1 a1 d2 a2 d3 a3 d4 d4' a4."""
+
+
+def way(lines: list[Packet], *ways: str) -> list[Packet]:
+    return [p for p in lines if p.way in ways]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        MIDDLE,
+        MIDDLE[-3:],
+        way(MIDDLE, "down"),
+        way(MIDDLE, "up"),
+        way([*opened(), *MIDDLE], "down"),
+        way([*opened(), *MIDDLE], "up"),
+    ],
+    ids=["middle", "end", "middle down", "middle up", "down", "up"],
+)
+def test_server_whose_distance_is_not_known_has_nothing_told_of_it(lines):
+    """An ACK without data is answered by nothing; and a way alone has no round trip."""
+    rows = tables(lines)
+    (flow,) = rows["flows"]
+    assert {flow[name] for name in SENDING} == {None}
+    assert {row["cause"] for row in rows["retransmissions"]} <= {None}
+    assert len(rows["retransmissions"]) == bool(way(lines, "down"))
+    assert rows["timers"] == rows["round_trips"] == rows["stalls"] == []
+
+
+def test_request_tells_the_distance():
+    """The same with a request that is answered after 100 ms; d4' comes 3 s after d4."""
+    request = replace(acked(5 * SECOND - ANSWER_US, 3), data=50)
+    answer = [replace(p, ack=350) for p in MIDDLE[-3:-1]]
+    assert did([*MIDDLE[:-3], request, *answer, replace(MIDDLE[-1], seq=350)]) == (["rto"], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("echoed", "told"), [(True, (["rto"], 1, 1)), (False, ([None], None, None))]
+)
+def test_timestamps_tell_the_distance(echoed, told):
+    """d2 echoes what a1 brought (RFC 7323); nothing else is answered: the server never acknowledges
+    what the mobile sent before a1."""
+    lines = [replace(p, tsval=p.us // MS, tsecr=1) for p in MIDDLE]
+    lines = [replace(p, ack=250) if p.way == "down" else p for p in lines]
+    if echoed:
+        lines[2] = replace(lines[2], tsecr=lines[1].tsval)
+    assert did(lines) == told
+
+
+# ---- whatever comes ----------------------------------------------------------------------------
+
+WHOLE = after_a_timeout(sack=True)[0]
+AT = WHOLE[-1].us + SECOND
+SENSELESS = {
+    "sequence jump up": [sent(AT, 2**30 // DATA), acked(AT + RTT_US, 2**30 // DATA)],
+    "sequence jump down": [replace(sent(AT, 1), seq=(500 - 2**30) % 2**32)],
+    "jumps to and fro": [sent(AT + k, (k % 2) * 2**30 // DATA + k + 1) for k in range(200)],
+    "ACK of data never sent": [acked(AT, 2**30 // DATA), acked(AT + 1, 900_000)],
+    "holes": [sent(AT + k, 5 + 2 * k) for k in range(3000)],
+    "holes of any size": [sent(AT + k, 5 + k * k) for k in range(1, 1400)],
+    "blocks of nothing": [
+        replace(acked(AT, 4), sack=f"{a}-{b}")
+        for a, b in ((0, 0), (9000, 8000), (2**31, 2**31 + 1), (500, 2**32 - 1), (4500, 4501))
+    ],
+    "blocks of holes": [
+        *(sent(AT + k, 5 + 2 * k) for k in range(500)),
+        *(acked(AT + SECOND + k, 4, (5 + 2 * k, 5 + 2 * k), (6, 2000)) for k in range(500)),
+    ],
+    "no data, no end": [bare(AT + k, 4500, flags=FIN) for k in range(300)],
+    "SYNs": [replace(p, us=AT + k) for k in range(300) for p in opened()[:2]],
+}
+
+
+@pytest.mark.parametrize("name", SENSELESS)
+def test_what_makes_no_sense_changes_nothing_before_it(name):
+    """Nor does it stop the work."""
+    before = [(row["ts"], row["cause"]) for row in resent(WHOLE)]
+    rows = tables([*WHOLE, *SENSELESS[name]])
+    after = [(row["ts"], row["cause"]) for row in rows["retransmissions"]]
+    assert after[: len(before)] == before
+    assert rows["flows"][0]["timeouts"] >= 1
+
+
+def told(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
+    """All that the tables tell of a user's servers, but for the key."""
+    rows = tables(lines)
+    ids = [row["flow_id"] for row in rows["flows"] if row["user"] == user]
+    return tuple(
+        [
+            {name: row[name] for name in row if name not in ("flow_id", *without)}
+            for row in rows[table]
+            if row["flow_id"] in ids
+        ]
+        for table, without in (
+            ("flows", ()),
+            ("timers", ()),
+            ("round_trips", ()),
+            ("stalls", ()),
+            ("retransmissions", ("frame", "original_frame")),
+        )
+    )
+
+
+@pytest.mark.parametrize("sack", [False, True])
+@pytest.mark.parametrize("down", [-500, -1700, -4000, 2**31])
+def test_sequence_numbers_may_wrap_anywhere(sack, down):
+    lines, _ = after_a_timeout(sack)
+    assert told([p.numbered(2**32 - 150, down % 2**32) for p in lines]) == told(lines)
+
+
+def test_other_users_change_nothing():
+    lines, _ = after_a_timeout(True)
+    others = [replace(p.later(3 * MS), user=user) for p in lines for user in ("aaron", "bert")]
+    assert told([*lines, *others]) == told(lines)
+
+
+@settings(max_examples=60, deadline=None)
+@given(exchanges(), exchanges(user="bert"), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_numbers_and_others_change_nothing_whatever_comes(exchange, others, up, down):
+    moved = [packet.numbered(up, down) for packet in exchange]
+    assert told(others + moved) == told(exchange)
+
+
+@settings(max_examples=60, deadline=None)
+@given(exchanges())
+def test_counts_fit_each_other_whatever_comes(exchange):
+    """The mobile's window holds back only who is busy; each resend that Gi saw is counted."""
+    rows = tables(exchange)
+    for flow in rows["flows"]:
+        mine = [r for r in rows["retransmissions"] if r["flow_id"] == flow["flow_id"]]
+        if flow["resends"] is None:
+            assert {r["cause"] for r in mine} <= {None}
+            continue
+        assert 0 <= flow["rwnd_limited"] <= flow["busy"]
+        seen = [r for r in mine if r["cause"] not in (None, "probe", "keepalive")]
+        assert flow["resends"] >= sum(not r["new_data"] for r in seen)
+        assert flow["timeouts"] >= sum(r["cause"] == "rto" for r in mine)
