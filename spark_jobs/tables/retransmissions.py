@@ -24,7 +24,8 @@ def rows(bucket: Bucket) -> pa.Table:
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
     lost, decided = needed(access, at)
-    of_data = (segments.payload_len[at] > 0) & ~new
+    probe = (cause == sending.WINDOW_PROBE) | (cause == sending.KEEPALIVE)
+    of_data = (segments.payload_len[at] > 0) & ~new & ~probe
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
     return table_of(

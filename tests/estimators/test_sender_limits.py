@@ -188,3 +188,23 @@ def test_request_that_comes_late_is_the_mobiles():
     late = [replace(request, us=OPENED + 10 * SECOND)]
     late += [p.later(10 * SECOND) for p in (sent(BEGIN, 1), acked(FIRST_ACK, 1))]
     assert limits([*handshake, *late]) == seconds(mobile=10, server=FIRST + TURN)
+
+
+@pytest.mark.parametrize("window", [2, 8])
+@pytest.mark.parametrize("probe", [None, 0, 1], ids=["unprobed", "a byte below", "its next byte"])
+def test_closed_window_is_the_mobiles(window, probe):
+    """Closed with all acknowledged, and opened 4 s later; d3 answers at once."""
+    lines = windowed([*opened(), *flight(1, 2)], window)
+    closed = replace(acked(FIRST_ACK, 2), win=0)
+    lines.append(closed)
+    if probe is not None:
+        for at in (FIRST_ACK + SECOND, FIRST_ACK + 2 * SECOND):
+            lines += [bare(at, 2500 - 1 + probe, 1), closed.later(at + RTT_US - FIRST_ACK)]
+    opens = FIRST_ACK + 4 * SECOND
+    there = opens + ANSWER_US
+    lines += windowed([acked(opens, 2), sent(there, 3), acked(there + RTT_US, 3)], window)
+    times = limits(lines)
+    assert times["mobile"] == pytest.approx(4, abs=0.11)
+    assert sum(times.values()) == pytest.approx((there + RTT_US - OPENED) / SECOND)
+    (row,) = tables(lines)["flows"]
+    assert (row["resends"], row["timeouts"]) == (0, 0)

@@ -47,6 +47,8 @@ class Segment(NamedTuple):
     ip_id: np.int64
     place: np.int64
     """Which of the segments it is."""
+    acked: np.int64
+    """The highest ACK that had passed Gi before it."""
 
 
 class Acked(NamedTuple):
@@ -79,7 +81,7 @@ def add(s, sent, low, high, segment):
     k.low, k.high = low, high
     k.stamp = k.first_stamp = segment.stamp
     k.sent = k.last = segment.at
-    k.flight = high - s.acked
+    k.flight = high - segment.acked
     k.copies = 1
     k.sacked, k.lost, k.unseen = False, False, high <= segment.low
     s.tail += 1
@@ -209,6 +211,7 @@ def resend(s, sent, segment):
     while k < s.tail and sent[k].low < segment.high:
         sent[k].copies += 1
         sent[k].last, sent[k].stamp = segment.at, segment.stamp
+        sent[k].flight = s.highest - segment.acked
         s.lost -= sent[k].lost
         sent[k].lost = False
         k += 1

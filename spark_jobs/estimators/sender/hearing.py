@@ -69,6 +69,8 @@ def hear(s, sent, edges, ack, sack_edges, place):
         s.told = ack.at
     if s.busy_since != NONE:
         _share_time(s, ack.at, (acked, told), limit, before, place)
+    elif limit == limits.MOBILE:
+        limits.share(s, limit, ack.at)
     if ack.has_data:
         limits.ask(s, ack.at)
     _measure(s, ack, acked, told, place.rules)
@@ -142,7 +144,8 @@ def _share_time(s, now, news, limit, heard, place):
 @inner
 def _see_round_trip(s, ack, acked, clock):
     """The round trip between Gi and the mobile, of what an ACK answers."""
-    sent_at = NONE if acked.resent else acked.last_sent
+    answered = acked.resent or (not s.sack and s.duplicates > 0)
+    sent_at = NONE if answered else acked.last_sent
     if acked.resent and acked.gained == 1:
         sent_at = acked.stamped
     if sent_at != NONE:

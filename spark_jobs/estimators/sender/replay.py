@@ -175,7 +175,8 @@ def _replay(span, segments, desk, place, out, kind):
     limits.begin(s)
     handshake.begin(o, NO_SCALE)
     cause[begin:end], spurious[begin:end] = 0, 0
-    down = up = begin
+    down = up = passed = begin
+    acked = NONE
     while True:
         while down < end and not downlink[down]:
             down += 1
@@ -224,6 +225,9 @@ def _replay(span, segments, desk, place, out, kind):
         else:
             if s.highest == NONE or (o.sent == 0 and number[i] > s.highest):
                 s.highest = s.acked = number[i]
+            while passed < i:
+                acked = acked if downlink[passed] else max(acked, number[passed])
+                passed += 1
             segment = flight.Segment(
                 now,
                 number[i],
@@ -232,6 +236,7 @@ def _replay(span, segments, desk, place, out, kind):
                 np.int64(payload_len[i]),
                 np.int64(segments.ip_id[i]),
                 np.int64(i),
+                max(acked, s.acked),
             )
             if silent:
                 silences[written[2]].kind = stalls.class_of_sent(s, sent, segment.low)

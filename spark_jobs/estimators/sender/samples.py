@@ -123,6 +123,6 @@ def quantiles(s, histograms, side, out):
     for number in range(lowest, highest + 1):
         before, seen = seen, seen + counts[number]
         if 2 * before < out.count <= 2 * seen:
-            out.median = middle_of(number) / 1e6
+            out.median = min(max(middle_of(number) / 1e6, out.least), out.longest)
         if 20 * before < 19 * out.count <= 20 * seen:
-            out.p95 = middle_of(number) / 1e6
+            out.p95 = min(max(middle_of(number) / 1e6, out.least), out.longest)

@@ -67,14 +67,15 @@ def _go_to_work(s, edges, segment, clock):
 
 @inner
 def _probe(s, segment):
-    """What a Segment of one byte or none is that ends where the mobile awaits the next, be it no
-    FIN: into CAUSES."""
+    """What a Segment of one byte or none is that ends where the mobile awaits the next, or is the
+    next though its window is closed, be it no FIN: into CAUSES."""
     length = segment.high - segment.low
-    if length > 1 or length > segment.data or segment.low != s.acked - 1:
+    if length > 1 or length > segment.data:
         return NOT_AGAIN
-    if s.offered == 0:
+    is_next = length == 1 and segment.low == s.acked == s.highest
+    if s.offered == 0 and (is_next or segment.low == s.acked - 1):
         return WINDOW_PROBE
-    return KEEPALIVE if s.head == s.tail else NOT_AGAIN
+    return KEEPALIVE if segment.low == s.acked - 1 and s.head == s.tail else NOT_AGAIN
 
 
 @inner
