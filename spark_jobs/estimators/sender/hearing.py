@@ -83,7 +83,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     if told.again:
         spurious |= BY_DSACK
     arrived = acked.arrived + told.news + (duplicate and not s.sack)
-    window.grow(s, acked.gained, arrived, advanced)
+    window.grow(s, arrived, advanced)
     if s.head == s.tail:
         flight.empty(s)
         s.highest_sacked = NONE

@@ -135,15 +135,15 @@ def fill(s):
 
 
 @inner
-def grow(s, gained, delivered, advanced):
-    """An ACK of `gained` segments was heard, by which `delivered` are known to have arrived."""
+def grow(s, delivered, advanced):
+    """An ACK was heard, by which so many segments are known to have been delivered."""
     if s.state == RECOVERY:
         _reduce(s, delivered, advanced)
     elif advanced and s.cwnd < s.ssthresh:
         if s.full or s.cwnd < 2 * s.most_under_way:
-            s.cwnd += gained
+            s.cwnd += delivered
     elif advanced and s.full:
-        s.cwnd += gained / max(s.cwnd, 1.0)
+        s.cwnd += delivered / max(s.cwnd, 1.0)
     if advanced:
         s.most_under_way = s.tail - s.head
 
