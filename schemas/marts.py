@@ -7,18 +7,26 @@ import pyarrow as pa
 
 from schemas.table import Column, Table
 
-_WHEN = (
-    Column("country", pa.string(), "ISO 3166 alpha-2 code of the network's country", required=True),
-    Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
-    Column("hour", pa.int32(), "local hour in which the connection starts", "h", required=True),
-    Column(
-        "period",
-        pa.string(),
-        "peak, off_peak or other, by the network's local hours",
-        source="INFOCOM III.B",
-        required=True,
-    ),
-)
+
+def _when(what: str = "the connection starts") -> tuple[Column, ...]:
+    """The columns of where and when; what: in the local hour in which it happens."""
+    return (
+        Column(
+            "country", pa.string(), "ISO 3166 alpha-2 code of the network's country", required=True
+        ),
+        Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
+        Column("hour", pa.int32(), f"local hour in which {what}", "h", required=True),
+        Column(
+            "period",
+            pa.string(),
+            "peak, off_peak or other, by the network's local hours",
+            source="INFOCOM III.B",
+            required=True,
+        ),
+    )
+
+
+_WHEN = _when()
 _FLOWS = Column("flows", pa.int64(), "connections", "connections", required=True)
 _BIN = Column("bin", pa.float64(), "lower edge of the histogram bin", "s", required=True)
 _RATE_BIN = Column(
@@ -107,7 +115,7 @@ MARTS = (
         "fig07_channel_rate",
         "the measurement periods of one local hour with about the same channel rate (Fig. 7)",
         (
-            *_WHEN,
+            *_when("the period starts"),
             _RATE_BIN,
             Column("periods", pa.int64(), "measurement periods", "periods", required=True),
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
@@ -240,6 +248,54 @@ MARTS = (
                 "goodput_squares", pa.float64(), "sum of their squares", "bit²/s²", required=True
             ),
             _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
+        ),
+    ),
+    Table(
+        "rtt_by_flight",
+        "the round trips between Gi and the mobile that ended in one local hour, of one bin of "
+        "bytes in flight and one of the round trip: a thinned sample, as round_trips has it (of "
+        "each connection one in a round trip and ten a second at most, and those that differ by a "
+        "factor of two)",
+        (
+            *_when("the round trip ends"),
+            Column(
+                "flight",
+                pa.int64(),
+                "lower edge of the bin of bytes in flight when the data packet passed Gi, its own "
+                "included: half powers of two, rounded down (1024, 1448, 2048, 2896, ...)",
+                "B",
+                required=True,
+            ),
+            Column(
+                "bin",
+                pa.int32(),
+                "ten times the natural logarithm of the round trip in s, rounded down: bins of "
+                "10 %; a median interpolated within its bin is right to a few per cent",
+                required=True,
+            ),
+            Column(
+                "delayed",
+                pa.bool_(),
+                "the ACK answers one segment alone: it may have waited for a second",
+                source="RFC 9293, 3.8.6.3",
+                required=True,
+            ),
+            Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
+            _sum("rtt", "round trips", "s"),
+            Column(
+                "queueing_round_trips",
+                pa.int64(),
+                "of these, where the user's least round trip of the hour (UTC) is known",
+                "round trips",
+                required=True,
+            ),
+            Column(
+                "queueing_sum",
+                pa.float64(),
+                "sum of what these took beyond it (links.rtt_min)",
+                "s",
+                required=True,
+            ),
         ),
     ),
 )

@@ -1,6 +1,11 @@
 """Marts: what they count is what the flows say."""
 
+from bisect import bisect
+from collections import Counter
+from math import isqrt
 from pathlib import Path
+
+import pytest
 
 from schemas import MARTS, SKIP_REASONS
 from spark_jobs.capture.decode import COUNTED
@@ -171,3 +176,62 @@ def test_sql_files_say_what_a_row_is():
     for path in SQL.glob("*.sql"):
         head = Path(path).read_text().split("select")[0]
         assert "-- One row:" in head, path.name
+
+
+def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
+    query = """
+        select network, hour, delayed, sum(round_trips), round(sum(rtt_sum), 3),
+            sum(queueing_round_trips), round(sum(queueing_sum), 3)
+        from rtt_by_flight group by all order by all
+    """
+    expected = """
+        select network, hour(ts) + 1, delayed, count(*), round(sum(rtt), 3), count(*),
+            round(sum(rtt - rtt_min), 3)
+        from round_trips
+        join flows using (network, date, flow_id)
+        join links on (links.network, links.date, links.user, links.hour)
+            = (flows.network, flows.date, flows.user, date_trunc('hour', ts))
+        where side = 'access' group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_rtt_by_flight_has_the_bytes_in_flight_in_half_powers_of_two(demo):
+    query = "select flight, sum(round_trips) from rtt_by_flight group by all order by all"
+    sizes = rows(demo, "select flight from round_trips where side = 'access'")
+    edges = sorted({isqrt(2**k) for k in range(60)})
+    expected = Counter(edges[bisect(edges, size) - 1] for (size,) in sizes)
+    assert rows(demo, query) == sorted(expected.items())
+
+
+def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
+    query = """
+        with bins as (
+            select network, flight, bin, sum(round_trips) as here
+            from rtt_by_flight group by all
+        ), running as (
+            select
+                *,
+                sum(here) over (partition by network, flight order by bin) - here as below,
+                sum(here) over (partition by network, flight) as n
+            from bins
+        )
+        select network, flight, exp((bin + (n / 2 - below) / here) / 10)
+        from running where n >= 200 and below < n / 2 and below + here >= n / 2
+        order by network, flight
+    """
+    truth = """
+        select network, flight, median(rtt)
+        from (
+            select round_trips.* replace (
+                (select max(flight) from rtt_by_flight where flight <= round_trips.flight)
+                as flight
+            )
+            from round_trips where side = 'access'
+        )
+        group by all having count(*) >= 200 order by network, flight
+    """
+    found, expected = rows(demo, query), rows(demo, truth)
+    assert len(expected) > 20
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    assert [row[2] for row in found] == pytest.approx([row[2] for row in expected], rel=0.05)
