@@ -298,4 +298,55 @@ MARTS = (
             ),
         ),
     ),
+    Table(
+        "stalls_by_class",
+        "the stalls that began in one local hour, of one class, length and number of users at once",
+        (
+            *_when("the stall begins"),
+            Column("class", pa.string(), "why, as in stalls", required=True),
+            Column(
+                "bin",
+                pa.float64(),
+                "lower edge of the bin of the stall's length: 0.1 s times half powers of two (0.1, "
+                "0.141, 0.2, 0.283, ...); 0 below 0.1 s",
+                "s",
+                required=True,
+            ),
+            Column(
+                "users_at_once",
+                pa.int64(),
+                "how many users of the network have a stall that overlaps this one in time, its "
+                "own included and each counted once: lower edge of 1, 2, 3-4, 5-8, 9-16, ...; many "
+                "at once are a cell's doing. Of the stalls of the date that speak of the path: "
+                "data_unavailable, client_idle and zero_window are the hosts' doing, do not count "
+                "and have null here",
+                "users",
+            ),
+            Column("stalls", pa.int64(), "stalls", "stalls", required=True),
+            Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
+            Column(
+                "lost_stalls",
+                pa.int64(),
+                "of these, where it is known what became of the segments under way",
+                "stalls",
+                required=True,
+            ),
+            Column(
+                "lost",
+                pa.int64(),
+                "segments under way in these that were lost behind Gi",
+                "segments",
+                "INFOCOM V",
+                required=True,
+            ),
+            Column(
+                "timeout_stalls",
+                pa.int64(),
+                "of all, ended by a timeout, so that the server starts slowly (stalls.slow_start)",
+                "stalls",
+                "RFC 5681, 3.1",
+                required=True,
+            ),
+        ),
+    ),
 )

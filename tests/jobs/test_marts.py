@@ -2,13 +2,17 @@
 
 from bisect import bisect
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from math import isqrt
 from pathlib import Path
 
 import pytest
+from conftest import DAY, NOON
+from made_up import flow, publish
 
-from schemas import MARTS, SKIP_REASONS
+from schemas import FLOWS, MARTS, SKIP_REASONS, STALLS
 from spark_jobs.capture.decode import COUNTED
+from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
 from spark_jobs.marts import SHARED, SQL
 
@@ -178,6 +182,16 @@ def test_sql_files_say_what_a_row_is():
         assert "-- One row:" in head, path.name
 
 
+def edge(n: int | None) -> int | None:
+    """The lower edge of 1, 2, 3-4, 5-8, 9-16, ..."""
+    if n is None:
+        return None
+    low, high = 1, 1
+    while n > high:
+        low, high = high + 1, 2 * high
+    return low
+
+
 def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
     query = """
         select network, hour, delayed, sum(round_trips), round(sum(rtt_sum), 3),
@@ -235,3 +249,98 @@ def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
     assert len(expected) > 20
     assert [row[:2] for row in found] == [row[:2] for row in expected]
     assert [row[2] for row in found] == pytest.approx([row[2] for row in expected], rel=0.05)
+
+
+def test_stalls_by_class_holds_every_stall(demo):
+    query = """
+        select network, class, sum(stalls), round(sum(seconds), 3), sum(lost_stalls), sum(lost),
+            sum(timeout_stalls)
+        from stalls_by_class group by all order by all
+    """
+    expected = """
+        select network, class, count(*), round(sum(epoch(end_ts) - epoch(start_ts)), 3),
+            count(lost), sum(lost), count(*) filter (slow_start)
+        from stalls group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+    ((outside,),) = rows(
+        demo,
+        """
+        select count(*) from stalls_by_class
+        where seconds / stalls not between bin - 0.001 and greatest(bin * sqrt(2), 0.1) + 0.001
+    """,
+    )
+    assert outside == 0
+
+
+def test_users_at_once_are_those_who_stall_while_a_stall_lasts(demo):
+    query = """
+        select network, class, users_at_once, sum(stalls)
+        from stalls_by_class where users_at_once is not null group by all
+    """
+    stalls = rows(
+        demo,
+        """
+        select stalls.network, class, user, stalls.start_ts, stalls.end_ts
+        from stalls join flows using (network, date, flow_id)
+        where class not in ('data_unavailable', 'client_idle', 'zero_window')
+    """,
+    )
+    expected = Counter()
+    for network, kind, _, start, end in stalls:
+        users = {
+            user for at, _, user, begun, ended in stalls
+            if at == network and begun < end and start < ended
+        }  # fmt: skip
+        expected[network, kind, edge(len(users))] += 1
+    assert {row[:3]: row[3] for row in rows(demo, query)} == expected
+
+
+def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
+    """Five users. b stalls twice while a does, on two connections at once; c begins as a ends; d
+    has nothing from its server; e and a's last stall meet across a slot."""
+    noon = datetime.fromtimestamp(NOON, UTC)
+
+    def stall(user: str, start: float, end: float, kind: str = "packet_delay") -> dict:
+        return dict.fromkeys(STALLS.arrow.names) | {
+            "flow_id": "abcde".index(user) if start != 4 else 9,
+            "start_ts": noon + timedelta(seconds=start),
+            "end_ts": noon + timedelta(seconds=end),
+            "class": kind,
+            "ended_by": "mobile",
+            "segments": 1,
+            "slow_start": user == "c",
+        }
+
+    users = dict(enumerate("abcde")) | {9: "b"}
+    tables = {
+        FLOWS: [flow(demo, flow_id=flow_id, user=user) for flow_id, user in users.items()],
+        STALLS: [
+            stall("a", 0, 10),
+            stall("b", 2, 5),
+            stall("b", 4, 6),
+            stall("b", 7, 8),
+            stall("c", 10, 11.5, "small_window"),
+            stall("d", 0, 60, "data_unavailable"),
+            stall("e", 19, 35, "continuous_loss"),
+            stall("a", 34, 34.05),
+        ],
+    }
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, tables)
+    marts(warehouse)
+    query = """
+        select class, hour, bin, users_at_once, stalls, round(seconds, 3), lost_stalls, lost,
+            timeout_stalls
+        from stalls_by_class order by all
+    """
+    assert warehouse.connect().sql(query).fetchall() == [
+        ("continuous_loss", 13, 12.8, 2, 1, 16, 0, 0, 0),
+        ("data_unavailable", 13, 51.2, None, 1, 60, 0, 0, 0),
+        ("packet_delay", 13, 0, 2, 1, 0.05, 0, 0, 0),
+        ("packet_delay", 13, 0.8, 2, 1, 1, 0, 0, 0),
+        ("packet_delay", 13, 1.6, 2, 1, 2, 0, 0, 0),
+        ("packet_delay", 13, 2.263, 2, 1, 3, 0, 0, 0),
+        ("packet_delay", 13, 9.051, 2, 1, 10, 0, 0, 0),
+        ("small_window", 13, 1.131, 1, 1, 1.5, 0, 0, 1),
+    ]
