@@ -5,6 +5,7 @@ Counts, sums and histograms only, so that hours, days and networks add up withou
 
 import pyarrow as pa
 
+from schemas.flows import LIMITS
 from schemas.table import Column, Table
 
 
@@ -347,6 +348,60 @@ MARTS = (
                 "RFC 5681, 3.1",
                 required=True,
             ),
+        ),
+    ),
+    Table(
+        "limits_by_window",
+        "the connections with about the same MSS, window and number of parallel connections, and "
+        "what limited them; those of which it is known",
+        (
+            *_WHEN,
+            Column(
+                "mss",
+                pa.int64(),
+                "maximum segment size that the SYNs agreed on, told by the largest IP packet less "
+                "its fixed headers, rounded down to hundreds; null where there was no more "
+                "downlink data than fits into one such packet",
+                "B",
+                "RFC 9293, 3.7.1",
+            ),
+            Column(
+                "window_segments",
+                pa.int64(),
+                "the mobile's largest window in such segments, rounded: lower edge of 1, 2-3, 4-7, "
+                "8-15, ...; 0 below half of one; null where window or segment is not known",
+                "segments",
+                "Kohlwes, Riihijärvi and Mähönen, Figs. 5 to 7",
+            ),
+            Column(
+                "parallel",
+                pa.int64(),
+                "the most connections of the user, itself included, that had downlink data under "
+                "way at once: lower edge of 1, 2, 3-4, 5-8, ...; null where it carried none",
+                "connections",
+                "Kohlwes, Riihijärvi and Mähönen, Figs. 4, 6 and 7",
+            ),
+            _FLOWS,
+            *(
+                Column(
+                    f"limited_{limit}",
+                    pa.float64(),
+                    f"how long they were held up: {meaning}",
+                    "s",
+                    "Zhang et al., SIGCOMM 2002",
+                    required=True,
+                )
+                for limit, meaning in LIMITS.items()
+            ),
+            *(
+                _count(f"flows_{limit}", f"limited by {limit} the longest (flows.limited_by)")
+                for limit in LIMITS
+            ),
+            _count("throughput_flows", "with a single-flow throughput: alone and above 100 KB"),
+            _sum("throughput", "single-flow throughputs", "bit/s"),
+            _count("user_throughput_flows", "with a user throughput: above 100 KB"),
+            _sum("user_throughput", "user throughputs", "bit/s"),
+            Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
     ),
 )

@@ -11,6 +11,7 @@ from conftest import DAY, NOON
 from made_up import flow, publish
 
 from schemas import FLOWS, MARTS, SKIP_REASONS, STALLS
+from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
@@ -344,3 +345,64 @@ def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
         ("packet_delay", 13, 9.051, 2, 1, 10, 0, 0, 0),
         ("small_window", 13, 1.131, 1, 1, 1.5, 0, 0, 1),
     ]
+
+
+def test_limits_by_window_holds_every_connection_of_known_limits(demo):
+    limits = [f"limited_{limit}" for limit in LIMITS]
+    held_up = ", ".join(f"round(sum({limit}), 3)" for limit in limits)
+    query = f"""
+        select network, sum(flows), {held_up},
+            {", ".join(f"sum(flows_{limit})" for limit in LIMITS)},
+            sum(throughput_flows), round(sum(throughput_sum)),
+            sum(user_throughput_flows), round(sum(user_throughput_sum)), sum(ip_bytes_down)
+        from limits_by_window group by all order by all
+    """
+    by = ", ".join(f"count(*) filter (limited_by = '{limit}')" for limit in LIMITS)
+    expected = f"""
+        select network, count(*), {held_up}, {by},
+            count(throughput), round(sum(throughput)),
+            count(user_throughput), round(sum(user_throughput)), sum(ip_bytes_down)
+        from flows where initiator = 'mobile' and limited_server is not null
+        group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_limits_by_window_are_by_mss_window_and_parallel_connections(demo):
+    query = "select network, mss, window_segments, parallel, sum(flows) from limits_by_window"
+    expected = Counter()
+    for name, length, server, payload, window, parallel in rows(
+        demo,
+        """
+        select network, max_ip_len, server, payload_bytes_down, max_window, parallel
+        from flows where initiator = 'mobile' and limited_server is not null
+    """,
+    ):
+        mss = segments = None
+        if payload > length:
+            mss = length - (60 if ":" in server else 40)
+            if window is not None:
+                count = (2 * window + mss) // (2 * mss)
+                segments = count and 1 << (count.bit_length() - 1)
+        expected[name, mss and mss // 100 * 100, segments, edge(parallel)] += 1
+    found = {row[:4]: row[4] for row in rows(demo, f"{query} group by all")}
+    assert found == expected
+
+
+def test_mss_of_limits_by_window_is_what_the_syns_agreed_on(demo):
+    query = """
+        select network, mss, sum(flows) from limits_by_window where mss is not null group by all
+    """
+    agreed = """
+        with options as (
+            select network, user, user_port, server, min(mss) // 100 * 100 as agreed
+            from packets where mss is not null group by all
+        )
+        select network, agreed, count(*)
+        from flows join options using (network, user, user_port, server)
+        where initiator = 'mobile' and limited_server is not null
+            and payload_bytes_down > max_ip_len
+        group by all
+    """
+    found, expected = (Counter({row[:2]: row[2] for row in rows(demo, q)}) for q in (query, agreed))
+    assert (found - expected).total() + (expected - found).total() < 0.02 * expected.total()
