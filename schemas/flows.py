@@ -4,6 +4,16 @@ import pyarrow as pa
 
 from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
+LIMITS = {
+    "channel": "the access link was busy",
+    "receiver": "the mobile's window was full",
+    "recovery": "a loss was repaired, or had cut the congestion window",
+    "slow_start": "the congestion window had not yet grown to what the link carries",
+    "server": "the server had room, or all was acknowledged, and sent nothing more",
+    "mobile": "the mobile's window was closed, or it had not asked for more",
+}
+"""What holds a transfer up, and when it does."""
+
 FLOWS = Table(
     name="flows",
     row="one TCP connection, on the date on which it starts",
@@ -267,14 +277,7 @@ FLOWS = Table(
                 "s",
                 "Zhang et al., SIGCOMM 2002; Siekkinen et al., CoNEXT 2005",
             )
-            for limit, meaning in (
-                ("channel", "the access link was busy"),
-                ("receiver", "the mobile's window was full"),
-                ("recovery", "a loss was repaired, or had cut the congestion window"),
-                ("slow_start", "the congestion window had not yet grown to what the link carries"),
-                ("server", "the server had room, or all was acknowledged, and sent nothing more"),
-                ("mobile", "the mobile's window was closed, or it had not asked for more"),
-            )
+            for limit, meaning in LIMITS.items()
         ),
         Column(
             "limited_by",

@@ -5,20 +5,29 @@ Counts, sums and histograms only, so that hours, days and networks add up withou
 
 import pyarrow as pa
 
+from schemas.flows import LIMITS
 from schemas.table import Column, Table
 
-_WHEN = (
-    Column("country", pa.string(), "ISO 3166 alpha-2 code of the network's country", required=True),
-    Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
-    Column("hour", pa.int32(), "local hour in which the connection starts", "h", required=True),
-    Column(
-        "period",
-        pa.string(),
-        "peak, off_peak or other, by the network's local hours",
-        source="INFOCOM III.B",
-        required=True,
-    ),
-)
+
+def _when(what: str = "the connection starts") -> tuple[Column, ...]:
+    """The columns of where and when; what: in the local hour in which it happens."""
+    return (
+        Column(
+            "country", pa.string(), "ISO 3166 alpha-2 code of the network's country", required=True
+        ),
+        Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
+        Column("hour", pa.int32(), f"local hour in which {what}", "h", required=True),
+        Column(
+            "period",
+            pa.string(),
+            "peak, off_peak or other, by the network's local hours",
+            source="INFOCOM III.B",
+            required=True,
+        ),
+    )
+
+
+_WHEN = _when()
 _FLOWS = Column("flows", pa.int64(), "connections", "connections", required=True)
 _BIN = Column("bin", pa.float64(), "lower edge of the histogram bin", "s", required=True)
 _RATE_BIN = Column(
@@ -107,7 +116,7 @@ MARTS = (
         "fig07_channel_rate",
         "the measurement periods of one local hour with about the same channel rate (Fig. 7)",
         (
-            *_WHEN,
+            *_when("the period starts"),
             _RATE_BIN,
             Column("periods", pa.int64(), "measurement periods", "periods", required=True),
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
@@ -240,6 +249,159 @@ MARTS = (
                 "goodput_squares", pa.float64(), "sum of their squares", "bit²/s²", required=True
             ),
             _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
+        ),
+    ),
+    Table(
+        "rtt_by_flight",
+        "the round trips between Gi and the mobile that ended in one local hour, of one bin of "
+        "bytes in flight and one of the round trip: a thinned sample, as round_trips has it (of "
+        "each connection one in a round trip and ten a second at most, and those that differ by a "
+        "factor of two)",
+        (
+            *_when("the round trip ends"),
+            Column(
+                "flight",
+                pa.int64(),
+                "lower edge of the bin of bytes in flight when the data packet passed Gi, its own "
+                "included: half powers of two, rounded down (1024, 1448, 2048, 2896, ...)",
+                "B",
+                required=True,
+            ),
+            Column(
+                "bin",
+                pa.int32(),
+                "ten times the natural logarithm of the round trip in s, rounded down: bins of "
+                "10 %; a median interpolated within its bin is right to a few per cent",
+                required=True,
+            ),
+            Column(
+                "delayed",
+                pa.bool_(),
+                "the ACK answers one segment alone: it may have waited for a second",
+                source="RFC 9293, 3.8.6.3",
+                required=True,
+            ),
+            Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
+            _sum("rtt", "round trips", "s"),
+            Column(
+                "queueing_round_trips",
+                pa.int64(),
+                "of these, where the user's least round trip of the hour (UTC) is known",
+                "round trips",
+                required=True,
+            ),
+            Column(
+                "queueing_sum",
+                pa.float64(),
+                "sum of what these took beyond it (links.rtt_min)",
+                "s",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "stalls_by_class",
+        "the stalls that began in one local hour, of one class, length and number of users at once",
+        (
+            *_when("the stall begins"),
+            Column("class", pa.string(), "why, as in stalls", required=True),
+            Column(
+                "bin",
+                pa.float64(),
+                "lower edge of the bin of the stall's length: 0.1 s times half powers of two (0.1, "
+                "0.141, 0.2, 0.283, ...); 0 below 0.1 s",
+                "s",
+                required=True,
+            ),
+            Column(
+                "users_at_once",
+                pa.int64(),
+                "how many users of the network have a stall that overlaps this one in time, its "
+                "own included and each counted once: lower edge of 1, 2, 3-4, 5-8, 9-16, ...; many "
+                "at once are a cell's doing. Of the stalls of the date that speak of the path: "
+                "data_unavailable, client_idle and zero_window are the hosts' doing, do not count "
+                "and have null here",
+                "users",
+            ),
+            Column("stalls", pa.int64(), "stalls", "stalls", required=True),
+            Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
+            Column(
+                "lost_stalls",
+                pa.int64(),
+                "of these, where it is known what became of the segments under way",
+                "stalls",
+                required=True,
+            ),
+            Column(
+                "lost",
+                pa.int64(),
+                "segments under way in these that were lost behind Gi",
+                "segments",
+                "INFOCOM V",
+                required=True,
+            ),
+            Column(
+                "timeout_stalls",
+                pa.int64(),
+                "of all, ended by a timeout, so that the server starts slowly (stalls.slow_start)",
+                "stalls",
+                "RFC 5681, 3.1",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "limits_by_window",
+        "the connections with about the same MSS, window and number of parallel connections, and "
+        "what limited them; those of which it is known",
+        (
+            *_WHEN,
+            Column(
+                "mss",
+                pa.int64(),
+                "maximum segment size that the SYNs agreed on, told by the largest IP packet less "
+                "its fixed headers, rounded down to hundreds; null where there was no more "
+                "downlink data than fits into one such packet",
+                "B",
+                "RFC 9293, 3.7.1",
+            ),
+            Column(
+                "window_segments",
+                pa.int64(),
+                "the mobile's largest window in such segments, rounded: lower edge of 1, 2-3, 4-7, "
+                "8-15, ...; 0 below half of one; null where window or segment is not known",
+                "segments",
+                "Kohlwes, Riihijärvi and Mähönen, Figs. 5 to 7",
+            ),
+            Column(
+                "parallel",
+                pa.int64(),
+                "the most connections of the user, itself included, that had downlink data under "
+                "way at once: lower edge of 1, 2, 3-4, 5-8, ...; null where it carried none",
+                "connections",
+                "Kohlwes, Riihijärvi and Mähönen, Figs. 4, 6 and 7",
+            ),
+            _FLOWS,
+            *(
+                Column(
+                    f"limited_{limit}",
+                    pa.float64(),
+                    f"how long they were held up: {meaning}",
+                    "s",
+                    "Zhang et al., SIGCOMM 2002",
+                    required=True,
+                )
+                for limit, meaning in LIMITS.items()
+            ),
+            *(
+                _count(f"flows_{limit}", f"limited by {limit} the longest (flows.limited_by)")
+                for limit in LIMITS
+            ),
+            _count("throughput_flows", "with a single-flow throughput: alone and above 100 KB"),
+            _sum("throughput", "single-flow throughputs", "bit/s"),
+            _count("user_throughput_flows", "with a user throughput: above 100 KB"),
+            _sum("user_throughput", "user throughputs", "bit/s"),
+            Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
     ),
 )

@@ -20,6 +20,7 @@ from infra.superset.parts import (
     table,
 )
 from schemas import SKIP_REASONS
+from schemas.flows import LIMITS
 from spark_jobs.report import fig03, fig04, fig05, fig08, fig10, table1, table3, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -254,6 +255,8 @@ SETUP = Dashboard(
 
 # Channel and loss
 
+FEWEST_ROUND_TRIPS = 20
+"""Of which a mean is drawn."""
 CHANNEL_RATE = Dataset(
     "channel_rate",
     rate_axis("fig07_channel_rate", KEYS, ["seconds", "periods", "ip_bytes"], SHOWN_BINS),
@@ -289,6 +292,25 @@ from table2_loss
         Metric("data_packets", "sum(data_packets)", "data packets seen at Gi", ",d"),
     ],
 )
+ROUND_TRIPS_BY_FLIGHT = Dataset(
+    "rtt_by_flight",
+    f"""
+select {KEYS}, flight, delayed, round_trips, rtt_sum, queueing_round_trips, queueing_sum
+from rtt_by_flight
+""",
+    [
+        Metric("round_trips", "sum(round_trips)", "round trips", ",d"),
+        Metric(
+            "mean_rtt", "sum(rtt_sum) / nullif(sum(round_trips), 0)", "mean round trip [s]", ",.2f"
+        ),
+        Metric(
+            "mean_queueing",
+            "sum(queueing_sum) / nullif(sum(queueing_round_trips), 0)",
+            "mean beyond the least of the user's hour [s]",
+            ",.2f",
+        ),
+    ],
+)
 CHANNEL = Dashboard(
     "Channel and loss",
     "giscope-channel",
@@ -312,6 +334,14 @@ CHANNEL = Dashboard(
                    "Share of connections"),
             bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
                  "network", x_title="Local hour [h]"),
+        ],
+        [
+            bars("Access side round trip by data in flight", ROUND_TRIPS_BY_FLIGHT, "flight",
+                 "mean_rtt", "series", x_title="Data in flight, from [B]", where="not delayed",
+                 having=f"sum(round_trips) >= {FEWEST_ROUND_TRIPS}"),
+            bars("Access side queueing by data in flight", ROUND_TRIPS_BY_FLIGHT, "flight",
+                 "mean_queueing", "series", x_title="Data in flight, from [B]",
+                 where="not delayed", having=f"sum(round_trips) >= {FEWEST_ROUND_TRIPS}"),
         ],
     ],
     colours=dict(fig08.SIDES.values()),
@@ -350,6 +380,28 @@ USER_THROUGHPUT = Dataset(
     [FLOWS, share_of_series("flows", "share of connections"),
      mean_rate("user_throughput", "mean user throughput")],
 )  # fmt: skip
+LIMITED = Dataset(
+    "limits",
+    f"""
+select {KEYS}, mss, window_segments, parallel,
+    unnest({[limit.replace("_", " ") for limit in LIMITS]}) as limited_by,
+    unnest([{", ".join(f"limited_{limit}" for limit in LIMITS)}]) as seconds
+from limits_by_window
+""",
+    [Metric("seconds", "sum(seconds)", "time of transfers [s]", ",.0f")],
+)
+STALLS = Dataset(
+    "stalls",
+    f"""
+select {KEYS}, replace(class, '_', ' ') as class, bin, users_at_once, stalls, seconds, lost,
+    timeout_stalls
+from stalls_by_class
+""",
+    [
+        Metric("stalls", "sum(stalls)", "stalls", ",d"),
+        Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
+    ],
+)
 TRANSFERS = Dashboard(
     "Transfers",
     "giscope-transfers",
@@ -381,6 +433,12 @@ TRANSFERS = Dashboard(
             cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT,
                        "rate_kbps_below", "User throughput [kbit/s]",
                        "Cumulative share of connections"),
+        ],
+        [
+            shares("What limited transfers", LIMITED, "limited_by", "seconds",
+                   "Share of the transfers' time"),
+            shares("What connections stalled for", STALLS, "class", "seconds",
+                   "Share of the time in stalls"),
         ],
     ],
 )  # fmt: skip

@@ -1,17 +1,21 @@
-"""Flows to marts: one SQL file a table or figure, run by Spark for the days that changed."""
+"""Flows and the tables beside them to marts: one SQL file a table or figure, run by Spark for the
+days that changed."""
 
 from collections.abc import Callable, Iterator
 from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 
-from schemas import CHANNEL_RATES, FLOWS, MARTS, NETWORKS
+from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, NETWORKS, ROUND_TRIPS, STALLS
 from spark_jobs.engine.spark import spark_session
-from spark_jobs.marts import SQL
+from spark_jobs.marts import SHARED, SQL
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 from spark_jobs.warehouse.spark_sql import read_table
 
+INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS)
+"""What the marts of a day are made of, beside the network's facts."""
 DAYS_AT_ONCE = 31
 
 Day = tuple[str, date]
@@ -40,8 +44,8 @@ def _unit(day: Day) -> Unit:
 
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
-    """What a day's marts depend on, as a hash: its flows, the network's facts, the SQL."""
-    files = [path.name for t in (FLOWS, CHANNEL_RATES) for path in warehouse.files(t, *day)]
+    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, the SQL."""
+    files = [path.name for table in INPUTS for path in warehouse.files(table, *day)]
     facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
     sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
     return fingerprint(files, facts, sql)
@@ -68,8 +72,7 @@ def _make(warehouse: Warehouse, days: list[Day]) -> None:
 
 def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
     files = {
-        table: [path for day in days for path in warehouse.files(table, *day)]
-        for table in (FLOWS, CHANNEL_RATES)
+        table: [path for day in days for path in warehouse.files(table, *day)] for table in INPUTS
     }
     if not files[FLOWS]:
         yield from ((t.name, t.arrow_with_partitions.empty_table()) for t in MARTS)
@@ -81,10 +84,18 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
         path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
     ]
     read_table(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
-    connections = spark.sql((SQL / "connections.sql").read_text()).cache()
-    connections.createOrReplaceTempView("connections")
+    shared = []
+    for name in SHARED:
+        view = _query(spark, name).cache()
+        view.createOrReplaceTempView(name)
+        shared.append(view)
     for table in MARTS:
-        rows = spark.sql((SQL / f"{table.name}.sql").read_text()).toArrow()
+        rows = _query(spark, table.name).toArrow()
         schema = table.arrow_with_partitions
         yield table.name, rows.select(schema.names).cast(schema)
-    connections.unpersist()
+    for view in shared:
+        view.unpersist()
+
+
+def _query(spark: SparkSession, name: str) -> DataFrame:
+    return spark.sql((SQL / f"{name}.sql").read_text())

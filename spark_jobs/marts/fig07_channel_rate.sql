@@ -4,23 +4,19 @@ with periods as (
     select
         channel_rates.network,
         channel_rates.date,
-        networks.country,
-        networks.access,
-        hour(from_utc_timestamp(channel_rates.start_ts, networks.timezone)) as hour,
-        networks.peak_from, networks.peak_until, networks.off_peak_from, networks.off_peak_until,
+        places.country,
+        places.access,
+        places.period_of,
+        hour(from_utc_timestamp(channel_rates.start_ts, places.timezone)) as hour,
         cast(floor(100 * ln(channel_rates.rate)) as int) as bin,
         (unix_micros(channel_rates.end_ts) - unix_micros(channel_rates.start_ts)) / 1e6 as seconds,
         channel_rates.ip_bytes
     from channel_rates
-    join networks on networks.network = channel_rates.network
+    join places on places.network = channel_rates.network
 )
 select
     network, date, country, access, hour,
-    case
-        when hour >= peak_from and hour < peak_until then 'peak'
-        when hour >= off_peak_from and hour < off_peak_until then 'off_peak'
-        else 'other'
-    end as period,
+    period_of[hour] as period,
     bin,
     count(*) as periods,
     sum(seconds) as seconds,

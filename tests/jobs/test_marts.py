@@ -1,11 +1,21 @@
 """Marts: what they count is what the flows say."""
 
+from bisect import bisect
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from math import isqrt
 from pathlib import Path
 
-from schemas import MARTS, SKIP_REASONS
+import pytest
+from conftest import DAY, NOON
+from made_up import flow, publish
+
+from schemas import FLOWS, MARTS, SKIP_REASONS, STALLS
+from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED
+from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
-from spark_jobs.marts import SQL
+from spark_jobs.marts import SHARED, SQL
 
 
 def rows(demo, query: str) -> list[tuple]:
@@ -13,7 +23,7 @@ def rows(demo, query: str) -> list[tuple]:
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():
-    assert {path.stem for path in SQL.glob("*.sql")} == {t.name for t in MARTS} | {"connections"}
+    assert {path.stem for path in SQL.glob("*.sql")} == {t.name for t in MARTS} | {*SHARED}
 
 
 def test_every_counted_reason_is_documented():
@@ -171,3 +181,228 @@ def test_sql_files_say_what_a_row_is():
     for path in SQL.glob("*.sql"):
         head = Path(path).read_text().split("select")[0]
         assert "-- One row:" in head, path.name
+
+
+def edge(n: int | None) -> int | None:
+    """The lower edge of 1, 2, 3-4, 5-8, 9-16, ..."""
+    if n is None:
+        return None
+    low, high = 1, 1
+    while n > high:
+        low, high = high + 1, 2 * high
+    return low
+
+
+def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
+    query = """
+        select network, hour, delayed, sum(round_trips), round(sum(rtt_sum), 3),
+            sum(queueing_round_trips), round(sum(queueing_sum), 3)
+        from rtt_by_flight group by all order by all
+    """
+    expected = """
+        select network, hour(ts) + 1, delayed, count(*), round(sum(rtt), 3), count(*),
+            round(sum(rtt - rtt_min), 3)
+        from round_trips
+        join flows using (network, date, flow_id)
+        join links on (links.network, links.date, links.user, links.hour)
+            = (flows.network, flows.date, flows.user, date_trunc('hour', ts))
+        where side = 'access' group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_rtt_by_flight_has_the_bytes_in_flight_in_half_powers_of_two(demo):
+    query = "select flight, sum(round_trips) from rtt_by_flight group by all order by all"
+    sizes = rows(demo, "select flight from round_trips where side = 'access'")
+    edges = sorted({isqrt(2**k) for k in range(60)})
+    expected = Counter(edges[bisect(edges, size) - 1] for (size,) in sizes)
+    assert rows(demo, query) == sorted(expected.items())
+
+
+def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
+    query = """
+        with bins as (
+            select network, flight, bin, sum(round_trips) as here
+            from rtt_by_flight group by all
+        ), running as (
+            select
+                *,
+                sum(here) over (partition by network, flight order by bin) - here as below,
+                sum(here) over (partition by network, flight) as n
+            from bins
+        )
+        select network, flight, exp((bin + (n / 2 - below) / here) / 10)
+        from running where n >= 200 and below < n / 2 and below + here >= n / 2
+        order by network, flight
+    """
+    truth = """
+        select network, flight, median(rtt)
+        from (
+            select round_trips.* replace (
+                (select max(flight) from rtt_by_flight where flight <= round_trips.flight)
+                as flight
+            )
+            from round_trips where side = 'access'
+        )
+        group by all having count(*) >= 200 order by network, flight
+    """
+    found, expected = rows(demo, query), rows(demo, truth)
+    assert len(expected) > 20
+    assert [row[:2] for row in found] == [row[:2] for row in expected]
+    assert [row[2] for row in found] == pytest.approx([row[2] for row in expected], rel=0.05)
+
+
+def test_stalls_by_class_holds_every_stall(demo):
+    query = """
+        select network, class, sum(stalls), round(sum(seconds), 3), sum(lost_stalls), sum(lost),
+            sum(timeout_stalls)
+        from stalls_by_class group by all order by all
+    """
+    expected = """
+        select network, class, count(*), round(sum(epoch(end_ts) - epoch(start_ts)), 3),
+            count(lost), sum(lost), count(*) filter (slow_start)
+        from stalls group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+    ((outside,),) = rows(
+        demo,
+        """
+        select count(*) from stalls_by_class
+        where seconds / stalls not between bin - 0.001 and greatest(bin * sqrt(2), 0.1) + 0.001
+    """,
+    )
+    assert outside == 0
+
+
+def test_users_at_once_are_those_who_stall_while_a_stall_lasts(demo):
+    query = """
+        select network, class, users_at_once, sum(stalls)
+        from stalls_by_class where users_at_once is not null group by all
+    """
+    stalls = rows(
+        demo,
+        """
+        select stalls.network, class, user, stalls.start_ts, stalls.end_ts
+        from stalls join flows using (network, date, flow_id)
+        where class not in ('data_unavailable', 'client_idle', 'zero_window')
+    """,
+    )
+    expected = Counter()
+    for network, kind, _, start, end in stalls:
+        users = {
+            user for at, _, user, begun, ended in stalls
+            if at == network and begun < end and start < ended
+        }  # fmt: skip
+        expected[network, kind, edge(len(users))] += 1
+    assert {row[:3]: row[3] for row in rows(demo, query)} == expected
+
+
+def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
+    """Five users. b stalls twice while a does, on two connections at once; c begins as a ends; d
+    has nothing from its server; e and a's last stall meet across a slot."""
+    noon = datetime.fromtimestamp(NOON, UTC)
+
+    def stall(user: str, start: float, end: float, kind: str = "packet_delay") -> dict:
+        return dict.fromkeys(STALLS.arrow.names) | {
+            "flow_id": "abcde".index(user) if start != 4 else 9,
+            "start_ts": noon + timedelta(seconds=start),
+            "end_ts": noon + timedelta(seconds=end),
+            "class": kind,
+            "ended_by": "mobile",
+            "segments": 1,
+            "slow_start": user == "c",
+        }
+
+    users = dict(enumerate("abcde")) | {9: "b"}
+    tables = {
+        FLOWS: [flow(demo, flow_id=flow_id, user=user) for flow_id, user in users.items()],
+        STALLS: [
+            stall("a", 0, 10),
+            stall("b", 2, 5),
+            stall("b", 4, 6),
+            stall("b", 7, 8),
+            stall("c", 10, 11.5, "small_window"),
+            stall("d", 0, 60, "data_unavailable"),
+            stall("e", 19, 35, "continuous_loss"),
+            stall("a", 34, 34.05),
+        ],
+    }
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, tables)
+    marts(warehouse)
+    query = """
+        select class, hour, bin, users_at_once, stalls, round(seconds, 3), lost_stalls, lost,
+            timeout_stalls
+        from stalls_by_class order by all
+    """
+    assert warehouse.connect().sql(query).fetchall() == [
+        ("continuous_loss", 13, 12.8, 2, 1, 16, 0, 0, 0),
+        ("data_unavailable", 13, 51.2, None, 1, 60, 0, 0, 0),
+        ("packet_delay", 13, 0, 2, 1, 0.05, 0, 0, 0),
+        ("packet_delay", 13, 0.8, 2, 1, 1, 0, 0, 0),
+        ("packet_delay", 13, 1.6, 2, 1, 2, 0, 0, 0),
+        ("packet_delay", 13, 2.263, 2, 1, 3, 0, 0, 0),
+        ("packet_delay", 13, 9.051, 2, 1, 10, 0, 0, 0),
+        ("small_window", 13, 1.131, 1, 1, 1.5, 0, 0, 1),
+    ]
+
+
+def test_limits_by_window_holds_every_connection_of_known_limits(demo):
+    limits = [f"limited_{limit}" for limit in LIMITS]
+    held_up = ", ".join(f"round(sum({limit}), 3)" for limit in limits)
+    query = f"""
+        select network, sum(flows), {held_up},
+            {", ".join(f"sum(flows_{limit})" for limit in LIMITS)},
+            sum(throughput_flows), round(sum(throughput_sum)),
+            sum(user_throughput_flows), round(sum(user_throughput_sum)), sum(ip_bytes_down)
+        from limits_by_window group by all order by all
+    """
+    by = ", ".join(f"count(*) filter (limited_by = '{limit}')" for limit in LIMITS)
+    expected = f"""
+        select network, count(*), {held_up}, {by},
+            count(throughput), round(sum(throughput)),
+            count(user_throughput), round(sum(user_throughput)), sum(ip_bytes_down)
+        from flows where initiator = 'mobile' and limited_server is not null
+        group by all order by all
+    """
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_limits_by_window_are_by_mss_window_and_parallel_connections(demo):
+    query = "select network, mss, window_segments, parallel, sum(flows) from limits_by_window"
+    expected = Counter()
+    for name, length, server, payload, window, parallel in rows(
+        demo,
+        """
+        select network, max_ip_len, server, payload_bytes_down, max_window, parallel
+        from flows where initiator = 'mobile' and limited_server is not null
+    """,
+    ):
+        mss = segments = None
+        if payload > length:
+            mss = length - (60 if ":" in server else 40)
+            if window is not None:
+                count = (2 * window + mss) // (2 * mss)
+                segments = count and 1 << (count.bit_length() - 1)
+        expected[name, mss and mss // 100 * 100, segments, edge(parallel)] += 1
+    found = {row[:4]: row[4] for row in rows(demo, f"{query} group by all")}
+    assert found == expected
+
+
+def test_mss_of_limits_by_window_is_what_the_syns_agreed_on(demo):
+    query = """
+        select network, mss, sum(flows) from limits_by_window where mss is not null group by all
+    """
+    agreed = """
+        with options as (
+            select network, user, user_port, server, min(mss) // 100 * 100 as agreed
+            from packets where mss is not null group by all
+        )
+        select network, agreed, count(*)
+        from flows join options using (network, user, user_port, server)
+        where initiator = 'mobile' and limited_server is not null
+            and payload_bytes_down > max_ip_len
+        group by all
+    """
+    found, expected = (Counter({row[:2]: row[2] for row in rows(demo, q)}) for q in (query, agreed))
+    assert (found - expected).total() + (expected - found).total() < 0.02 * expected.total()

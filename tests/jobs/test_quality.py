@@ -4,9 +4,9 @@ import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from conftest import CAPTURES, DAY, NETWORKS_FILE, Demo
+from conftest import CAPTURES, DAY, NETWORKS_FILE
+from made_up import flow, publish
 
 from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
 from spark_jobs.errors import UserError
@@ -14,7 +14,6 @@ from spark_jobs.jobs import quality
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import marts
 from spark_jobs.networks import QualityLimits, load_networks
-from spark_jobs.warehouse import Unit, Warehouse
 
 GOOD = {
     "unread_captures": [],
@@ -78,24 +77,6 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
     networks = load_networks(tmp_path / "networks.toml")
     assert failed(networks["cc-dialup"].quality, peak_flows=0) == []
     assert failed(networks["aa-gprs"].quality, peak_flows=0) == ["peak_flows"]
-
-
-def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:
-    """Rows of tables as a unit of the day."""
-    with warehouse.staging() as staging:
-        for table, rows in tables.items():
-            staging.write(table, network, day, "test", pa.Table.from_pylist(rows, table.arrow))
-        warehouse.publish(Unit.of_day("day", network, day), staging.files, {"inputs": ""})
-
-
-def flow(demo: Demo, **changes: object) -> dict:
-    """A connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
-    found = demo.warehouse.connect().sql(
-        "from flows where network = 'aa-gprs' and initiator = 'mobile' "
-        "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 order by flow_id"
-    )
-    row = dict(zip(found.columns, found.limit(1).fetchall()[0], strict=True))
-    return {name: row[name] for name in FLOWS.arrow.names} | changes
 
 
 def test_what_is_measured_of_a_day(warehouse, demo, network):

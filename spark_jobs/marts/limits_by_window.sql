@@ -1,0 +1,42 @@
+-- What limited transfers, by MSS, window and parallel connections (Kohlwes et al., Figs. 4 to 7)?
+-- One row: the connections of one network, date, local hour, MSS, window and number of parallel
+-- connections of which it is known what limited them.
+with sized as (
+    select
+        *,
+        case
+            when payload_bytes_down > max_ip_len
+                then max_ip_len - if(server like '%:%', 60, 40)
+        end as segment
+    from connections
+    where limited_channel is not null
+),
+windows as (
+    select *, cast(round(max_window / segment) as bigint) as segments
+    from sized
+)
+select
+    network, date, country, access, hour, period,
+    segment div 100 * 100 as mss,
+    if(segments = 0, 0, shiftleft(1L, length(bin(segments)) - 1)) as window_segments,
+    least(parallel, 1 + shiftleft(1L, length(bin(parallel - 1)) - 1)) as parallel,
+    count(*) as flows,
+    sum(limited_channel) as limited_channel,
+    sum(limited_receiver) as limited_receiver,
+    sum(limited_recovery) as limited_recovery,
+    sum(limited_slow_start) as limited_slow_start,
+    sum(limited_server) as limited_server,
+    sum(limited_mobile) as limited_mobile,
+    count_if(limited_by = 'channel') as flows_channel,
+    count_if(limited_by = 'receiver') as flows_receiver,
+    count_if(limited_by = 'recovery') as flows_recovery,
+    count_if(limited_by = 'slow_start') as flows_slow_start,
+    count_if(limited_by = 'server') as flows_server,
+    count_if(limited_by = 'mobile') as flows_mobile,
+    count(throughput) as throughput_flows,
+    coalesce(sum(throughput), 0) as throughput_sum,
+    count(user_throughput) as user_throughput_flows,
+    coalesce(sum(user_throughput), 0) as user_throughput_sum,
+    sum(ip_bytes_down) as ip_bytes_down
+from windows
+group by all

@@ -1,0 +1,40 @@
+-- How does the round trip grow with the data in flight, and how much of it is waiting in a queue?
+-- One row: the access side's round trips of one network, date, local hour, bin of bytes in flight
+-- (half powers of two), bin of the round trip (10 %), delayed or not.
+with trips as (
+    select
+        round_trips.network,
+        round_trips.date,
+        places.country,
+        places.access,
+        places.period_of,
+        hour(from_utc_timestamp(round_trips.ts, places.timezone)) as hour,
+        -- The greatest edge floor(2 ^ (k / 2)) that is not above flight.
+        floor(pow(2, (ceil(2 * log2(flight + 1)) - 1) / 2)) as flight,
+        cast(floor(10 * ln(rtt)) as int) as bin,
+        delayed,
+        rtt,
+        rtt - links.rtt_min as queueing
+    from round_trips
+    join flows
+        on flows.network = round_trips.network
+        and flows.date = round_trips.date
+        and flows.flow_id = round_trips.flow_id
+    join places on places.network = round_trips.network
+    left join links
+        on links.network = flows.network
+        and links.date = flows.date
+        and links.user = flows.user
+        and links.hour = date_trunc('hour', round_trips.ts)
+    where round_trips.side = 'access'
+)
+select
+    network, date, country, access, hour,
+    period_of[hour] as period,
+    flight, bin, delayed,
+    count(*) as round_trips,
+    sum(rtt) as rtt_sum,
+    count(queueing) as queueing_round_trips,
+    coalesce(sum(queueing), 0) as queueing_sum
+from trips
+group by all

@@ -1,0 +1,27 @@
+"""Days whose tables are made up, without packets."""
+
+from datetime import date
+
+import pyarrow as pa
+from conftest import Demo
+
+from schemas import FLOWS
+from spark_jobs.warehouse import Unit, Warehouse
+
+
+def publish(warehouse: Warehouse, network: str, day: date, tables: dict) -> None:
+    """Rows of tables as a unit of the day."""
+    with warehouse.staging() as staging:
+        for table, rows in tables.items():
+            staging.write(table, network, day, "test", pa.Table.from_pylist(rows, table.arrow))
+        warehouse.publish(Unit.of_day("day", network, day), staging.files, {"inputs": ""})
+
+
+def flow(demo: Demo, **changes: object) -> dict:
+    """A connection of the demo in the peak hours (10 to 12 in Budapest), with changes."""
+    found = demo.warehouse.connect().sql(
+        "from flows where network = 'aa-gprs' and initiator = 'mobile' "
+        "and hour(start_ts at time zone 'Europe/Budapest') between 10 and 11 order by flow_id"
+    )
+    row = dict(zip(found.columns, found.limit(1).fetchall()[0], strict=True))
+    return {name: row[name] for name in FLOWS.arrow.names} | changes
