@@ -376,8 +376,8 @@ MARTS = (
             Column(
                 "parallel",
                 pa.int64(),
-                "the most connections of the user, itself included, that had downlink data under "
-                "way at once: lower edge of 1, 2, 3-4, 5-8, ...; null where it carried none",
+                "the most connections of the user, itself included, that were active at once "
+                "(flows.parallel): lower edge of 1, 2, 3-4, 5-8, ...; null where it was not active",
                 "connections",
                 "Kohlwes, Riihijärvi and Mähönen, Figs. 4, 6 and 7",
             ),
@@ -396,6 +396,14 @@ MARTS = (
             *(
                 _count(f"flows_{limit}", f"limited by {limit} the longest (flows.limited_by)")
                 for limit in LIMITS
+            ),
+            Column(
+                "delay_spikes",
+                pa.int64(),
+                "how often the delay rose of a sudden, as at a handover (flows.delay_spikes); over "
+                "the sum of the six times, their rate",
+                "spikes",
+                required=True,
             ),
             _count("throughput_flows", "with a single-flow throughput: alone and above 100 KB"),
             _sum("throughput", "single-flow throughputs", "bit/s"),

@@ -15,8 +15,8 @@ ROUND_TRIPS = Table(
         Column(
             "side",
             pa.string(),
-            "access (a data packet passes Gi, and the ACK that answers it) or internet (an ACK "
-            "passes Gi, and the first data that it let the server send)",
+            "access (a data packet or FIN passes Gi, and the ACK that answers it) or internet (an "
+            "ACK passes Gi, and the first data that it let the server send)",
             required=True,
         ),
         Column(
@@ -31,8 +31,8 @@ ROUND_TRIPS = Table(
         Column(
             "flight",
             pa.int64(),
-            "bytes sent and not acknowledged when the data packet passed, its own included; null "
-            "on the internet side",
+            "bytes sent and not acknowledged when the data packet passed Gi, its own included; "
+            "null on the internet side",
             "B",
             encoding=DELTA,
         ),

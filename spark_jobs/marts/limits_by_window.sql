@@ -33,6 +33,7 @@ select
     count_if(limited_by = 'slow_start') as flows_slow_start,
     count_if(limited_by = 'server') as flows_server,
     count_if(limited_by = 'mobile') as flows_mobile,
+    coalesce(sum(delay_spikes), 0) as delay_spikes,
     count(throughput) as throughput_flows,
     coalesce(sum(throughput), 0) as throughput_sum,
     count(user_throughput) as user_throughput_flows,

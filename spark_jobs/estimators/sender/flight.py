@@ -81,7 +81,7 @@ def add(s, sent, low, high, segment):
     k.low, k.high = low, high
     k.stamp = k.first_stamp = segment.stamp
     k.sent = k.last = segment.at
-    k.flight = high - segment.acked
+    k.flight = high - min(low, segment.acked)
     k.copies = 1
     k.sacked, k.lost, k.unseen = False, False, high <= segment.low
     s.tail += 1
@@ -211,7 +211,7 @@ def resend(s, sent, segment):
     while k < s.tail and sent[k].low < segment.high:
         sent[k].copies += 1
         sent[k].last, sent[k].stamp = segment.at, segment.stamp
-        sent[k].flight = s.highest - segment.acked
+        sent[k].flight = s.highest - min(segment.low, segment.acked)
         s.lost -= sent[k].lost
         sent[k].lost = False
         k += 1
