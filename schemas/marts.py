@@ -348,6 +348,19 @@ MARTS = (
                 "RFC 5681, 3.1",
                 required=True,
             ),
+            *(
+                Column(
+                    name,
+                    pa.int64(),
+                    f"of all, those that look like {meaning} (stalls.interruption)",
+                    "stalls",
+                    required=True,
+                )
+                for name, meaning in (
+                    ("pauses", "a reselection or a handover"),
+                    ("flushes", "a preemption"),
+                )
+            ),
         ),
     ),
     Table(

@@ -31,6 +31,15 @@ STALLS = Table(
             required=True,
         ),
         Column(
+            "interruption",
+            pa.string(),
+            "what the mobile network did to the link, as far as it shows: nothing at all came from "
+            "the mobile meanwhile, and what was under way came late (pause: a reselection or a "
+            "handover) or its head was lost and the rest came (flush: a preemption); null where it "
+            "shows nothing",
+            source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
+        ),
+        Column(
             "ended_by",
             pa.string(),
             "who ended it: mobile (an ACK or a request) or server (a resend or new data)",

@@ -59,6 +59,7 @@ placed as (
         (ended - users_stalls.begun) / 1e6 as seconds,
         lost,
         slow_start,
+        interruption,
         overlaps.users
     from users_stalls
     join places on places.network = users_stalls.network
@@ -83,6 +84,8 @@ select
     sum(seconds) as seconds,
     count(lost) as lost_stalls,
     coalesce(sum(lost), 0) as lost,
-    count_if(slow_start) as timeout_stalls
+    count_if(slow_start) as timeout_stalls,
+    count_if(interruption = 'pause') as pauses,
+    count_if(interruption = 'flush') as flushes
 from placed
 group by all

@@ -17,6 +17,9 @@ def rows(bucket: Bucket) -> pa.Table:
     mine = found[bucket.connections.mine[found["connection"]]]
     probability = bucket.access_losses.probability
     lost = stalls.lost_in(mine, bucket.segments, bucket.connections.first, probability)
+    interrupted = stalls.interruptions(
+        mine, lost, bucket.segments, bucket.connections, bucket.packets
+    )
     by_server = bucket.segments.downlink[mine["ended_by"]]
     recovery = (mine["recovered"] - mine["start"]) / 1e6
     return table_of(
@@ -26,6 +29,9 @@ def rows(bucket: Bucket) -> pa.Table:
             "start_ts": column(mine, "start").cast(TIMESTAMP),
             "end_ts": column(mine, "end").cast(TIMESTAMP),
             "class": dictionary(_classes(bucket, mine, lost), stalls.CLASSES),
+            "interruption": dictionary(
+                interrupted, stalls.INTERRUPTIONS, interrupted != stalls.NO_INTERRUPTION
+            ),
             "ended_by": dictionary(by_server, ("mobile", "server")),
             "segments": column(mine, "segments"),
             "lost": column(lost, "lost", lost["known"]),

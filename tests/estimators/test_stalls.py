@@ -73,3 +73,57 @@ def test_timeout_ends_a_stall_and_starts_slowly():
     assert row["recovery"] == pytest.approx(
         (TIMEOUT_US + RTT_US + SLOT_US + SECOND) / 1e6, abs=0.11
     )
+
+
+def on_another(p: Packet) -> Packet:
+    return replace(p, port=2000)
+
+
+PAUSE = [
+    *started(),
+    *flight(4, 6, T),
+    *(acked(T + 5 * SECOND + n * SLOT_US, n) for n in range(4, 7)),
+]
+"""Nothing comes for 5 s, then all does."""
+
+
+def test_link_that_pauses_shows_by_the_silence_of_the_user():
+    row = one(PAUSE)
+    assert (row["class"], row["interruption"]) == ("packet_delay", "pause")
+
+
+def test_link_does_not_pause_while_the_user_sends_anything():
+    """An ACK on another connection, another protocol's packet."""
+    asks = [replace(on_another(p), us=T + p.us) for p in opened()[:3]]
+    ping = Packet(T + 2 * SECOND, "up", frozenset({"UDP"}), data=40)
+    for others in (asks, [ping]):
+        rows = stalls([*PAUSE, *others])
+        assert ("packet_delay", None) in [(r["class"], r["interruption"]) for r in rows]
+        assert "pause" not in [r["interruption"] for r in rows]
+
+
+def flushed(lost: range, count: int = 12) -> list[Packet]:
+    """
+    Gi     | d4 ... d15        d4'       d5' ... d13'            d4 to d13 were lost: the head
+    mobile |                       a4(14-15)      a15
+    """
+    last = 3 + count
+    lines = [*started(sack=True), *flight(4, last, T)]
+    at = T + TIMEOUT_US
+    lines.append(sent(at, lost[0]))
+    beyond = [(lost[-1] + 1, last)] if lost[-1] < last else []
+    at += RTT_US + SLOT_US
+    lines.append(acked(at, lost[0], *beyond))
+    lines += [sent(at + 100_000 + n, n) for n in lost[1:]]
+    return [*lines, acked(at + 2 * SECOND, last)]
+
+
+def test_head_of_the_queue_is_flushed():
+    row = one(flushed(range(4, 14)))
+    assert (row["class"], row["interruption"]) == ("continuous_loss", "flush")
+    assert (row["lost"], row["lost_run"], row["arrived_after"]) == (10, 10, 2)
+
+
+def test_tail_of_the_queue_overflows():
+    row = stalls(flushed(range(4, 16)))[0]
+    assert (row["lost_run"], row["arrived_after"], row["interruption"]) == (12, 0, None)

@@ -14,6 +14,13 @@ small_window       the same, for so few were under way
 continuous_loss    enough were, but nothing was heard of them: all were lost, or their ACKs
 ack_delay          one of the four above, but nothing was lost: ACKs were late, or lost. The sender
                    cannot tell; the loss estimator can
+
+A mobile network interrupts the link itself: then nothing at all comes from the mobile, of whatever
+connection or protocol. What was under way tells which interruption it was:
+
+pause   it comes late, but comes: a cell reselection or a handover that forwards what is queued
+flush   of it more than a few segments in a row are lost, and what was sent after them arrives: the
+        head of the queue is flushed, as by a call that preempts the channel (s1)
 """
 
 import numpy as np
@@ -122,6 +129,37 @@ def recover(s, stalls, begin, end, now):
 LOST = np.dtype([("known", "?"), ("lost", "i8"), ("run", "i8"), ("after", "i8")])
 """Of what was under way in a stall: whether it is known what became of it; how many segments were
 lost behind Gi, and how many in a row at most; how many of those sent after that run arrived."""
+
+
+NO_INTERRUPTION, PAUSE, FLUSH = range(3)
+INTERRUPTIONS = ("none", "pause", "flush")
+
+
+@compiled
+def interruptions(stalls, lost, segments, connections, packets):
+    """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
+    out = np.zeros(len(stalls), np.uint8)
+    for k in range(len(stalls)):
+        kind, told = stalls[k].kind, lost[k]
+        if not told.known or not _is_silent(stalls[k], segments, connections, packets):
+            continue
+        if kind == PACKET_DELAY and told.lost == 0:
+            out[k] = PAUSE
+        elif kind == CONTINUOUS_LOSS and told.run > DUPLICATES and told.after > 0:
+            out[k] = FLUSH
+    return out
+
+
+@inner
+def _is_silent(stall, segments, connections, packets):
+    """Whether nothing came from the user between a stall's beginning and what ended it."""
+    p = segments.place[stall.ended_by] - 1
+    begin = packets.first[connections.user[stall.connection]]
+    while p >= begin and packets.ts[p] > stall.start:
+        if not packets.downlink[p]:
+            return False
+        p -= 1
+    return True
 
 
 @compiled
