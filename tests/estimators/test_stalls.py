@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, tables
-from segments import RTT_US, SLOT_US, acked, opened, sent, started
+from segments import RTT_US, SLOT_US, acked, later, opened, sent, started
 
 SECOND = 1_000_000
 BEGIN = 900_000
@@ -109,13 +109,18 @@ def flushed(lost: range, count: int = 12) -> list[Packet]:
     """
     last = 3 + count
     lines = [*started(sack=True), *flight(4, last, T)]
-    at = T + TIMEOUT_US
+    lines += [acked(T + RTT_US + SLOT_US * (n - 3), n) for n in range(4, lost[0])]
+    at = T + 2 * TIMEOUT_US
     lines.append(sent(at, lost[0]))
     beyond = [(lost[-1] + 1, last)] if lost[-1] < last else []
     at += RTT_US + SLOT_US
     lines.append(acked(at, lost[0], *beyond))
-    lines += [sent(at + 100_000 + n, n) for n in lost[1:]]
-    return [*lines, acked(at + 2 * SECOND, last)]
+    at += 100_000
+    for place, n in enumerate(lost[1:], 1):
+        upto = last if n == lost[-1] else n
+        there = at + RTT_US + place * SLOT_US
+        lines += [sent(at + n, n), acked(there, upto, *(beyond if upto < last else []))]
+    return [*lines, *later(at + 60 * SECOND)]
 
 
 def test_head_of_the_queue_is_flushed():
@@ -125,5 +130,6 @@ def test_head_of_the_queue_is_flushed():
 
 
 def test_tail_of_the_queue_overflows():
-    row = stalls(flushed(range(4, 16)))[0]
-    assert (row["lost_run"], row["arrived_after"], row["interruption"]) == (12, 0, None)
+    """d4 to d6 arrive, the rest is lost."""
+    row = stalls(flushed(range(7, 16)))[0]
+    assert (row["lost_run"], row["arrived_after"], row["interruption"]) == (9, 0, None)
