@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import needed
+from spark_jobs.estimators.loss.verdict import needed, sent_again
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
@@ -47,10 +47,8 @@ def rows(bucket: Bucket) -> pa.Table:
 
 def _sent_again(bucket: Bucket) -> np.ndarray:
     """The segments of connections that are mine that were sent again, or to probe."""
-    has_data = bucket.segments.payload_len > 0
-    again = (bucket.access_losses.original >= 0) & has_data
+    again = sent_again(bucket.segments, bucket.access_losses, bucket.sending.cause)
     filler = bucket.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True
-    again |= bucket.sending.cause != sending.NOT_AGAIN
     at = np.flatnonzero(again)
     return at[bucket.connections.mine[bucket.connection_of(at)]]

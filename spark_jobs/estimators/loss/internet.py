@@ -150,34 +150,17 @@ def internet_losses(segments, connections, base_us, internet_us, slack_us=100_00
         np.empty(1, MISSING),
         np.empty(1, recovery.REPORTED),
     )
-    stream, sender = monitor.stream[0], monitor.sender[0]
+    stream = monitor.stream[0]
     for c in range(len(connections.user)):
-        first, end = connections.first[c], connections.first[c + 1]
+        i, end = connections.first[c], connections.first[c + 1]
         delays = Delays(base_us[c], internet_us[c], slack_us)
         begun = found.n[0]
         _begin(monitor, connections.sack[c], base_us[c])
-        stream.pushes = _pushes(first, end, segments)
-        for i in range(first, end):
-            if segments.number[i] == NONE:
-                continue
-            if segments.downlink[i]:
-                sent = _sent(i, segments)
-                if stream.highest != NONE and _is_amiss(stream, sent, delays):
-                    if found.n[0] + ROOM > len(found.losses):
-                        found = _with_room(found)
-                    _find(monitor, sent, delays, found)
-                _see(stream, sender, sent)
-            elif stream.highest != NONE:
-                ack = _ack(i, segments)
-                repeats = ack.number == sender.acked and ack.number < stream.highest
-                _hear(stream, sender, ack, delays.base)
-                if repeats or stream.missing or segments.sack_count[i]:
-                    edges = segments.sack_at[i]
-                    blocks = segments.sack_edges[edges : edges + segments.sack_count[i]]
-                    _hear_more(monitor, ack, blocks, repeats)
-                stream.last_window = ack.window
-        if found.n[0] + ROOM > len(found.losses):
-            found = _with_room(found)
+        stream.pushes = _pushes(i, end, segments)
+        while i < end:
+            i = _go_through(i, end, segments, monitor, delays, found)
+            if found.n[0] + ROOM > len(found.losses):
+                found = _with_room(found)
         _leave_open(monitor, segments.ts[end - 1], delays, found)
         for k in range(begun, found.n[0]):
             loss = found.losses[k]
@@ -195,6 +178,33 @@ def without_drops(internet, connections):
     lost = internet.losses
     drops = (lost["filler"] < 0) & (dropped[user[lost["connection"]]] > 0)
     return internet._replace(losses=lost[~drops])
+
+
+@inner
+def _go_through(i, end, segments, monitor, delays, found):
+    """Segments from i on, as far as there is room for what is found of them; returns the next."""
+    stream, sender = monitor.stream[0], monitor.sender[0]
+    number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
+    while i < end and found.n[0] + ROOM <= len(found.losses):
+        if number[i] == NONE:
+            i += 1
+            continue
+        if downlink[i]:
+            sent = _sent(i, segments)
+            if stream.highest != NONE and _is_amiss(stream, sent, delays):
+                _find(monitor, sent, delays, found)
+            _see(stream, sender, sent)
+        elif stream.highest != NONE:
+            ack = _ack(i, segments)
+            repeats = ack.number == sender.acked and ack.number < stream.highest
+            _hear(stream, sender, ack, delays.base)
+            if repeats or stream.missing or sack_count[i]:
+                edges = segments.sack_at[i]
+                blocks = segments.sack_edges[edges : edges + sack_count[i]]
+                _hear_more(monitor, ack, blocks, repeats)
+            stream.last_window = ack.window
+        i += 1
+    return i
 
 
 @making

@@ -88,8 +88,8 @@ def some(traffic, places):
         gather(traffic.size, places),
         gather(traffic.answered, places),
         gather(traffic.lost, places),
-        np.zeros(n),
-        np.zeros(n),
+        np.empty(n),
+        np.empty(n),
     )
 
 

@@ -44,25 +44,27 @@ def prove(exchange, soonest):
     copies, top = exchange.copies, exchange.top
     limit, cover = _horizons(copies, exchange.heard.acks, soonest)
     report = _reports(exchange, cover)
+    again = np.empty(len(copies), np.int64)
     longest = np.int64(0)
     for _ in range(ROUNDS):
-        longest = max(longest, _prove_once(exchange, report, limit))
+        above = arrived_before(copies)
+        longest = max(longest, _prove_once(exchange, report, limit, above))
         _only_copies(copies, top, report, limit)
         if exchange.heard.sack:
-            _copies_that_came_again(exchange, limit)
+            _copies_that_came_again(exchange, limit, again)
     _last_copies(copies, report, limit)
     return longest
 
 
-@making
-def _prove_once(exchange, report, limit):
-    """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`."""
+@inner
+def _prove_once(exchange, report, limit, above):
+    """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`; above: see
+    `arrived_before`."""
     copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
     longest = np.int64(0)
     reached = -1  # a copy of this index or a later one has arrived
     passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
     missing = acks[0].value
-    above = arrived_before(copies)
     for j in range(1, len(acks)):
         value = acks[j].value
         if value > missing:
@@ -167,7 +169,8 @@ def _reports(exchange, cover):
     by number."""
     copies, top = exchange.copies, exchange.top
     report = _reports_by_number(copies, cover)
-    _report_by_block(exchange, report)
+    if exchange.heard.sack:
+        _report_by_block(exchange, report, np.empty((2, MOST_BLOCKS, 2), np.int64))
     for k in range(len(copies)):
         if copies[k].ambiguous:
             same = first_above(top, 0, len(copies), copies[k].low)
@@ -192,14 +195,14 @@ def _reports_by_number(copies, cover):
     return report
 
 
-@making
-def _report_by_block(exchange, report):
+@inner
+def _report_by_block(exchange, report, blocks):
     """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
-    of a block, what the ACK before had told is passed over."""
+    of a block, what the ACK before had told is passed over. blocks: int64[2, MOST_BLOCKS, 2] to
+    work in."""
     copies, top = exchange.copies, exchange.top
     acks, edges = exchange.heard.acks, exchange.heard.edges
-    old = np.empty((MOST_BLOCKS, 2), np.int64)
-    new = np.empty((MOST_BLOCKS, 2), np.int64)
+    old, new = blocks[0], blocks[1]
     olds = 0
     for j in range(len(acks)):
         news = min(acks[j].sack_count // 2, MOST_BLOCKS)
@@ -215,9 +218,7 @@ def _report_by_block(exchange, report):
                 if low <= copies[k].low and copies[k].high <= high:
                     report[k] = min(report[k], j)
                 k += 1
-        for b in range(news):
-            old[b] = new[b]
-        olds = news
+        old, new, olds = new, old, news
 
 
 @inner
@@ -279,14 +280,14 @@ def _only_copies(copies, top, report, limit):
             c.fate = ARRIVED
 
 
-@making
-def _copies_that_came_again(exchange, limit):
+@inner
+def _copies_that_came_again(exchange, limit, again):
     """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
-    more of them than have come by then."""
+    more of them than have come by then. again: int64[n] to work in."""
     copies, top = exchange.copies, exchange.top
     acks, edges = exchange.heard.acks, exchange.heard.edges
     n = len(copies)
-    again = np.zeros(n, np.int64)
+    again[:] = 0
     for j in range(len(acks)):
         low, high = acks[j].block_low, acks[j].block_high
         at = acks[j].sack_at

@@ -128,6 +128,16 @@ def access_totals(segments, connections, probability):
     return Totals(has_data, measurable, lost, expected)
 
 
+@compiled
+def sent_again(segments, access, cause):
+    """bool[N]: which Segments were sent again: data of which AccessLosses know an earlier packet,
+    and what had another cause, uint8[N], than to be new (0)."""
+    again = np.empty(len(cause), np.bool_)
+    for i in range(len(cause)):
+        again[i] = cause[i] != 0 or (access.original[i] >= 0 and segments.payload_len[i] > 0)
+    return again
+
+
 def bottleneck(access, internet):
     """Places in BOTTLENECKS by the packets lost on either side, int64[C] each."""
     return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)

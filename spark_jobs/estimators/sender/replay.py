@@ -225,6 +225,7 @@ def _replay(span, segments, desk, place, out, kind):
         else:
             if s.highest == NONE or (o.sent == 0 and number[i] > s.highest):
                 s.highest = s.acked = number[i]
+            passed = max(passed, up)  # what lies before has been heard
             while passed < i:
                 acked = acked if downlink[passed] else max(acked, number[passed])
                 passed += 1
