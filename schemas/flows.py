@@ -167,8 +167,8 @@ FLOWS = Table(
         Column(
             "rtt_access_min",
             pa.float64(),
-            "least time from a downlink data packet at Gi to the ACK that covers it, of data sent "
-            "once and in order",
+            "least time from a downlink data packet at Gi to the ACK that answers it, of data sent "
+            "once, or where a timestamp tells which copy is answered",
             "s",
             "Karn and Partridge 1987; RFC 6298, 3",
         ),

@@ -15,8 +15,8 @@ ROUND_TRIPS = Table(
         Column(
             "side",
             pa.string(),
-            "access (a data packet or FIN passes Gi, and the ACK that answers it) or internet (an "
-            "ACK passes Gi, and the first data that it let the server send)",
+            "access (a data packet passes Gi, and the ACK that answers it) or internet (an ACK "
+            "passes Gi, and the first data that it let the server send)",
             required=True,
         ),
         Column(

@@ -95,7 +95,9 @@ def _transfer(bucket: Bucket) -> Columns:
     told = told_by_log(bucket.sessions, len(handshake))
     turns = handshake_turns(bucket.connections.server_port)
     transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told, turns)
-    round_trip = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
+    clean = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
+    replayed = bucket.sending.transfers["round_trips"][:, samples.ACCESS]["least"]
+    round_trip = np.fmin(clean, np.where(bucket.sending.transfers["known"], replayed, np.nan))
     spikes = delay_spikes(
         bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
     )
@@ -106,7 +108,7 @@ def _transfer(bucket: Bucket) -> Columns:
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single"),
         "rtt_access_min": measured(round_trip),
-        "delay_spikes": pa.array(spikes, mask=np.isnan(round_trip)),
+        "delay_spikes": pa.array(spikes, mask=np.isnan(clean)),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
         "throughput": measured(transfer["throughput"]),

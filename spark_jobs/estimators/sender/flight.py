@@ -24,7 +24,7 @@ SENT = np.dtype(
 )
 """A segment: its range of the stream; when it was first and when last sent (µs, the server's
 clock), and with which timestamps, last and first (or NONE); the bytes in flight then, its own
-included; how often it was sent.
+included (0: it has no data); how often it was sent.
 
 sacked   the mobile reported it
 lost     the sender takes it for lost and has not sent it again
@@ -63,7 +63,7 @@ class Acked(NamedTuple):
     stamped: np.int64
     """when the one was sent whose timestamp the ACK echoes, or NONE (µs);"""
     last_sent: np.int64
-    """when the last of them was sent, if it was sent once and Gi has seen it, or NONE (µs),"""
+    """when the last of them with data was sent, if once and Gi has seen it, or NONE (µs),"""
     flight: np.int64
     """and the bytes in flight then;"""
     resent_at: np.int64
@@ -81,7 +81,7 @@ def add(s, sent, low, high, segment):
     k.low, k.high = low, high
     k.stamp = k.first_stamp = segment.stamp
     k.sent = k.last = segment.at
-    k.flight = high - min(low, segment.acked)
+    k.flight = high - min(low, segment.acked) if segment.data else 0
     k.copies = 1
     k.sacked, k.lost, k.unseen = False, False, high <= segment.low
     s.tail += 1
@@ -130,8 +130,9 @@ def acknowledge(s, sent, number, echoed):
         elif not segment.sacked:
             first_sent = segment.sent if first_sent == NONE else first_sent
             original |= segment.high <= s.recover
-        last_sent = NONE if segment.unseen or segment.sacked else segment.sent
-        under_way = segment.flight
+        if segment.flight:
+            last_sent = NONE if segment.unseen or segment.sacked else segment.sent
+            under_way = segment.flight
         arrived += not segment.sacked
         s.sacked -= segment.sacked
         s.lost -= segment.lost
@@ -211,7 +212,8 @@ def resend(s, sent, segment):
     while k < s.tail and sent[k].low < segment.high:
         sent[k].copies += 1
         sent[k].last, sent[k].stamp = segment.at, segment.stamp
-        sent[k].flight = s.highest - min(segment.low, segment.acked)
+        if sent[k].flight:
+            sent[k].flight = s.highest - min(segment.low, segment.acked)
         s.lost -= sent[k].lost
         sent[k].lost = False
         k += 1
