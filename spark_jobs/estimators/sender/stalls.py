@@ -25,7 +25,7 @@ flush   of it more than a few segments in a row are lost, and what was sent afte
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.sender import flight
 from spark_jobs.estimators.sender.sending import DUPLICATES
 from spark_jobs.estimators.sender.state import LONG_AGO
@@ -139,9 +139,13 @@ INTERRUPTIONS = ("none", "pause", "flush")
 def interruptions(stalls, lost, segments, connections, packets):
     """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
     out = np.zeros(len(stalls), np.uint8)
+    sent = _uplink(packets.downlink) if len(stalls) else np.empty(0, np.int64)
     for k in range(len(stalls)):
-        kind, told = stalls[k].kind, lost[k]
-        if not told.known or not _is_silent(stalls[k], segments, connections, packets):
+        kind, told, place = stalls[k].kind, lost[k], segments.place[stalls[k].ended_by]
+        user = connections.user[stalls[k].connection]
+        before = np.searchsorted(sent, place) - 1  # the last that came from a mobile
+        heard = before >= 0 and sent[before] >= packets.first[user]
+        if not told.known or (heard and packets.ts[sent[before]] > stalls[k].start):
             continue
         if kind == PACKET_DELAY and told.lost == 0:
             out[k] = PAUSE
@@ -150,16 +154,15 @@ def interruptions(stalls, lost, segments, connections, packets):
     return out
 
 
-@inner
-def _is_silent(stall, segments, connections, packets):
-    """Whether nothing came from the user between a stall's beginning and what ended it."""
-    p = segments.place[stall.ended_by] - 1
-    begin = packets.first[connections.user[stall.connection]]
-    while p >= begin and packets.ts[p] > stall.start:
-        if not packets.downlink[p]:
-            return False
-        p -= 1
-    return True
+@making
+def _uplink(downlink):
+    """int64[..]: the packets from mobiles."""
+    out = np.empty(len(downlink), np.int64)
+    n = 0
+    for p in range(len(downlink)):
+        out[n] = p
+        n += not downlink[p]
+    return out[:n]
 
 
 @compiled
