@@ -77,8 +77,12 @@ def _refuse_arrays(compiled: Any) -> None:
     calls = compiled.fndesc.calltypes.items()
     given = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
     for type_ in (*given, compiled.signature.return_type):
-        if any(isinstance(part, types.Array) for part in (type_, *getattr(type_, "types", ()))):
+        if _has_array(type_):
             raise TypeError(f"{compiled.fndesc.qualname} is given or returns {type_}: see `making`")
+
+
+def _has_array(type_: Any) -> bool:
+    return isinstance(type_, types.Array) or any(map(_has_array, getattr(type_, "types", ())))
 
 
 def compiling(**options: Any) -> Callable[[Callable], Any]:

@@ -51,6 +51,18 @@ def places_of(order, items):
 
 
 @compiled
+def places_where(chosen):
+    """int64[..]: where bool[N] is true, in a fraction of the time that np.flatnonzero takes in
+    compiled code."""
+    out = np.empty(len(chosen), np.int64)
+    n = 0
+    for i in range(len(chosen)):
+        out[n] = i
+        n += chosen[i]
+    return out[:n]
+
+
+@compiled
 def gather(values, places):
     """values[places], in half the time that NumPy takes."""
     out = np.empty(len(places), values.dtype)

@@ -7,7 +7,8 @@ than what arrived, but for the few that the radio lost. How much waited is told 
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, compiling, making
+from spark_jobs.compiled import compiled, compiling
+from spark_jobs.compiled.arrays import places_where
 from spark_jobs.estimators.loss import link
 from spark_jobs.estimators.loss.link import ELSEWHERE, PATH
 
@@ -54,8 +55,8 @@ def fit(path, traffic, known):
     right by certain ACKs that come late by more than an idle round trip.
     """
     trial, found = np.empty(1, PATH), path.copy()
-    sent = _places(traffic.size > 0)
-    told = _places(known[sent])
+    sent = places_where(traffic.size > 0)
+    told = places_where(known[sent])
     traffic = link.some(traffic, sent)
     lost = traffic.lost[told]
     best = 0.0
@@ -79,17 +80,6 @@ def fit(path, traffic, known):
                     break
                 before = gain
     path[0] = found[0]
-
-
-@making
-def _places(chosen):
-    """int64[..]: where bool[n] is true; faster than np.flatnonzero."""
-    out = np.empty(len(chosen), np.int64)
-    n = 0
-    for p in range(len(chosen)):
-        out[n] = p
-        n += chosen[p]
-    return out[:n]
 
 
 @compiled

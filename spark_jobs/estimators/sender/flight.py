@@ -65,7 +65,7 @@ class Acked(NamedTuple):
     last_sent: np.int64
     """when the last of them with data was sent, if once and Gi has seen it, or NONE (µs),"""
     flight: np.int64
-    """and the bytes in flight then;"""
+    """and the bytes in flight then; 0: none had data;"""
     resent_at: np.int64
     """when the last copy was sent of one that had been sent again, or NONE (µs);"""
     resent: bool

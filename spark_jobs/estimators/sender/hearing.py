@@ -148,7 +148,7 @@ def _see_round_trip(s, ack, acked, clock):
     sent_at = NONE if answered else acked.last_sent
     if acked.resent and acked.gained == 1:
         sent_at = acked.stamped
-    if sent_at != NONE:
+    if sent_at != NONE and acked.flight:
         rtt = ack.at - sent_at - clock.round_trip
         samples.take(s, samples.ACCESS, rtt, acked.flight, acked.gained == 1)
 

@@ -25,7 +25,8 @@ flush   of it more than a few segments in a row are lost, and what was sent afte
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inner, making
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.compiled.arrays import places_where
 from spark_jobs.estimators.sender import flight
 from spark_jobs.estimators.sender.sending import DUPLICATES
 from spark_jobs.estimators.sender.state import LONG_AGO
@@ -139,7 +140,7 @@ INTERRUPTIONS = ("none", "pause", "flush")
 def interruptions(stalls, lost, segments, connections, packets):
     """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
     out = np.zeros(len(stalls), np.uint8)
-    sent = _uplink(packets.downlink) if len(stalls) else np.empty(0, np.int64)
+    sent = places_where(~packets.downlink)
     for k in range(len(stalls)):
         kind, told, place = stalls[k].kind, lost[k], segments.place[stalls[k].ended_by]
         user = connections.user[stalls[k].connection]
@@ -152,17 +153,6 @@ def interruptions(stalls, lost, segments, connections, packets):
         elif kind == CONTINUOUS_LOSS and told.run > DUPLICATES and told.after > 0:
             out[k] = FLUSH
     return out
-
-
-@making
-def _uplink(downlink):
-    """int64[..]: the packets from mobiles."""
-    out = np.empty(len(downlink), np.int64)
-    n = 0
-    for p in range(len(downlink)):
-        out[n] = p
-        n += not downlink[p]
-    return out[:n]
 
 
 @compiled
