@@ -1,4 +1,4 @@
-"""A function that does not count references must not be handed arrays by others, nor hand out any."""
+"""A function that does not count references is not handed arrays by others, nor hands out any."""
 
 import numpy as np
 import pytest
