@@ -6,6 +6,7 @@ Counts, sums and histograms only, so that hours, days and networks add up withou
 import pyarrow as pa
 
 from schemas.flows import LIMITS
+from schemas.round_trips import DELAYED
 from schemas.table import Column, Table
 
 
@@ -274,13 +275,7 @@ MARTS = (
                 "10 %; a median interpolated within its bin is right to a few per cent",
                 required=True,
             ),
-            Column(
-                "delayed",
-                pa.bool_(),
-                "the ACK answers one segment alone: it may have waited for a second",
-                source="RFC 9293, 3.8.6.3",
-                required=True,
-            ),
+            DELAYED,
             Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
             _sum("rtt", "round trips", "s"),
             Column(

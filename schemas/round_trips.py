@@ -4,6 +4,14 @@ import pyarrow as pa
 
 from schemas.table import DELTA, TIMESTAMP, Column, Table
 
+DELAYED = Column(
+    "delayed",
+    pa.bool_(),
+    "the ACK answers one segment alone: it may have waited for a second",
+    source="RFC 9293, 3.8.6.3",
+    required=True,
+)
+
 ROUND_TRIPS = Table(
     name="round_trips",
     row="one round trip of a connection, on the date on which it starts: of all seen, one in a "
@@ -36,12 +44,6 @@ ROUND_TRIPS = Table(
             "B",
             encoding=DELTA,
         ),
-        Column(
-            "delayed",
-            pa.bool_(),
-            "the ACK answers one segment alone: it may have waited for a second",
-            source="RFC 9293, 3.8.6.3",
-            required=True,
-        ),
+        DELAYED,
     ),
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import needed, sent_again
+from spark_jobs.estimators.loss.verdict import needed, resends
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
@@ -47,7 +47,7 @@ def rows(bucket: Bucket) -> pa.Table:
 
 def _sent_again(bucket: Bucket) -> np.ndarray:
     """The segments of connections that are mine that were sent again, or to probe."""
-    again = sent_again(bucket.segments, bucket.access_losses, bucket.sending.cause)
+    again = resends(bucket.segments, bucket.access_losses, bucket.sending.cause)
     filler = bucket.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True
     at = np.flatnonzero(again)

@@ -129,7 +129,7 @@ def access_totals(segments, connections, probability):
 
 
 @compiled
-def sent_again(segments, access, cause):
+def resends(segments, access, cause):
     """bool[N]: which Segments were sent again: data of which AccessLosses know an earlier packet,
     and what had another cause, uint8[N], than to be new (0)."""
     again = np.empty(len(cause), np.bool_)
