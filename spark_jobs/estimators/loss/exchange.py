@@ -6,6 +6,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs
+from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, SYN
 
@@ -73,11 +74,14 @@ SEEN = np.dtype(
         ("lost", "i8"),
         ("seen", "?"),
         ("questions", "?"),
+        ("twice", "?"),
+        ("waited", "f8"),
     ]
 )
 """A connection: where its copies and ACKs lie among its user's; the highest ACK; the longest round
 trip that is certain (µs); how many copies are unproven and how many certainly lost; seen: both
-directions were; questions: a copy is ambiguous."""
+directions were; questions: a copy is ambiguous; twice: a D-SACK told of what came twice;
+waited: see `Heard`."""
 
 
 class Heard(NamedTuple):
@@ -91,6 +95,10 @@ class Heard(NamedTuple):
     """SACK is permitted."""
     acked: int
     """The highest ACK."""
+    d_sack: bool
+    """The mobile tells by D-SACK (RFC 2883) what came twice: it has done so."""
+    waited: float
+    """What it costs that the ACK of a single segment waited for the next one (see `costs`)."""
 
 
 class Exchange(NamedTuple):
@@ -115,6 +123,8 @@ class UserExchanges(NamedTuple):
     """ACK_SEEN[m]"""
     seen: np.ndarray
     """SEEN[connections]"""
+    d_sack: bool
+    """A D-SACK is among all."""
 
 
 @making
@@ -125,7 +135,7 @@ def exchange_of(exchanges, x, edges, sack):
     return Exchange(
         exchanges.copies[seen.copy : seen.copy_end],
         exchanges.top[seen.copy : seen.copy_end],
-        Heard(acks, edges, sack, seen.acked),
+        Heard(acks, edges, sack, seen.acked, exchanges.d_sack, seen.waited),
     )
 
 
@@ -143,17 +153,21 @@ def read_user(segments, connections, packets, original):
         np.empty(sent, np.int64),
         np.empty(end - begin - sent, ACK_SEEN),
         np.zeros(len(connections.user), SEEN),
+        False,
     )
     n = m = 0
     for x in range(len(room.seen)):
         mine = room.seen[x]
-        left = UserExchanges(room.copies[n:], room.top[n:], room.acks[m:], room.seen[x : x + 1])
+        left = UserExchanges(
+            room.copies[n:], room.top[n:], room.acks[m:], room.seen[x : x + 1], False
+        )
         got, told = _read(x, segments, connections, packets, left, original)
         if not mine.questions:
             continue
         mine.copy, mine.copy_end, mine.ack, mine.ack_end = n, n + got, m, m + told
         n, m = n + got, m + told
-    return UserExchanges(room.copies[:n], room.top[:n], room.acks[:m], room.seen)
+    d_sack = bool(room.seen["twice"].any())
+    return UserExchanges(room.copies[:n], room.top[:n], room.acks[:m], room.seen, d_sack)
 
 
 @inner
@@ -172,6 +186,10 @@ def _read(x, segments, connections, packets, to, original):
             _read_ack(acks[m], i, segments)
             if m:
                 _compare(acks[m], acks[m - 1], segments.sack_edges)
+            if acks[m].sack_count >= 2:
+                at = acks[m].sack_at
+                blocks = segments.sack_edges[at : at + acks[m].sack_count]
+                seen.twice |= is_d_sack(blocks, acks[m].value)
             acked = max(acked, number[i])
             m += 1
             continue
@@ -192,7 +210,25 @@ def _read(x, segments, connections, packets, to, original):
     for k in range(n):
         copies[k].ambiguous |= copies[k].high > max(acked, copies[k].low)
         seen.questions |= copies[k].ambiguous and seen.seen
+    if seen.questions:
+        seen.waited = -np.log(1 - _alone(copies[:n], top, acks[:m]))
     return n, m
+
+
+@inner
+def _alone(copies, top, acks):
+    """The share of segments in order that the mobile acknowledges without waiting for a second
+    (RFC 9293, 3.8.6.3): of those that it does wait with, it acknowledges every second."""
+    seen = told = j = 0
+    for k in range(1, len(copies)):
+        c = copies[k]
+        if c.ambiguous or not c.data or c.low != top[k - 1]:
+            continue
+        while j < len(acks) and acks[j].value < c.high:
+            j += 1
+        seen += 1
+        told += j < len(acks) and acks[j].value == c.high
+    return max(2 * told - seen + 1, 1) / (seen + 2)
 
 
 @inner

@@ -41,6 +41,7 @@ HYPOTHESIS = np.dtype(
         ("last_sent", "i8"),
         ("untold", "i8"),
         ("due", "f8"),
+        ("lent", "f8"),
         ("clock", "f8"),
         ("ts_recent", "u4"),
         ("ts_maybe", "u4"),
@@ -54,7 +55,8 @@ HYPOTHESIS = np.dtype(
 )
 """A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
 RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
-seen (NONE: told); when the ACK of the last copy is due, and the link's clock; TS.Recent, and what
+seen (NONE: told); when the ACK of the last copy is due; when that of the last copy but one was due,
+if it may have waited for the last (0: it may not); the link's clock; TS.Recent, and what
 it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
 whether the last copy was lost; the ranges held."""
 
@@ -74,6 +76,7 @@ def begin(h, rcv_nxt, clock):
     h.cost = 0.0
     h.next_ack = 0
     h.due = h.clock = clock
+    h.lent = 0.0
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost = False
@@ -92,7 +95,7 @@ def copy(to, h):
         h.acked,
     )
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
-    to.due, to.clock, to.untold = h.due, h.clock, h.untold
+    to.due, to.lent, to.clock, to.untold = h.due, h.lent, h.clock, h.untold
     to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -109,6 +112,7 @@ def same(a, b):
         or a.last_sent != b.last_sent
         or a.acked != b.acked
         or a.untold != b.untold
+        or (a.lent > 0) != (b.lent > 0)
     ):
         return False
     for k in range(a.held):
@@ -195,9 +199,9 @@ def _stray(h, value, stray):
 
 
 @inner
-def due(h, c, path):
-    """When the ACK of a copy is due: the link is a FIFO."""
-    return max(link.meanwhile(h.due, c), c.ts + path.base) + c.size * path.pace
+def due(before, c, path):
+    """When the ACK of a copy is due, if that of the one before it was: the link is a FIFO (µs)."""
+    return max(link.meanwhile(before, c), c.ts + path.base) + c.size * path.pace
 
 
 @inner
@@ -218,11 +222,12 @@ def arrive(h, c, heard, path):
     """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
     COPY, what the connection's mobile was Heard to tell, and its user's PATH."""
     acks = heard.acks
-    h.due = due(h, c, path)
+    h.due, lent = due(h.due, c, path), h.lent
     h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
     if c.low == c.high:
         _empty(h, c, acks)
         return
+    h.lent = 0.0
     kind = _take_in(h, c, acks)
     h.owed += 1
     unseen = costs.COMPRESSED_ACK if heard.sack and kind == AHEAD else costs.LOST_ACK
@@ -230,9 +235,13 @@ def arrive(h, c, heard, path):
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
         cost = _misfit(h, c, acks[j], kind, heard, path)
         if kind == PLAIN or cost <= unseen:
+            if kind == PLAIN and h.owed < FULL_SEGMENTS_OWED:
+                h.lent = h.due
             h.cost += cost
             _answer(h, acks[j])
             return
+    if kind != PLAIN and lent > 0 and _had_waited(h, c, lent, kind, heard, path):
+        return
     if c.ambiguous:
         h.cost += costs.beyond(h.due - c.ts, path)
     if c.watched and h.owed > FULL_SEGMENTS_OWED:
@@ -243,6 +252,26 @@ def arrive(h, c, heard, path):
         h.owed = 0
         if kind == AHEAD:
             h.untold = c.high
+
+
+@inner
+def _had_waited(h, c, lent, kind, heard, path):
+    """The last ACK, which was taken for that of one segment in order, may have waited (RFC 9293,
+    3.8.6.3) until this copy called for one at once; whether it fits. lent: when it was due."""
+    ack = heard.acks[h.next_ack - 1]
+    if ack.value != h.rcv_nxt or ack.ts < c.ts + soonest(path):
+        return False
+    now, h.due = h.due, due(lent, c, path)
+    cost = heard.waited + _misfit(h, c, ack, kind, heard, path)
+    if path.base > 0:
+        cost += costs.LATE * min(max((h.due - ack.ts) / path.base, 0.0), costs.LATEST)
+    if cost > costs.LOST_ACK:
+        h.due = now
+        return False
+    h.cost += cost
+    h.due = float(ack.ts)
+    h.owed = 0
+    return True
 
 
 @inner
@@ -295,7 +324,7 @@ def _misfit(h, c, ack, kind, heard, path):
         if np.int32(ack.ecr - h.ts_recent) <= 0 or np.int32(h.ts_maybe - ack.ecr) < 0:
             cost += costs.MISMATCH
     if heard.sack and not c.opens:
-        cost += _misfit_of_blocks(h, c, ack, kind, heard.edges)
+        cost += _misfit_of_blocks(h, c, ack, kind, heard)
     if kind == AHEAD or kind == AGAIN:
         cost += ack.moved
     cost += costs.beyond(ack.ts - c.ts, path)
@@ -305,7 +334,8 @@ def _misfit(h, c, ack, kind, heard, path):
 
 
 @inner
-def _misfit_of_blocks(h, c, ack, kind, edges):
+def _misfit_of_blocks(h, c, ack, kind, heard):
+    edges = heard.edges
     cost = 0.0
     blocks = ack.sack_count // 2
     told = h.untold <= h.rcv_nxt
@@ -329,7 +359,7 @@ def _misfit_of_blocks(h, c, ack, kind, edges):
             cost += costs.MISMATCH
         if listed == 1 and kind == AHEAD and not (low <= c.low and c.high <= high):
             cost += costs.MISMATCH
-    if kind == AGAIN and not twice:
+    if kind == AGAIN and not twice and heard.d_sack:
         cost += costs.MISMATCH
     if not told:
         cost += costs.MISMATCH

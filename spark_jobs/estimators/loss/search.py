@@ -246,7 +246,7 @@ def _cost_of_loss(h, c, path):
     if path.limit > 0:
         p = link.chance(receiver.backlog(h, c, path), path)
         return min(goes, -np.log(p)), -np.log(1 - p)
-    round_trip = receiver.due(h, c, path) - c.ts
+    round_trip = receiver.due(h.due, c, path) - c.ts
     return min(goes, costs.overflow(round_trip, path, c.size * path.pace)), 0.0
 
 
