@@ -276,10 +276,14 @@ def _had_waited(h, c, lent, kind, heard, path):
 
 @inner
 def _take_in(h, c, acks):
-    """What an arrival is to the receiver, which has it then; ACKs of less were strays."""
-    if c.has_ts and c.low <= h.last_sent <= c.high:
+    """What an arrival is to the receiver, which has it then; ACKs of less were strays. Whether old
+    data changes TS.Recent is up to the stack (RFC 7323, 4.3, does not say; Linux's does where it
+    ends with what was acknowledged last)."""
+    if c.has_ts and c.low <= h.last_sent:
         if np.int32(c.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
-            h.ts_recent = h.ts_maybe = c.ts_val
+            h.ts_maybe = c.ts_val
+            if c.high > h.last_sent or h.ts_recent == 0:
+                h.ts_recent = c.ts_val
     if c.high <= h.rcv_nxt:
         return AGAIN
     if c.low > h.rcv_nxt:
