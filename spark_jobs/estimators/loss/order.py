@@ -170,7 +170,8 @@ def _reports(exchange, cover):
     copies, top = exchange.copies, exchange.top
     report = _reports_by_number(copies, cover)
     if exchange.heard.sack:
-        _report_by_block(exchange, report, np.empty((2, MOST_BLOCKS, 2), np.int64))
+        late = _late(copies, top)
+        _report_by_block(exchange, report, late, np.empty((2, MOST_BLOCKS, 2), np.int64))
     for k in range(len(copies)):
         if copies[k].ambiguous:
             same = first_above(top, 0, len(copies), copies[k].low)
@@ -195,11 +196,27 @@ def _reports_by_number(copies, cover):
     return report
 
 
+@making
+def _late(copies, top):
+    """int64[l]: the copies that came after a higher number, sent again or overtaken, in order of
+    their ranges."""
+    late = np.empty(len(copies), np.int64)
+    n = 0
+    for k in range(1, len(copies)):
+        if copies[k].low < top[k - 1]:
+            late[n] = k
+            n += 1
+    low = np.empty(n, np.int64)
+    for x in range(n):
+        low[x] = copies[late[x]].low
+    return late[:n][np.argsort(low, kind="mergesort")]
+
+
 @inner
-def _report_by_block(exchange, report, blocks):
+def _report_by_block(exchange, report, late, blocks):
     """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
-    of a block, what the ACK before had told is passed over. blocks: int64[2, MOST_BLOCKS, 2] to
-    work in."""
+    of a block, what the ACK before had told is passed over. late: see `_late`; blocks: int64[2,
+    MOST_BLOCKS, 2] to work in."""
     copies, top = exchange.copies, exchange.top
     acks, edges = exchange.heard.acks, exchange.heard.edges
     old, new = blocks[0], blocks[1]
@@ -218,7 +235,26 @@ def _report_by_block(exchange, report, blocks):
                 if low <= copies[k].low and copies[k].high <= high:
                     report[k] = min(report[k], j)
                 k += 1
+            for x in range(_first_from(late, low, copies), len(late)):
+                k = late[x]
+                if copies[k].low >= high:
+                    break
+                if copies[k].high <= high:
+                    report[k] = min(report[k], j)
         old, new, olds = new, old, news
+
+
+@inner
+def _first_from(late, low, copies):
+    """The first of the late copies whose range begins at `low` or above."""
+    begin, end = 0, len(late)
+    while begin < end:
+        middle = (begin + end) >> 1
+        if copies[late[middle]].low < low:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
 
 
 @inner
