@@ -28,6 +28,7 @@ COPY = np.dtype(
         ("answered", "i8"),
         ("ts_val", "u4"),
         ("has_ts", "?"),
+        ("old", "?"),
         ("opens", "?"),
         ("ambiguous", "?"),
         ("last", "?"),
@@ -38,7 +39,8 @@ COPY = np.dtype(
 )
 """A downlink segment at Gi: which of the segments it is, its range of the stream, time (µs), its
 place among the user's packets, its IP bytes; what the link did since the connection's last copy,
-the link's clock, when it was answered, if that is certain (see `link`); timestamp; opens: a SYN;
+the link's clock, when it was answered, if that is certain (see `link`); timestamp; old: something
+with a newer timestamp came before it; opens: a SYN;
 ambiguous: another copy overlaps it, or it was never acknowledged; last: no later copy can have
 brought in time what was acknowledged; data: it has payload; watched: the observation goes on long
 enough for its ACK to be seen; fate: what order alone proves (see `order`)."""
@@ -179,6 +181,7 @@ def _read(x, segments, connections, packets, to, original):
     number, downlink = segments.number, segments.downlink
     n = m = 0
     highest = acked = NONE
+    newest = np.uint32(0)
     for i in range(connections.first[x], connections.first[x + 1]):
         if number[i] == NONE:
             continue
@@ -195,6 +198,9 @@ def _read(x, segments, connections, packets, to, original):
             continue
         c = copies[n]
         _read_copy(c, i, segments)
+        if c.has_ts:
+            c.old = n > 0 and np.int32(newest - c.ts_val) > 0
+            newest = newest if c.old else c.ts_val
         place = segments.place[i]
         c.place = place - begins
         c.size = packets.sent_before[place + 1] - packets.sent_before[place]
@@ -239,7 +245,7 @@ def _read_copy(c, i, segments):
     c.high = c.low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
     c.ts_val, c.has_ts = segments.ts_val[i], segments.has_timestamps[i]
     c.opens, c.data = segments.tcp_flags[i] & SYN != 0, segments.payload_len[i] > 0
-    c.ambiguous = c.last = c.watched = False
+    c.old = c.ambiguous = c.last = c.watched = False
     c.fate, c.answered = UNPROVEN, 0
     c.work = c.floor = c.ceiling = c.clock = 0.0
 

@@ -137,7 +137,7 @@ def _unanswered(c, value, before, above, sack):
     is none)."""
     if c.low == c.high:
         return 0.0
-    if value != NONE and c.low <= value < c.high:
+    if value != NONE and c.low <= value < c.high and not c.old:
         return costs.IMPOSSIBLE
     if not c.watched:
         return 0.0
@@ -152,7 +152,7 @@ def _answered(c, ack, before, path):
     if c.low == c.high:
         return 0.0 if c.low < ack.value == before else np.inf
     if c.low <= ack.value < c.high:
-        return np.inf
+        return costs.beyond(ack.ts - c.ts, path) if c.old else np.inf
     if c.low > ack.value or c.high <= before:
         return costs.beyond(ack.ts - c.ts, path)
     return 0.0

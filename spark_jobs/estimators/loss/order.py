@@ -89,10 +89,11 @@ def _prove_once(exchange, report, limit, above):
         for k in range(begin, cause):
             c = copies[k]
             if c.low <= value < c.high and c.fate == UNPROVEN and report[k] > j:
-                c.fate = LOST
+                if not _may_be_refused(c, acks[j]):
+                    c.fate = LOST
         reached = cause
         if exchange.heard.sack and passed < reached:
-            _lose_untold(copies, report, passed, reached, j)
+            _lose_untold(copies, acks[j], report, passed, reached, j)
             passed = reached
     return longest
 
@@ -115,13 +116,21 @@ def _narrow(limit, j, cause):
 
 
 @inner
-def _lose_untold(copies, report, begin, end, j):
+def _lose_untold(copies, ack, report, begin, end, j):
     """Sets LOST for copies that a receiver with SACK has not told of, though ACK j was for a later
     arrival than theirs."""
     for k in range(begin, end):
         c = copies[k]
         if c.ambiguous and c.fate == UNPROVEN and c.low < c.high and report[k] > j + UNTOLD:
-            c.fate = LOST
+            if not _may_be_refused(c, ack):
+                c.fate = LOST
+
+
+@inner
+def _may_be_refused(c, ack):
+    """Whether a copy that had come before an ACK may have been thrown away for its old timestamp
+    (PAWS, RFC 7323, 5.3): it was overtaken, and TS.Recent, which the ACK echoes, is newer."""
+    return c.old and ack.has_ts and np.int32(ack.ecr - c.ts_val) > 0
 
 
 @inner

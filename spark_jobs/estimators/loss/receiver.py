@@ -21,6 +21,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
+from spark_jobs.estimators.loss.exchange import ARRIVED
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -60,8 +61,9 @@ if it may have waited for the last (0: it may not); the link's clock; TS.Recent,
 it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
 whether the last copy was lost; the ranges held."""
 
-PLAIN, FILLS, AHEAD, AGAIN = 0, 1, 2, 3
-"""What an arrival is: next in order, the filling of a hole, out of order, known already."""
+PLAIN, FILLS, AHEAD, AGAIN, REFUSED = range(5)
+"""What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
+its timestamp (PAWS, RFC 7323, 5.3)."""
 
 
 @inner
@@ -279,6 +281,8 @@ def _take_in(h, c, acks):
     """What an arrival is to the receiver, which has it then; ACKs of less were strays. Whether old
     data changes TS.Recent is up to the stack (RFC 7323, 4.3, does not say; Linux's does where it
     ends with what was acknowledged last)."""
+    if c.old and c.ambiguous and c.fate != ARRIVED and np.int32(h.ts_recent - c.ts_val) > 0:
+        return REFUSED
     if c.has_ts and c.low <= h.last_sent:
         if np.int32(c.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
             h.ts_maybe = c.ts_val
@@ -329,7 +333,7 @@ def _misfit(h, c, ack, kind, heard, path):
             cost += costs.MISMATCH
     if heard.sack and not c.opens:
         cost += _misfit_of_blocks(h, c, ack, kind, heard)
-    if kind == AHEAD or kind == AGAIN:
+    if kind >= AHEAD:
         cost += ack.moved
     cost += costs.beyond(ack.ts - c.ts, path)
     if path.base > 0:
