@@ -43,6 +43,7 @@ HYPOTHESIS = np.dtype(
         ("untold", "i8"),
         ("due", "f8"),
         ("lent", "f8"),
+        ("waited", "f8"),
         ("clock", "f8"),
         ("ts_recent", "u4"),
         ("ts_maybe", "u4"),
@@ -57,7 +58,7 @@ HYPOTHESIS = np.dtype(
 """A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
 RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
 seen (NONE: told); when the ACK of the last copy is due; when that of the last copy but one was due,
-if it may have waited for the last (0: it may not); the link's clock; TS.Recent, and what
+if it may have waited for the last (0: it may not), and what that costs; the link's clock; TS.Recent, and what
 it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
 whether the last copy was lost; the ranges held."""
 
@@ -78,7 +79,7 @@ def begin(h, rcv_nxt, clock):
     h.cost = 0.0
     h.next_ack = 0
     h.due = h.clock = clock
-    h.lent = 0.0
+    h.lent = h.waited = 0.0
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost = False
@@ -97,7 +98,8 @@ def copy(to, h):
         h.acked,
     )
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
-    to.due, to.lent, to.clock, to.untold = h.due, h.lent, h.clock, h.untold
+    to.due, to.lent, to.waited = h.due, h.lent, h.waited
+    to.clock, to.untold = h.clock, h.untold
     to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -237,8 +239,9 @@ def arrive(h, c, heard, path):
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
         cost = _misfit(h, c, acks[j], kind, heard, path)
         if kind == PLAIN or cost <= unseen:
-            if kind == PLAIN and h.owed < FULL_SEGMENTS_OWED:
+            if kind == PLAIN:
                 h.lent = h.due
+                h.waited = costs.DELAYED_ACK if h.owed >= FULL_SEGMENTS_OWED else heard.waited
             h.cost += cost
             _answer(h, acks[j])
             return
@@ -258,13 +261,14 @@ def arrive(h, c, heard, path):
 
 @inner
 def _had_waited(h, c, lent, kind, heard, path):
-    """The last ACK, which was taken for that of one segment in order, may have waited (RFC 9293,
-    3.8.6.3) until this copy called for one at once; whether it fits. lent: when it was due."""
+    """The last ACK, which was taken for that of segments in order, may have waited (RFC 9293,
+    3.8.6.3; Linux's waits for more than two until the application has read) until this copy called
+    for one at once; whether it fits. lent: when it was due."""
     ack = heard.acks[h.next_ack - 1]
     if ack.value != h.rcv_nxt or ack.ts < c.ts + soonest(path):
         return False
     now, h.due = h.due, due(lent, c, path)
-    cost = heard.waited + _misfit(h, c, ack, kind, heard, path)
+    cost = h.waited + _misfit(h, c, ack, kind, heard, path)
     if path.base > 0:
         cost += costs.LATE * min(max((h.due - ack.ts) / path.base, 0.0), costs.LATEST)
     if cost > costs.LOST_ACK:
