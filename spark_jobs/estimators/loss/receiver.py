@@ -234,7 +234,8 @@ def arrive(h, c, heard, path):
     h.lent = 0.0
     kind = _take_in(h, c, acks)
     h.owed += 1
-    unseen = costs.COMPRESSED_ACK if heard.sack and kind == AHEAD else costs.LOST_ACK
+    folds = heard.sack and (kind == AHEAD or kind == REFUSED)
+    unseen = costs.COMPRESSED_ACK if folds else costs.LOST_ACK
     j = h.next_ack
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
         cost = _misfit(h, c, acks[j], kind, heard, path)
