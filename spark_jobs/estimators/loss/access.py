@@ -133,7 +133,9 @@ def _decide_all(user, connections, edges, space, out):
     """Decides about a user's connections in three turns, into AccessLosses."""
     copies, seen = user.exchanges.copies, user.exchanges.seen
     for k in range(len(copies)):
-        user.traffic.lost[copies[k].place] = copies[k].fate == LOST
+        c = copies[k]
+        user.traffic.lost[c.place] = c.fate == LOST
+        user.known[c.place] = c.data and (c.fate != UNPROVEN or not c.ambiguous)
     told = np.int64(0)
     for turn in (PROVEN, FIRST, AGAIN):
         if turn > PROVEN and user.path[0].pace > 0:

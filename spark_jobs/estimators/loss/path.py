@@ -7,7 +7,11 @@ from spark_jobs.estimators.loss.link import PATH
 
 NOBODY = np.int64(-1)
 STRETCH = 15_000
-"""The link's pace is that of the median stretch of so many bytes without a gap (B)."""
+"""The link's pace is that of the median stretch of so many bytes, and of a base round trip, without
+a gap (B)."""
+MARGINS = (0.5, 0.0)
+"""A gap is where a packet came later than so many base round trips before the link would run dry;
+the second is for users who never had so much waiting."""
 
 
 @compiled
@@ -38,8 +42,9 @@ def paths_of(clean, owner, count, packets):
     out = np.zeros(count, PATH)
     sent = packets.sent_before[clean.packet + 1]
     _set_round_trips(out, clean, owner, packets)
-    busy = _busy(out, clean, owner, packets)
-    _set_paces(out, busy, sent, clean, owner)
+    for margin in MARGINS:
+        busy = _busy(out, margin, clean, owner, packets)
+        _set_paces(out, busy, sent, clean, owner)
     _set_jitter(out, busy, sent, clean, owner)
     return out
 
@@ -56,19 +61,19 @@ def _set_round_trips(out, clean, owner, packets):
 
 
 @making
-def _busy(out, clean, owner, packets):
-    """bool[K]: whether the link was busy since the ACK before."""
+def _busy(out, margin, clean, owner, packets):
+    """bool[K]: whether the link was busy since the ACK before; margin: see MARGINS."""
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
         if owner[k] != NOBODY and owner[k] == owner[k - 1] and clean.joined[k]:
-            arrives = packets.ts[clean.packet[k]] + out[owner[k]].base
+            arrives = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base
             busy[k] = arrives <= clean.ts[k - 1]
     return busy
 
 
 @making
 def _set_paces(out, busy, sent, clean, owner):
-    """The median of the paces of each user's stretches; sent int64[K]: the IP bytes sent to users
+    """The median of the paces of each user's stretches, where none is known yet; sent int64[K]: the IP bytes sent to users
     up to and including each ACK's packet."""
     acks = np.zeros(len(out) + 1, np.int64)
     for k in range(len(clean.ts)):
@@ -84,13 +89,13 @@ def _set_paces(out, busy, sent, clean, owner):
             continue
         time += clean.ts[k] - clean.ts[k - 1]
         size += sent[k] - sent[k - 1]
-        if size >= STRETCH:
-            u = owner[k]
+        u = owner[k]
+        if size >= STRETCH and time >= out[u].base:
             pace[end[u]] = time / size
             end[u] += 1
             time = size = 0
     for u in range(len(out)):
-        if end[u] > place[u]:
+        if out[u].pace == 0 and end[u] > place[u]:
             out[u].pace = np.median(pace[place[u] : end[u]])
 
 

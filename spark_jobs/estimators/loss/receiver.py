@@ -35,6 +35,7 @@ FULL_SEGMENTS_OWED = 2
 HYPOTHESIS = np.dtype(
     [
         ("cost", "f8"),
+        ("odd", "f8"),
         ("ahead", "f8"),
         ("next_ack", "i8"),
         ("rcv_nxt", "i8"),
@@ -55,12 +56,13 @@ HYPOTHESIS = np.dtype(
         ("high", "i8", (MOST_HELD,)),
     ]
 )
-"""A receiver: its cost, and what is to come at least (see `lookahead`); the next ACK to explain;
-RCV.NXT; the highest ACK explained and the last one sent; the end of a range held whose ACK was not
-seen (NONE: told); when the ACK of the last copy is due; when that of the last copy but one was due,
-if it may have waited for the last (0: it may not), and what that costs; the link's clock; TS.Recent, and what
-it may be after pure ACKs; how many ranges are held, segments owe an ACK; where it comes from, and
-whether the last copy was lost; the ranges held."""
+"""A receiver: its cost, how much of that is for what it cannot explain, and what is to come at
+least (see `lookahead`); the next ACK to explain; RCV.NXT; the highest ACK explained and the last
+one sent; the end of a range held whose ACK was not seen (NONE: told); when the ACK of the last copy
+is due; when that of the last copy but one was due, if it may have waited for the last (0: it may
+not), and what that costs; the link's clock; TS.Recent, and what it may be after pure ACKs and old
+data; how many ranges are held, segments owe an ACK; where it comes from, and whether the last copy
+was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN, REFUSED = range(5)
 """What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
@@ -76,7 +78,7 @@ def soonest(path):
 @inner
 def begin(h, rcv_nxt, clock):
     """A receiver before the first copy."""
-    h.cost = 0.0
+    h.cost = h.odd = 0.0
     h.next_ack = 0
     h.due = h.clock = clock
     h.lent = h.waited = 0.0
@@ -97,6 +99,7 @@ def copy(to, h):
         h.rcv_nxt,
         h.acked,
     )
+    to.odd = h.odd
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
     to.due, to.lent, to.waited = h.due, h.lent, h.waited
     to.clock, to.untold = h.clock, h.untold
@@ -182,7 +185,7 @@ def settle(h, until, acks):
     while h.next_ack < len(acks) and acks[h.next_ack].ts < until:
         value, stray = acks[h.next_ack].value, acks[h.next_ack].stray
         if value > h.rcv_nxt:
-            h.cost += costs.IMPOSSIBLE
+            _wonder(h, costs.IMPOSSIBLE)
             advance(h, value)
             h.acked = h.last_sent = value
         elif value == h.rcv_nxt and value > h.acked:
@@ -196,10 +199,17 @@ def settle(h, until, acks):
 @inner
 def _stray(h, value, stray):
     if value == h.acked:
-        h.cost += stray
+        _wonder(h, stray)
     elif value > h.acked:
         h.acked = value
-        h.cost += costs.SKIPPED_ACK if stray else 0.0
+        _wonder(h, costs.SKIPPED_ACK if stray else 0.0)
+
+
+@inner
+def _wonder(h, cost):
+    """What no arrival explains."""
+    h.cost += cost
+    h.odd += cost
 
 
 @inner

@@ -10,8 +10,10 @@ from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.receiver import HYPOTHESIS
 from spark_jobs.estimators.sequence import NONE
 
-BEAM = 16
-"""Hypotheses kept."""
+BEAM, WIDE_BEAM = 16, 64
+"""Hypotheses kept; and if the likeliest history then has too much that is odd, so many."""
+ODD = costs.IMPOSSIBLE
+"""What strays and the impossible cost together if they are too much: the beam has lost the way."""
 BRANCHES = 4
 """So many follow from one at most: lost, or arrived after none to two window updates."""
 WORST = 20.0
@@ -28,17 +30,17 @@ class Space(NamedTuple):
     """Memory of the search, used again for every connection."""
 
     beam: np.ndarray
-    """HYPOTHESIS[BEAM]: those that are kept."""
+    """HYPOTHESIS[WIDE_BEAM]: those that are kept."""
     spare: np.ndarray
-    """HYPOTHESIS[BRANCHES * BEAM]: those that follow from them."""
+    """HYPOTHESIS[BRANCHES * WIDE_BEAM]: those that follow from them."""
     parents: np.ndarray
-    """int8[STEPS, BEAM]: from which each followed, step by step, and"""
+    """int8[STEPS, WIDE_BEAM]: from which each followed, step by step, and"""
     losses: np.ndarray
-    """bool[STEPS, BEAM]: whether by a loss."""
+    """bool[STEPS, WIDE_BEAM]: whether by a loss."""
     ahead: np.ndarray
     """float32[lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
     order: np.ndarray
-    """int64[BRANCHES * BEAM]: of `spare`, the cheapest first."""
+    """int64[BRANCHES * WIDE_BEAM]: of `spare`, the cheapest first."""
 
 
 class Plan(NamedTuple):
@@ -57,12 +59,12 @@ class Plan(NamedTuple):
 def space():
     """Memory for `decide`."""
     return Space(
-        np.zeros(BEAM, HYPOTHESIS),
-        np.zeros(BRANCHES * BEAM, HYPOTHESIS),
-        np.empty((STEPS, BEAM), np.int8),
-        np.empty((STEPS, BEAM), np.bool_),
+        np.zeros(WIDE_BEAM, HYPOTHESIS),
+        np.zeros(BRANCHES * WIDE_BEAM, HYPOTHESIS),
+        np.empty((STEPS, WIDE_BEAM), np.int8),
+        np.empty((STEPS, WIDE_BEAM), np.bool_),
         np.zeros((lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2), np.float32),
-        np.empty(BRANCHES * BEAM, np.int64),
+        np.empty(BRANCHES * WIDE_BEAM, np.int64),
     )
 
 
@@ -79,13 +81,20 @@ def decide(exchange, path, until, space):
     rest = lookahead.begin(exchange, soonest, latest)
     resume, answered = _resumptions(exchange)
     lost = np.zeros(len(copies), np.bool_)
-    _search(exchange, path, Plan(soonest, rest, resume, answered), space, lost)
+    plan = Plan(soonest, rest, resume, answered)
+    cost, odd = _search(exchange, path, plan, space, BEAM, lost)
+    if odd >= ODD:
+        other = np.zeros(len(copies), np.bool_)
+        if _search(exchange, path, plan, space, WIDE_BEAM, other)[0] < cost:
+            lost = other
     return lost, undecided_from
 
 
 @inner
-def _search(exchange, path, plan, space, lost):
-    """Writes the likeliest history of an Exchange's receiver to lost bool[n]."""
+def _search(exchange, path, plan, space, width, lost):
+    """Writes the likeliest history of an Exchange's receiver, of so many at a time, to lost
+    bool[n]. Returns what it costs, and how much of that is odd."""
+    cost = odd = 0.0
     copies, heard = exchange.copies, exchange.heard
     beam, spare = space.beam, space.spare
     soonest, rest, resume, answered = plan
@@ -100,6 +109,8 @@ def _search(exchange, path, plan, space, lost):
             for passed in range(k, resume[k]):
                 lost[passed] = copies[passed].fate == LOST
             settled = resume[k]
+            receiver.settle(beam[0], copies[k].ts + soonest, heard.acks)
+            cost, odd = cost + beam[0].cost, odd + beam[0].odd
             if settled < len(copies):
                 receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
                 beam[0].next_ack = answered[settled]
@@ -118,13 +129,15 @@ def _search(exchange, path, plan, space, lost):
             row = space.ahead[k + 1 - known + lookahead.ROWS]
             for x in range(made):
                 spare[x].ahead = lookahead.to_come(rest, k + 1, row, spare[x])
-        alive = _keep_best(space, made, steps)
+        alive = _keep_best(space, made, steps, width)
         steps += 1
         if alive == 1 or steps == most_steps:
             _trace_back(space, steps, np.int64(0), lost[settled : settled + steps])
             settled += steps
             alive, steps = 1, np.int64(0)
-    _trace_back(space, steps, _best(beam[:alive], heard.acks), lost[settled : settled + steps])
+    best = _best(beam[:alive], heard.acks)
+    _trace_back(space, steps, best, lost[settled : settled + steps])
+    return cost + beam[best].cost, odd + beam[best].odd
 
 
 @inner
@@ -259,14 +272,14 @@ def _may_update(h, j, acks):
 
 
 @inner
-def _keep_best(space, made, step):
-    """Move the best of the hypotheses made into the beam, of equal receivers the cheapest; returns
-    how many."""
+def _keep_best(space, made, step, width):
+    """Move the best of the hypotheses made into the beam, of equal receivers the cheapest, up to
+    `width` of them; returns how many."""
     spare, beam, order = space.spare, space.beam, space.order
     alive = 0
     for place in range(_by_cost(spare, made, order)):
         pick = order[place]
-        if alive == len(beam):
+        if alive == width:
             break
         new = True
         for x in range(alive):
