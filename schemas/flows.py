@@ -68,6 +68,22 @@ FLOWS = Table(
             "packets",
             required=True,
         ),
+        *(
+            Column(
+                f"{name}_{way}",
+                pa.int64(),
+                f"{meaning} from the {end}; they bring no data and count among no resends, losses, "
+                "nor another connection's traffic",
+                "packets",
+                f"RFC 9293, {section}",
+                required=True,
+            )
+            for name, meaning, section in (
+                ("window_probes", "probes of a closed window", "3.8.6.1"),
+                ("keepalives", "keep-alives", "3.8.4"),
+            )
+            for way, end in (("up", "mobile"), ("down", "server"))
+        ),
         Column(
             "sack",
             pa.bool_(),

@@ -92,9 +92,11 @@ class Segments(NamedTuple):
     sack_edges: np.ndarray
     number: np.ndarray
     """int64[N]: the 64-bit number in the downlink stream that the packet carries, as seq or as
-    ack; NONE where it carries none (`stream_numbers`)."""
+    ack; NONE where it carries none (`stream_numbers`), or only probes (`probes`)."""
     up_number: np.ndarray
     """int64[N]: the same in the uplink stream."""
+    probe: np.ndarray
+    """uint8[N]: WINDOW_PROBE, KEEPALIVE, ANSWER to one of these, or 0."""
 
 
 class Connections(NamedTuple):
@@ -124,3 +126,5 @@ class Connections(NamedTuple):
 
 
 NO_SCALE = -1
+WINDOW_PROBE, KEEPALIVE, ANSWER = np.arange(1, 4, dtype=np.uint8)
+"""What a segment is that brings no data (`probes`)."""

@@ -15,6 +15,7 @@ set-up as a bare ACK does. The end of a capture is taken as silence.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.probes import quiet_before
 from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 UNKNOWN, MOBILE, SERVER = 0, 1, 2
@@ -124,9 +125,11 @@ def _setup_class(handshake, refused, other_traffic):
 def background(handshake, segments, connections, packets):
     """bool[C]: whether another packet of the user passed in the 5 s before the first SYN or during
     the set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
-    just 5 s is long enough. Of HANDSHAKE[C], Segments, their Connections and all Packets.
+    just 5 s is long enough; probes and their answers do not break it, for they are too small to
+    fill a buffer. Of HANDSHAKE[C], Segments, their Connections and all Packets.
     """
     out = np.zeros(len(handshake), np.bool_)
+    before = quiet_before(segments, packets)
     for c in range(len(handshake)):
         if handshake[c].syn_ts == NO_TIME:
             continue
@@ -134,16 +137,19 @@ def background(handshake, segments, connections, packets):
         acked = handshake[c].ack_ts != NO_TIME
         high = handshake[c].ack_ts if acked else handshake[c].last_ts
         user = connections.user[c]
-        everything = packets.ts[packets.first[user] : packets.first[user + 1]]
-        own = segments.ts[connections.first[c] : connections.first[c + 1]]
-        out[c] = _within(everything, low, high) > _within(own, low, high)
+        place, end = _within(packets.ts, packets.first[user], packets.first[user + 1], low, high)
+        loud = end - place - (before[end] - before[place])
+        begin, end = _within(segments.ts, connections.first[c], connections.first[c + 1], low, high)
+        out[c] = loud > np.count_nonzero(segments.probe[begin:end] == 0)
     return out
 
 
 @inner
-def _within(sorted_ts, low, high):
-    """How many times lie in (low, high]."""
-    return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "right")
+def _within(ts, begin, end, low, high):
+    """Which of ts[begin:end], which ascend, lie in (low, high]: from, to."""
+    mine = ts[begin:end]
+    since, until = np.searchsorted(mine, low, "right"), np.searchsorted(mine, high, "right")
+    return begin + since, begin + until
 
 
 def setup_delay(handshake):

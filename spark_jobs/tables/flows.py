@@ -17,6 +17,7 @@ from spark_jobs.estimators.options import (
     window_class,
 )
 from spark_jobs.estimators.pages import most_at_once
+from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
 from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
@@ -36,6 +37,7 @@ def rows(bucket: Bucket) -> pa.Table:
     columns = (
         _identity(bucket)
         | _volumes_and_options(bucket)
+        | _probes(bucket)
         | _setup(bucket)
         | _transfer(bucket)
         | _losses(bucket)
@@ -69,6 +71,21 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
         "window_class": dictionary(
             window_class(option["max_window"]), WINDOW_CLASSES, known_window
         ),
+    }
+
+
+def _probes(bucket: Bucket) -> Columns:
+    probe, downlink = bucket.segments.probe, bucket.segments.downlink
+    connections = len(bucket.flow_ids)
+
+    def count(kind: np.uint8, is_downlink: bool) -> pa.Array:
+        at = np.flatnonzero((probe == kind) & (downlink == is_downlink))
+        return pa.array(np.bincount(bucket.connection_of(at), minlength=connections))
+
+    return {
+        f"{name}_{way}": count(kind, way == "down")
+        for name, kind in (("window_probes", WINDOW_PROBE), ("keepalives", KEEPALIVE))
+        for way in ("up", "down")
     }
 
 

@@ -24,8 +24,7 @@ def rows(bucket: Bucket) -> pa.Table:
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
     lost, decided = needed(access, at)
-    probe = (cause == sending.WINDOW_PROBE) | (cause == sending.KEEPALIVE)
-    of_data = (segments.payload_len[at] > 0) & ~new & ~probe
+    of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
     return table_of(
@@ -46,7 +45,7 @@ def rows(bucket: Bucket) -> pa.Table:
 
 
 def _sent_again(bucket: Bucket) -> np.ndarray:
-    """The segments of connections that are mine that were sent again, or to probe."""
+    """The segments of connections that are mine that were sent again."""
     again = resends(bucket.segments, bucket.access_losses, bucket.sending.cause)
     filler = bucket.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True
