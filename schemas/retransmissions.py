@@ -23,9 +23,9 @@ RETRANSMISSIONS = Table(
         Column(
             "needed",
             pa.bool_(),
-            "the earlier copy of its data was lost; null where the evidence does not decide, and "
-            "without data",
-            source="RFC 3522",
+            "the earlier copy of its data was lost; null where the evidence does not decide, as "
+            "where a mobile that reports what comes twice did not report it, and without data",
+            source="RFC 3522, 2883",
         ),
         Column(
             "cause",

@@ -5,6 +5,7 @@ import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.estimators.loss.verdict import needed, resends
+from spark_jobs.estimators.loss.twice import unreported
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
@@ -24,6 +25,7 @@ def rows(bucket: Bucket) -> pa.Table:
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
     lost, decided = needed(access, at)
+    decided &= lost | ~_is_open(bucket, at)
     of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
@@ -42,6 +44,13 @@ def rows(bucket: Bucket) -> pa.Table:
             "spurious_by": dictionary(spurious, SPURIOUS, spurious > 0),
         },
     )
+
+
+def _is_open(bucket: Bucket, at: np.ndarray) -> np.ndarray:
+    """Whether resends that arrived, it seems, have no D-SACK though their mobile sends them."""
+    base_us = bucket.paths["base"][bucket.connections.user]
+    open_ = unreported(bucket.segments, bucket.connections, base_us, at)
+    return open_ & ~(bucket.access_losses.probability[at] > 0.5)
 
 
 def _sent_again(bucket: Bucket) -> np.ndarray:
