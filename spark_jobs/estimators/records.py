@@ -36,6 +36,8 @@ class Packets(NamedTuple):
     """uint32[M], B"""
     ip_id: np.ndarray
     """uint16[M]"""
+    ttl: np.ndarray
+    """uint8[M]"""
     is_tcp: np.ndarray
     """bool[M]: has a TCP header."""
     tcp_flags: np.ndarray
@@ -77,6 +79,7 @@ class Segments(NamedTuple):
     downlink: np.ndarray
     ip_len: np.ndarray
     ip_id: np.ndarray
+    ttl: np.ndarray
     tcp_flags: np.ndarray
     seq: np.ndarray
     ack: np.ndarray

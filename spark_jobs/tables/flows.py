@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
-from spark_jobs.estimators import setup
+from spark_jobs.estimators import resets, setup
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
 from spark_jobs.estimators.options import (
@@ -94,11 +94,16 @@ def _setup(bucket: Bucket) -> Columns:
     background = setup.background(handshake, bucket.segments, bucket.connections, bucket.packets)
     rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
     kind = handshake["setup_class"]
+    at = bucket.connections
+    repeat = setup.repeats(handshake, bucket.segments, at, bucket.paths["base"][at.user])
+    resetter = resets.reset_by(bucket.segments, at)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
         "syn_count": column(handshake, "syn_count"),
         "synack_count": column(handshake, "synack_count"),
         "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
+        "setup_repeat": dictionary(repeat, setup.REPEATS, repeat != setup.NOT_TOLD),
+        "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(setup.setup_delay(handshake)),
         "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),
