@@ -1,7 +1,7 @@
 """Who sent an RST: the end in whose name it comes, or something between the two.
 
-What injects RSTs is found, as by Weaver, Sommer and Paxson (Detecting Forged TCP Reset Packets, NDSS
-2009), by what does not fit the end's other packets:
+What injects RSTs is found, as by Weaver, Sommer and Paxson (Detecting Forged TCP Reset Packets,
+NDSS 2009), by what does not fit the end's other packets:
 
 goes on    the end acknowledges later what the other one sent after the RST had passed: it knew of
            none (their DATA_SEQ_RST, without its time limit)

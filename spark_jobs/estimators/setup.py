@@ -9,9 +9,10 @@
 
 Departures: the paper looks at connections that the mobile opens; here a server may be the
 initiator too, and the sides change places. A data packet that acknowledges the SYN ACK ends the
-set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were sent again, the
-paper has no round trips; here a timestamp's echo tells which SYN was answered (RFC 7323, 4.3). And
-why they were: something was lost, or the first timer (RFC 6298, 2.1: 1 s) was too short (`repeats`).
+set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were sent again,
+the paper has no round trips; here a timestamp's echo tells which SYN was answered (RFC 7323, 4.3).
+And why they were: something was lost, or the first timer (1 s by RFC 6298, 2.1) was too short
+(`repeats`).
 """
 
 import numpy as np
@@ -157,8 +158,8 @@ def repeats(handshake, segments, connections, base_us):
     PREMATURE: the first SYN ACK answers the first SYN, and the first ACK that SYN ACK, so that all
     that came again was for nothing. LOST: one of them answers what came again. Timestamps tell;
     without them, what came again is passed over if it came later than what may be its answer, or
-    too shortly before it. A SYN ACK that came again though its server must have heard the ACK is not
-    told: the ACK was lost, or the server waits for data.
+    too shortly before it. A SYN ACK that came again though its server must have heard the ACK is
+    not told: the ACK was lost, or the server waits for data.
     """
     out = np.full(len(handshake), np.int8(NOT_TOLD))
     for c in range(len(out)):

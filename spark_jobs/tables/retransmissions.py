@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import needed, resends
 from spark_jobs.estimators.loss.twice import unreported
+from spark_jobs.estimators.loss.verdict import needed, resends
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
