@@ -16,7 +16,6 @@ port that refuses, cannot be compared. The ends' way to Gi is taken to be as lon
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.sender.server import IN_ORDER
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import RST
 
@@ -27,6 +26,8 @@ INITIAL_TTLS = (64, 128, 255)
 """Those of today's systems; 32 is of the past, and within 64's reach."""
 ROUTE_CHANGE = 1
 """Hops by which a way may change."""
+COUNTS_ON = 16
+"""An IP ID counts on if it is ahead by fewer than these."""
 
 
 @compiled
@@ -65,7 +66,7 @@ def _sender(reset, begin, end, segments):
 
 @inner
 def _follows(ip_id, last):
-    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < IN_ORDER
+    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < COUNTS_ON
 
 
 @inner
