@@ -68,6 +68,22 @@ FLOWS = Table(
             "packets",
             required=True,
         ),
+        *(
+            Column(
+                f"{name}_{way}",
+                pa.int64(),
+                f"{meaning} from the {end}; they bring no data and count among no resends, losses, "
+                "nor another connection's traffic",
+                "packets",
+                f"RFC 9293, {section}",
+                required=True,
+            )
+            for name, meaning, section in (
+                ("window_probes", "probes of a closed window", "3.8.6.1"),
+                ("keepalives", "keep-alives", "3.8.4"),
+            )
+            for way, end in (("up", "mobile"), ("down", "server"))
+        ),
         Column(
             "sack",
             pa.bool_(),
@@ -135,11 +151,27 @@ FLOWS = Table(
             source="INFOCOM III.C, Fig. 5",
         ),
         Column(
+            "setup_repeat",
+            pa.string(),
+            "of slight_problem: why a SYN or SYN ACK came again: premature (the first ones were "
+            "answered: the timer was too short for the round trip), lost (later ones were); null "
+            "where neither timestamps nor times tell",
+            source="INFOCOM III.C; RFC 6298, 2.1; RFC 7323, 4.3",
+        ),
+        Column(
             "setup_reset",
             pa.bool_(),
             "of serious_problem: true where an RST ended the set-up, "
             "false where it fell silent; else null",
             source="INFOCOM III.C, Fig. 5",
+        ),
+        Column(
+            "reset_by",
+            pa.string(),
+            "who sent its first RST: mobile, server, or something between them in the name of one, "
+            "which went on all the same, or whose packets come from another distance; null without "
+            "an RST, and where nothing else came from that end",
+            source="Weaver, Sommer and Paxson, NDSS 2009",
         ),
         Column("setup_delay", pa.float64(), "first SYN to first ACK", "s", "INFOCOM III.A"),
         Column(
@@ -153,7 +185,8 @@ FLOWS = Table(
             "rtt_access",
             pa.float64(),
             "round trip between Gi and the mobile, from the "
-            "handshake; only with one SYN, one SYN ACK, no background, below 3 s",
+            "handshake; only of a complete one with one SYN and one SYN ACK, or where timestamps "
+            "tell which was answered, without background, below 3 s",
             "s",
             "INFOCOM III.B",
         ),

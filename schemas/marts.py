@@ -106,6 +106,7 @@ MARTS = (
         (
             *_WHEN,
             Column("setup_class", pa.string(), "area of the tree, as in flows", required=True),
+            Column("setup_repeat", pa.string(), "of slight_problem: as in flows"),
             Column("setup_reset", pa.bool_(), "of serious_problem: ended by an RST"),
             Column("background", pa.bool_(), "background traffic of the same user", required=True),
             _FLOWS,

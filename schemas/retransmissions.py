@@ -6,8 +6,8 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 RETRANSMISSIONS = Table(
     name="retransmissions",
-    row="one downlink packet sent again, be it data, a SYN, a SYN ACK or a FIN, or sent to probe, "
-    "on the date on which its connection starts",
+    row="one downlink packet sent again, be it data, a SYN, a SYN ACK or a FIN, but no zero-window "
+    "probe or keep-alive; on the date on which its connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column("capture", pa.string(), "file of the packet", required=True),
@@ -23,9 +23,9 @@ RETRANSMISSIONS = Table(
         Column(
             "needed",
             pa.bool_(),
-            "the earlier copy of its data was lost; null where the evidence does not decide, and "
-            "without data",
-            source="RFC 3522",
+            "the earlier copy of its data was lost; null where the evidence does not decide, as "
+            "where a mobile that reports what comes twice did not report it, and without data",
+            source="RFC 3522, 2883",
         ),
         Column(
             "cause",
@@ -33,8 +33,8 @@ RETRANSMISSIONS = Table(
             "why the server sent it: synack (a SYN ACK again), rto (its timer went off), tlp (a "
             "loss probe, which may carry new data: see new_data), fast (duplicate ACKs or SACK "
             "blocks, and the rest of that recovery), slow_start (ACKs after an rto, until all is "
-            "repaired), probe (of a zero window), keepalive; null where it looks to have been sent "
-            "in its turn, and where the round trip before Gi is not known",
+            "repaired); null where it looks to have been sent in its turn, and where the round "
+            "trip before Gi is not known",
             source="RFC 5681, 6298, 6582, 6675, 8985",
         ),
         Column(

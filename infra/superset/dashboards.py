@@ -184,7 +184,9 @@ SETUP_TREE = Dataset(
 select {KEYS},
     if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
     {labelled("setup_class", SETUP_CLASSES)}
-        || case when setup_class <> 'serious_problem' then ''
+        || case when setup_repeat = 'premature' then ': timer too short'
+            when setup_repeat = 'lost' then ': lost'
+            when setup_class <> 'serious_problem' then ''
             when setup_reset then ': RST' else ': silent' end as area,
     if(background, 'background', 'no background') as background,
     flows, delay_flows, delay_sum

@@ -58,6 +58,8 @@ def clean_acks(segments, connections):
             if tcp_flags[i] & RST:
                 recover = highest
                 join = False
+            elif number[i] == NONE:
+                pass
             elif downlink[i]:
                 start = number[i]
                 end = start + sequence_length(tcp_flags[i], payload_len[i])
@@ -67,7 +69,7 @@ def clean_acks(segments, connections):
                     recover = max(highest, end)
                     join = False
                 highest = max(highest, end)
-            elif number[i] != NONE:
+            else:
                 ack = number[i]
                 if highest == NONE:
                     highest = acked = recover = ack

@@ -79,10 +79,11 @@ def _of_connection(span, segments, gap, out, n):
     then."""
     number, downlink, ts = segments.number, segments.downlink, segments.ts
     flags, payload_len, ip_len = segments.tcp_flags, segments.payload_len, segments.ip_len
+    probe = segments.probe
     highest = acked = NONE
     asked = begun = False
     for i in range(span[0], span[1]):
-        if flags[i] & RST or (downlink[i] and number[i] == NONE):
+        if flags[i] & RST or probe[i] or (downlink[i] and number[i] == NONE):
             continue
         opens, size = flags[i] & SYN != 0, np.int64(payload_len[i])
         acts = size > 0 or opens

@@ -36,6 +36,8 @@ class Packets(NamedTuple):
     """uint32[M], B"""
     ip_id: np.ndarray
     """uint16[M]"""
+    ttl: np.ndarray
+    """uint8[M]"""
     is_tcp: np.ndarray
     """bool[M]: has a TCP header."""
     tcp_flags: np.ndarray
@@ -77,6 +79,7 @@ class Segments(NamedTuple):
     downlink: np.ndarray
     ip_len: np.ndarray
     ip_id: np.ndarray
+    ttl: np.ndarray
     tcp_flags: np.ndarray
     seq: np.ndarray
     ack: np.ndarray
@@ -92,9 +95,11 @@ class Segments(NamedTuple):
     sack_edges: np.ndarray
     number: np.ndarray
     """int64[N]: the 64-bit number in the downlink stream that the packet carries, as seq or as
-    ack; NONE where it carries none (`stream_numbers`)."""
+    ack; NONE where it carries none (`stream_numbers`), or only probes (`probes`)."""
     up_number: np.ndarray
     """int64[N]: the same in the uplink stream."""
+    probe: np.ndarray
+    """uint8[N]: WINDOW_PROBE, KEEPALIVE, ANSWER to one of these, or 0."""
 
 
 class Connections(NamedTuple):
@@ -124,3 +129,5 @@ class Connections(NamedTuple):
 
 
 NO_SCALE = -1
+WINDOW_PROBE, KEEPALIVE, ANSWER = np.arange(1, 4, dtype=np.uint8)
+"""What a segment is that brings no data (`probes`)."""

@@ -9,12 +9,16 @@
 
 Departures: the paper looks at connections that the mobile opens; here a server may be the
 initiator too, and the sides change places. A data packet that acknowledges the SYN ACK ends the
-set-up as a bare ACK does. The end of a capture is taken as silence.
+set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were sent again,
+the paper has no round trips; here a timestamp's echo tells which SYN was answered (RFC 7323, 4.3).
+And why they were: something was lost, or the first timer (1 s by RFC 6298, 2.1) was too short
+(`repeats`).
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.probes import quiet_before
 from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 UNKNOWN, MOBILE, SERVER = 0, 1, 2
@@ -30,6 +34,11 @@ INITIAL_RTO_US = 3_000_000
 
 NO_TIME = np.int64(-(2**62))
 
+NOT_TOLD, PREMATURE, LOST = range(-1, 2)
+REPEATS = ("premature", "lost")
+"""Why a SYN or SYN ACK came again."""
+FIRST, LATER = 0, 1
+
 HANDSHAKE = np.dtype(
     [
         ("initiator", "i1"),
@@ -40,13 +49,16 @@ HANDSHAKE = np.dtype(
         ("syn_ts", "i8"),
         ("synack_ts", "i8"),
         ("ack_ts", "i8"),
+        ("asked_ts", "i8"),
+        ("answered_ts", "i8"),
         ("last_ts", "i8"),
     ],
     align=True,
 )
 """A connection's handshake: who began it, the tree's area, whether an RST ended a set-up that had
 its SYN ACK; numbers of SYN and SYN ACK packets; times of the first SYN, the first SYN ACK, the
-first ACK and the last packet of the set-up, µs or NO_TIME."""
+first ACK, of the SYN and the SYN ACK that these two answer by their timestamps, and of the last
+packet of the set-up, µs or NO_TIME."""
 
 
 @compiled
@@ -62,6 +74,7 @@ def handshakes(segments, connections):
 def _handshake(start, end, segments, out):
     ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
+    out.asked_ts = out.answered_ts = NO_TIME
     refused = other_traffic = False
     synack_seq = np.uint32(0)
     opening = start
@@ -84,6 +97,7 @@ def _handshake(start, end, segments, out):
                 out.last_ts = ts[i]
                 if out.synack_ts == NO_TIME:
                     out.synack_ts = ts[i]
+                    out.asked_ts = _echoed_ts(start, i, segments)
         elif out.ack_ts != NO_TIME:
             continue
         elif flags[i] & RST:
@@ -96,11 +110,27 @@ def _handshake(start, end, segments, out):
         elif from_initiator and out.syn_count and out.synack_count and not out.reset:
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
                 out.ack_ts = ts[i]
+                out.answered_ts = _echoed_ts(start, i, segments)
         else:
             other_traffic = True
     out.setup_class = _setup_class(out, refused, other_traffic)
     if out.setup_class != SERIOUS_PROBLEM:
         out.reset = False
+
+
+@inner
+def _echoed_ts(start, i, segments):
+    """When the one SYN or SYN ACK passed whose timestamp segment i echoes, from `start` on; NO_TIME
+    where none or more than one fits."""
+    found = NO_TIME
+    if segments.has_timestamps[i]:
+        for k in range(start, i):
+            if segments.tcp_flags[k] & SYN and segments.downlink[k] != segments.downlink[i]:
+                if segments.has_timestamps[k] and segments.ts_val[k] == segments.ts_ecr[i]:
+                    if found != NO_TIME:
+                        return NO_TIME
+                    found = segments.ts[k]
+    return found
 
 
 @inner
@@ -121,12 +151,75 @@ def _setup_class(handshake, refused, other_traffic):
 
 
 @compiled
+def repeats(handshake, segments, connections, base_us):
+    """int8[C]: why a SYN or SYN ACK came again, into REPEATS, or NOT_TOLD; of HANDSHAKE[C],
+    Segments and their Connections; base_us float64[C]: the user's least round trip behind Gi (µs).
+
+    PREMATURE: the first SYN ACK answers the first SYN, and the first ACK that SYN ACK, so that all
+    that came again was for nothing. LOST: one of them answers what came again. Timestamps tell;
+    without them, what came again is passed over if it came later than what may be its answer, or
+    too shortly before it. A SYN ACK that came again though its server must have heard the ACK is
+    not told: the ACK was lost, or the server waits for data.
+    """
+    out = np.full(len(handshake), np.int8(NOT_TOLD))
+    for c in range(len(out)):
+        h = handshake[c]
+        if h.setup_class != SLIGHT_PROBLEM:
+            continue
+        begin, end = connections.first[c], connections.first[c + 1]
+        from_mobile = h.initiator == MOBILE
+        access = np.int64(base_us[c]) if base_us[c] > 0 else np.int64(0)
+        first_syn = (h.syn_ts, h.asked_ts, np.int64(0) if from_mobile else access)
+        first_synack = (h.synack_ts, h.answered_ts, access if from_mobile else np.int64(0))
+        asked = _answered(first_syn, h.synack_ts, (begin, end), segments, not from_mobile)
+        answered = _answered(first_synack, h.ack_ts, (begin, end), segments, from_mobile)
+        if asked == LATER or answered == LATER:
+            out[c] = LOST
+        elif asked == FIRST and answered == FIRST:
+            heard = h.ack_ts + (h.synack_ts - h.syn_ts)
+            if _last_syn(begin, end, segments, from_mobile) <= heard:
+                out[c] = PREMATURE
+    return out
+
+
+@inner
+def _answered(first, answer_ts, span, segments, downlink):
+    """Which SYN or SYN ACK of one way is answered at answer_ts: FIRST, LATER or NOT_TOLD.
+
+    first: when the first of them passed, when the one did whose timestamp is echoed or NO_TIME, how
+    long an answer takes at least (µs); span: the connection's segments.
+    """
+    first_ts, echoed_ts, least_us = first
+    if echoed_ts != NO_TIME:
+        return FIRST if echoed_ts == first_ts else LATER
+    for i in range(span[0], span[1]):
+        if segments.ts[i] + least_us > answer_ts:
+            break
+        if segments.tcp_flags[i] & SYN and segments.downlink[i] == downlink:
+            if segments.ts[i] > first_ts:
+                return NOT_TOLD
+    return FIRST
+
+
+@inner
+def _last_syn(begin, end, segments, downlink):
+    """When the last SYN or SYN ACK of one way passed."""
+    last = NO_TIME
+    for i in range(begin, end):
+        if segments.tcp_flags[i] & SYN and segments.downlink[i] == downlink:
+            last = segments.ts[i]
+    return last
+
+
+@compiled
 def background(handshake, segments, connections, packets):
     """bool[C]: whether another packet of the user passed in the 5 s before the first SYN or during
     the set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
-    just 5 s is long enough. Of HANDSHAKE[C], Segments, their Connections and all Packets.
+    just 5 s is long enough; probes and their answers do not break it, for they are too small to
+    fill a buffer. Of HANDSHAKE[C], Segments, their Connections and all Packets.
     """
     out = np.zeros(len(handshake), np.bool_)
+    before = quiet_before(segments, packets)
     for c in range(len(handshake)):
         if handshake[c].syn_ts == NO_TIME:
             continue
@@ -134,16 +227,19 @@ def background(handshake, segments, connections, packets):
         acked = handshake[c].ack_ts != NO_TIME
         high = handshake[c].ack_ts if acked else handshake[c].last_ts
         user = connections.user[c]
-        everything = packets.ts[packets.first[user] : packets.first[user + 1]]
-        own = segments.ts[connections.first[c] : connections.first[c + 1]]
-        out[c] = _within(everything, low, high) > _within(own, low, high)
+        place, end = _within(packets.ts, packets.first[user], packets.first[user + 1], low, high)
+        loud = end - place - (before[end] - before[place])
+        begin, end = _within(segments.ts, connections.first[c], connections.first[c + 1], low, high)
+        out[c] = loud > np.count_nonzero(segments.probe[begin:end] == 0)
     return out
 
 
 @inner
-def _within(sorted_ts, low, high):
-    """How many times lie in (low, high]."""
-    return np.searchsorted(sorted_ts, high, "right") - np.searchsorted(sorted_ts, low, "right")
+def _within(ts, begin, end, low, high):
+    """Which of ts[begin:end], which ascend, lie in (low, high]: from, to."""
+    mine = ts[begin:end]
+    since, until = np.searchsorted(mine, low, "right"), np.searchsorted(mine, high, "right")
+    return begin + since, begin + until
 
 
 def setup_delay(handshake):
@@ -154,13 +250,17 @@ def setup_delay(handshake):
 def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
     """(access side, Internet side) round trips of the handshake (INFOCOM III.B), s.
 
-    NaN unless there were just one SYN and one SYN ACK, no background traffic, and the round trip
-    is below the initial retransmission timeout.
+    NaN unless the handshake was completed, there were just one SYN and one SYN ACK, or timestamps
+    tell which was answered, no background traffic, and the round trip is below the initial
+    retransmission timeout.
     """
-    alone = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1) & ~had_background
+    once = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1)
+    alone = (handshake["ack_ts"] != NO_TIME) & ~had_background
     short_us = (longest_us - 1) / 1e6
-    responder = _seconds(handshake["syn_ts"], handshake["synack_ts"], alone)
-    initiator = _seconds(handshake["synack_ts"], handshake["ack_ts"], alone)
+    asked = np.where(once, handshake["syn_ts"], handshake["asked_ts"])
+    answered = np.where(once, handshake["synack_ts"], handshake["answered_ts"])
+    responder = _seconds(asked, handshake["synack_ts"], alone)
+    initiator = _seconds(answered, handshake["ack_ts"], alone)
     for rtt in (responder, initiator):
         rtt[~(rtt <= short_us)] = np.nan
     mobile = handshake["initiator"] == MOBILE

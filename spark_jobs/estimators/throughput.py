@@ -39,6 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, making
+from spark_jobs.estimators.probes import quiet_before
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
@@ -94,13 +95,17 @@ class Transfers(NamedTuple):
 
 
 @making
-def alone(segments, connections):
+def alone(segments, connections, quiet_before):
     """bool[C]: the user has no packet of anything else from the connection's first packet to its
-    last: its packets are neighbours in user order."""
+    last, but for probes: those that are none are neighbours in user order. quiet_before: see
+    `probes.quiet_before`."""
     first, place = connections.first, segments.place
     single = np.empty(len(first) - 1, np.bool_)
     for c in range(len(first) - 1):
-        single[c] = place[first[c + 1] - 1] - place[first[c]] == first[c + 1] - 1 - first[c]
+        begin, end = first[c], first[c + 1]
+        others = place[end - 1] + 1 - place[begin] - (end - begin)
+        quiet = quiet_before[place[end - 1] + 1] - quiet_before[place[begin]]
+        single[c] = others == 0 or others == quiet - np.count_nonzero(segments.probe[begin:end])
     return single
 
 
@@ -185,7 +190,11 @@ def transfers(segments, connections, packets, response):
         seen = payload = np.int64(0)  # of the connection, since T1
         own = np.int64(0)  # up to T2
         for i in range(first[c], first[c + 1]):
-            if number[i] == NONE or data_start[c] == NONE:
+            if data_start[c] == NONE:
+                break
+            if number[i] == NONE:
+                if t1 >= 0 and downlink[i]:
+                    seen += segments.ip_len[i]
                 continue
             if downlink[i]:
                 end = number[i] + np.int64(payload_len[i])
@@ -225,7 +234,7 @@ def transfers(segments, connections, packets, response):
 def throughputs(segments, connections, packets, told, handshakes, min_transfer_bytes=100 * 1024):
     """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
     Connections and all Packets; told, handshakes: see `responses`."""
-    single = alone(segments, connections)
+    single = alone(segments, connections, quiet_before(segments, packets))
     response = responses(segments, connections, told, handshakes)
     transferred = transfers(segments, connections, packets, response)
     out = np.zeros(len(single), TRANSFER)

@@ -3,6 +3,7 @@
 select
     network, date, country, access, hour, period,
     setup_class,
+    setup_repeat,
     setup_reset,
     setup_background as background,
     count(*) as flows,
@@ -11,4 +12,5 @@ select
 from connections
 where setup_class is not null
 group by
-    network, date, country, access, hour, period, setup_class, setup_reset, setup_background
+    network, date, country, access, hour, period,
+    setup_class, setup_repeat, setup_reset, setup_background

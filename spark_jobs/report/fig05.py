@@ -60,7 +60,14 @@ TREE = Node(
                     "Slight problem: more SYN (ACK)s",
                     "setup_class = 'slight_problem'",
                     YELLOW,
-                    _by_background("setup_class = 'slight_problem'", YELLOW),
+                    tuple(
+                        Node(title, f"setup_class = 'slight_problem' and {which}", YELLOW)
+                        for title, which in (
+                            ("the timer was too short", "setup_repeat = 'premature'"),
+                            ("a SYN or SYN ACK was lost", "setup_repeat = 'lost'"),
+                            ("one or the other", "setup_repeat is null"),
+                        )
+                    ),
                 ),
             ),
         ),

@@ -23,6 +23,7 @@ from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities
+from spark_jobs.estimators.probes import probes, unnumber
 from spark_jobs.estimators.records import Connections, Packets, Segments
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
@@ -32,7 +33,7 @@ from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.warehouse.packets import Names
 
-NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number")
+NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe")
 FOREVER = (-(2**62), 2**62)
 
 
@@ -64,8 +65,9 @@ class Bucket:
         self.application_log = application_log
         connection, count = assign_connections(packets)
         first = group_offsets(connection, count)
-        self.segments = _segments(packets, group_order(connection, first), first)
-        self.connections = _connections(packets, self.segments, first, span)
+        read = _segments(packets, group_order(connection, first), first)
+        self.connections = _connections(packets, read, first, span)
+        self.segments = _without_probes(read, self.connections)
 
     def may_go_on(self, until: int) -> bool:
         """Whether packets at `until` or later can belong to a connection that is mine."""
@@ -165,7 +167,16 @@ def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segment
         sack_edges=packets.sack_edges,
         number=number,
         up_number=up_number,
+        probe=np.zeros(len(place), np.uint8),
     )
+
+
+def _without_probes(segments: Segments, connections: Connections) -> Segments:
+    """The Segments; those that bring no data are told, and carry no number any more."""
+    found = segments._replace(probe=probes(segments, connections))
+    if found.probe.any():
+        unnumber(found, connections)
+    return found
 
 
 def _connections(

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
-from spark_jobs.estimators import setup
+from spark_jobs.estimators import resets, setup
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
 from spark_jobs.estimators.options import (
@@ -17,6 +17,7 @@ from spark_jobs.estimators.options import (
     window_class,
 )
 from spark_jobs.estimators.pages import most_at_once
+from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
 from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
@@ -36,6 +37,7 @@ def rows(bucket: Bucket) -> pa.Table:
     columns = (
         _identity(bucket)
         | _volumes_and_options(bucket)
+        | _probes(bucket)
         | _setup(bucket)
         | _transfer(bucket)
         | _losses(bucket)
@@ -72,16 +74,36 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
     }
 
 
+def _probes(bucket: Bucket) -> Columns:
+    probe, downlink = bucket.segments.probe, bucket.segments.downlink
+    connections = len(bucket.flow_ids)
+
+    def count(kind: np.uint8, is_downlink: bool) -> pa.Array:
+        at = np.flatnonzero((probe == kind) & (downlink == is_downlink))
+        return pa.array(np.bincount(bucket.connection_of(at), minlength=connections))
+
+    return {
+        f"{name}_{way}": count(kind, way == "down")
+        for name, kind in (("window_probes", WINDOW_PROBE), ("keepalives", KEEPALIVE))
+        for way in ("up", "down")
+    }
+
+
 def _setup(bucket: Bucket) -> Columns:
     handshake = bucket.handshakes
     background = setup.background(handshake, bucket.segments, bucket.connections, bucket.packets)
     rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
     kind = handshake["setup_class"]
+    at = bucket.connections
+    repeat = setup.repeats(handshake, bucket.segments, at, bucket.paths["base"][at.user])
+    resetter = resets.reset_by(bucket.segments, at)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
         "syn_count": column(handshake, "syn_count"),
         "synack_count": column(handshake, "synack_count"),
         "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
+        "setup_repeat": dictionary(repeat, setup.REPEATS, repeat != setup.NOT_TOLD),
+        "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(setup.setup_delay(handshake)),
         "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
+from spark_jobs.estimators.loss.twice import unreported
 from spark_jobs.estimators.loss.verdict import needed, resends
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
@@ -24,8 +25,8 @@ def rows(bucket: Bucket) -> pa.Table:
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
     lost, decided = needed(access, at)
-    probe = (cause == sending.WINDOW_PROBE) | (cause == sending.KEEPALIVE)
-    of_data = (segments.payload_len[at] > 0) & ~new & ~probe
+    decided &= lost | ~_is_open(bucket, at)
+    of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
     return table_of(
@@ -45,8 +46,15 @@ def rows(bucket: Bucket) -> pa.Table:
     )
 
 
+def _is_open(bucket: Bucket, at: np.ndarray) -> np.ndarray:
+    """Whether resends that arrived, it seems, have no D-SACK though their mobile sends them."""
+    base_us = bucket.paths["base"][bucket.connections.user]
+    open_ = unreported(bucket.segments, bucket.connections, base_us, at)
+    return open_ & ~(bucket.access_losses.probability[at] > 0.5)
+
+
 def _sent_again(bucket: Bucket) -> np.ndarray:
-    """The segments of connections that are mine that were sent again, or to probe."""
+    """The segments of connections that are mine that were sent again."""
     again = resends(bucket.segments, bucket.access_losses, bucket.sending.cause)
     filler = bucket.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True

@@ -33,6 +33,7 @@ NUMBERS = (
     "downlink",
     "ip_len",
     "ip_id",
+    "ttl",
     "tcp_flags",
     "seq",
     "ack",

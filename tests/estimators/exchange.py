@@ -48,6 +48,7 @@ class Packet:
     tsecr: int | None = None
     sack: str = ""
     id: int = 0
+    ttl: int = 60
     user: str = "anna"
     port: int = 1024
     server: str = "www"
@@ -131,6 +132,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         downlink=downlink,
         ip_len=ip_len,
         ip_id=column((p.id for p in rows), np.uint16),
+        ttl=column((p.ttl for p in rows), np.uint8),
         is_tcp=column((p.is_tcp for p in rows), bool),
         tcp_flags=column((sum(FLAGS.get(f, 0) for f in p.flags) for p in rows), np.uint16),
         seq=column((p.seq for p in rows), np.uint32),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from exchange import Packet, tables
+from replies import FIN
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, lost, sent, started
 
 
@@ -266,3 +267,48 @@ def test_data_reported_and_dropped_by_the_mobile_had_arrived():
     lines += [sent(t + 1_000_000, 4), acked(t + 1_700_000, 5)]
     lines += [sent(t + 4_000_000, 6), acked(t + 4_700_000, 6)]
     assert [place for place, _ in lost([*lines, *later(60_000_000)])] == places(lines, gone)
+
+
+def test_ack_sooner_than_any_round_trip_answers_the_only_copy_there_was():
+    """The least round trip so far was of 700 ms, but jitter makes it shorter once.
+
+    Gi     | (d4)  d5        d4'             d4''      d4 is lost before Gi
+    mobile |           a3         a5                   450 ms after d4'; the server does not hear it
+    """
+    lines = [*started(), sent(4_000_000, 5), acked(4_700_000, 3), sent(6_000_000, 4)]
+    lines += [acked(6_450_000, 5), sent(9_000_000, 4), acked(9_700_000, 5)]
+    rows = tables([*lines, *later(60_000_000)])
+    assert [(r["side"], r["seq"]) for r in rows["losses"]] == [("internet", 500 + 3 * DATA)]
+    assert [r["needed"] for r in rows["retransmissions"]] == [True, False]
+
+
+def test_fin_without_data_is_no_datas_original():
+    """
+    Gi     | (d4)  FIN        d4' with FIN       d4 is lost before Gi
+    mobile |            a3               a4
+    """
+    lines = [*started(), Packet(4_000_000, "down", FIN, seq=500 + 4 * DATA, ack=300)]
+    lines += [acked(4_600_000, 3), replace(sent(6_000_000, 4), flags=FIN)]
+    lines += [replace(acked(6_700_000, 4), ack=501 + 4 * DATA)]
+    (row,) = tables([*lines, *later(60_000_000)])["retransmissions"]
+    assert (row["original_frame"], row["needed"]) == (None, True)
+
+
+def silent(report: bool) -> list[Packet]:
+    """d4 is sent again, for nothing, and reported. Then, after 9 s of silence, d5 is, and both ACKs
+    of it may have been lost, or one and d5.
+
+    Gi     | d4    d4'         d5             d5'
+    mobile |   a4     a4 (d4)     (a5)            a5
+    """
+    lines = [*started(True), sent(4_000_000, 4), acked(4_700_000, 4), sent(5_000_000, 4)]
+    lines += [acked(5_700_000, 4, (4, 4)), sent(6_000_000, 5), sent(15_000_000, 5)]
+    blocks = [(5, 5)] if report else []
+    return [*lines, acked(15_700_000, 5, *blocks), *later(60_000_000)]
+
+
+@pytest.mark.parametrize(("report", "needed"), [(True, (False,)), (False, (None, True))])
+def test_resend_is_not_needless_for_a_mobile_that_does_not_say_so(report, needed):
+    rows = tables(silent(report))["retransmissions"]
+    assert rows[0]["needed"] is False
+    assert rows[1]["needed"] in needed

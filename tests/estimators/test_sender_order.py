@@ -137,3 +137,13 @@ def test_new_segment_that_gi_never_saw_is_no_resend():
     lines = [*transfer(5), *flight(6, 6, 7 * SECOND), *flight(8, 9, 7 * SECOND + 2 * MS)]
     lines = counted([*lines, acked(8 * SECOND, 9)], 1, 2, 3, 4, 5, 6, 8, 9)
     assert did(lines) == ([], 0, 0)
+
+
+def test_ack_of_the_same_time_is_heard_after_what_it_acknowledges():
+    """A capture at the server, by a clock of 10 ms: what a packet answers stands before it."""
+    lines = opened()
+    lines[1] = lines[1].later(-100 * MS)  # no round trip between Gi and the server
+    for n in range(1, 21):
+        at = BEGIN + n // 4 * 10 * MS
+        lines += [sent(at, n), acked(at, n)]
+    assert did(lines) == ([], 0, 0)

@@ -13,10 +13,12 @@ from exchange import Packet, tables
 from replies import (
     ANSWER_US,
     BEGIN,
+    FIN,
     FIRST_ACK,
     MS,
     SECOND,
     TIMEOUT_US,
+    bare,
     duplicates,
     flight,
     stamped,
@@ -354,3 +356,13 @@ def test_each_connection_has_its_own():
     assert (one["rtt_access_max"], one["rtt_internet_max"]) == (2.4 + 0.3 + 2.4, 0.3)
     assert (other["rtt_access_max"], other["rtt_internet_max"]) == (0.6, None)
     assert other["rtt_access_p95"] == pytest.approx(0.6, rel=ONE_BIN)
+
+
+def test_ack_of_data_and_a_bare_fin_answers_the_fin():
+    """The ACK of d2 waits for the FIN, 2 s later: no round trip of 2.6 s."""
+    lines = transfer(2)
+    at = lines[-1].us + SECOND
+    lines += [sent(at, 3), bare(at + 2 * SECOND, 500 + 3 * DATA, flags=FIN)]
+    lines += [replace(acked(at + 2 * SECOND + RTT_US, 3), ack=501 + 3 * DATA)]
+    (row,) = tables(lines)["flows"]
+    assert row["rtt_access_max"] == pytest.approx(RTT_US / SECOND, rel=0.03)

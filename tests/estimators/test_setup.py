@@ -244,11 +244,120 @@ def test_no_round_trips_with_a_second_syn_or_synack(again):
     assert measured(OPTIMAL + again)[1:] == (None, None)
 
 
-def test_internet_side_round_trip_needs_no_ack():
+def test_handshake_that_was_not_completed_gives_no_round_trip():
     assert measured("""
         0.00 up   SYN     seq=100
         0.12 down SYN ACK seq=300 ack=101
-    """) == (None, None, 0.12)
+    """) == (None, None, None)
+
+
+def test_timestamps_tell_which_syn_and_syn_ack_were_answered():
+    """Both came twice; the second SYN ACK was answered, the first one answers the second SYN."""
+    assert measured("""
+        0.000 up   SYN     seq=100 tsval=1000 tsecr=0
+        1.000 up   SYN     seq=100 tsval=2000 tsecr=0
+        1.120 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2000
+        2.120 down SYN ACK seq=300 ack=101 tsval=1077 tsecr=2000
+        2.700 up   ACK     seq=101 ack=301 tsval=3700 tsecr=1077
+    """) == (2.7, 0.58, 0.12)
+
+
+def test_timestamps_that_fit_two_syns_tell_nothing():
+    """A clock of 0.5 s; the SYN came again sooner."""
+    _, _, internet = measured("""
+        0.000 up   SYN     seq=100 tsval=2 tsecr=0
+        0.400 up   SYN     seq=100 tsval=2 tsecr=0
+        0.520 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2
+        1.000 up   ACK     seq=101 ack=301 tsval=4 tsecr=77
+    """)
+    assert internet is None
+
+
+# Why SYNs came again
+
+
+def repeat(exchange, least=0.6):
+    """`setup_repeat`, of a user whose least round trip behind Gi another connection tells."""
+    other = f"""
+        900.0 up   SYN     seq=100 port=9
+        900.1 down SYN ACK seq=300 ack=101 port=9
+        {900.1 + least} up ACK seq=101 ack=301 port=9
+        901.0 down ACK seq=301 ack=101 data=10 port=9
+        {901 + least} up ACK seq=101 ack=311 port=9
+    """
+    return flows(exchange + other)[0]["setup_repeat"]
+
+
+def test_syn_ack_again_before_the_first_could_be_answered_is_premature():
+    """A round trip of 1.1 s behind Gi; the server's timer is of 1 s."""
+    assert (
+        repeat(
+            """
+        0.0 up   SYN     seq=100
+        0.1 down SYN ACK seq=300 ack=101
+        1.1 down SYN ACK seq=300 ack=101
+        1.2 up   ACK     seq=101 ack=301
+    """,
+            least=1.0,
+        )
+        == "premature"
+    )
+
+
+def test_syn_again_on_its_way_past_its_answer_is_premature():
+    """The mobile's timer is of 1 s; the server answers the second SYN, too."""
+    assert (
+        repeat("""
+        0.0 up   SYN     seq=100
+        0.6 down SYN ACK seq=300 ack=101
+        1.0 up   SYN     seq=100
+        1.4 up   ACK     seq=101 ack=301
+        1.6 down SYN ACK seq=300 ack=101
+    """)
+        == "premature"
+    )
+
+
+def test_syn_that_is_answered_by_its_second_copy_was_lost():
+    assert (
+        repeat("""
+        0.0 up   SYN     seq=100 tsval=1000 tsecr=0
+        1.0 up   SYN     seq=100 tsval=2000 tsecr=0
+        1.1 down SYN ACK seq=300 ack=101 tsval=77 tsecr=2000
+        1.7 up   ACK     seq=101 ack=301 tsval=2700 tsecr=77
+    """)
+        == "lost"
+    )
+
+
+def test_syn_ack_that_is_answered_by_its_second_copy_was_lost():
+    assert (
+        repeat("""
+        0.0 up   SYN     seq=100 tsval=1000 tsecr=0
+        0.1 down SYN ACK seq=300 ack=101 tsval=77 tsecr=1000
+        1.1 down SYN ACK seq=300 ack=101 tsval=1077 tsecr=1000
+        1.7 up   ACK     seq=101 ack=301 tsval=2700 tsecr=1077
+    """)
+        == "lost"
+    )
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        OPTIMAL,
+        """
+        0.0 up   SYN     seq=100
+        1.0 up   SYN     seq=100
+        1.1 down SYN ACK seq=300 ack=101
+        1.7 up   ACK     seq=101 ack=301
+    """,
+        OPTIMAL + "1.5 down SYN ACK seq=300 ack=101",
+    ],
+    ids=["nothing came again", "of either SYN", "a server that waits for data"],
+)
+def test_why_syns_came_again_is_not_always_told(exchange):
+    assert repeat(exchange) is None
 
 
 @pytest.mark.parametrize(("us", "shorter"), [(2_999_999, True), (3_000_000, False)])

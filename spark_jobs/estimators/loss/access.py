@@ -74,7 +74,7 @@ def access_losses(segments, connections, packets, clean, paths):
                 verdict.may_be_decided(mine.first[x], mine.first[x + 1], segments, out)
         if len(exchanges.copies):
             path = paths[number : number + 1]
-            _prove_all(exchanges, mine, segments.sack_edges, path[0])
+            _prove_all(exchanges, mine, segments.sack_edges, path)
             traffic = link.traffic_of(number, connections, packets, clean)
             known = np.zeros(len(traffic.ts), np.bool_)
             until = _observed_until(mine, packets)
@@ -115,13 +115,15 @@ def _observed_until(connections, packets):
 
 @making
 def _prove_all(exchanges, connections, edges, path):
-    """Sets what order alone proves of a user's connections with questions."""
+    """Sets what order alone proves of a user's connections with questions; path: its PATH[1]."""
+    own = path.copy()
     for x in range(len(exchanges.seen)):
         seen = exchanges.seen[x]
         if not seen.questions:
             continue
         exchange = exchange_of(exchanges, x, edges, connections.sack[x])
-        seen.longest = prove(exchange, receiver.soonest(path))
+        own[0].base = _least_round_trip(exchange, path[0].base)
+        seen.longest = prove(exchange, receiver.soonest(own[0]))
         for k in range(len(exchange.copies)):
             c = exchange.copies[k]
             seen.unproven += c.ambiguous and c.fate == UNPROVEN
@@ -177,6 +179,7 @@ def _decide_one(user, x, connections, edges, space, out):
     else:
         mine = user.limited.copy()
         mine[0].longest = _longest(user.limited[0], seen)
+        mine[0].base = _least_round_trip(exchange, user.limited[0].base)
         link.between(copies, user.traffic, user.limited[0])
         lost, undecided_from = search.decide(exchange, mine[0], user.until[x], space)
     verdict.write_down(exchange, lost, undecided_from, out)
@@ -184,6 +187,28 @@ def _decide_one(user, x, connections, edges, space, out):
         user.traffic.lost[copies[k].place] = lost[k]
         decided = out.evidence[copies[k].at] != verdict.UNDECIDED
         user.known[copies[k].place] = copies[k].data and decided
+
+
+@inner
+def _least_round_trip(exchange, base):
+    """The least round trip that an Exchange's ACKs allow (µs), by its user's: what an ACK is the
+    first to tell of came with no earlier copy than the first that Gi saw. Less than half the user's
+    is no round trip: then Gi missed a copy."""
+    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
+    least = base
+    first, missing = 0, acks[0].value
+    for j in range(1, len(acks)):
+        if acks[j].value <= missing:
+            continue
+        while first < len(copies) and top[first] <= missing:
+            first += 1
+        k = first
+        while k < len(copies) and not copies[k].low <= missing < copies[k].high:
+            k += 1
+        if k < len(copies) and 2 * (acks[j].ts - copies[k].ts) > base:
+            least = min(least, float(acks[j].ts - copies[k].ts))
+        missing = acks[j].value
+    return least
 
 
 @inner

@@ -208,7 +208,8 @@ def _read(x, segments, connections, packets, to, original):
             for k in range(first_above(top, 0, n, c.low), n):
                 if max(c.low, copies[k].low) < min(c.high, copies[k].high):
                     copies[k].ambiguous = c.ambiguous = True
-                    original[i] = copies[k].at
+                    if copies[k].data or not c.data:  # no bare FIN is the original of data
+                        original[i] = copies[k].at
         highest = max(highest, c.high)
         top[n] = highest
         n += 1

@@ -130,11 +130,11 @@ def access_totals(segments, connections, probability):
 
 @compiled
 def resends(segments, access, cause):
-    """bool[N]: which Segments were sent again: data of which AccessLosses know an earlier packet,
+    """bool[N]: which Segments were sent again: those of which AccessLosses know an earlier packet,
     and what had another cause, uint8[N], than to be new (0)."""
     again = np.empty(len(cause), np.bool_)
     for i in range(len(cause)):
-        again[i] = cause[i] != 0 or (access.original[i] >= 0 and segments.payload_len[i] > 0)
+        again[i] = cause[i] != 0 or access.original[i] >= 0
     return again
 
 

@@ -8,7 +8,7 @@ replay       packet by packet, in the server's order
   server     the clock: when the server heard and sent what Gi saw
   handshake  SYN ACKs and their timer
   hearing    an ACK: what it tells, the state that it leads to
-  sending    a segment: new, overtaken, a probe, or sent again, and then why
+  sending    a segment: new, overtaken, or sent again, and then why
     flight   what is under way
     timer    round trips, the retransmission timeout
     window   the congestion window, the receiver's, and which of them held the sender back

@@ -65,7 +65,7 @@ class Acked(NamedTuple):
     last_sent: np.int64
     """when the last of them with data was sent, if once and Gi has seen it, or NONE (µs),"""
     flight: np.int64
-    """and the bytes in flight then; 0: none had data;"""
+    """and the bytes in flight then; 0: the very last, which the ACK answers, is a bare FIN;"""
     resent_at: np.int64
     """when the last copy was sent of one that had been sent again, or NONE (µs);"""
     resent: bool
@@ -133,6 +133,8 @@ def acknowledge(s, sent, number, echoed):
         if segment.flight:
             last_sent = NONE if segment.unseen or segment.sacked else segment.sent
             under_way = segment.flight
+        else:
+            under_way = np.int64(0)
         arrived += not segment.sacked
         s.sacked -= segment.sacked
         s.lost -= segment.lost

@@ -185,7 +185,7 @@ def _replay(span, segments, desk, place, out, kind):
         if down == end and up == end:
             break
         hears = down == end
-        if up < end and down < end:
+        if up < down < end:  # what Gi sees later, the server hears later than it sent
             hears = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
             if hears and number[up] > s.acked and not _is_calm(s, ts[up] + clock.half):
                 hears = not _resends_first(down, up, end, segments, s, clock)

@@ -1,4 +1,4 @@
-"""A segment that the server sends: new, overtaken, a probe, or sent again, and then why.
+"""A segment that the server sends: new, overtaken, or sent again, and then why.
 
 What comes at once after an ACK answers it; what comes when none was heard for longer than an
 answer takes, the timer sent. Where both may be, the state decides: a sender that heard of no loss
@@ -14,11 +14,11 @@ from spark_jobs.estimators.sender.server import ids_ahead
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
-NOT_AGAIN, SYNACK, BY_TIMEOUT, LOSS_PROBE, FAST, SLOW_START, WINDOW_PROBE, KEEPALIVE = range(8)
-CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start", "probe", "keepalive")
+NOT_AGAIN, SYNACK, BY_TIMEOUT, LOSS_PROBE, FAST, SLOW_START = range(6)
+CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start")
 """Why a packet was sent: new; a SYN ACK again; a timeout (RFC 6298); a loss probe (RFC 8985, 7),
 which may carry new data; duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675); ACKs after a timeout
-(RFC 5681, 3.3.2); a zero window probed (RFC 9293, 3.8.6.1); a keep-alive (RFC 9293, 3.8.4)."""
+(RFC 5681, 3.3.2)."""
 
 DUPLICATES = 3
 """Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
@@ -34,9 +34,6 @@ def send(s, sent, edges, segment, place):
     unseen = ahead - 1 - missed if s.counts else np.int64(0)
     if unseen > 0 and s.head < s.tail:
         _resend_unseen(s, sent, segment, unseen, place.clock)
-    probe = _probe(s, segment)
-    if probe != NOT_AGAIN:
-        return probe
     if segment.high == segment.low:
         return NOT_AGAIN
     if segment.low < s.highest:
@@ -63,19 +60,6 @@ def _go_to_work(s, edges, segment, clock):
     elif rested:
         limits.wake(s, segment.at)
     state.work(s, segment.at)
-
-
-@inner
-def _probe(s, segment):
-    """What a Segment of one byte or none is that ends where the mobile awaits the next, or is the
-    next though its window is closed, be it no FIN: into CAUSES."""
-    length = segment.high - segment.low
-    if length > 1 or length > segment.data:
-        return NOT_AGAIN
-    is_next = length == 1 and segment.low == s.acked == s.highest
-    if s.offered == 0 and (is_next or segment.low == s.acked - 1):
-        return WINDOW_PROBE
-    return KEEPALIVE if segment.low == s.acked - 1 and s.head == s.tail else NOT_AGAIN
 
 
 @inner
@@ -149,8 +133,6 @@ def _send_tail(s):
 @inner
 def _send_again(s, sent, segment, clock):
     """A Segment that was sent before is sent again. Returns why, into CAUSES."""
-    if s.offered == 0 and segment.high - segment.low == 1 and segment.low == s.acked:
-        return WINDOW_PROBE
     cause = _cause(s, sent, segment, clock)
     s.resends += 1
     is_head = flight.first_beyond(s, sent, segment.low) == s.head
