@@ -9,8 +9,8 @@ once more when the timer was due.
 import numpy as np
 
 from spark_jobs.compiled import inner
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.sender import flight, limits, state, timer, window
-from spark_jobs.estimators.sender.server import ids_ahead
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
@@ -28,7 +28,7 @@ DUPLICATES = 3
 def send(s, sent, edges, segment, place):
     """A Segment is sent. Returns why, into CAUSES."""
     missed = _pass_over(s, sent, segment)
-    ahead = ids_ahead(segment.ip_id, s.latest_id)
+    ahead = ip_ids.ahead(segment.ip_id, s.latest_id)
     if s.latest_id < 0 or ahead > 0:
         s.latest_id = segment.ip_id
     unseen = ahead - 1 - missed if s.counts else np.int64(0)
@@ -98,7 +98,7 @@ def _pass_over(s, sent, segment):
 @inner
 def _is_overtaken(s, sent, segment, ahead, place):
     """Whether a Segment below the highest number was sent in its turn and has been overtaken: its
-    IP ID is of then (ahead: see `ids_ahead`), or, where these do not tell, it comes sooner than the
+    IP ID is of then (ahead: see `ip_ids.ahead`), or, where these do not tell, it comes sooner than the
     sender could know of a loss."""
     k = flight.first_beyond(s, sent, segment.low)
     if k == s.tail or not sent[k].unseen or sent[k].copies > 1:

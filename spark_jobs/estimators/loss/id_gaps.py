@@ -1,0 +1,419 @@
+"""Gaps in a sender's IP IDs: packets that it sent and Gi never saw, whether they were missed or not.
+
+Where a sender counts its packets of a connection by their IDs (see `ip_ids`), each ID that no
+packet came with is a packet lost before Gi; what was overtaken comes with its own a little later.
+What it was, its neighbours tell: `after` and `before` it the sender sent what has the IDs on
+either side.
+
+- The sequence space tells of most (see `internet`): new data, or resends that something else shows.
+- An answer: a packet without data, if uplink data was to be acknowledged and no such packet did.
+- A copy of what was in flight, if there was a reason for one: a resend came before or after it,
+  duplicate ACKs, or a silence longer than a round trip (RFC 6298; RFC 8985, 7.2: then the last
+  segment, which may be a FIN without data).
+- An earlier copy of `before` itself, if all else was acknowledged and yet it came only after a
+  timeout.
+
+IDs that nothing tells of were spent on other connections, or there are too many of them for what
+was in flight. Where these are more than a few, IDs do not count this connection alone, and nothing
+is told of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.compiled import inner
+from spark_jobs.estimators import ip_ids
+from spark_jobs.estimators.loss.found import (
+    HOLE,
+    IP_ID,
+    NOTHING,
+    Shown,
+    lose,
+)
+from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.tcp import FIN, RST, SYN
+
+GAP = np.dtype(
+    [
+        ("low", "i8"),
+        ("count", "i8"),
+        ("left", "i8"),
+        ("others", "i8"),
+        ("after", "i8"),
+        ("before", "i8"),
+        ("highest", "i8"),
+        ("data", "i8"),
+        ("acked", "i8"),
+        ("explained", "i8"),
+        ("copies", "i8"),
+        ("copy", "i8"),
+        ("alone", "i8"),
+    ]
+)
+"""IDs that were passed over: the first, how many there were and how many have not come since;
+others: of those that came, the ones that are not new data; the packets after and before which they
+were sent, as Gi saw them; then, the highest number, where data ended, and what was acknowledged.
+
+explained: of how many that have not come something else tells; copies: how many were copies of
+data, and the number of such; alone: of how many nothing tells."""
+
+SERVER_US = 300_000
+"""A server acknowledges within this, delayed ACKs included (Linux: 200 ms at most; RFC 1122,
+4.2.3.2 asks for 500)."""
+EARLY = 0.9
+"""An answer comes no earlier than this part of the least round trip: Gi's clock ticks, too."""
+FEW = 0.25
+"""Of the IDs missing, so many may be of no reason we know."""
+
+
+DUPLICATES = 3
+"""Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
+NO_DATA = np.int64(NONE + 1)
+"""No number of the stream: a packet without data."""
+
+
+class Gaps(NamedTuple):
+    """A connection's gaps."""
+
+    rows: np.ndarray
+    """GAP[..], in order of IDs, the first of which are:"""
+    n: np.ndarray
+    """int64[1]: so many."""
+
+
+class Sender(NamedTuple):
+    """What is known of a connection's sender."""
+
+    sack: bool
+    largest: np.int64
+    """Its largest segment (B)."""
+    round_trip: float
+    """The least before Gi (µs), or 0;"""
+    base: float
+    """and behind it."""
+    slack: int
+    """By so much a timeout exceeds a round trip on both sides at least (µs)."""
+
+
+class Around(NamedTuple):
+    """What passed between the data sent last before a gap, and the packet behind it."""
+
+    data_at: np.int64
+    """That data,"""
+    acked: np.int64
+    """what was acknowledged when it passed,"""
+    highest: np.int64
+    """and in the end."""
+    silence: np.int64
+    """The longest time without any ACK of data or data (µs),"""
+    silent_at: np.int64
+    """and what was acknowledged then."""
+    duplicates: np.int64
+    """ACKs that acknowledged nothing more,"""
+    repeated: np.int64
+    """and the number of the last of these."""
+    last: np.int64
+    """How long since the last ACK (µs)."""
+
+
+@inner
+def note(gaps, stream, sent, acked):
+    """Tell Gaps of a packet whose ID does not follow the latest of the STREAM's; acked: the highest
+    ACK."""
+    number = sent.ip_id
+    if number == 0:
+        return  # none, rather than the one after 65535: that would have followed
+    ahead = ip_ids.ahead(number, stream.latest_id)
+    if stream.latest_id < 0:
+        stream.latest_id = number
+    elif ahead < 0:
+        _take_away(gaps, stream.latest_id + ahead, sent)
+    elif ahead > 0:
+        gap = gaps.rows[gaps.n[0]]
+        gap.low, gap.count = stream.latest_id + 1, ahead - 1
+        gap.left, gap.others, gap.explained = gap.count, 0, 0
+        gap.after, gap.before = stream.last, sent.segment
+        gap.highest, gap.data, gap.acked = stream.highest, stream.data, acked
+        gaps.n[0] += 1
+        stream.latest_id += ahead
+    elif number == (stream.far_id + 1) & 0xFFFF:
+        stream.latest_id += 0x20000 + ((number - stream.latest_id) & 0xFFFF)
+    stream.far_id = number
+
+
+@inner
+def _take_away(gaps, number, sent):
+    """The packet with an ID that is missing has come."""
+    k = gaps.n[0] - 1
+    while k >= 0 and gaps.rows[k].low > number:
+        k -= 1
+    if k < 0:
+        return
+    gap = gaps.rows[k]
+    if gap.left > 0 and number < gap.low + gap.count:
+        gap.left -= 1
+        if sent.data_end == sent.start or sent.start < gap.highest:
+            gap.others += 1
+
+
+@inner
+def explain(gaps, found, begun):
+    """What the losses Found from `begun` on explain of Gaps. Returns whether some are of resends
+    that no ID shows."""
+    unshown = False
+    for of_holes in (True, False):
+        for k in range(begun, found.n[0]):
+            loss = found.losses[k]
+            if (loss.evidence == HOLE) != of_holes:
+                continue
+            of_gap = _gap_of(gaps, loss, of_holes)
+            if of_gap >= 0:
+                gaps.rows[of_gap].explained += loss.packets
+            elif not of_holes:
+                loss.shown = NOTHING
+                unshown = True
+    return unshown
+
+
+@inner
+def refuse(found, begun):
+    """Take away the losses Found from `begun` on that no ID shows."""
+    to = begun
+    for k in range(begun, found.n[0]):
+        if found.losses[k].shown != NOTHING:
+            found.losses[to] = found.losses[k]
+            to += 1
+    found.n[0] = to
+
+
+@inner
+def _gap_of(gaps, loss, is_hole):
+    """The gap that a loss left, or -1: before the packet that showed it; of new data, it may be
+    before a resend in between."""
+    k = _gap_up_to(gaps, loss.shown)
+    while k >= 0:
+        gap = gaps.rows[k]
+        if gap.before < loss.shown and (not is_hole or gap.highest != loss.begin):
+            return -1
+        if gap.explained + loss.packets <= gap.left:
+            return k
+        k -= 1
+    return -1
+
+
+@inner
+def _gap_up_to(gaps, segment):
+    """The last gap before a segment, or before an earlier one; or -1."""
+    k, to = 0, gaps.n[0]
+    while k < to:
+        middle = (k + to) >> 1
+        if gaps.rows[middle].before <= segment:
+            k = middle + 1
+        else:
+            to = middle
+    return k - 1
+
+
+@inner
+def judge(gaps, span, segments, sender):
+    """What each gap is of; whether the IDs count this connection alone. span: its segments."""
+    told = alone = 0
+    for k in range(gaps.n[0]):
+        gap = gaps.rows[k]
+        gap.copies = gap.alone = 0
+        if gap.left > gap.explained:
+            _explain_hole(gap, span[1], segments, sender)
+        if gap.left > gap.explained:
+            _judge(gap, span[0], segments, sender)
+        told += gap.explained + gap.copies
+        alone += gap.alone
+    return alone <= FEW * (told + alone)
+
+
+@inner
+def _explain_hole(gap, end, segments, sender):
+    """New data that was missing and is not among the losses was dropped by the capture, or has
+    only been missed; a single number is a FIN's. end: of the connection's segments."""
+    shown = gap.before
+    while shown < end and not _shows(shown, gap.highest, segments):
+        shown += 1
+    hole = segments.number[shown] - gap.highest if shown < end else 0
+    if hole > 0 and (shown == gap.before or hole == 1):
+        pieces = -(-hole // sender.largest) - (gap.count - gap.left - gap.others)
+        gap.explained = max(gap.explained, min(gap.left, pieces))
+
+
+@inner
+def _shows(i, highest, segments):
+    """Whether a segment shows what its sender sent up to the highest number."""
+    if not segments.downlink[i] or segments.number[i] == NONE:
+        return False
+    if segments.tcp_flags[i] & FIN == 0 and segments.payload_len[i] == 0:
+        return segments.number[i] > highest
+    return segments.number[i] >= highest
+
+
+@inner
+def _judge(gap, begin, segments, sender):
+    """What the packets are that nothing else explains."""
+    before = gap.before
+    is_bare = segments.payload_len[before] == 0 and segments.tcp_flags[before] & FIN == 0
+    missing = gap.left - gap.explained
+    answers = min(missing, max(_owed(gap, begin, segments, sender) - is_bare, 0))
+    gap.explained += answers
+    missing -= answers
+    if missing == 0:
+        return
+    around = _look_around(gap, begin, segments, sender.sack)
+    in_flight = -(-(gap.highest - around.acked) // sender.largest)
+    if missing > max(in_flight, 1) + 1:
+        gap.alone = missing * (in_flight > 0 or not is_bare)
+        return
+    copy = _copied(gap, around, begin, segments, sender)
+    if copy == NO_DATA:
+        gap.explained += missing
+    elif copy == NONE:
+        gap.alone = missing
+    else:
+        gap.copies, gap.copy = missing, copy
+
+
+@inner
+def _copied(gap, around, begin, segments, sender):
+    """The number of the data that was sent in a gap; NO_DATA of a FIN or an ACK, NONE if there was
+    no reason to send any."""
+    start, length = segments.number[gap.before], segments.payload_len[gap.before]
+    end = segments.number[around.data_at] + segments.payload_len[around.data_at]
+    wait = sender.round_trip + sender.base
+    went_back = end < gap.data
+    late = around.last > wait + sender.slack
+    told = around.duplicates >= (1 if sender.sack else DUPLICATES)
+    if gap.acked >= gap.highest and start == gap.highest and late and not told and not went_back:
+        return start if length > 0 else NO_DATA
+    if around.acked >= gap.data:
+        return NO_DATA
+    if start == gap.acked < gap.data and around.duplicates and not late and not went_back:
+        return gap.highest
+    if went_back and around.acked <= end and (start != end or around.silence <= wait):
+        if around.highest >= end or around.silence <= wait:
+            return _not_reported(end, gap, segments)
+    if start == gap.highest and around.last > wait and not told:
+        return start if length > 0 else NO_DATA
+    if around.silence > wait:
+        if sender.sack and not told and not _is_probe(around, begin, segments, wait):
+            has_data = gap.highest == gap.data or segments.tcp_flags[around.data_at] & FIN != 0
+            return max(gap.data - sender.largest, around.silent_at) if has_data else NO_DATA
+        return around.silent_at
+    if around.duplicates > 0:
+        return around.repeated
+    return start if start < gap.data else NONE
+
+
+@inner
+def _is_probe(around, begin, segments, wait):
+    """Whether the data sent last was a loss probe: a resend of the last, or new data after a
+    silence (RFC 8985, 7.3)."""
+    number, downlink, payload_len = segments.number, segments.downlink, segments.payload_len
+    at = around.data_at
+    earlier = at - 1
+    answers = False
+    while earlier >= begin and (not downlink[earlier] or payload_len[earlier] == 0):
+        answers |= not downlink[earlier] and NONE < number[earlier] < around.acked
+        earlier -= 1
+    if earlier < begin:
+        return False
+    again = number[earlier] + payload_len[earlier] >= number[at] + payload_len[at]
+    return again or (not answers and segments.ts[at] - segments.ts[earlier] > wait)
+
+
+@inner
+def _not_reported(number, gap, segments):
+    """The first number from there on that the mobile did not report by SACK."""
+    i = gap.before - 1
+    while i > gap.after and (segments.downlink[i] or not segments.sack_count[i]):
+        i -= 1
+    at, count = segments.sack_at[i], np.int64(segments.sack_count[i])
+    for _ in range(count // 2):
+        for k in range(at, at + count - 1, 2):
+            low = unwrap(segments.sack_edges[k], number)
+            high = unwrap(segments.sack_edges[k + 1], number)
+            number = high if low <= number < high else number
+    return number if number < gap.data else NO_DATA
+
+
+@inner
+def _look_around(gap, begin, segments, sack):
+    ts, number, downlink, payload_len = (
+        segments.ts,
+        segments.number,
+        segments.downlink,
+        segments.payload_len,
+    )
+    data_at = gap.after
+    while data_at > begin and (not downlink[data_at] or payload_len[data_at] == 0):
+        data_at -= 1
+    i = data_at - 1
+    while i >= begin and (downlink[i] or number[i] == NONE):
+        i -= 1
+    acked = number[i] if i >= begin else number[data_at]
+    highest = silent_at = repeated = acked
+    duplicates = silence = np.int64(0)
+    last = ts[data_at]
+    for i in range(data_at + 1, gap.before + 1):
+        if number[i] == NONE or (downlink[i] and i < gap.before):
+            continue
+        if ts[i] - last > silence:
+            silence, silent_at = ts[i] - last, highest
+        if downlink[i]:
+            continue
+        last = ts[i]
+        if number[i] <= highest and number[i] < gap.highest and payload_len[i] == 0:
+            if segments.sack_count[i] > 0 or not sack:
+                duplicates += 1
+                repeated = highest
+        highest = max(highest, number[i])
+    since = ts[gap.before] - last
+    return Around(np.int64(data_at), acked, highest, silence, silent_at, duplicates, repeated, since)
+
+
+@inner
+def _owed(gap, begin, segments, sender):
+    """How many packets without data the server owed, see Around."""
+    ts, flags, up_number = segments.ts, segments.tcp_flags, segments.up_number
+    after, before = gap.after, gap.before
+    sooner = np.int64(EARLY * sender.round_trip)
+    later = np.int64(sender.round_trip) + SERVER_US
+    owed = np.int64(0)
+    bare = NONE  # when the last packet without data passed
+    i = before - 1
+    while i >= begin and ts[i] > ts[after] - later:
+        if flags[i] & (SYN | RST):
+            i -= 1
+            continue
+        length = np.int64(segments.payload_len[i]) + (flags[i] & FIN != 0)
+        if segments.downlink[i]:
+            if length == 0 and bare == NONE:
+                bare = ts[i]
+        elif length > 0:
+            heard = ts[i] + sooner
+            again = up_number[i] + length <= segments.up_number[after]
+            waits = later if again else sooner
+            owed += bare < heard <= ts[before] and ts[after] < ts[i] + waits
+        i -= 1
+    return owed
+
+
+@inner
+def emit(gap, found, segments, sender):
+    """Add a gap's copies of data to the losses Found."""
+    for _ in range(gap.copies):
+        high = gap.copy + sender.largest
+        if gap.copy < gap.data:
+            high = min(high, gap.data)
+        before = gap.before
+        if gap.copy == segments.number[before]:
+            high = gap.copy + segments.payload_len[before]
+        by = Shown(segments.ts[before], np.int64(before), gap.copy, NOTHING)
+        lose(found, gap.copy, high, by, IP_ID, 1.0)
+        found.losses[found.n[0] - 1].packets = 1
