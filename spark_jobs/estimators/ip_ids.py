@@ -1,15 +1,15 @@
 """IP IDs (RFC 6864): where a sender counts its packets with them, they tell the order of sending.
 
-Linux counts by connection; SYN ACKs and what a connection in TIME-WAIT sends have other IDs. Other
-senders count all that they send, or all that they send to a host: this order holds, too, but what
-others were sent lies between. Many send random ones, or 0: those tell nothing, nor do counters in
+Linux counts by connection; SYN ACKs and what a connection in TIME-WAIT sends have other IDs, 0 among
+them. Other senders count all that they send, or all that they send to a host: this order holds, too,
+but what others were sent lies between. Many send random ones, or 0: those tell nothing, nor do counters in
 the wrong byte order, whose steps are of 256.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.tcp import RST, SYN
+from spark_jobs.estimators.tcp import ACK, RST, SYN
 
 IN_ORDER = 16
 """IP IDs count a connection's packets up if most steps, forth or back, are of fewer than these,"""
@@ -17,6 +17,17 @@ MOSTLY = 0.8
 """which is this share."""
 NEAR = 1000
 """An ID that lies so little behind the latest is of an earlier packet (RFC 6864)."""
+
+
+@inner
+def ahead(number, latest):
+    """By how many an IP ID is ahead of the latest; negative: behind; 0: neither, or too far."""
+    step = (np.int64(number) - latest) & 0xFFFF
+    if step < NEAR:
+        return step
+    if step > 0xFFFF - NEAR:
+        return step - 0x10000
+    return np.int64(0)
 
 
 @inner
@@ -41,11 +52,18 @@ def count_up(begin, end, segments):
 
 
 @inner
-def ahead(number, latest):
-    """By how many an IP ID is ahead of the latest; negative: behind; 0: neither, or too far."""
-    step = (np.int64(number) - latest) & 0xFFFF
-    if step < NEAR:
-        return step
-    if step > 0xFFFF - NEAR:
-        return step - 0x10000
-    return np.int64(0)
+def count_alone(begin, end, segments):
+    """Whether IDs that count up count this connection's packets alone: Linux does so, and gives a
+    SYN ACK another ID, or 0. Who counts all packets, or those to a host, counts SYN ACKs, too."""
+    answered = False
+    number = np.int64(0)
+    for i in range(begin, end):
+        if not segments.downlink[i] or segments.tcp_flags[i] & RST:
+            continue
+        if segments.tcp_flags[i] & SYN:
+            answered = segments.tcp_flags[i] & ACK != 0
+            number = np.int64(segments.ip_id[i])
+        else:
+            first = segments.ip_id[i]
+            return answered and (number == 0 or (first != number and ahead(first, number) == 0))
+    return False

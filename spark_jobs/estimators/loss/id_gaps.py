@@ -31,7 +31,7 @@ from spark_jobs.estimators.loss.found import (
     Shown,
     lose,
 )
-from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 GAP = np.dtype(
@@ -286,7 +286,7 @@ def _copied(gap, around, begin, segments, sender):
     start, length = segments.number[gap.before], segments.payload_len[gap.before]
     end = segments.number[around.data_at] + segments.payload_len[around.data_at]
     wait = sender.round_trip + sender.base
-    went_back = end < gap.data
+    went_back = end < gap.data and _carries(around.data_at, segments)
     late = around.last > wait + sender.slack
     told = around.duplicates >= (1 if sender.sack else DUPLICATES)
     if gap.acked >= gap.highest and start == gap.highest and late and not told and not went_back:
@@ -302,29 +302,69 @@ def _copied(gap, around, begin, segments, sender):
         return start if length > 0 else NO_DATA
     if around.silence > wait:
         if sender.sack and not told and not _is_probe(around, begin, segments, wait):
-            has_data = gap.highest == gap.data or segments.tcp_flags[around.data_at] & FIN != 0
-            return max(gap.data - sender.largest, around.silent_at) if has_data else NO_DATA
+            with_data = segments.number[around.data_at] < gap.data
+            if gap.highest > gap.data and (_end(around.data_at, segments) <= gap.data or not with_data):
+                return NO_DATA
+            return max(gap.data - sender.largest, around.silent_at)
         return around.silent_at
     if around.duplicates > 0:
         return around.repeated
-    return start if start < gap.data else NONE
+    if start < gap.data:
+        return start
+    resent = _last_resend(around, begin, segments, wait)
+    return _not_reported(max(resent, around.acked), gap, segments) if resent != NONE else NONE
+
+
+@inner
+def _last_resend(around, begin, segments, wait):
+    """The number after the last resend within `wait` before the data sent last; NONE: no resend."""
+    ts, ip_id = segments.ts, segments.ip_id
+    at = around.data_at
+    i = at
+    while i > begin and ts[at] - ts[i] <= wait:
+        i -= 1
+    highest = resent = NONE
+    highest_id = np.int64(0)
+    while i < at:
+        if _carries(i, segments):
+            end = _end(i, segments)
+            if end > highest:
+                highest, highest_id = end, np.int64(ip_id[i])
+            elif ip_ids.ahead(ip_id[i], highest_id) > 0:
+                resent = end
+        i += 1
+    return resent
 
 
 @inner
 def _is_probe(around, begin, segments, wait):
     """Whether the data sent last was a loss probe: a resend of the last, or new data after a
     silence (RFC 8985, 7.3)."""
-    number, downlink, payload_len = segments.number, segments.downlink, segments.payload_len
+    number, downlink = segments.number, segments.downlink
     at = around.data_at
     earlier = at - 1
     answers = False
-    while earlier >= begin and (not downlink[earlier] or payload_len[earlier] == 0):
+    while earlier >= begin and not _carries(earlier, segments):
         answers |= not downlink[earlier] and NONE < number[earlier] < around.acked
         earlier -= 1
     if earlier < begin:
         return False
-    again = number[earlier] + payload_len[earlier] >= number[at] + payload_len[at]
+    again = _end(earlier, segments) >= _end(at, segments)
+    again &= ip_ids.ahead(segments.ip_id[at], np.int64(segments.ip_id[earlier])) > 0
     return again or (not answers and segments.ts[at] - segments.ts[earlier] > wait)
+
+
+@inner
+def _carries(i, segments):
+    """Whether a segment is of the downlink and carries data or a FIN."""
+    has = segments.payload_len[i] > 0 or segments.tcp_flags[i] & FIN != 0
+    return has and segments.downlink[i] and segments.number[i] != NONE
+
+
+@inner
+def _end(i, segments):
+    """The number after a segment."""
+    return segments.number[i] + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
 
 
 @inner
@@ -351,7 +391,7 @@ def _look_around(gap, begin, segments, sack):
         segments.payload_len,
     )
     data_at = gap.after
-    while data_at > begin and (not downlink[data_at] or payload_len[data_at] == 0):
+    while data_at > begin and not _carries(data_at, segments):
         data_at -= 1
     i = data_at - 1
     while i >= begin and (downlink[i] or number[i] == NONE):

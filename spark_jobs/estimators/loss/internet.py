@@ -63,6 +63,7 @@ STREAM = np.dtype(
         ("far_id", "i8"),
         ("last", "i8"),
         ("counts", "?"),
+        ("alone", "?"),
         ("pushes", "?"),
         ("pending", "?"),
         ("opened", "?"),
@@ -72,7 +73,7 @@ STREAM = np.dtype(
 """A connection's downlink stream: the highest number sent; the largest segment (B); when the mobile
 last said that it has all (µs); its last window; bytes acknowledged but never seen; where data ends;
 the latest IP ID, counted on past 65535, one that was too far from it, the last packet; counts: IP
-IDs tell the order of sending; pushes: the sender uses PSH; pending: more is in the server's buffer; opened: the mobile's window is open;
+IDs tell the order of sending; alone: and count this connection alone; pushes: the sender uses PSH; pending: more is in the server's buffer; opened: the mobile's window is open;
 missing: something is."""
 
 
@@ -159,7 +160,8 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         delays = Delays(base_us[c], internet_us, slack_us)
         begun = found.n[0]
         _begin(monitor, connections.sack[c], base_us[c])
-        stream.pushes, stream.counts = _pushes(i, end, segments), servers[c].counts
+        stream.pushes = _pushes(i, end, segments)
+        stream.counts, stream.alone = servers[c].counts, servers[c].alone
         while i < end:
             i = _go_through(i, end, segments, monitor, delays, found)
             if found.n[0] + ROOM > len(found.losses):
@@ -168,7 +170,7 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         for k in range(begun, found.n[0]):
             loss = found.losses[k]
             loss.packets = -(-loss.length // stream.largest)
-        if stream.counts and (monitor.gaps.n[0] or found.n[0] > begun):
+        if stream.alone and (monitor.gaps.n[0] or found.n[0] > begun):
             found = _count(monitor, begun, (first[c], end), segments, delays, found)
         found.losses["connection"][begun : found.n[0]] = c
         unseen[c] = stream.unseen
@@ -196,7 +198,7 @@ def _go_through(i, end, segments, monitor, delays, found):
             continue
         if downlink[i]:
             sent = _sent(i, segments, stream.counts)
-            if sent.ip_id != NONE:
+            if stream.alone and sent.ip_id != NONE:
                 if sent.ip_id == (stream.latest_id + 1) & 0xFFFF:
                     stream.latest_id += 1
                 else:
@@ -392,7 +394,7 @@ def _leave_open(monitor, last_ts, delays, found):
     if not holes.n:
         return
     in_flight = stream.highest - acked if acked != NONE else 0
-    if stream.counts:
+    if stream.alone:
         missing.keep_open(holes, last_ts - delays.slack, 4 * in_flight)
     else:
         missing.keep_open(holes, last_ts - (delays.base + delays.internet), in_flight)

@@ -17,9 +17,10 @@ from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 TICK_US = 20_000.0
 """What a server may take to answer at least: two ticks of a slow clock (100 Hz)."""
-SERVER = np.dtype([("round_trip", "f8"), ("counts", "?")])
+SERVER = np.dtype([("round_trip", "f8"), ("counts", "?"), ("alone", "?")])
 """A connection's server: the least round trip between Gi and it (µs; NaN: not known); counts: its
-IP IDs tell the order in which it sent."""
+IP IDs tell the order in which it sent; alone: and count this connection's packets alone (see
+`ip_ids`)."""
 
 
 class Clock(NamedTuple):
@@ -58,6 +59,8 @@ def servers(segments, connections):
     for c in range(len(out)):
         out[c].round_trip = _least_round_trip(first[c], first[c + 1], segments)
         out[c].counts = ip_ids.count_up(first[c], first[c + 1], segments)
+        if out[c].counts:
+            out[c].alone = ip_ids.count_alone(first[c], first[c + 1], segments)
     return out
 
 
