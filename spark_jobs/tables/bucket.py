@@ -18,7 +18,8 @@ from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connection
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
-from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses, without_drops
+from spark_jobs.estimators.loss.expected import without_drops
+from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
 from spark_jobs.estimators.options import uses_sack

@@ -58,6 +58,8 @@ STREAM = np.dtype(
         ("all_acked", "i8"),
         ("last_window", "i8"),
         ("unseen", "i8"),
+        ("sent", "i8"),
+        ("copies", "i8"),
         ("data", "i8"),
         ("latest_id", "i8"),
         ("far_id", "i8"),
@@ -71,7 +73,8 @@ STREAM = np.dtype(
     ]
 )
 """A connection's downlink stream: the highest number sent; the largest segment (B); when the mobile
-last said that it has all (µs); its last window; bytes acknowledged but never seen; where data ends;
+last said that it has all (µs); its last window; bytes acknowledged but never seen; data
+packets seen, and those of them that were sent again; where data ends;
 the latest IP ID, counted on past 65535, one that was too far from it, the last packet; counts: IP
 IDs tell the order of sending; alone: and count this connection alone; pushes: the sender uses PSH; pending: more is in the server's buffer; opened: the mobile's window is open;
 missing: something is."""
@@ -84,6 +87,12 @@ class InternetLosses(NamedTuple):
     """LOSS[L], by connection."""
     unseen: np.ndarray
     """int64[C]: bytes acknowledged but never seen."""
+    sent: np.ndarray
+    """int64[C]: data packets seen,"""
+    copies: np.ndarray
+    """int64[C]: and how many of these were sent again."""
+    counted: np.ndarray
+    """bool[C]: whether IP IDs told of all losses."""
 
 
 class Monitor(NamedTuple):
@@ -144,7 +153,9 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
     for c in range(len(first) - 1):
         most = max(most, first[c + 1] - first[c])
     found = Found(np.empty(1024, LOSS), np.zeros(1, np.int64))
-    unseen = np.zeros(len(connections.user), np.int64)
+    count = len(connections.user)
+    unseen, sent, copies = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    counted = np.zeros(count, np.bool_)
     monitor = Monitor(
         np.empty(1, STREAM),
         np.empty(1, recovery.SENDER),
@@ -170,21 +181,12 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         for k in range(begun, found.n[0]):
             loss = found.losses[k]
             loss.packets = -(-loss.length // stream.largest)
+        counted[c] = stream.alone
         if stream.alone and (monitor.gaps.n[0] or found.n[0] > begun):
-            found = _count(monitor, begun, (first[c], end), segments, delays, found)
+            found, counted[c] = _count(monitor, begun, (first[c], end), segments, delays, found)
         found.losses["connection"][begun : found.n[0]] = c
-        unseen[c] = stream.unseen
-    return InternetLosses(found.losses[: found.n[0]].copy(), unseen)
-
-
-def without_drops(internet, connections):
-    """The InternetLosses, but for holes still open of users of whose data the capture dropped
-    some."""
-    user, mine = connections.user, connections.mine
-    dropped = np.bincount(user[mine], internet.unseen[mine], user.max(initial=-1) + 1)
-    lost = internet.losses
-    drops = (lost["filler"] < 0) & (dropped[user[lost["connection"]]] > 0)
-    return internet._replace(losses=lost[~drops])
+        unseen[c], sent[c], copies[c] = stream.unseen, stream.sent, stream.copies
+    return InternetLosses(found.losses[: found.n[0]].copy(), unseen, sent, copies, counted)
 
 
 @inner
@@ -222,8 +224,8 @@ def _go_through(i, end, segments, monitor, delays, found):
 
 @making
 def _count(monitor, begun, span, segments, delays, found):
-    """Found with what the IP IDs tell; begun: where the connection's losses
-    begin; span: its segments."""
+    """Found with what the IP IDs tell, and whether they count this connection alone; begun: where
+    its losses begin; span: its segments."""
     stream, gaps = monitor.stream[0], monitor.gaps
     sender = id_gaps.Sender(
         monitor.sender[0].sack, stream.largest, delays.internet, delays.base, delays.slack
@@ -231,14 +233,14 @@ def _count(monitor, begun, span, segments, delays, found):
     if id_gaps.explain(gaps, found, begun):
         id_gaps.refuse(found, begun)
     if not id_gaps.judge(gaps, span, segments, sender):
-        return found
+        return found, False
     for k in range(gaps.n[0]):
         gap = gaps.rows[k]
         if gap.copies:
             while found.n[0] + gap.copies > len(found.losses):
                 found = with_room(found)
             id_gaps.emit(gap, found, segments, sender)
-    return found
+    return found, True
 
 
 @inner
@@ -247,7 +249,8 @@ def _begin(monitor, sack, base_us):
     stream = monitor.stream[0]
     stream.highest = stream.data = stream.all_acked = NONE
     stream.latest_id, stream.far_id, stream.last = -1, -1, -1
-    stream.largest, stream.last_window, stream.unseen = 1, -1, 0
+    stream.largest, stream.last_window = 1, -1
+    stream.unseen = stream.sent = stream.copies = 0
     stream.pending = stream.opened = stream.missing = False
     monitor.holes[0].n = monitor.skipped[0].n = monitor.reported[0].n = monitor.gaps.n[0] = 0
     recovery.begin(monitor.sender[0], sack, np.int64(base_us))
@@ -323,6 +326,7 @@ def _sent(i, segments, counts):
 def _see(stream, sender, sent):
     """The server sends."""
     stream.largest = max(stream.largest, sent.data_end - sent.start)
+    stream.sent += sent.data_end > sent.start
     if sent.end > max(sent.start, stream.highest):
         stream.pending = stream.pushes and sent.data_end > sent.start and not sent.pushed
         stream.all_acked = NONE
@@ -371,7 +375,10 @@ def _see_again(monitor, sent, delays, found):
     if stream.missing:
         overtaken, _ = _fill(monitor.holes[0], sent, delays, HOLE, found)
         _, again = _fill(monitor.skipped[0], sent, delays, SKIPPED, found)
-    if sent.data_end == sent.start or sent.end <= sender.acked or overtaken:
+    if overtaken or sent.data_end == sent.start:
+        return
+    stream.copies += 1
+    if sent.end <= sender.acked:
         return
     by_timer = delays.internet > 0 and sent.start == sender.acked and stream.opened
     by_timer &= recovery.is_by_timer(sender, sent.at, delays.internet, delays.slack)
