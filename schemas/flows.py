@@ -197,8 +197,8 @@ FLOWS = Table(
         Column(
             "lost_internet_expected",
             pa.float64(),
-            "the same as a sum of probabilities, with what is lost on average of packets sent again "
-            "where IP IDs do not tell: unbiased in aggregates",
+            "the same as a sum of probabilities, with what is lost on average of packets sent "
+            "again where IP IDs do not tell: unbiased in aggregates",
             "packets",
             "INFOCOM V; RFC 6864",
         ),

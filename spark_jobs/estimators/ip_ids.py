@@ -1,9 +1,9 @@
 """IP IDs (RFC 6864): where a sender counts its packets with them, they tell the order of sending.
 
-Linux counts by connection; SYN ACKs and what a connection in TIME-WAIT sends have other IDs, 0 among
-them. Other senders count all that they send, or all that they send to a host: this order holds, too,
-but what others were sent lies between. Many send random ones, or 0: those tell nothing, nor do counters in
-the wrong byte order, whose steps are of 256.
+Linux counts by connection; SYN ACKs and what a connection in TIME-WAIT sends have other IDs, 0
+among them. Other senders count all that they send, or all that they send to a host: this order
+holds, too, but what others were sent lies between. Many send random IDs, or 0: those tell nothing,
+nor do counters in the wrong byte order, whose steps are of 256.
 """
 
 import numpy as np

@@ -38,7 +38,9 @@ def expected_losses(internet, connections):
     count, users = len(user), user.max(initial=-1) + 1
     weight = lost["packets"] * lost["probability"]
     found = np.bincount(lost["connection"], weight, count)
-    of_copies = np.isin(lost["evidence"], (SKIPPED, TIMEOUT)) & ~internet.counted[lost["connection"]]
+    of_copies = (
+        np.isin(lost["evidence"], (SKIPPED, TIMEOUT)) & ~internet.counted[lost["connection"]]
+    )
     found_copies = np.bincount(lost["connection"], weight * of_copies, count)
 
     def of_users(values):

@@ -28,8 +28,8 @@ LOSS = np.dtype(
 )
 """Data lost: of which connection, the stream's number of its first byte, its length (B), when it
 was missed (µs), how many of the connection's largest segments it is, the packet that brought it in
-the end or -1, the packet that showed that it was missing and the number from which it did, what tells of it (into EVIDENCE), the
-probability that it was lost, not overtaken."""
+the end or -1, the packet that showed that it was missing and the number from which on it did, what
+tells of it (into EVIDENCE), the probability that it was lost, not overtaken."""
 
 
 class Found(NamedTuple):

@@ -1,21 +1,23 @@
-"""Gaps in a sender's IP IDs: packets that it sent and Gi never saw, whether they were missed or not.
+"""Gaps in a sender's IP IDs: packets that it sent and Gi never saw, missed or not.
 
-Where a sender counts its packets of a connection by their IDs (see `ip_ids`), each ID that no
+Where a sender counts a connection's packets alone by their IDs (see `ip_ids`), each ID that no
 packet came with is a packet lost before Gi; what was overtaken comes with its own a little later.
-What it was, its neighbours tell: `after` and `before` it the sender sent what has the IDs on
-either side.
+What it was, its neighbours tell, the packets sent before and after it:
 
-- The sequence space tells of most (see `internet`): new data, or resends that something else shows.
-- An answer: a packet without data, if uplink data was to be acknowledged and no such packet did.
-- A copy of what was in flight, if there was a reason for one: a resend came before or after it,
-  duplicate ACKs, or a silence longer than a round trip (RFC 6298; RFC 8985, 7.2: then the last
-  segment, which may be a FIN without data).
-- An earlier copy of `before` itself, if all else was acknowledged and yet it came only after a
-  timeout.
+- what else tells of it (see `internet`): new data, or a resend whose absence showed. A resend that
+  is told to be lost though no ID is missing was not;
+- an answer without data, if uplink data was to be acknowledged and no such answer was seen;
+- an earlier copy of the next packet, if that is new though all was acknowledged a timeout ago;
+- new data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent;
+- what follows the resend before it (RFC 5681, 3.1: from there on all is sent again), but for what
+  the mobile reported by SACK;
+- after a silence longer than a round trip, the last segment as a loss probe (RFC 8985, 7.3), which
+  may be a FIN without data, or the first one not acknowledged (RFC 6298, 5.4);
+- after duplicate ACKs, the segment that they ask for;
+- an earlier copy of the next packet, if that is a resend, too.
 
-IDs that nothing tells of were spent on other connections, or there are too many of them for what
-was in flight. Where these are more than a few, IDs do not count this connection alone, and nothing
-is told of it.
+That many packets were data is thus known better than which. What nothing gives a reason for was
+spent on others: where this is more than a few of all, nothing is told of the connection.
 """
 
 from typing import NamedTuple
@@ -58,15 +60,12 @@ were sent, as Gi saw them; then, the highest number, where data ended, and what 
 explained: of how many that have not come something else tells; copies: how many were copies of
 data, and the number of such; alone: of how many nothing tells."""
 
-SERVER_US = 300_000
-"""A server acknowledges within this, delayed ACKs included (Linux: 200 ms at most; RFC 1122,
-4.2.3.2 asks for 500)."""
+SERVER_US = 500_000
+"""A server acknowledges within this, delayed ACKs included (RFC 1122, 4.2.3.2)."""
 EARLY = 0.9
 """An answer comes no earlier than this part of the least round trip: Gi's clock ticks, too."""
 FEW = 0.25
-"""Of the IDs missing, so many may be of no reason we know."""
-
-
+"""Of the IDs missing, such a share may be there for no reason that we know."""
 DUPLICATES = 3
 """Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
 NO_DATA = np.int64(NONE + 1)
@@ -123,7 +122,7 @@ def note(gaps, stream, sent, acked):
     ACK."""
     number = sent.ip_id
     if number == 0:
-        return  # none, rather than the one after 65535: that would have followed
+        return  # none, rather than the one after 65535, which would have followed that
     ahead = ip_ids.ahead(number, stream.latest_id)
     if stream.latest_id < 0:
         stream.latest_id = number
@@ -137,9 +136,10 @@ def note(gaps, stream, sent, acked):
         gap.highest, gap.data, gap.acked = stream.highest, stream.data, acked
         gaps.n[0] += 1
         stream.latest_id += ahead
-    elif number == (stream.far_id + 1) & 0xFFFF:
-        stream.latest_id += 0x20000 + ((number - stream.latest_id) & 0xFFFF)
-    stream.far_id = number
+    elif (number - stream.latest_id) & 0xFFFF:
+        if number == (stream.far_id + 1) & 0xFFFF:  # the counter began anew
+            stream.latest_id += 0x20000 + ((number - stream.latest_id) & 0xFFFF)
+        stream.far_id = number
 
 
 @inner
@@ -267,9 +267,8 @@ def _judge(gap, begin, segments, sender):
         return
     around = _look_around(gap, begin, segments, sender.sack)
     in_flight = -(-(gap.highest - around.acked) // sender.largest)
-    if missing > max(in_flight, 1) + 1:
-        gap.alone = missing * (in_flight > 0 or not is_bare)
-        return
+    if is_bare and missing > max(in_flight, 1) + 1:
+        return  # another counter's ID: the connection is in TIME-WAIT
     copy = _copied(gap, around, begin, segments, sender)
     if copy == NO_DATA:
         gap.explained += missing
@@ -289,6 +288,8 @@ def _copied(gap, around, begin, segments, sender):
     went_back = end < gap.data and _carries(around.data_at, segments)
     late = around.last > wait + sender.slack
     told = around.duplicates >= (1 if sender.sack else DUPLICATES)
+    if _is_keep_alive(gap, segments):
+        return NO_DATA
     if gap.acked >= gap.highest and start == gap.highest and late and not told and not went_back:
         return start if length > 0 else NO_DATA
     if around.acked >= gap.data:
@@ -303,7 +304,9 @@ def _copied(gap, around, begin, segments, sender):
     if around.silence > wait:
         if sender.sack and not told and not _is_probe(around, begin, segments, wait):
             with_data = segments.number[around.data_at] < gap.data
-            if gap.highest > gap.data and (_end(around.data_at, segments) <= gap.data or not with_data):
+            if gap.highest > gap.data and (
+                _end(around.data_at, segments) <= gap.data or not with_data
+            ):
                 return NO_DATA
             return max(gap.data - sender.largest, around.silent_at)
         return around.silent_at
@@ -313,6 +316,14 @@ def _copied(gap, around, begin, segments, sender):
         return start
     resent = _last_resend(around, begin, segments, wait)
     return _not_reported(max(resent, around.acked), gap, segments) if resent != NONE else NONE
+
+
+@inner
+def _is_keep_alive(gap, segments):
+    """Whether all was acknowledged, and what was sent before a gap asked for an ACK of that again
+    (RFC 9293, 3.8.4)."""
+    number, payload_len = segments.number[gap.after], segments.payload_len[gap.after]
+    return gap.acked >= gap.highest == number + 1 and payload_len <= 1
 
 
 @inner
@@ -414,7 +425,9 @@ def _look_around(gap, begin, segments, sack):
                 repeated = highest
         highest = max(highest, number[i])
     since = ts[gap.before] - last
-    return Around(np.int64(data_at), acked, highest, silence, silent_at, duplicates, repeated, since)
+    return Around(
+        np.int64(data_at), acked, highest, silence, silent_at, duplicates, repeated, since
+    )
 
 
 @inner
@@ -446,14 +459,18 @@ def _owed(gap, begin, segments, sender):
 
 @inner
 def emit(gap, found, segments, sender):
-    """Add a gap's copies of data to the losses Found."""
+    """Add a gap's copies of data to the losses Found: one after the other, as far as there was so
+    much data."""
+    before = gap.before
+    end = max(gap.data, segments.number[before] + segments.payload_len[before])
+    low = gap.copy
     for _ in range(gap.copies):
-        high = gap.copy + sender.largest
-        if gap.copy < gap.data:
-            high = min(high, gap.data)
-        before = gap.before
-        if gap.copy == segments.number[before]:
-            high = gap.copy + segments.payload_len[before]
-        by = Shown(segments.ts[before], np.int64(before), gap.copy, NOTHING)
-        lose(found, gap.copy, high, by, IP_ID, 1.0)
+        high = low + sender.largest
+        if low == segments.number[before]:
+            high = min(high, low + segments.payload_len[before])
+        elif low < end:
+            high = min(high, end)
+        by = Shown(segments.ts[before], np.int64(before), low, NOTHING)
+        lose(found, low, high, by, IP_ID, 1.0)
         found.losses[found.n[0] - 1].packets = 1
+        low = high if high < end or gap.copy == gap.highest else gap.copy

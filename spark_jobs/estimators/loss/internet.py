@@ -2,7 +2,7 @@
 
 The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
 later. A resend that is lost, too, leaves none, nor does what nothing followed: of these the
-sender's behaviour tells. Four things are evidence:
+sender's behaviour tells. Five things are evidence:
 
 hole      What came lies higher than what was next, be it data or a packet without, which carries
           the number of what its sender will send next (RFC 9293, 3.4). A resend filled the hole,
@@ -13,12 +13,20 @@ tail      The data came in order, but late. What had no PSH had more behind it i
           senders that use PSH.
 skipped   A resend went past what had to be resent first (see `recovery`), and that came later.
 timeout   ACKs called for a resend at once (see `recovery`), but it came only after a timeout.
+ip_id     IP IDs that count the connection's packets alone lack one (see `id_gaps`): that tells of
+          all losses but those that nothing followed, of copies that nobody missed, too.
 
 A timeout is no shorter than a round trip on both sides and `slack_us`; tail and timeout are told
-where the round trip before Gi is known. What comes sooner than the server can know of a loss,
-within a round trip on both sides, was overtaken, not lost; so was what has an older timestamp than
-what it followed. What the mobile acknowledged though Gi never saw it is a drop of the capture; so
-may be what was skipped and then acknowledged, and a hole still open.
+where the round trip before Gi is known: the least of the connection's (see `sender.server`).
+
+What was overtaken was not lost, and is no resend. Who counts by IP IDs sent it before what overtook
+it if its ID is lower; else, if its timestamp is older, or if it comes sooner than the server can
+know of a loss, within a round trip on both sides. Where the one before Gi is not known, it is
+undecided what of both happened until a long one has passed.
+
+What the mobile acknowledged though Gi never saw it is a drop of the capture; so may be what was
+skipped and then acknowledged, and a hole still open. Of copies that leave no trace where IDs do not
+count, `expected` knows the share.
 """
 
 from typing import NamedTuple
@@ -49,7 +57,7 @@ ROOM = 2 * MOST_HOLES + 2
 """More losses than one packet or a connection's end tells of."""
 
 UNKNOWN_US = 300_000
-"""A round trip before Gi that is not known is taken to be shorter: to another continent and back."""
+"""A round trip before Gi that is not known is taken to be shorter: that of another continent."""
 
 STREAM = np.dtype(
     [
@@ -72,12 +80,21 @@ STREAM = np.dtype(
         ("missing", "?"),
     ]
 )
-"""A connection's downlink stream: the highest number sent; the largest segment (B); when the mobile
-last said that it has all (µs); its last window; bytes acknowledged but never seen; data
-packets seen, and those of them that were sent again; where data ends;
-the latest IP ID, counted on past 65535, one that was too far from it, the last packet; counts: IP
-IDs tell the order of sending; alone: and count this connection alone; pushes: the sender uses PSH; pending: more is in the server's buffer; opened: the mobile's window is open;
-missing: something is."""
+"""A connection's downlink stream.
+
+highest, data       the highest number sent, and where data ends
+largest             its largest segment (B)
+all_acked           when the mobile last said that it has all (µs)
+last_window         the mobile's
+unseen              bytes acknowledged but never seen
+sent, copies        data packets seen, and those of them that were sent again
+latest_id, far_id   the latest IP ID, counted on past 65535, and one that was too far from it
+last                the last packet
+counts, alone       IP IDs tell the order of sending, and count this connection's packets alone
+pushes              the sender uses PSH
+pending, opened     more is in the server's buffer; the mobile's window is open
+missing             something is
+"""
 
 
 class InternetLosses(NamedTuple):
@@ -154,7 +171,8 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         most = max(most, first[c + 1] - first[c])
     found = Found(np.empty(1024, LOSS), np.zeros(1, np.int64))
     count = len(connections.user)
-    unseen, sent, copies = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    unseen, copies = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    sent = np.zeros(count, np.int64)
     counted = np.zeros(count, np.bool_)
     monitor = Monitor(
         np.empty(1, STREAM),

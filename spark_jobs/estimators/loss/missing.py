@@ -19,8 +19,8 @@ MISSING = np.dtype(
         ("ip_id", "i8", (MOST_HOLES,)),
     ]
 )
-"""So many ranges of a connection: where each lies, and began, when it was seen to be missing (µs), which
-packet showed it, its timestamp and its IP ID, or NONE."""
+"""So many ranges of a connection: where each lies, and began, when it was seen to be missing (µs),
+which packet showed it, its timestamp and its IP ID, or NONE."""
 
 
 @inner

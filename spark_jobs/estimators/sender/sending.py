@@ -98,7 +98,7 @@ def _pass_over(s, sent, segment):
 @inner
 def _is_overtaken(s, sent, segment, ahead, place):
     """Whether a Segment below the highest number was sent in its turn and has been overtaken: its
-    IP ID is of then (ahead: see `ip_ids.ahead`), or, where these do not tell, it comes sooner than the
+    IP ID is of then (ahead: see `ip_ids`), or, where these do not tell, it comes sooner than the
     sender could know of a loss."""
     k = flight.first_beyond(s, sent, segment.low)
     if k == s.tail or not sent[k].unseen or sent[k].copies > 1:
