@@ -298,7 +298,7 @@ def _copied(gap, around, begin, segments, sender):
         return gap.highest
     if went_back and around.acked <= end and (start != end or around.silence <= wait):
         if around.highest >= end or around.silence <= wait:
-            return _not_reported(end, gap, segments)
+            return _not_reported(end, gap, begin, segments)
     if start == gap.highest and around.last > wait and not told:
         return start if length > 0 else NO_DATA
     if around.silence > wait:
@@ -315,7 +315,9 @@ def _copied(gap, around, begin, segments, sender):
     if start < gap.data:
         return start
     resent = _last_resend(around, begin, segments, wait)
-    return _not_reported(max(resent, around.acked), gap, segments) if resent != NONE else NONE
+    return (
+        _not_reported(max(resent, around.acked), gap, begin, segments) if resent != NONE else NONE
+    )
 
 
 @inner
@@ -379,10 +381,10 @@ def _end(i, segments):
 
 
 @inner
-def _not_reported(number, gap, segments):
-    """The first number from there on that the mobile did not report by SACK."""
+def _not_reported(number, gap, begin, segments):
+    """The first number from there on that the last ACK before a gap's end did not report."""
     i = gap.before - 1
-    while i > gap.after and (segments.downlink[i] or not segments.sack_count[i]):
+    while i > begin and (segments.downlink[i] or segments.number[i] == NONE):
         i -= 1
     at, count = segments.sack_at[i], np.int64(segments.sack_count[i])
     for _ in range(count // 2):

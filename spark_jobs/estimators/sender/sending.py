@@ -98,13 +98,17 @@ def _pass_over(s, sent, segment):
 @inner
 def _is_overtaken(s, sent, segment, ahead, place):
     """Whether a Segment below the highest number was sent in its turn and has been overtaken: its
-    IP ID is of then (ahead: see `ip_ids`), or, where these do not tell, it comes sooner than the
-    sender could know of a loss."""
+    IP ID is of then (ahead: see `ip_ids`), or, where these do not tell, its timestamp is older than
+    that of what overtook it, or it comes sooner than the sender could know of a loss."""
     k = flight.first_beyond(s, sent, segment.low)
     if k == s.tail or not sent[k].unseen or sent[k].copies > 1:
         return False
     if s.counts:
         return ahead < 0
+    if segment.stamp != NONE and sent[k].stamp != NONE:
+        age = np.int32(np.uint32(segment.stamp) - np.uint32(sent[k].stamp))
+        if age != 0:
+            return age < 0
     return segment.at - sent[k].sent < place.base + place.clock.round_trip
 
 
