@@ -1,7 +1,7 @@
 """What IP IDs tell of what a server sent and Gi did not see, or saw late; segments as in test_loss.
 
-A server counts its packets by their IDs, d1 with 1. A resend is a prime: d4' that Gi saw, (d4') that
-it did not. The SYN ACK has the ID 0, as Linux's.
+A server counts its packets by their IDs, d1 with 1. A resend is a prime: d4' that Gi saw, (d4')
+that it did not. The SYN ACK has the ID 0, as Linux's.
 """
 
 from dataclasses import replace

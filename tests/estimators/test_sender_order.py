@@ -108,6 +108,26 @@ def test_resend_that_gi_never_saw_counts_by_the_gap_in_the_ids():
     assert did(backed_off(1, 2, 3, 4, 5, 6, 7, 9)) == (["rto"], 2, 2)
 
 
+def test_resend_that_was_overtaken_counts_once():
+    """
+    Gi     | d1 ... d5   d6 d7 d8      d6' d8' d7'     d7' has the ID before d8's
+    mobile |  a1 ... a5                            a8
+    """
+    lines = [*opened(), *flight(1, 5), acked(FIRST_ACK, 5)]
+    lines += flight(6, 8, FIRST_ACK + ANSWER_US)
+    at = FIRST_ACK + ANSWER_US + TIMEOUT_US
+    lines += [sent(at, 6), sent(at + MS, 8), sent(at + 2 * MS, 7), acked(at + RTT_US, 8)]
+    causes, resends, _ = did(counted(lines, *range(1, 10), 11, 10))
+    assert (len(causes), resends) == (3, 3)
+
+
+def test_host_that_counts_all_its_packets_leaves_gaps():
+    """The SYN ACK's ID is the one before d1's."""
+    lines = backed_off(1, 2, 3, 4, 5, 6, 7, 9)
+    lines[1] = replace(lines[1], id=65535)
+    assert did(lines) == (["rto"], 1, 1)
+
+
 def test_ids_without_a_gap_tell_of_none():
     causes, resends, _ = did(backed_off(1, 2, 3, 4, 5, 6, 7, 8))
     assert (causes, resends) == (["rto"], 1)

@@ -123,6 +123,7 @@ def replay(segments, connections, servers, base_us, rules):
             np.int64(base_us[c]),
             connections.sack[c],
             servers[c].counts,
+            servers[c].alone,
         )
         _replay_as_it_fits((first[c], first[c + 1]), segments, desk, place, out)
         out.timers["connection"][begun[0] : desk.written[0]] = c

@@ -31,16 +31,20 @@ def send(s, sent, edges, segment, place):
     ahead = ip_ids.ahead(segment.ip_id, s.latest_id)
     if s.latest_id < 0 or ahead > 0:
         s.latest_id = segment.ip_id
-    unseen = ahead - 1 - missed if s.counts else np.int64(0)
+    unseen = ahead - 1 - missed if s.own_ids else np.int64(0)
     if unseen > 0 and s.head < s.tail:
         _resend_unseen(s, sent, segment, unseen, place.clock)
+    new = segment.low < s.highest and _is_overtaken(s, sent, segment, ahead, place)
+    if ahead < 0 and s.passed > 0 and not new:
+        s.passed -= 1
+        s.resends -= 1  # it counts when it comes
     probe = _probe(s, segment)
     if probe != NOT_AGAIN:
         return probe
     if segment.high == segment.low:
         return NOT_AGAIN
     if segment.low < s.highest:
-        if _is_overtaken(s, sent, segment, ahead, place):
+        if new:
             return NOT_AGAIN
         return _send_again(s, sent, segment, place.clock)
     cause = NOT_AGAIN
@@ -186,6 +190,7 @@ def _send_again(s, sent, segment, clock):
 def _resend_unseen(s, sent, segment, count, clock):
     """So many resends passed before a Segment that Gi has not seen: their IP IDs are missing."""
     s.resends += count
+    s.passed += count
     if s.timer != timer.TIMEOUT or segment.at <= s.due + clock.jitter:
         return
     is_head = segment.low <= s.acked and segment.low < s.highest
