@@ -367,3 +367,16 @@ def test_copies_that_leave_no_trace_are_expected():
     assert (row["lost_internet"], row["lost_internet_expected"]) == (1, pytest.approx(1 + 3 / 9))
     (row, _) = tables([*counted(lines, 4, 5, 7, 8, 9, 10), *later(90 * SECOND)])["flows"]
     assert (row["lost_internet"], row["lost_internet_expected"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("window", "kinds"), [(400, []), (1000, ["tail"])])
+def test_sender_waits_for_room_for_a_segment(window, kinds):
+    """
+    Gi     | d4       d5      1 s later, though d4 had no PSH: silly window avoidance
+    mobile |     a4
+    """
+    lines = [*started(), sent(T, 4), replace(acked(T + SECOND, 4), win=window)]
+    lines += [sent(T + 2 * SECOND, 5), acked(T + 3 * SECOND, 5)]
+    pushed = frozenset({"PSH", "ACK"})
+    lines = [replace(p, flags=pushed) if p.data and p.us != T else p for p in lines]
+    assert [kind for kind, _ in losses(lines)] == kinds

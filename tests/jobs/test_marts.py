@@ -115,7 +115,9 @@ def test_table2_counts_what_the_losses_list(demo):
 
 
 def test_table2_has_what_is_expected_before_gi(demo):
-    query = "select network, round(sum(lost_internet), 6) from table2_loss group by all order by all"
+    query = (
+        "select network, round(sum(lost_internet), 6) from table2_loss group by all order by all"
+    )
     expected = """
         select network, round(sum(lost_internet_expected), 6) from flows
         where initiator = 'mobile' and lost_access is not null and data_packets_down > 0

@@ -8,9 +8,9 @@ hole      What came lies higher than what was next, be it data or a packet witho
           the number of what its sender will send next (RFC 9293, 3.4). A resend filled the hole,
           or it was still open when the connection ended.
 tail      The data came in order, but late. What had no PSH had more behind it in the server's
-          buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window is open and yet the next
-          data takes longer than a timeout, that data had been sent and lost. This is told only of
-          senders that use PSH.
+          buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window has room for a segment
+          (for less a sender may wait: RFC 9293, 3.8.6.2.1) and yet the next data takes longer than
+          a timeout, that data had been sent and lost. This is told only of senders that use PSH.
 skipped   A resend went past what had to be resent first (see `recovery`), and that came later.
 timeout   ACKs called for a resend at once (see `recovery`), but it came only after a timeout.
 ip_id     IP IDs that count the connection's packets alone lack one (see `id_gaps`): that tells of
@@ -50,6 +50,8 @@ from spark_jobs.estimators.loss.found import (
     with_room,
 )
 from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
+from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
 
@@ -77,6 +79,8 @@ STREAM = np.dtype(
         ("pushes", "?"),
         ("pending", "?"),
         ("opened", "?"),
+        ("scale", "i8"),
+        ("roomy", "?"),
         ("missing", "?"),
     ]
 )
@@ -92,7 +96,9 @@ latest_id, far_id   the latest IP ID, counted on past 65535, and one that was to
 last                the last packet
 counts, alone       IP IDs tell the order of sending, and count this connection's packets alone
 pushes              the sender uses PSH
-pending, opened     more is in the server's buffer; the mobile's window is open
+pending             more is in the server's buffer
+opened, roomy       the mobile's window is open, and for a whole segment
+scale               of that window (RFC 7323)
 missing             something is
 """
 
@@ -189,7 +195,7 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         delays = Delays(base_us[c], internet_us, slack_us)
         begun = found.n[0]
         _begin(monitor, connections.sack[c], base_us[c])
-        stream.pushes = _pushes(i, end, segments)
+        stream.pushes, stream.scale = _pushes(i, end, segments), _scale(i, end, segments)
         stream.counts, stream.alone = servers[c].counts, servers[c].alone
         while i < end:
             i = _go_through(i, end, segments, monitor, delays, found)
@@ -269,7 +275,7 @@ def _begin(monitor, sack, base_us):
     stream.latest_id, stream.far_id, stream.last = -1, -1, -1
     stream.largest, stream.last_window = 1, -1
     stream.unseen = stream.sent = stream.copies = 0
-    stream.pending = stream.opened = stream.missing = False
+    stream.pending = stream.opened = stream.roomy = stream.missing = False
     monitor.holes[0].n = monitor.skipped[0].n = monitor.reported[0].n = monitor.gaps.n[0] = 0
     recovery.begin(monitor.sender[0], sack, np.int64(base_us))
 
@@ -280,6 +286,20 @@ def _pushes(start, end, segments):
         if segments.downlink[i] and segments.tcp_flags[i] & PSH:
             return True
     return False
+
+
+@inner
+def _scale(start, end, segments):
+    """The mobile's window scale, by the SYNs that a connection begins with."""
+    up = down = np.int64(NO_SCALE)
+    i = start
+    while i < end and segments.tcp_flags[i] & SYN:
+        if segments.downlink[i]:
+            down = np.int64(segments.window_scale[i])
+        else:
+            up = np.int64(segments.window_scale[i])
+        i += 1
+    return min(up, LARGEST_SHIFT) if up > NO_SCALE and down > NO_SCALE else np.int64(0)
 
 
 @inner
@@ -295,6 +315,7 @@ def _ack(i, segments):
 def _hear(stream, sender, ack, base_us):
     """The mobile acknowledges; base_us: see Delays."""
     stream.opened = ack.window > 0
+    stream.roomy = ack.window << stream.scale >= stream.largest
     if ack.number >= stream.highest:
         stream.all_acked = ack.at
     if ack.number > stream.highest:
@@ -363,7 +384,7 @@ def _is_amiss(stream, sent, delays):
 @inner
 def _is_tail(stream, sent, delays):
     """Whether what was pending comes so late that it had been sent before."""
-    if not stream.pending or not stream.opened or stream.all_acked == NONE:
+    if not stream.pending or not stream.roomy or stream.all_acked == NONE:
         return False
     if sent.data_end == sent.start or delays.internet <= 0:
         return False
