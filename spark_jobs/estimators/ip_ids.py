@@ -53,8 +53,9 @@ def count_up(begin, end, segments):
 
 @inner
 def count_alone(begin, end, segments):
-    """Whether IDs that count up count this connection's packets alone: Linux does so, and gives a
-    SYN ACK another ID, or 0. Who counts all packets, or those to a host, counts SYN ACKs, too."""
+    """Whether IDs that count up count this connection's packets alone: Linux does so, begins
+    anywhere, and gives a SYN ACK another ID. Who counts all packets, or those to a host, counts
+    SYN ACKs, too: the next ID is little higher."""
     answered = False
     number = np.int64(0)
     for i in range(begin, end):
@@ -65,5 +66,5 @@ def count_alone(begin, end, segments):
             number = np.int64(segments.ip_id[i])
         else:
             first = segments.ip_id[i]
-            return answered and (number == 0 or (first != number and ahead(first, number) == 0))
+            return answered and first != number and ahead(first, number) <= 0
     return False

@@ -1,6 +1,6 @@
 """What IP IDs tell of what a server sent and Gi did not see, or saw late; segments as in test_loss.
 
-A server counts its packets by their IDs, d1 with 1. A resend is a prime: d4' that Gi saw, (d4')
+A server counts its packets by their IDs. A resend is a prime: d4' that Gi saw, (d4')
 that it did not. The SYN ACK has the ID 0, as Linux's.
 """
 
@@ -11,18 +11,21 @@ from exchange import Packet, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
 
 T = 5_000_000
+FIRST = 5000
+"""The counter begins anywhere."""
 SECOND = 1_000_000
 FIN = frozenset({"FIN", "ACK"})
 SYN_ACK = frozenset({"SYN", "ACK"})
 
 
 def counted(lines: list[Packet], *ids: int) -> list[Packet]:
-    """The server's packets but for the SYN ACK have these IDs in order of time, after d1, d2, d3
-    with 1, 2, 3."""
+    """The server's packets but for the SYN ACK have these IDs, and FIRST, in order of time, after
+    d1, d2, d3 with 1, 2, 3."""
     left = iter((1, 2, 3, *ids))
     lines = sorted(lines, key=lambda p: p.us)
     made = [
-        replace(p, id=next(left)) if p.way == "down" and p.flags != SYN_ACK else p for p in lines
+        replace(p, id=FIRST + next(left)) if p.way == "down" and p.flags != SYN_ACK else p
+        for p in lines
     ]
     assert next(left, None) is None
     return made
@@ -281,10 +284,12 @@ def test_packets_in_time_wait_have_other_ids():
 def test_host_that_counts_all_its_packets_counts_syn_acks():
     """The SYN ACK's ID is the one before d1's: what was sent to others lies between d6 and d4'."""
     lines = backed_off(14, 15, 16, 18)
-    lines = [replace(p, id=p.id + 10 * (0 < p.id < 4)) for p in lines]
+    lines = [replace(p, id=p.id + 10 * (0 < p.id - FIRST < 4)) for p in lines]
     assert losses(lines) == [("ip_id", 4)]
-    lines = [replace(p, id=10) if p.flags == SYN_ACK else p for p in lines]
+    lines = [replace(p, id=FIRST + 10) if p.flags == SYN_ACK else p for p in lines]
     assert losses(lines) == []
+    first = [replace(p, id=p.id and p.id - FIRST - 10) for p in lines]
+    assert losses(first) == []
 
 
 @pytest.mark.parametrize(
@@ -348,7 +353,7 @@ def test_gap_may_be_a_drop_of_the_capture():
     lines = [*backed_off(4, 5, 6, 8), sent(T + 12 * SECOND, 8), acked(T + 13 * SECOND, 8)]
     lines += [sent(T + 14 * SECOND, 9), sent(T + 14 * SECOND + 1000, 11)]
     lines += [acked(T + 15 * SECOND, 9), sent(T + 18 * SECOND, 10), acked(T + 19 * SECOND, 11)]
-    new = iter((10, 11, 13, 14))
+    new = iter(FIRST + n for n in (10, 11, 13, 14))
     lines = [
         replace(p, id=next(new)) if p.way == "down" and p.us > T + 11 * SECOND else p for p in lines
     ]

@@ -17,7 +17,8 @@ What it was, its neighbours tell, the packets sent before and after it:
 - an earlier copy of the next packet, if that is a resend, too.
 
 That many packets were data is thus known better than which. What nothing gives a reason for was
-spent on others: where this is more than a few of all, nothing is told of the connection.
+spent on others: where this is more than a few of all, or more copies were lost than packets came,
+nothing is told of the connection.
 """
 
 from typing import NamedTuple
@@ -216,9 +217,10 @@ def _gap_up_to(gaps, segment):
 
 
 @inner
-def judge(gaps, span, segments, sender):
-    """What each gap is of; whether the IDs count this connection alone. span: its segments."""
-    told = alone = 0
+def judge(gaps, seen, span, segments, sender):
+    """What each gap is of; whether the IDs count this connection alone, seen packets of which came.
+    span: its segments."""
+    told = alone = copies = 0
     for k in range(gaps.n[0]):
         gap = gaps.rows[k]
         gap.copies = gap.alone = 0
@@ -226,9 +228,10 @@ def judge(gaps, span, segments, sender):
             _explain_hole(gap, span[1], segments, sender)
         if gap.left > gap.explained:
             _judge(gap, span[0], segments, sender)
-        told += gap.explained + gap.copies
+        told += gap.explained
+        copies += gap.copies
         alone += gap.alone
-    return alone <= FEW * (told + alone)
+    return alone <= FEW * (told + copies + alone) and copies <= seen
 
 
 @inner

@@ -256,7 +256,7 @@ def _count(monitor, begun, span, segments, delays, found):
     )
     if id_gaps.explain(gaps, found, begun):
         id_gaps.refuse(found, begun)
-    if not id_gaps.judge(gaps, span, segments, sender):
+    if not id_gaps.judge(gaps, stream.sent, span, segments, sender):
         return found, False
     for k in range(gaps.n[0]):
         gap = gaps.rows[k]
