@@ -223,9 +223,17 @@ FLOWS = Table(
         Column(
             "lost_internet",
             pa.int64(),
-            "downlink data packets lost before Gi",
+            "downlink data packets lost before Gi (more likely than not)",
             "packets",
             "INFOCOM V",
+        ),
+        Column(
+            "lost_internet_expected",
+            pa.float64(),
+            "the same as a sum of probabilities, with what is lost on average of packets sent "
+            "again where IP IDs do not tell: unbiased in aggregates",
+            "packets",
+            "INFOCOM V; RFC 6864",
         ),
         Column(
             "bottleneck",

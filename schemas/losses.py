@@ -41,8 +41,9 @@ LOSSES = Table(
         Column(
             "probability",
             pa.float64(),
-            "of having been lost: 1 where the evidence decides, else that the queue behind Gi had "
-            "no room, or the share lost of the connection; sums are unbiased",
+            "of having been lost: 1 where the evidence decides; access: else that the queue behind "
+            "Gi had no room, or the share lost of the connection, so that sums are unbiased; "
+            "internet: else that it was not overtaken, nor dropped by the capture",
             required=True,
         ),
         Column(
@@ -53,7 +54,8 @@ LOSSES = Table(
             "observation ended first); internet: hole (in the sequence space, filled by a resend "
             "or open to the end), tail (what was pending came only after a timeout), skipped (a "
             "resend that others went past), timeout (a resend that ACKs called for came only after "
-            "a timeout)",
+            "a timeout), ip_id (IP IDs that count the connection's packets lack one), undecided "
+            "(what filled a hole may have been overtaken)",
             required=True,
         ),
     ),

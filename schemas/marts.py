@@ -188,7 +188,7 @@ MARTS = (
             Column(
                 "lost_internet",
                 pa.float64(),
-                "data packets lost before Gi, never seen there",
+                "expected number of data packets lost before Gi, never seen there",
                 "packets",
                 "INFOCOM V",
                 required=True,

@@ -4,7 +4,8 @@
 with transfers as (
     select
         *,
-        100 * (lost_access_expected + lost_internet) / (data_packets_down + lost_internet) as loss
+        100 * (lost_access_expected + lost_internet_expected)
+            / (data_packets_down + lost_internet_expected) as loss
     from connections
     where single and request_response and throughput is not null and goodput is not null
         and lost_access is not null

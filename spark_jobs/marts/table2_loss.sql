@@ -5,7 +5,7 @@ select
     count(*) as flows,
     sum(data_packets_down) as data_packets,
     sum(lost_access_expected) as lost_access,
-    sum(lost_internet) as lost_internet
+    sum(lost_internet_expected) as lost_internet
 from connections
 where lost_access is not null and data_packets_down > 0
 group by network, date, country, access, hour, period

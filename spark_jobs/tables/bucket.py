@@ -18,7 +18,8 @@ from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connection
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
-from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses, without_drops
+from spark_jobs.estimators.loss.expected import without_drops
+from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
 from spark_jobs.estimators.options import uses_sack
@@ -136,19 +137,22 @@ class Bucket:
         return activities(self.segments, self.connections, self.paths["base"])
 
     @cached_property
+    def servers(self) -> np.ndarray:
+        """SERVER[C]"""
+        return servers(self.segments, self.connections)
+
+    @cached_property
     def sending(self) -> Sending:
         """What the servers did."""
         base_us = self.paths["base"][self.connections.user]
         rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.least_rto_s)
-        found = servers(self.segments, self.connections)
-        return replay(self.segments, self.connections, found, base_us, rules)
+        return replay(self.segments, self.connections, self.servers, base_us, rules)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:
         """What was lost before Gi."""
         base_us = self.paths["base"][self.connections.user]
-        internet_us = setup.internet_us(self.handshakes)
-        found = internet_losses(self.segments, self.connections, base_us, internet_us)
+        found = internet_losses(self.segments, self.connections, base_us, self.servers)
         return without_drops(found, self.connections)
 
 

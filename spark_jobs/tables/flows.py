@@ -6,6 +6,7 @@ import pyarrow as pa
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
 from spark_jobs.estimators.delay_spikes import delay_spikes
+from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
 from spark_jobs.estimators.options import (
     MSS_CLASSES,
@@ -144,12 +145,15 @@ def _losses(bucket: Bucket) -> Columns:
     """Null where the mobile's ACKs were not seen."""
     lost = bucket.internet_losses.losses
     total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
-    internet = np.bincount(lost["connection"], lost["packets"], len(total.lost)).astype(np.int64)
+    likely = lost["packets"] * (lost["probability"] > 0.5)
+    internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
+    expected = expected_losses(bucket.internet_losses, bucket.connections)
     unknown = ~total.measurable
     return {
         "lost_access": pa.array(total.lost, mask=unknown),
         "lost_access_expected": pa.array(total.expected, mask=unknown),
         "lost_internet": pa.array(internet, mask=unknown),
+        "lost_internet_expected": pa.array(expected, mask=unknown),
         "bottleneck": dictionary(
             bottleneck(total.lost, internet), BOTTLENECKS, total.measurable & total.has_data
         ),

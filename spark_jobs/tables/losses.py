@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LOSSES, TIMESTAMP
-from spark_jobs.estimators.loss import internet, verdict
+from spark_jobs.estimators.loss import found, verdict
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, measured, table_of
 
@@ -50,8 +50,8 @@ def _internet(bucket: Bucket) -> pa.Table:
             "ts": pa.array(np.ascontiguousarray(lost["seen"])).cast(TIMESTAMP),
             "seq": pa.array(low.astype(np.uint32)),
             "payload_len": pa.array(size),
-            "probability": pa.array(np.ones(len(lost))),
-            "evidence": dictionary(lost["evidence"], internet.EVIDENCE),
+            "probability": pa.array(np.ascontiguousarray(lost["probability"])),
+            "evidence": dictionary(lost["evidence"], found.EVIDENCE),
         },
     )
 

@@ -82,7 +82,7 @@ def losses_grid(results: dict[str, Accuracy]) -> Grid:
     for heading in (
         "capture", "frames", "lost", "inferred", "precision", "recall", "recall of decided",
         "ratio, true → ours → simple rule", "simple: precision", "recall",
-        "before Gi", "inferred", "precision", "recall",
+        "before Gi", "inferred", "expected", "precision", "recall",
     ):  # fmt: skip
         grid.add_column(heading, justify="left" if heading == "capture" else "right")
     for name, a in results.items():
@@ -91,9 +91,8 @@ def losses_grid(results: dict[str, Accuracy]) -> Grid:
             name, f"{a.data:,}", f"{a.lost:,}", f"{a.inferred:,}", f"{a.precision:.4f}",
             f"{a.recall:.4f}", f"{a.decided_recall:.4f}", ratios,
             f"{a.simple_hits / max(a.simple, 1):.2f}", f"{a.simple_hits / max(a.lost, 1):.2f}",
-            str(a.unseen), str(a.unseen_inferred),
-            f"{a.unseen_hits / max(a.unseen_inferred, 1):.3f}",
-            f"{a.unseen_hits / max(a.unseen, 1):.3f}",
+            str(a.unseen.lost), str(a.unseen.inferred), f"{a.unseen.expected:.1f}",
+            f"{a.unseen.precision:.3f}", f"{a.unseen.recall:.3f}",
         )  # fmt: skip
     return grid
 
@@ -148,7 +147,7 @@ def main() -> None:
             {f.name: of_folder(f, network) for f in asked.folders}
             or {lab: shipped(lab, network) for lab in SHIPPED}
         )
-    Console(width=190).print(grid)
+    Console(width=200).print(grid)
 
 
 if __name__ == "__main__":

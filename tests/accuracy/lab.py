@@ -20,11 +20,29 @@ from spark_jobs.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """Downlink data packets that Gi never saw: truly, inferred, both; how many are expected."""
+
+    lost: int
+    inferred: int
+    hits: int
+    expected: float
+
+    @property
+    def precision(self) -> float:
+        return self.hits / self.inferred if self.inferred else float("nan")
+
+    @property
+    def recall(self) -> float:
+        return self.hits / self.lost if self.lost else float("nan")
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
     the sum of probabilities; those of the true losses that the evidence leaves undecided, and of
     these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of
-    it. Internet side: downlink data packets that Gi never saw, inferred, both."""
+    it. Internet side: see Unseen."""
 
     data: int
     lost: int
@@ -35,9 +53,7 @@ class Accuracy:
     undecided_hits: int
     simple: int
     simple_hits: int
-    unseen: int
-    unseen_inferred: int
-    unseen_hits: int
+    unseen: Unseen
 
     @property
     def precision(self) -> float:
@@ -83,7 +99,6 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
     evidence = dict(zip(access["frame"].to_pylist(), access["evidence"].to_pylist(), strict=True))
     inferred = {f for f, p in of_frame.items() if p > 0.5} & frames
     again = simple & frames
-    true_unseen, found_unseen, hits_unseen = _match_unseen(unseen, tables)
     return Accuracy(
         data=len(frames),
         lost=len(true),
@@ -94,9 +109,7 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
         undecided_hits=sum(evidence.get(f) == "undecided" for f in true & inferred),
         simple=len(again),
         simple_hits=len(again & true),
-        unseen=true_unseen,
-        unseen_inferred=found_unseen,
-        unseen_hits=hits_unseen,
+        unseen=_match_unseen(unseen, tables),
     )
 
 
@@ -149,14 +162,14 @@ def _seen_again(warehouse: Warehouse) -> set[int]:
     return {frame for (frame,) in rows}
 
 
-def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> tuple[int, int, int]:
-    """(true, inferred, both) downlink data packets that Gi never saw: an event matches where the
-    connection and the sequence number agree."""
+def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Unseen:
+    """An event matches where the connection and the sequence number agree."""
     events = pyarrow.csv.read_csv(stream(unseen)).to_pylist()
-    # 52 bytes are the headers with timestamps; a SYN ACK has up to 60
+    # 52 bytes are the headers with timestamps; a SYN ACK has up to 60; 64: and a D-SACK block
     true = [
         e for e in events
         if e["where"] == "internet" and e["direction"] == "down" and (e["ip_len"] or 0) > 60
+        and e["ip_len"] != 64
     ]  # fmt: skip
     flows = {f["flow_id"]: f for f in tables[FLOWS.name].to_pylist()}
     losses = tables[LOSSES.name]
@@ -175,7 +188,8 @@ def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> tuple[int, int, 
                 hits += 1
                 del mine[k]
                 break
-    return len(true), len(found), hits
+    expected = pc.sum(tables[FLOWS.name]["lost_internet_expected"]).as_py() or 0.0
+    return Unseen(len(true), len(found), hits, expected)
 
 
 def lost_frames_csv(frames: Path, capture_frames: np.ndarray, target: Path) -> None:

@@ -49,10 +49,17 @@ def test_timeout_that_an_ack_crosses_is_a_timeout(after_ms):
     assert did(sorted(lines, key=lambda p: p.us)) == (["tlp", "rto"], 2, 1)
 
 
+FIRST = 5000
+"""Where a connection's counter begins."""
+
+
 def counted(lines: list[Packet], *ids: int) -> list[Packet]:
-    """The data have these IP IDs."""
+    """The data have these IP IDs, and FIRST; the SYN ACK has 0."""
     left = iter(ids)
-    return [replace(p, id=next(left)) if p.way == "down" and p.data else p for p in lines]
+    return [
+        replace(p, id=(FIRST + next(left)) % 65536) if p.way == "down" and p.data else p
+        for p in lines
+    ]
 
 
 def overtaken(late_us: int) -> list[Packet]:
@@ -108,6 +115,26 @@ def test_resend_that_gi_never_saw_counts_by_the_gap_in_the_ids():
     assert did(backed_off(1, 2, 3, 4, 5, 6, 7, 9)) == (["rto"], 2, 2)
 
 
+def test_resend_that_was_overtaken_counts_once():
+    """
+    Gi     | d1 ... d5   d6 d7 d8      d6' d8' d7'     d7' has the ID before d8's
+    mobile |  a1 ... a5                            a8
+    """
+    lines = [*opened(), *flight(1, 5), acked(FIRST_ACK, 5)]
+    lines += flight(6, 8, FIRST_ACK + ANSWER_US)
+    at = FIRST_ACK + ANSWER_US + TIMEOUT_US
+    lines += [sent(at, 6), sent(at + MS, 8), sent(at + 2 * MS, 7), acked(at + RTT_US, 8)]
+    causes, resends, _ = did(counted(lines, *range(1, 10), 11, 10))
+    assert (len(causes), resends) == (3, 3)
+
+
+def test_host_that_counts_all_its_packets_leaves_gaps():
+    """The SYN ACK's ID is the one before d1's."""
+    lines = backed_off(1, 2, 3, 4, 5, 6, 7, 9)
+    lines[1] = replace(lines[1], id=FIRST)
+    assert did(lines) == (["rto"], 1, 1)
+
+
 def test_ids_without_a_gap_tell_of_none():
     causes, resends, _ = did(backed_off(1, 2, 3, 4, 5, 6, 7, 8))
     assert (causes, resends) == (["rto"], 1)
@@ -116,7 +143,7 @@ def test_ids_without_a_gap_tell_of_none():
 @pytest.mark.parametrize(
     "ids",
     [
-        (0,) * 8,
+        (-FIRST,) * 8,
         (7, 60000, 300, 21000, 5, 40000, 9000, 9002),
         (1, 101, 201, 301, 401, 501, 601, 603),
     ],
@@ -128,7 +155,7 @@ def test_ids_that_do_not_count_up_tell_nothing(ids):
 
 def test_ids_wrap():
     """65535 is followed by 0."""
-    ids = [(65530 + k) % 65536 for k in (0, 1, 2, 3, 4, 5, 6, 8)]
+    ids = [65530 - FIRST + k for k in (0, 1, 2, 3, 4, 5, 6, 8)]
     assert did(backed_off(*ids)) == (["rto"], 2, 2)
 
 

@@ -12,30 +12,37 @@ MISSING = np.dtype(
         ("n", "i8"),
         ("low", "i8", (MOST_HOLES,)),
         ("high", "i8", (MOST_HOLES,)),
+        ("begin", "i8", (MOST_HOLES,)),
         ("seen", "i8", (MOST_HOLES,)),
+        ("shown", "i8", (MOST_HOLES,)),
         ("ts_val", "i8", (MOST_HOLES,)),
+        ("ip_id", "i8", (MOST_HOLES,)),
     ]
 )
-"""So many ranges of a connection: where each lies, when it was seen to be missing (µs), the
-timestamp of what showed it or NONE."""
+"""So many ranges of a connection: where each lies, and began, when it was seen to be missing (µs),
+which packet showed it, its timestamp and its IP ID, or NONE."""
 
 
 @inner
-def miss(missing, low, high, seen, stamp):
-    """Add a range to a MISSING."""
+def miss(missing, low, high, sent):
+    """Add a range to a MISSING, which a Sent shows."""
     if missing.n == MOST_HOLES:
         for k in range(1, MOST_HOLES):
             _copy(missing, k - 1, k)
         missing.n -= 1
     k = missing.n
-    missing.low[k], missing.high[k], missing.seen[k], missing.ts_val[k] = low, high, seen, stamp
+    missing.low[k], missing.high[k], missing.begin[k] = low, high, low
+    missing.seen[k] = sent.at
+    missing.shown[k], missing.ts_val[k], missing.ip_id[k] = sent.segment, sent.stamp, sent.ip_id
     missing.n += 1
 
 
 @inner
 def _copy(missing, to, of):
     missing.low[to], missing.high[to] = missing.low[of], missing.high[of]
-    missing.seen[to], missing.ts_val[to] = missing.seen[of], missing.ts_val[of]
+    missing.begin[to] = missing.begin[of]
+    missing.seen[to], missing.shown[to] = missing.seen[of], missing.shown[of]
+    missing.ts_val[to], missing.ip_id[to] = missing.ts_val[of], missing.ip_id[of]
 
 
 @inner

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
@@ -122,6 +123,7 @@ def replay(segments, connections, servers, base_us, rules):
             np.int64(base_us[c]),
             connections.sack[c],
             servers[c].counts,
+            servers[c].alone,
         )
         _replay_as_it_fits((first[c], first[c + 1]), segments, desk, place, out)
         out.timers["connection"][begun[0] : desk.written[0]] = c
@@ -308,7 +310,7 @@ def _resends_first(down, up, end, segments, s, clock):
             low = segments.number[i]
             high = low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
             if low < high and s.acked < high and high <= acknowledged:
-                if not s.counts or server.ids_ahead(segments.ip_id[i], s.latest_id) >= 0:
+                if not s.counts or ip_ids.ahead(segments.ip_id[i], s.latest_id) >= 0:
                     return True
         i += 1
     return False

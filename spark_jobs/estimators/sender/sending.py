@@ -9,8 +9,8 @@ once more when the timer was due.
 import numpy as np
 
 from spark_jobs.compiled import inner
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.sender import flight, limits, state, timer, window
-from spark_jobs.estimators.sender.server import ids_ahead
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
@@ -28,16 +28,20 @@ DUPLICATES = 3
 def send(s, sent, edges, segment, place):
     """A Segment is sent. Returns why, into CAUSES."""
     missed = _pass_over(s, sent, segment)
-    ahead = ids_ahead(segment.ip_id, s.latest_id)
+    ahead = ip_ids.ahead(segment.ip_id, s.latest_id)
     if s.latest_id < 0 or ahead > 0:
         s.latest_id = segment.ip_id
-    unseen = ahead - 1 - missed if s.counts else np.int64(0)
+    unseen = ahead - 1 - missed if s.own_ids else np.int64(0)
     if unseen > 0 and s.head < s.tail:
         _resend_unseen(s, sent, segment, unseen, place.clock)
+    new = segment.low < s.highest and _is_overtaken(s, sent, segment, ahead, place)
+    if ahead < 0 and s.passed > 0 and not new:
+        s.passed -= 1
+        s.resends -= 1  # it counts when it comes
     if segment.high == segment.low:
         return NOT_AGAIN
     if segment.low < s.highest:
-        if _is_overtaken(s, sent, segment, ahead, place):
+        if new:
             return NOT_AGAIN
         return _send_again(s, sent, segment, place.clock)
     cause = NOT_AGAIN
@@ -82,13 +86,17 @@ def _pass_over(s, sent, segment):
 @inner
 def _is_overtaken(s, sent, segment, ahead, place):
     """Whether a Segment below the highest number was sent in its turn and has been overtaken: its
-    IP ID is of then (ahead: see `ids_ahead`), or, where these do not tell, it comes sooner than the
-    sender could know of a loss."""
+    IP ID is of then (ahead: see `ip_ids`), or, where these do not tell, its timestamp is older than
+    that of what overtook it, or it comes sooner than the sender could know of a loss."""
     k = flight.first_beyond(s, sent, segment.low)
     if k == s.tail or not sent[k].unseen or sent[k].copies > 1:
         return False
     if s.counts:
         return ahead < 0
+    if segment.stamp != NONE and sent[k].stamp != NONE:
+        age = np.int32(np.uint32(segment.stamp) - np.uint32(sent[k].stamp))
+        if age != 0:
+            return age < 0
     return segment.at - sent[k].sent < place.base + place.clock.round_trip
 
 
@@ -164,6 +172,7 @@ def _send_again(s, sent, segment, clock):
 def _resend_unseen(s, sent, segment, count, clock):
     """So many resends passed before a Segment that Gi has not seen: their IP IDs are missing."""
     s.resends += count
+    s.passed += count
     if s.timer != timer.TIMEOUT or segment.at <= s.due + clock.jitter:
         return
     is_head = segment.low <= s.acked and segment.low < s.highest

@@ -11,21 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 TICK_US = 20_000.0
 """What a server may take to answer at least: two ticks of a slow clock (100 Hz)."""
-IN_ORDER = 16
-"""IP IDs count a connection's packets up if most steps are of fewer than these,"""
-MOSTLY = 0.8
-"""which is this share."""
-NEAR = 1000
-"""An ID that lies so little behind the latest is of an earlier packet (RFC 6864)."""
-
-SERVER = np.dtype([("round_trip", "f8"), ("counts", "?")])
+SERVER = np.dtype([("round_trip", "f8"), ("counts", "?"), ("alone", "?")])
 """A connection's server: the least round trip between Gi and it (µs; NaN: not known); counts: its
-IP IDs tell the order in which it sent."""
+IP IDs tell the order in which it sent; alone: and count this connection's packets alone (see
+`ip_ids`)."""
 
 
 class Clock(NamedTuple):
@@ -63,7 +58,9 @@ def servers(segments, connections):
     out = np.zeros(len(first) - 1, SERVER)
     for c in range(len(out)):
         out[c].round_trip = _least_round_trip(first[c], first[c + 1], segments)
-        out[c].counts = _counts(first[c], first[c + 1], segments)
+        out[c].counts = ip_ids.count_up(first[c], first[c + 1], segments)
+        if out[c].counts:
+            out[c].alone = ip_ids.count_alone(first[c], first[c + 1], segments)
     return out
 
 
@@ -98,30 +95,3 @@ def _least_round_trip(begin, end, segments):
         if segments.has_timestamps[i] and newer and segments.ts_val[i] != stamp:
             stamp, stamped = np.uint32(segments.ts_val[i]), ts[i]
     return least if least < np.inf else np.nan
-
-
-@inner
-def _counts(begin, end, segments):
-    latest = np.int64(-1)
-    steps = small = 0
-    for i in range(begin, end):
-        if not segments.downlink[i] or segments.tcp_flags[i] & (SYN | RST):
-            continue
-        number = np.int64(segments.ip_id[i])
-        if latest >= 0:
-            steps += 1
-            if 0 < (number - latest) & 0xFFFF < IN_ORDER:
-                small += 1
-        latest = number
-    return steps > 0 and small >= MOSTLY * steps
-
-
-@inner
-def ids_ahead(number, latest):
-    """By how many an IP ID is ahead of the latest; negative: behind; 0: neither, or too far."""
-    ahead = (np.int64(number) - latest) & 0xFFFF
-    if ahead < NEAR:
-        return ahead
-    if ahead > 0xFFFF - NEAR:
-        return ahead - 0x10000
-    return np.int64(0)

@@ -28,6 +28,7 @@ SENDER = np.dtype(
         ("sack", "?"),
         ("stamps", "?"),
         ("counts", "?"),
+        ("own_ids", "?"),
         ("scale", "i8"),
         ("largest", "i8"),
         ("acked", "i8"),
@@ -40,6 +41,7 @@ SENDER = np.dtype(
         ("lost", "i8"),
         ("highest_sacked", "i8"),
         ("latest_id", "i8"),
+        ("passed", "i8"),
         ("state", "i8"),
         ("recover", "i8"),
         ("duplicates", "i8"),
@@ -112,7 +114,8 @@ SENDER = np.dtype(
 """Numbers are of the downlink stream, times µs of the server's clock, windows segments if not
 said otherwise.
 
-sack, stamps, counts   whether it uses SACK; timestamps; IP IDs that tell the order of sending
+sack, stamps           whether it uses SACK; timestamps;
+counts, own_ids        IP IDs that tell the order of sending; that count this connection alone
 scale                  of the mobile's window (RFC 7323)
 largest                its largest segment (B)
 acked, highest         the highest ACK it has heard; the highest number it has sent
@@ -121,7 +124,7 @@ head, tail             its SENT[head:tail] are under way,
 pieces                 so many were put in between, for what Gi has not seen (see `sending`)
 sacked, lost           of which so many are reported, and taken for lost and not sent again
 highest_sacked         the highest number that the mobile reported
-latest_id              the latest IP ID; -1: none yet
+latest_id, passed      the latest IP ID, -1: none yet; so many that are missing count as resends
 state, recover         OPEN, RECOVERY or LOSS, and the number that ends it
 duplicates             duplicate ACKs (RFC 5681, 2), in LOSS since the last ACK of more
 heard, told            when it last heard an ACK; one that told something: more, blocks, a window
@@ -173,7 +176,9 @@ class Place(NamedTuple):
     """The user's least round trip behind Gi (µs)."""
     sack: bool
     counts: bool
-    """Its IP IDs tell the order of sending."""
+    """Its IP IDs tell the order of sending,"""
+    own_ids: bool
+    """and count its packets alone."""
 
 
 @inner
@@ -181,12 +186,12 @@ def begin(s, place, kind):
     """A sender of which nothing was seen, in its Place; kind: whose timer it has."""
     s.kind = kind
     s.strayed, s.went_off = 0.0, 0
-    s.sack, s.counts, s.stamps = place.sack, place.counts, False
+    s.sack, s.counts, s.own_ids, s.stamps = place.sack, place.counts, place.own_ids, False
     s.scale = s.offered = 0
     s.largest = 1
     s.acked = s.highest = s.highest_sacked = s.recover = s.probed = NONE
     s.head = s.tail = s.pieces = s.sacked = s.lost = s.duplicates = 0
-    s.latest_id = -1
+    s.latest_id, s.passed = -1, 0
     s.state = OPEN
     s.heard = s.told = s.sent_last = LONG_AGO
     s.resent_since = s.may_be_spurious = False

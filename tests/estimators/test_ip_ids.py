@@ -1,0 +1,387 @@
+"""What IP IDs tell of what a server sent and Gi did not see, or saw late; segments as in test_loss.
+
+A server counts its packets by their IDs. A resend is a prime: d4' that Gi saw, (d4')
+that it did not. The SYN ACK has the ID 0, as Linux's.
+"""
+
+from dataclasses import replace
+
+import pytest
+from exchange import Packet, tables
+from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
+
+T = 5_000_000
+FIRST = 5000
+"""The counter begins anywhere."""
+SECOND = 1_000_000
+FIN = frozenset({"FIN", "ACK"})
+SYN_ACK = frozenset({"SYN", "ACK"})
+
+
+def counted(lines: list[Packet], *ids: int) -> list[Packet]:
+    """The server's packets but for the SYN ACK have these IDs, and FIRST, in order of time, after
+    d1, d2, d3 with 1, 2, 3."""
+    left = iter((1, 2, 3, *ids))
+    lines = sorted(lines, key=lambda p: p.us)
+    made = [
+        replace(p, id=FIRST + next(left)) if p.way == "down" and p.flags != SYN_ACK else p
+        for p in lines
+    ]
+    assert next(left, None) is None
+    return made
+
+
+def losses(lines: list[Packet]) -> list[tuple[str, float]]:
+    """(evidence, number of the segment) of each loss before Gi."""
+    rows = tables([*lines, *later(90 * SECOND)])["losses"]
+    found = [r for r in rows if r["side"] == "internet"]
+    assert all(r["probability"] == 1 for r in found)
+    return [(r["evidence"], 1 + (r["seq"] - 500) / DATA) for r in found]
+
+
+def bare(at_us: int, number: int, flags: frozenset[str] = ACK) -> Packet:
+    """The server sends no data; what it sends next is segment dN."""
+    return Packet(at_us, "down", flags, seq=500 + DATA * (number - 1), ack=300)
+
+
+def flight(first: int, last: int, at_us: int = T) -> list[Packet]:
+    return [sent(at_us + 1000 * (n - first), n) for n in range(first, last + 1)]
+
+
+def duplicates(count: int, at_us: int = T + RTT_US + SLOT_US) -> list[Packet]:
+    return [acked(at_us + SLOT_US * n, 3) for n in range(count)]
+
+
+# ---- overtaken, or sent again ------------------------------------------------------------------
+
+
+def late(wait_us: int, *ids: int) -> list[Packet]:
+    """
+    Gi     | d4 d6       d5 d7     d5 was overtaken, or lost and sent again
+    """
+    lines = [*started(), sent(T, 4), sent(T + 1000, 6), sent(T + 1000 + wait_us, 5)]
+    at = T + wait_us + SECOND
+    return counted([*lines, sent(at, 7), acked(at + SECOND, 7)], *ids)
+
+
+@pytest.mark.parametrize("wait_us", [40_000, 690_000, 3 * SECOND])
+def test_id_tells_what_was_overtaken_from_a_resend(wait_us):
+    overtaken = late(wait_us, 4, 6, 5, 7)
+    assert losses(overtaken) == []
+    assert tables(overtaken)["retransmissions"] == []
+    again = late(wait_us, 4, 6, 7, 8)
+    assert losses(again) == [("hole", 5)]
+    assert len(tables(again)["retransmissions"]) == 1
+
+
+def test_resend_that_was_overtaken_is_a_resend():
+    """
+    Gi     | d4 d6     d7 d5' d8     d5' has the ID before d7's, but after d6's
+    """
+    lines = [*started(), sent(T, 4), sent(T + 1000, 6), sent(T + 3 * SECOND, 7)]
+    lines += [sent(T + 3 * SECOND + 1000, 5), sent(T + 4 * SECOND, 8), acked(T + 5 * SECOND, 8)]
+    assert losses(counted(lines, 4, 6, 8, 7, 9)) == [("hole", 5)]
+
+
+def test_overtaken_packet_is_none_that_others_went_past():
+    """d6' overtakes d5' after a timeout; 3 s later that comes."""
+    lines = [*started(), *flight(4, 7), sent(T + 6 * SECOND, 4), acked(T + 6_700_000, 4)]
+    lines += [sent(T + 6_800_000, 6), sent(T + 9_800_000, 5), acked(T + 16 * SECOND, 7)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 10, 9)) == []
+
+
+@pytest.mark.parametrize(("stamp_ms", "rows"), [(-1, 0), (40, 1)])
+def test_timestamp_tells_what_was_overtaken_where_ids_do_not(stamp_ms, rows):
+    """d5 comes 3 s after d6; its timestamp is 1 ms older, or newer than d6's."""
+    lines = late(3 * SECOND, *(0,) * 4)
+    lines = [replace(p, tsval=p.us // 1000, tsecr=1, id=0) for p in lines]
+    at = next(k for k, p in enumerate(lines) if p.us == T + 1000 + 3 * SECOND)
+    lines[at] = replace(lines[at], tsval=T // 1000 + 1 + stamp_ms)
+    found = tables(lines)
+    assert len(found["retransmissions"]) == len(found["losses"]) == rows
+
+
+# ---- the round trip before Gi ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wait_us", "count"), [(850_000, 0), (950_000, 1)])
+def test_request_tells_how_long_a_resend_takes(wait_us, count):
+    """The SYN was not seen. d1 answers the request after 200 ms; 700 ms behind Gi."""
+    lines = [*started()[3:], *late(wait_us, *(0,) * 4)[len(started()) :]]
+    lines = [replace(p, id=0) for p in lines]
+    assert len(losses(lines)) == count
+
+
+@pytest.mark.parametrize(("wait_us", "expected"), [(600_000, 0), (800_000, 0.5), (1_100_000, 1)])
+def test_without_a_round_trip_before_gi_it_is_undecided_what_was_overtaken(wait_us, expected):
+    """700 ms behind Gi; before it 300 ms at most."""
+    lines = [*started()[4:], *late(wait_us, *(0,) * 4)[len(started()) :]]
+    found = tables([replace(p, id=0) for p in lines])
+    assert [r["probability"] for r in found["losses"]] == [expected] * (expected > 0)
+    assert {r["evidence"] for r in found["losses"]} <= {"hole" if expected == 1 else "undecided"}
+    assert found["flows"][0]["lost_internet"] == (expected == 1)
+
+
+# ---- what nobody missed ------------------------------------------------------------------------
+
+
+def backed_off(*ids: int) -> list[Packet]:
+    """
+    Gi     | d4 d5 d6      (d4')          d4''          all was lost behind Gi
+    mobile |                                   a6
+    """
+    lines = [*started(), *flight(4, 6), sent(T + 9 * SECOND, 4), acked(T + 10 * SECOND, 6)]
+    return counted(lines, *ids)
+
+
+def test_timeouts_resend_that_was_lost():
+    assert losses(backed_off(4, 5, 6, 8)) == [("ip_id", 4)]
+    assert losses(backed_off(4, 5, 6, 7)) == []
+
+
+def test_wrapped_ids_count_on():
+    lines = [*started(), *flight(4, 6), sent(T + 9 * SECOND, 4), acked(T + 10 * SECOND, 6)]
+    ids = iter([65533, 65534, 65535, 0, 1, 2, 4])
+    lines = [replace(p, id=next(ids)) if p.way == "down" and p.data else p for p in lines]
+    assert losses(lines) == [("ip_id", 4)]
+
+
+def test_fast_retransmit_that_was_lost_and_not_needed():
+    """
+    Gi     | d4 ... d8               (d4')    d9       d4 was only late behind Gi
+    mobile |          a3 a3 a3 a3          a8    a9
+    """
+    at = T + RTT_US + SLOT_US + 5 * SLOT_US
+    lines = [*started(), *flight(4, 8), *duplicates(4), acked(at, 8), sent(at + SLOT_US, 9)]
+    lines += [acked(at + SECOND, 9)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 10)) == [("ip_id", 4)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 9)) == []
+
+
+def test_first_copy_of_what_comes_only_after_a_timeout():
+    """
+    Gi     | d4        (d5)         d5'      nothing tells that d5 was not written only then
+    mobile |     a4                     a5
+    """
+    lines = [*started(), sent(T, 4), acked(T + SECOND, 4), sent(T + 4 * SECOND, 5)]
+    lines += [acked(T + 5 * SECOND, 5)]
+    assert losses(counted(lines, 4, 6)) == [("ip_id", 5)]
+    assert losses(counted(lines, 4, 5)) == []
+
+
+def test_flight_that_was_lost_as_a_whole():
+    """
+    Gi     | d4        (d5 d6 d7 d8)          d5' d6' d7' d8'
+    mobile |     a4
+    """
+    lines = [*started(), sent(T, 4), acked(T + SECOND, 4), *flight(5, 8, T + 4 * SECOND)]
+    lines += [acked(T + 5 * SECOND, 8)]
+    found = losses(counted(lines, 4, 9, 10, 11, 12))
+    assert found == [("ip_id", n) for n in (5, 6, 7, 8)]
+
+
+def test_loss_probe_is_of_the_last_segment():
+    """
+    Gi     | d4 d5 d6         (d6')        d4'      with SACK (RFC 8985, 7.3)
+    mobile |                                   a6
+    """
+    lines = [*started(sack=True), *flight(4, 6), sent(T + 4 * SECOND, 4), acked(T + 5 * SECOND, 6)]
+    assert losses(counted(lines, 4, 5, 6, 8)) == [("ip_id", 6)]
+
+
+def test_new_data_before_a_resend_is_missed_once():
+    """
+    Gi     | d4 ... d8      (d9)         d4' d10       d9'      one ID is missing, before d4'
+    mobile |           a3 a3    a3 a3
+    """
+    at = T + RTT_US + 5 * SLOT_US
+    lines = [*started(), *flight(4, 8), *duplicates(4), sent(at, 4), sent(at + 1000, 10)]
+    lines += [acked(at + SECOND, 8), sent(at + 2 * SECOND, 9), acked(at + 3 * SECOND, 10)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 10, 11, 12)) == [("hole", 9)]
+
+
+def test_go_back_n_goes_past_what_was_reported():
+    """
+    Gi     | d4 ... d8          d4' (d6') d7'      d5 is reported
+    mobile |           a3(d5)
+    """
+    lines = [*started(sack=True), *flight(4, 8), acked(T + RTT_US + SLOT_US, 3, (5, 5))]
+    at = T + 4 * SECOND
+    lines += [sent(at, 4), sent(at + 1000, 7), acked(at + SECOND, 8)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 9, 11)) == [("ip_id", 6)]
+
+
+# ---- what was no data --------------------------------------------------------------------------
+
+
+def asked_again(*ids: int) -> list[Packet]:
+    """
+    Gi     | d4            (ack)  d5        the request had come before: an ACK says so at once
+    mobile |     request a4           a5
+    """
+    lines = [*started(), sent(T, 4), Packet(T + 650_000, "up", ACK, seq=100, ack=3500, data=200)]
+    lines += [acked(T + 700_000, 4), sent(T + 810_000, 5), acked(T + 2 * SECOND, 5)]
+    return counted(lines, *ids)
+
+
+def test_lost_ack_is_no_data():
+    assert losses(asked_again(4, 6)) == []
+
+
+def test_answer_that_was_seen_leaves_a_copy_to_be_lost():
+    """
+    Gi     | d4 d5         (d4')  ack    d6
+    mobile |     request
+    """
+    lines = [*started(), *flight(4, 5)]
+    lines += [Packet(T + 1_900_000, "up", ACK, seq=100, ack=3500, data=200)]
+    lines += [bare(T + 2 * SECOND, 6), acked(T + 2_400_000, 5), sent(T + 2_500_000, 6)]
+    lines += [acked(T + 4 * SECOND, 6)]
+    assert losses(counted(lines, 4, 5, 7, 8)) == [("ip_id", 4)]
+
+
+@pytest.mark.parametrize("sack", [False, True])
+def test_lost_fin_is_no_data(sack):
+    """
+    Gi     | d4        (fin)    fin
+    mobile |     a4
+    """
+    lines = [*started(sack), sent(T, 4), acked(T + SECOND, 4), bare(T + 4 * SECOND, 5, FIN)]
+    lines += [replace(acked(T + 5 * SECOND, 4), ack=4501)]
+    assert losses(counted(lines, 4, 6)) == []
+
+
+def test_first_fin_that_was_lost_before_a_resend_is_no_data():
+    """
+    Gi     | d4 d5 (fin)       d4'    ack: its number is after the FIN's
+    """
+    lines = [*started(), *flight(4, 5), sent(T + 4 * SECOND, 4), acked(T + 5 * SECOND, 5)]
+    lines += [replace(bare(T + 6 * SECOND, 6), seq=5501)]
+    assert losses(counted(lines, 4, 5, 7, 8)) == []
+
+
+def test_keep_alive_is_no_data():
+    """
+    Gi     | d4       k    (k)    d5      a keep-alive repeats the last number
+    mobile |     a4     a4             a5
+    """
+    lines = [*started(), sent(T, 4), acked(T + SECOND, 4)]
+    lines += [replace(bare(T + 9 * SECOND, 5), seq=4499), acked(T + 10 * SECOND, 4)]
+    lines += [sent(T + 30 * SECOND, 5), acked(T + 31 * SECOND, 5)]
+    assert losses(counted(lines, 4, 5, 7)) == []
+
+
+def test_packets_in_time_wait_have_other_ids():
+    lines = [*started(), sent(T, 4), acked(T + SECOND, 4), bare(T + 1_100_000, 5, FIN)]
+    lines += [Packet(T + 2 * SECOND, "up", FIN, seq=300, ack=4501)]
+    lines += [replace(bare(T + 2_100_000, 5), seq=4501, ack=301)]
+    assert losses(counted(lines, 4, 5, 25)) == []
+
+
+# ---- whose IDs they are ------------------------------------------------------------------------
+
+
+def test_host_that_counts_all_its_packets_counts_syn_acks():
+    """The SYN ACK's ID is the one before d1's: what was sent to others lies between d6 and d4'."""
+    lines = backed_off(14, 15, 16, 18)
+    lines = [replace(p, id=p.id + 10 * (0 < p.id - FIRST < 4)) for p in lines]
+    assert losses(lines) == [("ip_id", 4)]
+    lines = [replace(p, id=FIRST + 10) if p.flags == SYN_ACK else p for p in lines]
+    assert losses(lines) == []
+    first = [replace(p, id=p.id and p.id - FIRST - 10) for p in lines]
+    assert losses(first) == []
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        (0,) * 7,
+        (7, 60000, 300, 21000, 5, 40000, 40002),
+        (0x0100, 0x0200, 0x0300, 0x0400, 0x0500, 0x0600, 0x0800),
+    ],
+)
+def test_ids_that_do_not_count_up_tell_nothing(ids):
+    """0; random; in the wrong byte order."""
+    left = iter(ids)
+    lines = [
+        replace(p, id=next(left)) if p.way == "down" and p.data else p
+        for p in backed_off(4, 5, 6, 8)
+    ]
+    assert losses(lines) == []
+
+
+def test_gaps_for_no_reason_are_others():
+    """Between one segment and the next, each acknowledged at once, the server sends to others."""
+    lines, ids = opened(), []
+    for n in range(1, 10):
+        at = 900_000 + n * 720_000
+        lines += [sent(at, n), acked(at + RTT_US + SLOT_US, n)]
+        ids.append(n + (n > 3) + (n > 5) + (n > 7))
+    lines += [sent(9 * SECOND, 10), sent(12 * SECOND, 10), acked(13 * SECOND, 10)]
+    assert losses(counted(lines, *ids[3:], 13, 15)) == []
+
+
+def test_counter_that_begins_anew():
+    """After d6 another server answers behind the same address; then d8' is lost."""
+    lines = [*started(), *flight(4, 6), acked(T + SECOND, 6), *flight(7, 9, T + 1_100_000)]
+    lines += [sent(T + 9 * SECOND, 7), acked(T + 10 * SECOND, 9)]
+    ids = (4, 5, 6, 30007, 30008, 30009, 30011)
+    assert losses(counted(lines, *ids)) == [("ip_id", 7)]
+
+
+# ---- against the other evidence, drops, sums ---------------------------------------------------
+
+
+def test_resend_that_no_id_misses_was_not_lost():
+    """
+    Gi     | d4 ... d8                 d4'      late, but the ACKs were lost on the way
+    mobile |           a3 a3 a3 a3         a8
+    """
+    lines = [*started(), *flight(4, 8), *duplicates(4), sent(T + 6 * SECOND, 4)]
+    lines += [acked(T + 7 * SECOND, 8)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 10)) == [("timeout", 4)]
+    assert losses(counted(lines, 4, 5, 6, 7, 8, 9)) == []
+
+
+def test_gap_may_be_a_drop_of_the_capture():
+    """
+    Gi     | d4 d5 d6      (d4')          d4''     d8      d9 d11      d10'
+    mobile |                                   a6      a8         a9        a11
+
+    d7 was dropped, d10 lost: so was d4', or lost, with the same chance.
+    """
+    lines = [*backed_off(4, 5, 6, 8), sent(T + 12 * SECOND, 8), acked(T + 13 * SECOND, 8)]
+    lines += [sent(T + 14 * SECOND, 9), sent(T + 14 * SECOND + 1000, 11)]
+    lines += [acked(T + 15 * SECOND, 9), sent(T + 18 * SECOND, 10), acked(T + 19 * SECOND, 11)]
+    new = iter(FIRST + n for n in (10, 11, 13, 14))
+    lines = [
+        replace(p, id=next(new)) if p.way == "down" and p.us > T + 11 * SECOND else p for p in lines
+    ]
+    found = tables([*lines, *later(90 * SECOND)])["losses"]
+    assert sorted((r["evidence"], r["probability"]) for r in found if r["side"] == "internet") == [
+        ("hole", 1.0),
+        ("ip_id", 0.5),
+    ]
+
+
+def test_copies_that_leave_no_trace_are_expected():
+    """Without IDs: one of the 9 packets that came had been lost, so of 3 copies 3/9 were, too."""
+    lines = [*started(), *flight(4, 5), sent(T + 3000, 7)]
+    lines += [*flight(4, 6, T + 9 * SECOND), acked(T + 10 * SECOND, 7)]
+    (row, _) = tables([*lines, *later(90 * SECOND)])["flows"]
+    assert (row["lost_internet"], row["lost_internet_expected"]) == (1, pytest.approx(1 + 3 / 9))
+    (row, _) = tables([*counted(lines, 4, 5, 7, 8, 9, 10), *later(90 * SECOND)])["flows"]
+    assert (row["lost_internet"], row["lost_internet_expected"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("window", "kinds"), [(400, []), (1000, ["tail"])])
+def test_sender_waits_for_room_for_a_segment(window, kinds):
+    """
+    Gi     | d4       d5      1 s later, though d4 had no PSH: silly window avoidance
+    mobile |     a4
+    """
+    lines = [*started(), sent(T, 4), replace(acked(T + SECOND, 4), win=window)]
+    lines += [sent(T + 2 * SECOND, 5), acked(T + 3 * SECOND, 5)]
+    pushed = frozenset({"PSH", "ACK"})
+    lines = [replace(p, flags=pushed) if p.data and p.us != T else p for p in lines]
+    assert [kind for kind, _ in losses(lines)] == kinds
