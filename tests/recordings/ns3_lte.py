@@ -67,7 +67,8 @@ def simulate(asked: argparse.Namespace, folder: Path) -> None:
 
     draw = random.Random(asked.seed)
     ns.RngSeedManager.SetSeed(asked.seed)
-    default("TcpL4Protocol::SocketType", ns.TypeIdValue(ns.TypeId.LookupByName(f"ns3::{asked.tcp}")))
+    kind = ns.TypeId.LookupByName(f"ns3::{asked.tcp}")
+    default("TcpL4Protocol::SocketType", ns.TypeIdValue(kind))
     default("TcpSocketBase::Sack", ns.BooleanValue(asked.sack))
     default("TcpSocketBase::Timestamp", ns.BooleanValue(asked.timestamps))
     default("TcpSocket::SegmentSize", ns.UintegerValue(1400))

@@ -73,8 +73,8 @@ def _busy(out, margin, clean, owner, packets):
 
 @making
 def _set_paces(out, busy, sent, clean, owner):
-    """The median of the paces of each user's stretches, where none is known yet; sent int64[K]: the IP bytes sent to users
-    up to and including each ACK's packet."""
+    """The median of the paces of each user's stretches, where none is known yet; sent int64[K]: the
+    IP bytes sent to users up to and including each ACK's packet."""
     acks = np.zeros(len(out) + 1, np.int64)
     for k in range(len(clean.ts)):
         if owner[k] != NOBODY:
