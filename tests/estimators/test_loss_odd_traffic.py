@@ -267,3 +267,26 @@ def test_sender_that_goes_on_while_it_fills_holes():
     again = [sent(T + 1350 * MS, 6), sent(T + 2250 * MS, 9)]
     copies = sorted([*copies, *again], key=lambda p: p.us)
     assert gone(exchange(copies, [d6, d9])) == [d6, d9]
+
+
+NOT_WIDE_ENOUGH = pytest.mark.xfail(
+    strict=True, reason="64 hypotheses are too few, too: all copies but one are said to be lost"
+)
+
+
+@pytest.mark.parametrize("last", [44, pytest.param(90, marks=NOT_WIDE_ENOUGH)])
+def test_duplicate_acks_that_were_lost_do_not_lead_the_search_astray(last):
+    """d4 is lost, and so are four of the duplicate ACKs for the others: each hypothesis that loses
+    other four costs the same. After a timeout all is sent again, and each copy answered: the first
+    resend fills the only hole. So d4 is lost and, for all that the duplicates tell, four more.
+
+    Gi     | d4 ... d44                  d4' ... d44'
+    mobile |            a3 (36 of 40)                a44 (41 times)
+    """
+    flight = [sent(T + n * MS, n) for n in range(4, last + 1)]
+    again = [p.later((last + 10) * SLOT_US) for p in flight]
+    lines = exchange([*flight, *again], flight[:1])
+    unseen = [p for p in lines if p.way == "up" and p.us > T][2:21:6]
+    found = gone([p for p in lines if p not in unseen])
+    assert flight[0] in found
+    assert len(found) <= 1 + len(unseen)
