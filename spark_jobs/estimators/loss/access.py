@@ -25,7 +25,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
-from spark_jobs.estimators.loss import link, queue, receiver, search, verdict
+from spark_jobs.estimators.loss import costs, link, queue, receiver, search, verdict
 from spark_jobs.estimators.loss.exchange import (
     LOST,
     UNPROVEN,
@@ -43,6 +43,8 @@ OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
 MORE = 1.25
 """With so many times the losses that told what the queue holds, it is told anew."""
+SHORTEST_WAIT_US = 40_000
+"""An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
 
 
 class User(NamedTuple):
@@ -138,6 +140,7 @@ def _decide_all(user, connections, edges, space, out):
         c = copies[k]
         user.traffic.lost[c.place] = c.fate == LOST
         user.known[c.place] = c.data and (c.fate != UNPROVEN or not c.ambiguous)
+    _set_habit(user)
     told = np.int64(0)
     for turn in (PROVEN, FIRST, AGAIN):
         if turn > PROVEN and user.path[0].pace > 0:
@@ -155,6 +158,57 @@ def _decide_all(user, connections, edges, space, out):
     if user.limited[0].limit > 0:
         link.replay(user.traffic, user.limited[0])
         verdict.write_chances(copies, user.traffic, user.limited[0], out)
+
+
+@making
+def _set_habit(user):
+    """Sets what a loss costs by how many packets have arrived since the last one, as far as the
+    proven tell: a full queue of which the link takes one packet for two that come loses every
+    second. That losses are rarer than usual is believed of a mobile whose ACKs wait: its arrivals
+    may go unanswered without a loss."""
+    lost, known = user.traffic.lost, user.known
+    since = link.SINCE
+    gone, seen = np.zeros(link.SINCE), np.zeros(link.SINCE)
+    for p in range(len(lost)):
+        if not known[p]:
+            continue
+        n = min(since, link.SINCE - 1)
+        gone[n] += lost[p]
+        seen[n] += 1
+        since = 0 if lost[p] else since + 1
+    waits = _waits(user)
+    for n in range(link.SINCE):
+        usual = _usual(n)
+        weight = queue.USUAL_WEIGHT
+        cost = -np.log((gone[n] + weight * np.exp(-usual)) / (seen[n] + weight))
+        cost = min(cost, usual + (cost - usual) * waits)
+        user.limited[0].again[n] = user.path[0].again[n] = cost
+
+
+@inner
+def _waits(user):
+    """The share of a user's segments whose ACK waits for the next one: none if that takes longer to
+    come than the shortest wait."""
+    size, seen = user.traffic.size, user.exchanges.seen
+    sent = volume = 0
+    for p in range(len(size)):
+        sent += size[p] > 0
+        volume += size[p]
+    if user.path[0].pace * volume > SHORTEST_WAIT_US * sent:
+        return 0.0
+    copies = share = 0.0
+    for x in range(len(seen)):
+        if seen[x].questions:
+            n = seen[x].copy_end - seen[x].copy
+            copies += n
+            share += n * np.exp(-seen[x].waited)
+    return share / max(copies, 1.0)
+
+
+@inner
+def _usual(n):
+    """What a loss costs when nothing is known but that n packets have arrived since the last."""
+    return costs.NEXT_LOSS if n == 0 else costs.LOSS
 
 
 @making

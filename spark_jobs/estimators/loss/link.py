@@ -24,6 +24,9 @@ from spark_jobs.estimators.sequence import first_above
 ELSEWHERE = 0.02
 """An arrival without room in the queue; a loss with room, as long as its share is not known."""
 
+SINCE = 8
+"""A loss so many packets ago or more makes another no likelier."""
+
 PATH = np.dtype(
     [
         ("base", "f8"),
@@ -34,12 +37,14 @@ PATH = np.dtype(
         ("spread", "f8"),
         ("with_room", "f8"),
         ("slack", "f8"),
+        ("again", "f8", (SINCE,)),
     ]
 )
 """A user's path behind Gi: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
 stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
 queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`; 0:
-unknown); how late a certain ACK may be before it puts the clock right (µs)."""
+unknown); how late a certain ACK may be before it puts the clock right (µs); what a loss costs, by
+how many packets have arrived since the last (see `costs`)."""
 
 
 class Traffic(NamedTuple):

@@ -128,7 +128,10 @@ def _least_loss(path):
         return least, least
     if path.longest > 0:
         return costs.OVERFLOW, costs.OVERFLOW
-    return costs.LOSS, costs.NEXT_LOSS
+    least = path.again[1]
+    for n in range(2, link.SINCE):
+        least = min(least, path.again[n])
+    return least, path.again[0]
 
 
 @inner

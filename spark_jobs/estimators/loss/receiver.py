@@ -32,6 +32,9 @@ SOONEST = 0.9
 FULL_SEGMENTS_OWED = 2
 """In-order segments after which an ACK is owed (RFC 5681, 4.2)."""
 
+LONGEST_WAIT_US = 500_000
+"""An ACK waits for a second segment no longer (RFC 9293, 3.8.6.3)."""
+
 HYPOTHESIS = np.dtype(
     [
         ("cost", "f8"),
@@ -51,6 +54,7 @@ HYPOTHESIS = np.dtype(
         ("held", "i4"),
         ("owed", "i4"),
         ("parent", "i4"),
+        ("since", "i4"),
         ("lost", "?"),
         ("low", "i8", (MOST_HELD,)),
         ("high", "i8", (MOST_HELD,)),
@@ -61,8 +65,8 @@ least (see `lookahead`); the next ACK to explain; RCV.NXT; the highest ACK expla
 one sent; the end of a range held whose ACK was not seen (NONE: told); when the ACK of the last copy
 is due; when that of the last copy but one was due, if it may have waited for the last (0: it may
 not), and what that costs; the link's clock; TS.Recent, and what it may be after pure ACKs and old
-data; how many ranges are held, segments owe an ACK; where it comes from, and whether the last copy
-was lost; the ranges held."""
+data; how many ranges are held, segments owe an ACK; where it comes from; how many copies have
+arrived since the last loss, and whether the last copy was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN, REFUSED = range(5)
 """What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
@@ -84,7 +88,7 @@ def begin(h, rcv_nxt, clock):
     h.lent = h.waited = 0.0
     h.held = h.owed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
-    h.lost = False
+    h.lost, h.since = False, link.SINCE
     h.untold = NONE
     h.rcv_nxt = h.acked = h.last_sent = rcv_nxt
 
@@ -103,7 +107,7 @@ def copy(to, h):
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
     to.due, to.lent, to.waited = h.due, h.lent, h.waited
     to.clock, to.untold = h.clock, h.untold
-    to.held, to.owed, to.parent, to.lost = h.held, h.owed, h.parent, h.lost
+    to.held, to.owed, to.parent, to.lost, to.since = h.held, h.owed, h.parent, h.lost, h.since
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
 
@@ -276,7 +280,7 @@ def _had_waited(h, c, lent, kind, heard, path):
     3.8.6.3; Linux's waits for more than two until the application has read) until this copy called
     for one at once; whether it fits. lent: when it was due."""
     ack = heard.acks[h.next_ack - 1]
-    if ack.value != h.rcv_nxt or ack.ts < c.ts + soonest(path):
+    if ack.value != h.rcv_nxt or not c.ts + soonest(path) <= ack.ts <= lent + LONGEST_WAIT_US:
         return False
     now, h.due = h.due, due(lent, c, path)
     cost = h.waited + _misfit(h, c, ack, kind, heard, path)

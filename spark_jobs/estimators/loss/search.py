@@ -211,7 +211,7 @@ def _arrives_for_certain(h, c, heard, soonest, path):
     if _may_update(h, h.next_ack, heard.acks):
         return False
     receiver.arrive(h, c, heard, path)
-    h.lost = False
+    h.lost, h.since = False, h.since + 1
     return True
 
 
@@ -250,12 +250,13 @@ def _follow(child, h, x, lost):
     """The same as hypothesis x, which it follows, by a loss or not."""
     receiver.copy(child, h)
     child.ahead, child.parent, child.lost = 0.0, x, lost
+    child.since = 0 if lost else h.since + 1
 
 
 @inner
 def _cost_of_loss(h, c, path):
     """What the loss of a copy costs a hypothesis, and what its arrival."""
-    goes = costs.NEXT_LOSS if h.lost else costs.LOSS
+    goes = path.again[min(h.since, link.SINCE - 1)]
     if path.limit > 0:
         p = link.chance(receiver.backlog(h, c, path), path)
         return min(goes, -np.log(p)), -np.log(1 - p)
