@@ -9,6 +9,7 @@ from conftest import ROOT
 
 from schemas import TABLES
 from spark_jobs.warehouse import VIEWS
+from tests.accuracy.sensitivity import constants
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -42,6 +43,12 @@ def test_spark_program_runs(demo, monkeypatch, tmp_path):
     (tmp_path / "build").mkdir()
     (tmp_path / "build/demo").symlink_to(demo.warehouse.root)
     exec(program, {})
+
+
+def test_every_constant_of_the_loss_model_is_listed_with_its_value():
+    page = (ROOT / "docs/losses.md").read_text()
+    listed = re.findall(r"^\| `(\w+\.\w+)` \| ([\d. ]+) \|", page, re.MULTILINE)
+    assert {name: float(value.replace(" ", "")) for name, value in listed} == constants()
 
 
 def anchor(heading: str) -> str:

@@ -1,57 +1,81 @@
 """Losses, ours beside the simple rule, against the lab's ground truth: `make accuracy`.
 
-With folders of the lab's form as arguments (gi.pcap.gz, frames.csv.gz, losses_unseen.csv), those.
+With folders as arguments, those: of the lab's form (gi.pcap.gz, frames.csv.gz, losses_unseen.csv)
+or of ns-3's (gi.pcap.zst, frames_lost.csv.zst, losses_unseen.csv.zst).
+With --sensitivity (long: a minute or more a line): how far the losses behind Gi depend on each
+constant of their model, all captures together.
 With --why: what the servers' TCP did, ours beside what the sending kernel said, of the extracts in
 tests/data/sender or of folders (gi.pcap.gz, sender.csv.gz, kernel_srv.json).
 """
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Grid
 
-from schemas import PACKETS
-from spark_jobs.jobs.ingest import ingest_capture
-from spark_jobs.networks import Network, load_networks
-from spark_jobs.warehouse import Warehouse
-from tests.accuracy import why
-from tests.accuracy.lab import Accuracy, lost_frames_csv, measure
+from spark_jobs.networks import Network
+from tests.accuracy import sensitivity, why
+from tests.accuracy.lab import (
+    NETWORK,
+    Accuracy,
+    Recording,
+    downlink_frames,
+    ingested,
+    lost_frames_csv,
+    measure,
+)
 from tests.accuracy.why import Figure, Median, Share, Total, Why
 
 ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests/data"
+SENDER = DATA / "sender"
+PACKED = "gi.pcap.zst", "frames_lost.csv.zst", "losses_unseen.csv.zst"
+
+
+def _of_lab(name: str, capture: str) -> Recording:
+    """A shipped capture of the lab, by the name of its truth."""
+    truth = DATA / "truth" / name
+    return Recording(
+        DATA / "captures" / f"{capture}.pcap.zst",
+        truth / "frames_lost.csv.zst",
+        truth / "losses_unseen.csv.zst",
+    )
+
+
+def _packed(folder: Path) -> Recording:
+    """A capture as tests.recordings.ns3_lte leaves it."""
+    return Recording(*(folder / name for name in PACKED))
+
+
 SHIPPED = {
-    "aa-gprs-peak": "aa-gprs/peak",
-    "aa-gprs-offpeak": "aa-gprs/off-peak",
-    "bb-gprs-peak": "bb-gprs/peak",
-    "cc-dialup-peak": "cc-dialup/peak",
+    "aa-gprs-peak": _of_lab("aa-gprs-peak", "aa-gprs/peak"),
+    "aa-gprs-offpeak": _of_lab("aa-gprs-offpeak", "aa-gprs/off-peak"),
+    "bb-gprs-peak": _of_lab("bb-gprs-peak", "bb-gprs/peak"),
+    "cc-dialup-peak": _of_lab("cc-dialup-peak", "cc-dialup/peak"),
+    "ns3-lte-sack": _packed(DATA / "ns3-lte/sack"),
+    "ns3-lte-no-sack": _packed(DATA / "ns3-lte/no-sack"),
 }
-SENDER = ROOT / "tests/data/sender"
 
 
-def shipped(lab: str, network: Network) -> Accuracy:
-    """A shipped capture's, by the name of its truth."""
-    truth = ROOT / "tests/data/truth" / lab
-    capture = ROOT / "tests/data/captures" / f"{SHIPPED[lab]}.pcap.zst"
-    return measure(capture, truth / "frames_lost.csv.zst", truth / "losses_unseen.csv.zst", network)
-
-
-def of_folder(folder: Path, network: Network) -> Accuracy:
-    """A capture as the lab leaves it."""
+@contextmanager
+def of_folder(folder: Path) -> Iterator[Recording]:
+    """A capture as the lab leaves it, or ns-3."""
+    if (folder / PACKED[1]).is_file():
+        require(folder, *PACKED)
+        yield _packed(folder)
+        return
     require(folder, "gi.pcap.gz", "frames.csv.gz", "losses_unseen.csv")
+    capture = folder / "gi.pcap.gz"
     with TemporaryDirectory() as scratch:
-        warehouse = Warehouse(Path(scratch) / "w")
-        ingest_capture(warehouse, network, folder / "gi.pcap.gz")
-        frames = [
-            pq.read_table(path, columns=["frame", "downlink"]) for path in warehouse.files(PACKETS)
-        ]
-        down = [f for t in frames for f in t["frame"].filter(t["downlink"]).to_pylist()]
+        warehouse = ingested(Path(scratch) / "w", capture, NETWORK)
         lost = Path(scratch) / "lost.csv.zst"
-        lost_frames_csv(folder / "frames.csv.gz", sorted(down), lost)
-        return measure(folder / "gi.pcap.gz", lost, folder / "losses_unseen.csv", network)
+        lost_frames_csv(folder / "frames.csv.gz", downlink_frames(warehouse), lost)
+        yield Recording(capture, lost, folder / "losses_unseen.csv")
 
 
 def require(folder: Path, *names: str) -> None:
@@ -131,23 +155,44 @@ def why_grid(results: dict[str, Why]) -> Grid:
     return grid
 
 
+def show_sensitivity(recordings: dict[str, Recording], constants: list[str]) -> None:
+    """A line for each constant halved and doubled, as it is known."""
+    variations = sensitivity.chosen(constants)
+    print(f"{'':32} {'precision':>9} {'recall':>9} {'ratio':>9}  worst capture", flush=True)
+    base = {}
+    for variation, found in sensitivity.study(recordings, variations):
+        if variation is None:
+            base = found
+        name = f"{variation.constant} x {variation.factor:g}" if variation else "as it is"
+        print(f"{name:32} {sensitivity.line(found, base)}", flush=True)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(prog="accuracy", description=__doc__)
     arguments.add_argument("--why", action="store_true", help="what the servers' TCP did")
+    arguments.add_argument(
+        "--sensitivity", action="store_true", help="each constant halved and doubled (long)"
+    )
+    arguments.add_argument(
+        "--constants", nargs="+", default=[], metavar="NAME", help="of a module or by name, only"
+    )
     arguments.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     asked = arguments.parse_args()
-    network = load_networks(ROOT / "infra/networks.toml")["aa-gprs"]
     if asked.why:
         grid = why_grid(
-            {f.name: why_of_folder(f, network) for f in asked.folders}
-            or {path.name: why_shipped(path.name, network) for path in sorted(SENDER.iterdir())}
+            {f.name: why_of_folder(f, NETWORK) for f in asked.folders}
+            or {path.name: why_shipped(path.name, NETWORK) for path in sorted(SENDER.iterdir())}
         )
-    else:
-        grid = losses_grid(
-            {f.name: of_folder(f, network) for f in asked.folders}
-            or {lab: shipped(lab, network) for lab in SHIPPED}
-        )
-    Console(width=200).print(grid)
+        Console(width=200).print(grid)
+        return
+    with ExitStack() as stack:
+        given = {f.name: stack.enter_context(of_folder(f)) for f in asked.folders}
+        recordings = given or SHIPPED
+        if asked.sensitivity:
+            show_sensitivity(recordings, asked.constants)
+            return
+        results = {name: measure(recording, NETWORK) for name, recording in recordings.items()}
+    Console(width=200).print(losses_grid(results))
 
 
 if __name__ == "__main__":

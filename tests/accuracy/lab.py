@@ -1,6 +1,7 @@
 """A lab capture's losses, true and inferred."""
 
 import datetime
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,16 +13,41 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from schemas import FLOWS, LOSSES, PACKETS
-from spark_jobs.jobs.flows import make_flows, work_items
+from spark_jobs.jobs.flows import WorkItem, make_flows, read_bucket, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
 
+NETWORK = Network.model_validate(
+    {
+        "name": "lab",
+        "country": "AA",
+        "access": "lte",
+        "timezone": "Europe/Budapest",
+        "subscribers": ["10.64.0.0/14", "7.0.0.0/8"],
+    }
+)
+"""The lab's mobiles, and those of ns-3."""
+
 
 @dataclass(frozen=True)
-class Unseen:
-    """Downlink data packets that Gi never saw: truly, inferred, both; how many are expected."""
+class Recording:
+    """A capture with its ground truth."""
+
+    capture: Path
+    """The pcap."""
+    lost_frames: Path
+    """CSV (frame, fate) of the downlink frames that were not delivered, fate 'queued' for those
+    still in the buffer at the end."""
+    unseen: Path
+    """The lab's losses_unseen.csv: packets that Gi never saw."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Downlink data packets lost on one side of Gi: truly, inferred, both; how many are expected:
+    the sum of probabilities."""
 
     lost: int
     inferred: int
@@ -42,7 +68,7 @@ class Accuracy:
     """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
     the sum of probabilities; those of the true losses that the evidence leaves undecided, and of
     these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of
-    it. Internet side: see Unseen."""
+    it. Internet side: what Gi never saw."""
 
     data: int
     lost: int
@@ -53,7 +79,7 @@ class Accuracy:
     undecided_hits: int
     simple: int
     simple_hits: int
-    unseen: Unseen
+    unseen: Counts
 
     @property
     def precision(self) -> float:
@@ -70,27 +96,23 @@ class Accuracy:
         return (self.hits - self.undecided_hits) / decided if decided else float("nan")
 
 
-def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) -> Accuracy:
-    """capture: the pcap; lost_frames: CSV (frame, fate) of the downlink frames that were not
-    delivered, fate 'queued' for those still in the buffer at the end; unseen: the lab's
-    losses_unseen.csv."""
+def ingested(folder: Path, capture: Path, network: Network) -> Warehouse:
+    """A new warehouse in a folder, with a capture's packets."""
+    warehouse = Warehouse(folder)
+    result = ingest_capture(warehouse, network, capture)
+    assert result.error is None, result.error
+    return warehouse
+
+
+def measure(recording: Recording, network: Network) -> Accuracy:
+    """A recording's, by the whole flows job."""
     with TemporaryDirectory() as folder:
-        warehouse = Warehouse(Path(folder))
-        result = ingest_capture(warehouse, network, capture)
-        assert result.error is None, result.error
+        warehouse = ingested(Path(folder), recording.capture, network)
         tables = job_tables(warehouse, network)
-        packets = pa.concat_tables(
-            pq.read_table(path, columns=["frame", "downlink", "payload_len", "tcp_flags"])
-            for path in warehouse.files(PACKETS)
-        )
+        packets = _packets(warehouse)
         simple = _seen_again(warehouse)
-    fates = pyarrow.csv.read_csv(stream(lost_frames))
-    fate = fates["fate"].to_pylist()
-    frame = fates["frame"].to_numpy()
-    queued = set(frame[[f == "queued" for f in fate]].tolist())
-    data = pc.and_(packets["downlink"], pc.greater(packets["payload_len"], 0)).fill_null(False)
-    frames = set(packets["frame"].filter(data).to_pylist()) - queued
-    true = {f for f, kind in zip(frame.tolist(), fate, strict=True) if kind != "queued"} & frames
+    fates = _Fates.read(recording.lost_frames, packets)
+    frames, true = fates.data, fates.lost
     losses = tables[LOSSES.name]
     access = losses.filter(pc.equal(losses["side"], "access"))
     of_frame = dict(
@@ -109,7 +131,71 @@ def measure(capture: Path, lost_frames: Path, unseen: Path, network: Network) ->
         undecided_hits=sum(evidence.get(f) == "undecided" for f in true & inferred),
         simple=len(again),
         simple_hits=len(again & true),
-        unseen=_match_unseen(unseen, tables),
+        unseen=_match_unseen(recording.unseen, tables),
+    )
+
+
+def access_counts(warehouse: Warehouse, lost_frames: Path, network: Network) -> Counts:
+    """What was lost behind Gi in a recording that was ingested, by its estimator alone."""
+    fates = _Fates.read(lost_frames, _packets(warehouse))
+    probability: dict[int, float] = {}
+    with warehouse.staging() as staging:
+        items = [
+            item
+            for day in sorted(_days(warehouse))
+            for item in work_items(warehouse, network, day, staging.path)
+        ]
+    for item in items:
+        probability.update(_probabilities(item))
+    inferred = {f for f, p in probability.items() if p > 0.5} & fates.data
+    return Counts(
+        lost=len(fates.lost),
+        inferred=len(inferred),
+        hits=len(fates.lost & inferred),
+        expected=float(sum(p for f, p in probability.items() if f in fates.data)),
+    )
+
+
+def _probabilities(item: WorkItem) -> Iterator[tuple[int, float]]:
+    """(frame, probability) of the item's packets that may have been lost behind Gi."""
+    bucket = read_bucket(item)
+    if bucket is None:
+        return iter(())
+    probability = bucket.access_losses.probability
+    at = np.flatnonzero(probability > 0)
+    at = at[bucket.connections.mine[bucket.connection_of(at)]]
+    frame = bucket.packets.frame[bucket.segments.place[at]]
+    return zip(frame.tolist(), probability[at].tolist(), strict=True)
+
+
+@dataclass(frozen=True)
+class _Fates:
+    """Downlink data frames whose fate the truth knows, and those of them that were lost."""
+
+    data: set[int]
+    lost: set[int]
+
+    @classmethod
+    def read(cls, lost_frames: Path, packets: pa.Table) -> "_Fates":
+        table = pyarrow.csv.read_csv(stream(lost_frames))
+        fates = list(zip(table["frame"].to_pylist(), table["fate"].to_pylist(), strict=True))
+        data = pc.and_(packets["downlink"], pc.greater(packets["payload_len"], 0)).fill_null(False)
+        frames = set(packets["frame"].filter(data).to_pylist())
+        frames -= {frame for frame, fate in fates if fate == "queued"}
+        return cls(frames, {frame for frame, fate in fates if fate != "queued"} & frames)
+
+
+def downlink_frames(warehouse: Warehouse) -> list[int]:
+    """The frames to subscribers, in order."""
+    packets = _packets(warehouse)
+    return sorted(packets["frame"].filter(packets["downlink"]).to_pylist())
+
+
+def _packets(warehouse: Warehouse) -> pa.Table:
+    """Frame, direction and payload of all packets."""
+    return pa.concat_tables(
+        pq.read_table(path, columns=["frame", "downlink", "payload_len"])
+        for path in warehouse.files(PACKETS)
     )
 
 
@@ -162,7 +248,7 @@ def _seen_again(warehouse: Warehouse) -> set[int]:
     return {frame for (frame,) in rows}
 
 
-def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Unseen:
+def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Counts:
     """An event matches where the connection and the sequence number agree."""
     events = pyarrow.csv.read_csv(stream(unseen)).to_pylist()
     # 52 bytes are the headers with timestamps; a SYN ACK has up to 60; 64: and a D-SACK block
@@ -189,15 +275,15 @@ def _match_unseen(unseen: Path, tables: dict[str, pa.Table]) -> Unseen:
                 del mine[k]
                 break
     expected = pc.sum(tables[FLOWS.name]["lost_internet_expected"]).as_py() or 0.0
-    return Unseen(len(true), len(found), hits, expected)
+    return Counts(len(true), len(found), hits, expected)
 
 
-def lost_frames_csv(frames: Path, capture_frames: np.ndarray, target: Path) -> None:
+def lost_frames_csv(frames: Path, capture_frames: list[int], target: Path) -> None:
     """From the lab's frames.csv.gz (fate of every frame) the short form that `measure` reads."""
     table = pyarrow.csv.read_csv(stream(frames))
     lost = table.filter(pc.not_equal(table["fate"], "delivered"))
     known = set(table["frame"].to_pylist())
-    queued = [int(f) for f in capture_frames if int(f) not in known]
+    queued = [f for f in capture_frames if f not in known]
     out = pa.table(
         {
             "frame": pa.concat_arrays(
