@@ -14,6 +14,13 @@ Departures from the paper
   faster links they do not, so the same is asked of the measured product: the next packet must be
   at Gi half a base round trip before the link would run dry (`queue_margin`). Where it is not, or
   where service stops for more than a base round trip (preemption), the period is cut.
+- What a window's round trip does not spend in the queue its ACK may be late by: a window of about
+  one bandwidth-delay product is answered late and sent late, round after round, and every ACK
+  looks as if its packet had been queued. So the same is asked of ACKs as prompt as the period's
+  most prompt (`mark_dry`). How late that one was nobody knows, but less than the others are on
+  average: by so much sooner the packet must be at Gi.
+- Too short a base round trip hides a dry link as well, and a single packet stamped late makes one.
+  So it is the shortest that two of the user's connections had.
 - 16 KB outlast the ACKs' jitter on GPRS: five base round trips at its highest rate. The same is
   asked in time (`min_base_rtts`). As a delayed ACK is late by up to 200 ms, but by no more than the
   wait for the next segment, 20 ACKs or 4 s are asked (`min_ack_delays`); and the ACKs' measured
@@ -102,10 +109,10 @@ def sent_again(segments, connections, packets):
 
 @making
 def least_rtts(clean, connections, packets):
-    """float64[U, LENGTH_CLASSES, 2]: for each user and class of packet length the least round
-    trip from Gi to the mobile and back (us), and the packet's length (bytes); of CleanAcks, in
-    connections that are mine."""
-    least = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2), np.inf)
+    """float64[U, LENGTH_CLASSES, 2, 3]: for each user and class of packet length the least round
+    trips from Gi to the mobile and back that two connections had (us), the packet's length (bytes)
+    and the connection; of CleanAcks, in connections that are mine."""
+    least = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
     for k in range(len(clean.ts)):
         c, packet = clean.connection[k], clean.packet[k]
         if not connections.mine[c]:
@@ -114,20 +121,36 @@ def least_rtts(clean, connections, packets):
         kind = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
         best = least[connections.user[c], kind]
         rtt = clean.ts[k] - packets.ts[packet]
-        if rtt < best[0]:
-            best[0] = rtt
-            best[1] = length
+        rank = 0 if rtt < best[0, 0] or c == best[0, 2] else 1
+        if rtt < best[rank, 0]:
+            if rank == 0 and c != best[0, 2]:
+                best[1] = best[0]
+            best[rank, 0] = rtt
+            best[rank, 1] = length
+            best[rank, 2] = c
     return least
 
 
 @inner
 def base_rtt(least, us_per_byte):
-    """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte."""
-    base = np.inf
-    for k in range(len(least)):
-        if least[k, 0] < np.inf:
-            base = min(base, least[k, 0] - least[k, 1] * us_per_byte)
-    return max(base, 0.0)
+    """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte: the
+    least that two connections had, or the only one."""
+    base = confirmed = np.inf
+    whose = -1.0
+    for kind in range(len(least)):
+        for rank in range(2):
+            if least[kind, rank, 0] == np.inf:
+                continue
+            rtt = least[kind, rank, 0] - least[kind, rank, 1] * us_per_byte
+            if least[kind, rank, 2] == whose:
+                base = min(base, rtt)
+            elif rtt < base:
+                confirmed = base
+                base = rtt
+                whose = least[kind, rank, 2]
+            else:
+                confirmed = min(confirmed, rtt)
+    return max(confirmed if confirmed < np.inf else base, 0.0)
 
 
 @making
@@ -162,15 +185,16 @@ def prompt_us_per_byte(ts, sent):
 
 
 @inner
-def mean_lateness(ts, sent, us_per_byte):
-    """How late (us) the ACKs of a period are, on average, behind its most prompt one."""
+def most_prompt(ts, sent, us_per_byte):
+    """Of the ACKs of a period: when the one that answers byte 0 would come (us), were it as prompt
+    as the most prompt; and how late they are behind that one, on average (us)."""
     total = 0.0
     least = np.inf
     for k in range(len(ts)):
         late = (ts[k] - ts[0]) - (sent[k] - sent[0]) * us_per_byte
         total += late
         least = min(least, late)
-    return total / len(ts) - least
+    return ts[0] - sent[0] * us_per_byte + least, total / len(ts) - least
 
 
 @inner
@@ -188,6 +212,23 @@ def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
         if packets.downlink[j] and packets.ts[j] > empty_at + sent_before[j] * us_per_byte:
             return False
     return True
+
+
+@inner
+def mark_dry(dry, answered, latest, us_per_byte, packets):
+    """Marks in dry, bool[K - 1], those of K ACKs after which the link may have run dry, and tells
+    whether there were any.
+
+    answered: the packets that they answer; latest: when a packet must be at Gi that has no byte
+    ahead of it (us), each later one us_per_byte later for every byte ahead of it.
+    """
+    ts, downlink, sent_before = packets.ts, packets.downlink, packets.sent_before
+    found = False
+    for k in range(len(dry)):
+        for j in range(answered[k] + 1, answered[k + 1] + 1):
+            if downlink[j] and ts[j] > latest + sent_before[j] * us_per_byte:
+                dry[k] = found = True
+    return found
 
 
 @inner
@@ -217,6 +258,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
 
     found = np.empty((len(at), 2), np.int64)
     rate = np.empty(len(at), np.float64)
+    dry = np.empty(len(at), np.bool_)
     periods = 0
     next_run = 0
     while next_run < len(at):
@@ -228,12 +270,20 @@ def channel_rates(segments, connections, packets, clean, saturation):
             continue
         pace = prompt_us_per_byte(at[start : end + 1], sent[start : end + 1])
         base = base_rtt(least[connections.user[c]], pace)
-        for k in range(start, end + 1):
-            if k < end and kept_busy(clean, k, pace, base, saturation.queue_margin, packets):
-                continue
+        for k in range(start, end):
+            dry[k] = not kept_busy(clean, k, pace, base, saturation.queue_margin, packets)
+        dry[end] = True
+        while start <= end:
+            k = start
+            while not dry[k]:
+                k += 1
             if _long_enough(at[k] - at[start], sent[k] - sent[start], k - start, base, saturation):
                 us_per_byte = prompt_us_per_byte(at[start : k + 1], sent[start : k + 1])
-                late = mean_lateness(at[start : k + 1], sent[start : k + 1], us_per_byte)
+                prompt, late = most_prompt(at[start : k + 1], sent[start : k + 1], us_per_byte)
+                latest = prompt - base - late
+                answered = packet[start : k + 1]
+                if mark_dry(dry[start:k], answered, latest, us_per_byte, packets):
+                    continue  # with what is left of the period
                 if us_per_byte > 0 and late <= saturation.max_lateness * (at[k] - at[start]):
                     found[periods] = start, k
                     rate[periods] = 8e6 / us_per_byte

@@ -1,5 +1,6 @@
 """The channel rate, from exchanges over a link of known rate that the reader can work out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,9 +19,11 @@ def download(
     rate_us_per_byte: int = BYTE_US,
     start_us: int = 0,
     lost: int | None = None,
+    late_us: Callable[[int], int] = lambda i: 0,
 ) -> list[Packet]:
     """A download over a link that sends in order and never idles: the server keeps `ahead`
-    segments in flight and the mobile acknowledges each as it arrives.
+    segments in flight and the mobile acknowledges each as it arrives; the ACKs keep their order,
+    and that of segment i is late by late_us(i) or more.
 
         Gi     | SYN ... d0 d1 .. d7        d8      d9     each ACK lets another segment go
         mobile |                      a0 a1 a2 ...         DATA + HEADER bytes apart on the link
@@ -35,7 +38,7 @@ def download(
     for i in range(segments):
         sent = start_us + 800_000 + i if i < ahead else acks[i - ahead] + 50_000
         free = max(free, sent + DOWN_US) + (DATA + HEADER) * rate_us_per_byte
-        acks.append(free + UP_US)
+        acks.append(max(free + UP_US + late_us(i), acks[-1] if acks else 0))
         lines.append(
             Packet(sent, "down", frozenset({"ACK"}), seq=500 + i * DATA, ack=300, data=DATA)
         )
@@ -77,6 +80,57 @@ def test_short_transfer_tells_nothing():
 def test_link_that_ran_dry_tells_nothing():
     """Ten times the rate: 8 segments are sent in 160 ms, of a round trip of 600."""
     assert rates(download(100, rate_us_per_byte=BYTE_US // 10)) == []
+
+
+FAST_US = 20
+"""A byte's time on a link of 400 kbit/s, on which a segment takes 20 ms and a round trip from the
+server, of a link that is idle, 50 + 300 + 20 + 300 = 670 ms."""
+WINDOW = 50
+"""Segments: 1000 ms of that link."""
+
+
+def wave(i: int) -> int:
+    """ACKs late by 0 to 430 ms, once up and down a window (us)."""
+    phase = i % WINDOW
+    return 430_000 * min(phase, WINDOW - phase) // (WINDOW // 2)
+
+
+def test_late_acks_do_not_look_like_a_queue():
+    """What a window's round trip does not spend in the queue its ACK is late by, so that each round
+    trip is as long as the longest: 670 + 430 = 1100 ms, in which the link serves for 1000."""
+    assert rates(download(20 * WINDOW, WINDOW, FAST_US, late_us=wave)) == []
+
+
+def test_a_queue_behind_late_acks_shows_the_rate():
+    """Half a window more: 1500 ms of the link in round trips that jitter makes 1100 at most."""
+    (period,) = rates(download(20 * WINDOW, WINDOW * 3 // 2, FAST_US, late_us=wave))
+    assert period["rate"] == pytest.approx(8e6 / FAST_US, rel=0.005)
+
+
+def test_moment_of_a_dry_link_cuts_the_period():
+    """Late ACKs of one window only: the link idles once, for 1100 - 1000 ms."""
+
+    def once(i: int) -> int:
+        return wave(i) if i // WINDOW == 10 else 0
+
+    periods = rates(download(20 * WINDOW, WINDOW, FAST_US, late_us=once))
+    assert len(periods) == 2
+    for period in periods:
+        assert period["rate"] == pytest.approx(8e6 / FAST_US, rel=0.001)
+
+
+def stamped_late(lines: list[Packet], us: int) -> list[Packet]:
+    """The first packet with downlink data came, says its stamp, so much later."""
+    first = next(p for p in lines if p.way == "down" and p.data)
+    return [p.later(us) if p is first else p for p in lines]
+
+
+def test_round_trip_of_one_connection_is_no_base():
+    """31 segments are 620 of 670 ms: the link runs dry, unless the base round trip were 300 ms.
+    A packet stamped late makes it so, in a download of one segment an hour before."""
+    window_of_one_bdp = download(400, 31, FAST_US, start_us=3_600_000_000)
+    short = [replace(p, port=1025) for p in stamped_late(download(1, 1, FAST_US), 300_000)]
+    assert rates([*short, *window_of_one_bdp]) == []
 
 
 def test_period_ends_where_acks_stop():
