@@ -11,7 +11,7 @@ QUALITY = Table(
         Column(
             "measure",
             pa.string(),
-            "what is checked: unread_captures, skipped_share, acked_unseen_share, "
+            "what is checked: unread_captures, skipped_share, duplicate_share, acked_unseen_share, "
             "without_syn_share, peak_flows or volume_ratio",
             required=True,
         ),

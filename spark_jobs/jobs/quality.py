@@ -63,6 +63,7 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     """The checks of a day; measured: the row of quality.sql."""
     unread = measured["unread_captures"]
     skipped = _share(measured["skipped"], measured["frames"])
+    duplicates = _share(measured["duplicates"], measured["frames"])
     unseen = _share(measured["acked_unseen_bytes"], measured["acked_bytes"])
     without_syn = _share(measured["flows_without_syn"], measured["flows"])
     volume = _share(measured["volume"], measured["usual_volume"])
@@ -82,6 +83,13 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             None,
             limits.skipped_share,
             f"{_percent(skipped)} of the frames could not be read",
+        ),
+        Check(
+            "duplicate_share",
+            duplicates,
+            None,
+            None,
+            f"{_percent(duplicates)} of the frames were captured before; the first ones count",
         ),
         Check(
             "acked_unseen_share",

@@ -27,7 +27,8 @@ reading as (
                 ),
                 0
             )
-        ) as skipped
+        ) as skipped,
+        sum(coalesce(skipped['duplicate'], 0)) as duplicates
     from captures
 ),
 connections as (

@@ -19,6 +19,7 @@ GOOD = {
     "unread_captures": [],
     "frames": 1000,
     "skipped": 0,
+    "duplicates": 0,
     "flows": 100,
     "flows_without_syn": 0,
     "peak_flows": 10,
@@ -59,6 +60,7 @@ def test_each_check_fails_beyond_its_limit(measured, check):
     "measured",
     [
         {"skipped": 10},
+        {"duplicates": 999},
         {"acked_unseen_bytes": 1000},
         {"flows_without_syn": 20},
         {"volume": 2500},
@@ -97,7 +99,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
         "rows": 90,
     }
     log |= {"first_ts": rows[0]["start_ts"], "last_ts": rows[0]["start_ts"], "frames": 100}
-    skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2)]
+    skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2), ("duplicate", 30)]
     logs = [
         log | {"capture": "a.pcap", "skipped": skipped},
         log | {"capture": "b.pcap", "skipped": [("corrupt_compression", 1)]},
@@ -108,6 +110,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     assert found == {
         "unread_captures": 1,
         "skipped_share": 5 / 200,
+        "duplicate_share": 30 / 200,
         "acked_unseen_share": 30 / 300,
         "without_syn_share": pytest.approx(1 / 3),
         "peak_flows": 2,
