@@ -69,6 +69,15 @@ FLOWS = Table(
             required=True,
         ),
         Column(
+            "merged_segments",
+            pa.int64(),
+            "of packets_up and packets_down, those that the capture has merged into larger ones "
+            "(LRO, GRO, TSO): each is counted and measured as it was on the wire",
+            "packets",
+            "RFC 9293, 3.7.1",
+            required=True,
+        ),
+        Column(
             "sack",
             pa.bool_(),
             "SACK permitted in both SYNs; null where a SYN that matters was not seen",

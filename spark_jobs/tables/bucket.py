@@ -21,6 +21,7 @@ from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses, without_drops
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
+from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities
 from spark_jobs.estimators.records import Connections, Packets, Segments
@@ -59,13 +60,14 @@ class Bucket:
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
     ):
-        self.packets, self.names = packets, names
-        self.settings = settings
+        self.names, self.settings = names, settings
         self.application_log = application_log
         connection, count = assign_connections(packets)
+        ipv6 = np.array([":" in server for server in names.servers], bool)
+        self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
         first = group_offsets(connection, count)
-        self.segments = _segments(packets, group_order(connection, first), first)
-        self.connections = _connections(packets, self.segments, first, span)
+        self.segments = _segments(self.packets, group_order(connection, first), first)
+        self.connections = _connections(self.packets, self.segments, first, span)
 
     def may_go_on(self, until: int) -> bool:
         """Whether packets at `until` or later can belong to a connection that is mine."""

@@ -62,6 +62,7 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
     option = options(bucket.segments, bucket.connections)
     known_window = option["max_window"] != NOT_KNOWN
     return {name: column(volume, name) for name in volume.dtype.names} | {
+        "merged_segments": pa.array(bucket.merged),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
         "timestamps": column(option, "timestamps"),
         "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
