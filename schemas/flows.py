@@ -69,6 +69,14 @@ FLOWS = Table(
             required=True,
         ),
         Column(
+            "seen",
+            pa.string(),
+            "both, unless just one direction of the connection passed the monitor though the other "
+            "end answered: up (packets from the mobile) or down; what the other one would tell is "
+            "null then",
+            required=True,
+        ),
+        Column(
             "merged_segments",
             pa.int64(),
             "of packets_up and packets_down, those that the capture has merged into larger ones "
@@ -86,9 +94,8 @@ FLOWS = Table(
         Column(
             "timestamps",
             pa.bool_(),
-            "timestamp option seen in both directions",
+            "timestamp option seen in both directions; null where one was not seen",
             source="INFOCOM II",
-            required=True,
         ),
         Column(
             "max_ip_len",
@@ -101,9 +108,9 @@ FLOWS = Table(
         Column(
             "mss_class",
             pa.string(),
-            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other",
+            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other; null where the direction "
+            "to the mobile was not seen",
             source="INFOCOM II",
-            required=True,
         ),
         Column(
             "max_window",
@@ -184,8 +191,9 @@ FLOWS = Table(
         Column(
             "lost_access",
             pa.int64(),
-            "downlink data packets lost behind Gi (more likely than not); null where the mobile's "
-            "ACKs were not seen",
+            "downlink data packets lost behind Gi (more likely than not); null, as all losses, "
+            "times and rates of the transfer, where the mobile's ACKs were not seen, or more than "
+            "1 % of what they acknowledge was not (acked_unseen_bytes)",
             "packets",
             "INFOCOM V",
         ),
@@ -305,9 +313,9 @@ FLOWS = Table(
         Column(
             "single",
             pa.bool_(),
-            "the user had no other traffic during the connection's life",
+            "the user had no other traffic during the connection's life; null where one direction "
+            "was not seen",
             source="INFOCOM VI.A",
-            required=True,
         ),
         Column(
             "b_tcp",

@@ -15,6 +15,7 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
+from spark_jobs.estimators.coverage import coverage, measurable
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
@@ -29,6 +30,7 @@ from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import Rules
 from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.warehouse.packets import Names
@@ -106,6 +108,24 @@ class Bucket:
     def handshakes(self) -> np.ndarray:
         """HANDSHAKE[C]"""
         return setup.handshakes(self.segments, self.connections)
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """VOLUME[C]"""
+        return volumes(self.segments, self.connections)
+
+    @cached_property
+    def coverage(self) -> np.ndarray:
+        """COVERAGE[C]: what was not seen; `unseen` of connections seen both ways, too."""
+        found = coverage(self.segments, self.connections)
+        found["unseen"] += self.internet_losses.unseen
+        return found
+
+    @cached_property
+    def measurable(self) -> np.ndarray:
+        """bool[C]: enough was seen for losses and times to be known."""
+        seen = self.coverage
+        return measurable(seen["seen"], seen["unseen"], self.volumes["payload_bytes_down"])
 
     @cached_property
     def clean_acks(self) -> CleanAcks:

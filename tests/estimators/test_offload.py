@@ -50,20 +50,26 @@ def test_smaller_mss_of_the_two_is_that_of_the_segments():
 
 
 def test_path_that_carries_less_shows_in_the_packets_that_are_not_merged():
-    exchange = HANDSHAKE + """
+    exchange = (
+        HANDSHAKE
+        + """
         0.300 down  ACK  seq=500  ack=300 data=1380
         0.301 down  ACK  seq=1880 ack=300 data=4140
         0.302 down  ACK  seq=6020 ack=300 data=3000
     """
+    )
     sizes = [size for (size,) in down(exchange, "payload_len")]
     assert sizes == [1380, 1380, 1380, 1380, 1380, 1380, 240]
 
 
 def test_small_packets_do_not_show_what_a_segment_holds():
-    exchange = HANDSHAKE + """
+    exchange = (
+        HANDSHAKE
+        + """
         0.300 down  ACK  seq=500 ack=300 data=100
         0.301 down  ACK  seq=600 ack=300 data=2000
     """
+    )
     assert down(exchange, "payload_len") == [(100,), (1460,), (540,)]
 
 
