@@ -108,9 +108,9 @@ FLOWS = Table(
         Column(
             "mss_class",
             pa.string(),
-            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other; null where the direction "
-            "to the mobile was not seen",
+            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other",
             source="INFOCOM II",
+            required=True,
         ),
         Column(
             "max_window",
@@ -191,9 +191,9 @@ FLOWS = Table(
         Column(
             "lost_access",
             pa.int64(),
-            "downlink data packets lost behind Gi (more likely than not); null, as all losses, "
-            "times and rates of the transfer, where the mobile's ACKs were not seen, or more than "
-            "1 % of what they acknowledge was not (acked_unseen_bytes)",
+            "downlink data packets lost behind Gi (more likely than not); null, as all losses "
+            "and rates of the transfer, where the mobile's ACKs were not seen, or more than 1 % of "
+            "what they acknowledge was not (acked_unseen_bytes)",
             "packets",
             "INFOCOM V",
         ),
@@ -260,7 +260,8 @@ FLOWS = Table(
             "resends",
             pa.int64(),
             "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
-            "not; null, as the three below, where the round trip before Gi is not known",
+            "not; null, as the three below, where the round trip before Gi is not known, or more "
+            "than half of what the mobile acknowledged was not seen",
             "packets",
             "RFC 4898, SegsRetrans",
         ),

@@ -17,9 +17,11 @@ SEEN = ("both", "up", "down")
 
 LARGEST_WINDOW = 65_535
 """Without scaling (RFC 9293)."""
-MOST_UNSEEN = 0.01
-"""Share of a connection's acknowledged data that Gi missed above which losses and times are not
+MOST_UNSEEN_FOR_LOSSES = 0.01
+"""Share of a connection's acknowledged data that Gi missed above which losses and rates are not
 known: it is of the order of what networks lose."""
+MOST_UNSEEN_FOR_SENDING = 0.5
+"""Above which what the server did is not known: its replay bears gaps, but not that most is one."""
 
 COVERAGE = np.dtype([("seen", "i1"), ("unseen", "i8")], align=True)
 """Which directions were seen of those that there were, into SEEN; of UP, the downlink bytes that
@@ -72,8 +74,8 @@ def _answers(begin, end, flags, sent, acked):
     return answered or advances or much, high - low if advances else np.int64(0)
 
 
-def measurable(seen, unseen, payload):
-    """bool[C]: whether the data to the mobile was seen, and the ACKs that answer it, so that losses
-    and times are known. seen: into SEEN; unseen, payload: bytes acknowledged though not seen, and
-    seen."""
-    return (seen == BOTH) & (unseen <= MOST_UNSEEN * (unseen + payload))
+def seen_enough(covered, payload, most_unseen):
+    """bool[C]: whether the data to the mobile was seen, but for a share of at most `most_unseen`,
+    and the ACKs that answer it. covered: COVERAGE[C]; payload: int64[C], distinct bytes seen."""
+    unseen = covered["unseen"]
+    return (covered["seen"] == BOTH) & (unseen <= most_unseen * (unseen + payload))

@@ -2,9 +2,9 @@
 captured it (LRO, GRO) or would only cut behind it (TSO, GSO), back to the segments on the wire.
 
 A packet is merged where it carries more than the other end allows (MSS; RFC 9293, 3.7.1), or where
-that was not seen, where it is larger than Ethernet's 1500 B. The segments' size is what both ends
-announced, less options (RFC 6691), unless the largest packet that is not merged fits more of the
-merged ones: these are mostly whole multiples of it, for a sender whose path carries less.
+that was not seen, where it is larger than an Ethernet's largest frames. The segments' size is what
+both ends announced, less options (RFC 6691), unless the largest packet that is not merged fits more
+of the merged ones: these are mostly whole multiples of it, for a sender whose path carries less.
 """
 
 from typing import NamedTuple
@@ -18,6 +18,12 @@ from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.tcp import CWR, FIN, PSH, RST, SYN
 
 ETHERNET_MTU = 1500
+LARGEST_FRAME = 2000
+"""IEEE 802.3as: with tags and labels an Ethernet carries no more."""
+LEAST_ANNOUNCED = 88
+"""Linux's least MSS: what an end announces below that, no sender goes by."""
+MOST_SEGMENTS = 65_535
+"""Linux's GSO_MAX_SEGS: more are no merged packet."""
 LEAST_MSS = 536
 """RFC 9293, 3.7.1: smaller packets do not show what a sender's segments may hold."""
 HEADERS, HEADERS_IPV6 = 40, 60
@@ -44,7 +50,7 @@ def on_the_wire(packets, connection, count, server_ipv6):
     """
     announced, largest = _sizes(packets, connection, count)
     limit = announced[:, ::-1]
-    merged = np.where(limit > 0, largest["payload"] > limit, largest["ip_len"] > ETHERNET_MTU)
+    merged = np.where(limit > 0, largest["payload"] > limit, largest["ip_len"] > LARGEST_FRAME)
     if not merged.any():
         return Wire(packets, connection, np.zeros(count, np.int64))
     headers = np.where(server_ipv6, HEADERS_IPV6, HEADERS)[packets.server]
@@ -69,7 +75,8 @@ def _sizes(packets, connection, count):
             continue
         way = 1 if downlink[i] else 0
         if flags[i] & SYN:
-            announced[c, way] = max(announced[c, way], np.int64(mss[i]))
+            if mss[i] >= LEAST_ANNOUNCED:
+                announced[c, way] = max(announced[c, way], np.int64(mss[i]))
         elif payload_len[i] > largest[c, way].payload and not flags[i] & RST:
             largest[c, way].payload = payload_len[i]
             largest[c, way].ip_len = ip_len[i]
@@ -95,7 +102,7 @@ def _segment_sizes(packets, connection, headers, announced, merged):
             if c < 0 or not merged[c, way] or not _is_data(flags[i], payload_len[i]):
                 continue
             limit, payload = announced[c, 1 - way], np.int64(payload_len[i])
-            whole = payload <= limit if limit else ip_len[i] <= ETHERNET_MTU
+            whole = payload <= limit if limit else ip_len[i] <= LARGEST_FRAME
             options = np.int64(ip_len[i]) - payload - headers[i]
             if fitting == 0:
                 both = min(limit, announced[c, way]) if announced[c, way] else limit
@@ -124,7 +131,7 @@ def _pieces(packets, connection, headers, size):
         if c < 0 or not size[c, way] or not _is_data(packets.tcp_flags[i], payload):
             continue
         piece = size[c, way] - (np.int64(packets.ip_len[i]) - payload - headers[i])
-        if payload > piece > 0:
+        if MOST_SEGMENTS * piece >= payload > piece > 0:
             out[i] = piece
     return out
 

@@ -15,7 +15,7 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
-from spark_jobs.estimators.coverage import coverage, measurable
+from spark_jobs.estimators.coverage import coverage, seen_enough
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
@@ -121,11 +121,9 @@ class Bucket:
         found["unseen"] += self.internet_losses.unseen
         return found
 
-    @cached_property
-    def measurable(self) -> np.ndarray:
-        """bool[C]: enough was seen for losses and times to be known."""
-        seen = self.coverage
-        return measurable(seen["seen"], seen["unseen"], self.volumes["payload_bytes_down"])
+    def seen_enough(self, most_unseen: float) -> np.ndarray:
+        """bool[C]: at most this share of the data to the mobile was not seen, nor its ACKs."""
+        return seen_enough(self.coverage, self.volumes["payload_bytes_down"], most_unseen)
 
     @cached_property
     def clean_acks(self) -> CleanAcks:

@@ -5,7 +5,12 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import setup
-from spark_jobs.estimators.coverage import BOTH, SEEN, UP
+from spark_jobs.estimators.coverage import (
+    BOTH,
+    MOST_UNSEEN_FOR_LOSSES,
+    MOST_UNSEEN_FOR_SENDING,
+    SEEN,
+)
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
 from spark_jobs.estimators.options import (
@@ -66,7 +71,7 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
         "merged_segments": pa.array(bucket.merged),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
         "timestamps": column(option, "timestamps", seen == BOTH),
-        "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES, seen != UP),
+        "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
         "max_window": column(option, "max_window", known_window),
         "window_class": dictionary(
             window_class(option["max_window"]), WINDOW_CLASSES, known_window
@@ -105,7 +110,7 @@ def _transfer(bucket: Bucket) -> Columns:
     spikes = delay_spikes(
         bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
     )
-    both, complete = bucket.coverage["seen"] == BOTH, bucket.measurable
+    both, complete = bucket.coverage["seen"] == BOTH, bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
     timed = complete & (transfer["b_tcp"] != NOT_TOLD)
     parallel = most_at_once(bucket.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
@@ -128,7 +133,7 @@ def _losses(bucket: Bucket) -> Columns:
     lost = bucket.internet_losses.losses
     total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
     internet = np.bincount(lost["connection"], lost["packets"], len(total.lost)).astype(np.int64)
-    known = total.measurable & bucket.measurable
+    known = total.measurable & bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
     unknown = ~known
     return {
         "lost_access": pa.array(total.lost, mask=unknown),
@@ -144,7 +149,8 @@ def _losses(bucket: Bucket) -> Columns:
 def _sending(bucket: Bucket) -> Columns:
     """What the server did, and what held it back, as far as it is known."""
     done = bucket.sending.transfers
-    known, limited, trips = done["known"] & bucket.measurable, done["limited"], done["round_trips"]
+    known = done["known"] & bucket.seen_enough(MOST_UNSEEN_FOR_SENDING)
+    limited, trips = done["limited"], done["round_trips"]
     counts = ("resends", "timeouts", "busy", "rwnd_limited")
     return (
         {name: column(done, name, known) for name in counts}

@@ -173,3 +173,13 @@ def test_users_after_one_with_merged_packets_keep_their_own():
     assert made.packets.first.tolist() == [0, 4 + 10 + 1, 4 + 10 + 1 + 2]
     assert made.packets.sent_before[-1] == 44 + 10 * 1500 + 3040 + 40
     assert made.connections.user.tolist() == [0, 1]
+
+
+def test_mss_that_no_sender_goes_by_cuts_nothing():
+    exchange = HANDSHAKE.replace("mss=1460", "mss=1")
+    assert down(exchange + "0.300 down ACK seq=500 ack=300 data=1460", "payload_len") == [(1460,)]
+
+
+def test_what_cannot_be_a_packet_is_not_cut():
+    exchange = HANDSHAKE + f"0.300 down ACK seq=500 ack=300 data={2**30}"
+    assert down(exchange, "payload_len") == [(2**30,)]
