@@ -13,7 +13,7 @@ from schemas.links import LINKS
 from schemas.losses import LOSSES
 from schemas.marts import MARTS
 from schemas.networks import NETWORKS
-from schemas.packets import PACKETS
+from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
 from schemas.quality import QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
@@ -75,6 +75,7 @@ __all__ = [
     "TABLES",
     "TIMERS",
     "TIMESTAMP",
+    "TUNNELS",
     "UNREAD_REASONS",
     "Column",
     "Table",

@@ -85,6 +85,23 @@ FLOWS = Table(
             for way, end in (("up", "mobile"), ("down", "server"))
         ),
         Column(
+            "seen",
+            pa.string(),
+            "both, unless just one direction of the connection passed the monitor though the other "
+            "end answered: up (packets from the mobile) or down; what the other one would tell is "
+            "null then",
+            required=True,
+        ),
+        Column(
+            "merged_segments",
+            pa.int64(),
+            "of packets_up and packets_down, those that the capture has merged into larger ones "
+            "(LRO, GRO, TSO): each is counted and measured as it was on the wire",
+            "packets",
+            "RFC 9293, 3.7.1",
+            required=True,
+        ),
+        Column(
             "sack",
             pa.bool_(),
             "SACK permitted in both SYNs; null where a SYN that matters was not seen",
@@ -93,9 +110,8 @@ FLOWS = Table(
         Column(
             "timestamps",
             pa.bool_(),
-            "timestamp option seen in both directions",
+            "timestamp option seen in both directions; null where one was not seen",
             source="INFOCOM II",
-            required=True,
         ),
         Column(
             "max_ip_len",
@@ -208,8 +224,9 @@ FLOWS = Table(
         Column(
             "lost_access",
             pa.int64(),
-            "downlink data packets lost behind Gi (more likely than not); null where the mobile's "
-            "ACKs were not seen",
+            "downlink data packets lost behind Gi (more likely than not); null, as all losses "
+            "and rates of the transfer, where the mobile's ACKs were not seen, or more than 1 % of "
+            "what they acknowledge was not (acked_unseen_bytes)",
             "packets",
             "INFOCOM V",
         ),
@@ -284,7 +301,8 @@ FLOWS = Table(
             "resends",
             pa.int64(),
             "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
-            "not; null, as the three below, where the round trip before Gi is not known",
+            "not; null, as the three below, where the round trip before Gi is not known, or more "
+            "than half of what the mobile acknowledged was not seen",
             "packets",
             "RFC 4898, SegsRetrans",
         ),
@@ -337,9 +355,9 @@ FLOWS = Table(
         Column(
             "single",
             pa.bool_(),
-            "the user had no other traffic during the connection's life",
+            "the user had no other traffic during the connection's life; null where one direction "
+            "was not seen",
             source="INFOCOM VI.A",
-            required=True,
         ),
         Column(
             "b_tcp",

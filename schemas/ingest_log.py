@@ -40,6 +40,8 @@ INGEST_LOG = Table(
 SKIP_REASONS = {
     "not_ip": "frames that carry no IP (ARP, LLDP, PPP control, ...)",
     "not_subscriber": "IP packets with neither end in the network's subscriber prefixes",
+    "duplicate": "packets that the monitor captured again, on both sides of a router or on two "
+    "mirrored ports; the first is kept",
     "unknown_link_type": "frames of a link type that the reader does not know",
     "short_capture": "packets cut by the capture before the end of their IP header",
     "malformed_ip": "packets whose IP or GTP header contradicts itself",

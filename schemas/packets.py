@@ -6,6 +6,10 @@ from schemas.table import DELTA, PLAIN, SPLIT, TIMESTAMP, Column, Table
 
 TCP = "RFC 9293"
 
+TUNNELS = (4, 41, 47, 50, 115)
+"""Protocol numbers of tunnels that the reader does not open: IP in IP, 6in4, GRE, ESP, L2TP. What
+is inside counts as bytes of the outer addresses. It opens GTP-U, MPLS, PPPoE and pseudowires."""
+
 PACKETS = Table(
     name="packets",
     row="one IP packet of a subscriber, in capture order within a file; no payload is ever kept",

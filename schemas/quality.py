@@ -11,8 +11,9 @@ QUALITY = Table(
         Column(
             "measure",
             pa.string(),
-            "what is checked: unread_captures, skipped_share, acked_unseen_share, "
-            "without_syn_share, peak_flows or volume_ratio",
+            "what is checked: unread_captures, skipped_share, duplicate_share, acked_unseen_share, "
+            "one_way_share, merged_share, not_tcp_share, tunnel_share, without_syn_share, "
+            "peak_flows or volume_ratio",
             required=True,
         ),
         Column("value", pa.float64(), "what was found; null where it could not be measured"),

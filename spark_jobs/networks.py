@@ -44,6 +44,8 @@ class QualityLimits(BaseModel):
     """Most frames that the front end could not read."""
     acked_unseen_share: Share = 0.001
     """Most bytes acknowledged though never seen; well below the losses to be measured."""
+    one_way_share: Share = 0.05
+    """Most connections of which one direction was not seen."""
     without_syn_share: Share = 0.2
     """Most connections whose SYN was not seen."""
     peak_flows: Annotated[int, Field(ge=0)] = 1

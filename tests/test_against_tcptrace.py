@@ -83,6 +83,33 @@ DIFFERENCES = {
     ],
 }
 
+CAPTURED_TWICE = {
+    "bad_ack_code.dmp.gz": [
+        "128.224.1.148:9 > 128.224.2.23:1036",
+        "128.224.1.148:19 > 128.224.2.23:1037",
+    ],
+    "discard.solaris.dmp.gz": ["132.235.1.184:35655 > 132.235.201.18:9"],
+    "hardware_dups.dmp.gz": ["144.16.64.141:1644 > 144.16.64.215:20"],
+}
+CAPTURED_TWICE["pcap_v2.2.dmp.gz"] = CAPTURED_TWICE["bad_ack_code.dmp.gz"]
+"""Ends of which every packet is there twice, on either side of a router: tcptrace counts both, we
+count one."""
+COUNTS = ("packets", "data packets", "data bytes", "syns", "fins")
+
+
+def captured_once(theirs: dict[str, dict[str, int]], ends: list[str]) -> dict[str, dict[str, int]]:
+    """What tcptrace would say if it did not count these ends' packets twice."""
+    for end in ends:
+        source, target = end.split(" > ")
+        for facts, names in (
+            (theirs[end], COUNTS),
+            (theirs[f"{target} > {source}"], ("packets received", "data packets received")),
+        ):
+            for name in names:
+                assert facts[name] % 2 == 0
+                facts[name] //= 2
+    return theirs
+
 
 def ends_by_tcptrace(text: str) -> dict[str, dict[str, int]]:
     """What each end of each connection did, by its name (name_of); text: by `tcptrace -lnrW`."""
@@ -200,6 +227,7 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_sample_captures_agree(path, tmp_path):
     theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
+    theirs = captured_once(theirs, CAPTURED_TWICE.get(path.name, []))
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
     assert differences(theirs, ends_by_giscope(path, tmp_path)) == explained
 

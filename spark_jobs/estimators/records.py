@@ -50,6 +50,8 @@ class Packets(NamedTuple):
     """uint16[M]: as on the wire."""
     payload_len: np.ndarray
     """uint32[M], B"""
+    mss: np.ndarray
+    """uint16[M], B: 0 without the option."""
     window_scale: np.ndarray
     """int16[M]: shift count, NO_SCALE without the option."""
     sack_permitted: np.ndarray

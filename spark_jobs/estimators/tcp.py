@@ -4,7 +4,7 @@ import numpy as np
 
 from spark_jobs.compiled import inlined
 
-FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
 
 
 @inlined

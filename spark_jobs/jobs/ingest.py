@@ -20,6 +20,7 @@ from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import DAY_US, EPOCH, packet_tables, within_dates
+from spark_jobs.capture.duplicates import without_duplicates
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
 from spark_jobs.capture.front_end import READERS, FrontEnd, chosen_front_end
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
@@ -37,7 +38,7 @@ SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
 SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 1, FrontEnd.ZEEK: 2, FrontEnd.ZEEK_LOG: 2}
+FORMAT = {FrontEnd.BUILTIN: 2, FrontEnd.ZEEK: 3, FrontEnd.ZEEK_LOG: 3}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -206,7 +207,7 @@ def _parts(
         rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets)
         return SITE_LOG_TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    return PACKETS, _tables(runs, network, result.capture, reading)
+    return PACKETS, _tables(without_duplicates(runs, reading), network, result.capture, reading)
 
 
 def _by_bucket_and_day(

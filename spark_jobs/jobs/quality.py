@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from schemas import BROKEN_OFF, FLOWS, QUALITY, UNREAD_REASONS
+from schemas import BROKEN_OFF, FLOWS, QUALITY, TUNNELS, UNREAD_REASONS
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
@@ -63,7 +63,12 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     """The checks of a day; measured: the row of quality.sql."""
     unread = measured["unread_captures"]
     skipped = _share(measured["skipped"], measured["frames"])
+    duplicates = _share(measured["duplicates"], measured["frames"])
     unseen = _share(measured["acked_unseen_bytes"], measured["acked_bytes"])
+    one_way = _share(measured["flows_up_only"] + measured["flows_down_only"], measured["flows"])
+    merged = _share(measured["merged_segments"], measured["segments"])
+    not_tcp = _share(measured["not_tcp_bytes"], measured["ip_bytes"])
+    tunnelled = _share(measured["tunnel_bytes"], measured["ip_bytes"])
     without_syn = _share(measured["flows_without_syn"], measured["flows"])
     volume = _share(measured["volume"], measured["usual_volume"])
     if measured["earlier_days"] < limits.volume_fewest_days:
@@ -84,12 +89,50 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             f"{_percent(skipped)} of the frames could not be read",
         ),
         Check(
+            "duplicate_share",
+            duplicates,
+            None,
+            None,
+            f"{_percent(duplicates)} of the frames were captured before; the first ones count",
+        ),
+        Check(
             "acked_unseen_share",
             unseen,
             None,
             limits.acked_unseen_share,
             f"{_percent(unseen)} of the bytes that mobiles acknowledged were never seen: "
             "the capture dropped them",
+        ),
+        Check(
+            "one_way_share",
+            one_way,
+            None,
+            limits.one_way_share,
+            f"{_percent(one_way)} of the connections seen in one direction only "
+            f"({measured['flows_up_only']} up, {measured['flows_down_only']} down): the other one "
+            "is not mirrored, or takes another way",
+        ),
+        Check(
+            "merged_share",
+            merged,
+            None,
+            None,
+            f"{_percent(merged)} of the segments came merged into larger packets (LRO, GRO, TSO)",
+        ),
+        Check(
+            "not_tcp_share",
+            not_tcp,
+            None,
+            None,
+            f"{_percent(not_tcp)} of the bytes were not TCP, QUIC among them: load of the link",
+        ),
+        Check(
+            "tunnel_share",
+            tunnelled,
+            None,
+            None,
+            f"{_percent(tunnelled)} of the bytes were in tunnels that are not opened (IP in IP, "
+            "GRE, ESP, L2TP)",
         ),
         Check(
             "without_syn_share",
@@ -208,6 +251,7 @@ def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date)
             "weeks": network.quality.volume_weeks,
             "unread_reasons": list(UNREAD_REASONS),
             "broken_off": list(BROKEN_OFF),
+            "tunnels": list(TUNNELS),
         },
     )
     [row] = answer.fetchall()

@@ -27,7 +27,8 @@ reading as (
                 ),
                 0
             )
-        ) as skipped
+        ) as skipped,
+        sum(coalesce(skipped['duplicate'], 0)) as duplicates
     from captures
 ),
 connections as (
@@ -38,10 +39,22 @@ connections as (
             where hour(start_ts at time zone $timezone) >= $peak_from
             and hour(start_ts at time zone $timezone) < $peak_until
         ) as peak_flows,
+        count(*) filter (where seen = 'up') as flows_up_only,
+        count(*) filter (where seen = 'down') as flows_down_only,
+        sum(merged_segments) as merged_segments,
+        sum(packets_up + packets_down) as segments,
         sum(acked_unseen_bytes) as acked_unseen_bytes,
         sum(payload_bytes_down + acked_unseen_bytes) as acked_bytes,
         sum(ip_bytes_up + ip_bytes_down) filter (where initiator = 'mobile') as volume
     from flows
+    where network = $network and date = $date::date
+),
+traffic as (
+    select
+        sum(ip_len) as ip_bytes,
+        coalesce(sum(ip_len) filter (where ip_proto <> 6), 0) as not_tcp_bytes,
+        coalesce(sum(ip_len) filter (where ip_proto in $tunnels::utinyint[]), 0) as tunnel_bytes
+    from packets
     where network = $network and date = $date::date
 ),
 earlier_days as (
@@ -58,4 +71,4 @@ usual as (
     from earlier_days
 )
 select *
-from reading, connections, usual
+from reading, connections, traffic, usual

@@ -15,6 +15,7 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
+from spark_jobs.estimators.coverage import coverage, seen_enough
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
@@ -22,6 +23,7 @@ from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.verdict import AccessLosses
+from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities
 from spark_jobs.estimators.probes import probes, unnumber
@@ -30,6 +32,7 @@ from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import Rules
 from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.warehouse.packets import Names
@@ -61,13 +64,14 @@ class Bucket:
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
     ):
-        self.packets, self.names = packets, names
-        self.settings = settings
+        self.names, self.settings = names, settings
         self.application_log = application_log
         connection, count = assign_connections(packets)
+        ipv6 = np.array([":" in server for server in names.servers], bool)
+        self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
         first = group_offsets(connection, count)
-        read = _segments(packets, group_order(connection, first), first)
-        self.connections = _connections(packets, read, first, span)
+        read = _segments(self.packets, group_order(connection, first), first)
+        self.connections = _connections(self.packets, read, first, span)
         self.segments = _without_probes(read, self.connections)
 
     def may_go_on(self, until: int) -> bool:
@@ -107,6 +111,22 @@ class Bucket:
     def handshakes(self) -> np.ndarray:
         """HANDSHAKE[C]"""
         return setup.handshakes(self.segments, self.connections)
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """VOLUME[C]"""
+        return volumes(self.segments, self.connections)
+
+    @cached_property
+    def coverage(self) -> np.ndarray:
+        """COVERAGE[C]: what was not seen; `unseen` of connections seen both ways, too."""
+        found = coverage(self.segments, self.connections)
+        found["unseen"] += self.internet_losses.unseen
+        return found
+
+    def seen_enough(self, most_unseen: float) -> np.ndarray:
+        """bool[C]: at most this share of the data to the mobile was not seen, nor its ACKs."""
+        return seen_enough(self.coverage, self.volumes["payload_bytes_down"], most_unseen)
 
     @cached_property
     def clean_acks(self) -> CleanAcks:

@@ -5,6 +5,12 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
+from spark_jobs.estimators.coverage import (
+    BOTH,
+    MOST_UNSEEN_FOR_LOSSES,
+    MOST_UNSEEN_FOR_SENDING,
+    SEEN,
+)
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
@@ -22,7 +28,6 @@ from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
 from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
-from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.log_matching import told_by_log
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
@@ -61,12 +66,14 @@ def _identity(bucket: Bucket) -> Columns:
 
 
 def _volumes_and_options(bucket: Bucket) -> Columns:
-    volume = volumes(bucket.segments, bucket.connections)
+    volume, seen = bucket.volumes, bucket.coverage["seen"]
     option = options(bucket.segments, bucket.connections)
     known_window = option["max_window"] != NOT_KNOWN
-    return {name: column(volume, name) for name in volume.dtype.names} | {
+    return {name: column(volume, name) for name in volume.dtype.names or ()} | {
+        "seen": dictionary(seen, SEEN),
+        "merged_segments": pa.array(bucket.merged),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
-        "timestamps": column(option, "timestamps"),
+        "timestamps": column(option, "timestamps", seen == BOTH),
         "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
         "max_window": column(option, "max_window", known_window),
         "window_class": dictionary(
@@ -107,7 +114,9 @@ def _setup(bucket: Bucket) -> Columns:
         "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(setup.setup_delay(handshake)),
-        "setup_background": pa.array(background, mask=handshake["syn_count"] == 0),
+        "setup_background": pa.array(
+            background, mask=(handshake["syn_count"] == 0) | (bucket.coverage["seen"] != BOTH)
+        ),
         "rtt_access": measured(rtt_access),
         "rtt_internet": measured(rtt_internet),
     }
@@ -124,47 +133,50 @@ def _transfer(bucket: Bucket) -> Columns:
     spikes = delay_spikes(
         bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
     )
-    timed = transfer["b_tcp"] != NOT_TOLD
+    both, complete = bucket.coverage["seen"] == BOTH, bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
+    timed = complete & (transfer["b_tcp"] != NOT_TOLD)
     parallel = most_at_once(bucket.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
-        "single": column(transfer, "single"),
+        "single": column(transfer, "single", both),
         "rtt_access_min": measured(round_trip),
         "delay_spikes": pa.array(spikes, mask=np.isnan(clean)),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
-        "throughput": measured(transfer["throughput"]),
-        "goodput": measured(transfer["goodput"]),
-        "user_throughput": measured(transfer["user_throughput"]),
-        "parallel": pa.array(parallel, mask=parallel == 0),
+        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both),
+    } | {
+        name: measured(np.where(complete, transfer[name], np.nan))
+        for name in ("throughput", "goodput", "user_throughput")
     }
 
 
 def _losses(bucket: Bucket) -> Columns:
-    """Null where the mobile's ACKs were not seen."""
+    """Null where the mobile's ACKs were not seen, or some of what they answer."""
     lost = bucket.internet_losses.losses
     total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
     likely = lost["packets"] * (lost["probability"] > 0.5)
     internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
     expected = expected_losses(bucket.internet_losses, bucket.connections)
-    unknown = ~total.measurable
+    known = total.measurable & bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
+    unknown = ~known
     return {
         "lost_access": pa.array(total.lost, mask=unknown),
         "lost_access_expected": pa.array(total.expected, mask=unknown),
         "lost_internet": pa.array(internet, mask=unknown),
         "lost_internet_expected": pa.array(expected, mask=unknown),
         "bottleneck": dictionary(
-            bottleneck(total.lost, internet), BOTTLENECKS, total.measurable & total.has_data
+            bottleneck(total.lost, internet), BOTTLENECKS, known & total.has_data
         ),
-        "acked_unseen_bytes": pa.array(bucket.internet_losses.unseen),
+        "acked_unseen_bytes": column(bucket.coverage, "unseen"),
     }
 
 
 def _sending(bucket: Bucket) -> Columns:
     """What the server did, and what held it back, as far as it is known."""
     done = bucket.sending.transfers
-    known, limited, trips = done["known"], done["limited"], done["round_trips"]
+    known = done["known"] & bucket.seen_enough(MOST_UNSEEN_FOR_SENDING)
+    limited, trips = done["limited"], done["round_trips"]
     counts = ("resends", "timeouts", "busy", "rwnd_limited")
     return (
         {name: column(done, name, known) for name in counts}

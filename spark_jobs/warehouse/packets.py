@@ -140,13 +140,13 @@ def _in_places(
     count = np.count_nonzero(places >= 0)
     types = {name: PACKETS.arrow.field(name).type.to_pandas_dtype() for name in NUMBERS}
     types |= dict.fromkeys(PRESENCE, np.bool_)
-    types |= {"window_scale": np.int16, "capture": np.int32}
+    types |= {"mss": np.uint16, "window_scale": np.int16, "capture": np.int32}
     types |= {"sack_at": np.int64, "sack_count": np.uint8}
     columns = {name: np.empty(count, dtype) for name, dtype in types.items()}
     edges: list[np.ndarray] = []
     read = edges_read = 0
     capture = [captures.index(group.capture) for group in groups for _ in group.numbers]
-    names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "window_scale", "sack"))
+    names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
     for code, table in zip(capture, _row_groups(groups, list(names)), strict=True):
         to = places[read : read + len(table)]
         read += len(table)
@@ -154,6 +154,7 @@ def _in_places(
         values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
         values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)
+        values["mss"] = np.where(_validity(table["mss"]), _values(table["mss"]), 0)
         values["capture"] = np.full(len(table), code, np.int32)
         at, values["sack_count"], items = _lists(table["sack"])
         values["sack_at"] = at + edges_read

@@ -28,7 +28,9 @@ from layers import (
 )
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.l2 import ARP, GRE, Ether
+
+from schemas import TUNNELS
 
 IDENTITY = ("capture", "frame", "ts", "bucket")
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
@@ -335,3 +337,18 @@ def test_frames_keep_their_time_and_number(tmp_path):
     found = rows_of(path)
     assert found.numbers == [1, 2, 3]
     assert [round(row["ts"].timestamp() * 1e6) for row in found.rows] == [f.ts for f in frames]
+
+
+TUNNELLED = {
+    "IP in IP": (IP(src=USER, dst=SERVER, proto=4) / SYN, 4),
+    "6in4": (IP(src=USER, dst=SERVER, proto=41) / SYN6, 41),
+    "GRE": (IP(src=USER, dst=SERVER) / GRE() / SYN, 47),
+}
+
+
+@pytest.mark.parametrize(("packet", "protocol"), TUNNELLED.values(), ids=TUNNELLED)
+def test_tunnels_that_are_not_opened_are_other_traffic_of_the_outer_address(read, packet, protocol):
+    (row,) = read(bytes(packet)).rows
+    assert (row["user"], row["server"], row["ip_proto"]) == (USER, SERVER, protocol)
+    assert (row["tcp_flags"], row["user_port"]) == (None, None)
+    assert protocol in TUNNELS

@@ -60,11 +60,12 @@ class Packet:
 
     @property
     def ip_len(self) -> int:
-        """20 bytes of IP header, 20 of TCP header, the options in whole words, the payload."""
+        """20 bytes of IP header (40 of IPv6), 20 of TCP header, the options in whole words, the
+        payload."""
         options = sum(
             size for name, size in OPTION_BYTES.items() if getattr(self, name) not in (None, False)
         )
-        return 40 + (options + 3) // 4 * 4 + self.data
+        return (60 if ":" in self.server else 40) + (options + 3) // 4 * 4 + self.data
 
     @property
     def edges(self) -> list[int]:
@@ -139,6 +140,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         ack=column((p.ack for p in rows), np.uint32),
         window=column((p.win for p in rows), np.uint16),
         payload_len=column((p.data for p in rows), np.uint32),
+        mss=column((p.mss for p in rows), np.uint16),
         window_scale=column((NO_SCALE if p.ws is None else p.ws for p in rows), np.int16),
         sack_permitted=column((p.sackok for p in rows), bool),
         has_timestamps=column((p.tsval is not None for p in rows), bool),

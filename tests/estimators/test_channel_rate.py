@@ -139,11 +139,12 @@ def test_period_ends_where_acks_stop():
     assert period["rate"] == pytest.approx(RATE, rel=0.001)
 
 
-def test_other_protocols_bytes_count():
-    """With each TCP packet of 1000 bytes the link also carries a UDP packet of 111 bytes."""
-    lines = download(100, rate_us_per_byte=BYTE_US * 1111 // 1000)
+@pytest.mark.parametrize("other", [111, 3000], ids=["a little", "most, as QUIC"])
+def test_other_protocols_bytes_count(other):
+    """With each TCP packet of 1000 bytes the link also carries UDP packets of so many bytes."""
+    lines = download(100, rate_us_per_byte=BYTE_US * (1000 + other) // 1000)
     udp = [
-        Packet(p.us - 1, "down", frozenset({"UDP"}), data=111 - HEADER, port=5000)
+        Packet(p.us - 1, "down", frozenset({"UDP"}), data=other - HEADER, port=5000)
         for p in lines
         if p.way == "down" and p.data
     ]

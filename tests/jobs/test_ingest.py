@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ MIDNIGHT = 1_078_272_000 * US
 """2004-03-03 00:00 UTC."""
 
 
-def packet(ts: int, seq: int = 1, user: str = "10.64.0.1") -> Frame:
-    return Frame(bytes(IP(src=user, dst="198.51.100.1") / TCP(sport=1, dport=80, seq=seq)), ts)
+def packet(ts: int, seq: int = 1, user: str = "10.64.0.1", ttl: int = 64) -> Frame:
+    """By a sender that numbers its packets by the microsecond."""
+    ip = IP(src=user, dst="198.51.100.1", id=1 + ts % 0xFFFF, ttl=ttl)
+    return Frame(bytes(ip / TCP(sport=1, dport=80, seq=seq)), ts)
 
 
 def write(path: Path, *frames: Frame) -> Path:
@@ -59,6 +62,15 @@ def test_copy_under_another_name_is_refused(warehouse, tmp_path, network):
     result = ingest_capture(warehouse, network, copy)
     assert "holds the same packets as a.pcap" in result.error
     assert count(warehouse) == 1
+
+
+def test_packet_captured_on_both_sides_of_a_router_counts_once(warehouse, tmp_path, network):
+    before, behind = packet(MIDNIGHT, ttl=64), packet(MIDNIGHT, ttl=63)
+    capture = write(tmp_path / "a.pcap", before, replace(behind, ts=MIDNIGHT + 9000))
+    result = ingest_capture(warehouse, network, capture)
+    assert (result.frames, result.packets, result.skipped) == (2, 1, {"duplicate": 1})
+    query = "select ttl, skipped['duplicate'] from packets, ingest_log"
+    assert warehouse.connect().execute(query).fetchall() == [(64, 1)]
 
 
 def test_corrected_capture_replaces_its_packets(warehouse, tmp_path, network):

@@ -1,16 +1,19 @@
 """The checks of a day: what each tells, and what they hold back."""
 
 import shutil
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+import zstandard
 from conftest import CAPTURES, DAY, NETWORKS_FILE
 from made_up import flow, publish
 
 from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
 from spark_jobs.errors import UserError
 from spark_jobs.jobs import quality
+from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import marts
 from spark_jobs.networks import QualityLimits, load_networks
@@ -19,8 +22,16 @@ GOOD = {
     "unread_captures": [],
     "frames": 1000,
     "skipped": 0,
+    "duplicates": 0,
     "flows": 100,
     "flows_without_syn": 0,
+    "flows_up_only": 0,
+    "flows_down_only": 0,
+    "segments": 1000,
+    "merged_segments": 0,
+    "ip_bytes": 1_000_000,
+    "not_tcp_bytes": 0,
+    "tunnel_bytes": 0,
     "peak_flows": 10,
     "acked_unseen_bytes": 0,
     "acked_bytes": 1_000_000,
@@ -46,6 +57,7 @@ def test_good_day_passes():
         ({"skipped": 11}, "skipped_share"),
         ({"acked_unseen_bytes": 1001}, "acked_unseen_share"),
         ({"flows_without_syn": 21}, "without_syn_share"),
+        ({"flows_up_only": 4, "flows_down_only": 2}, "one_way_share"),
         ({"peak_flows": 0}, "peak_flows"),
         ({"volume": 2499}, "volume_ratio"),
         ({"volume": 10_001}, "volume_ratio"),
@@ -59,6 +71,9 @@ def test_each_check_fails_beyond_its_limit(measured, check):
     "measured",
     [
         {"skipped": 10},
+        {"duplicates": 999, "merged_segments": 999},
+        {"not_tcp_bytes": 999_000, "tunnel_bytes": 999_000},
+        {"flows_up_only": 3, "flows_down_only": 2},
         {"acked_unseen_bytes": 1000},
         {"flows_without_syn": 20},
         {"volume": 2500},
@@ -84,7 +99,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
     rows = [
         flow(demo, **unseen),
-        flow(demo, **seen, initiator="unknown"),
+        flow(demo, **seen, initiator="unknown", seen="up"),
         flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9)),
     ]
     log = dict.fromkeys(INGEST_LOG.arrow.names)
@@ -97,7 +112,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
         "rows": 90,
     }
     log |= {"first_ts": rows[0]["start_ts"], "last_ts": rows[0]["start_ts"], "frames": 100}
-    skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2)]
+    skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2), ("duplicate", 30)]
     logs = [
         log | {"capture": "a.pcap", "skipped": skipped},
         log | {"capture": "b.pcap", "skipped": [("corrupt_compression", 1)]},
@@ -108,7 +123,12 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     assert found == {
         "unread_captures": 1,
         "skipped_share": 5 / 200,
+        "duplicate_share": 30 / 200,
         "acked_unseen_share": 30 / 300,
+        "one_way_share": pytest.approx(1 / 3),
+        "merged_share": 0,
+        "not_tcp_share": None,
+        "tunnel_share": None,
         "without_syn_share": pytest.approx(1 / 3),
         "peak_flows": 2,
         "volume_ratio": None,
@@ -190,3 +210,65 @@ def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, n
         "2004-03-02/peak.pcap", "2004-03-03/peak.pcap",
     ]  # fmt: skip
     assert sorted(bool(result.error) for result in results) == [False, True]  # the same packets
+
+
+def thinned(target: Path, keep: Callable[[int, bool], bool]) -> Path:
+    """A shipped capture with those packets only that are kept, by number and whether uplink."""
+    packed = (CAPTURES / "bb-gprs/peak.pcap.zst").read_bytes()
+    data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    kept, place, number = [data[:24]], 24, 0
+    while place < len(data):
+        end = place + 16 + int.from_bytes(data[place + 8 : place + 12], "little")
+        by_mobile = data[place + 16 + 12] == 10  # of the source address, 10.64.0.0/14
+        if keep(number, by_mobile):
+            kept.append(data[place:end])
+        place, number = end, number + 1
+    target.write_bytes(b"".join(kept))
+    return target
+
+
+THINNED = {
+    "up only": (lambda number, by_mobile: by_mobile, "one_way_share"),
+    "down only": (lambda number, by_mobile: not by_mobile, "one_way_share"),
+    "one in ten": (lambda number, by_mobile: number % 10 == 0, "acked_unseen_share"),
+    "nine in ten": (lambda number, by_mobile: number % 10 > 0, "acked_unseen_share"),
+}
+LOSSES = {"lost_access", "lost_access_expected", "lost_internet", "bottleneck"}
+RATES = {"b_tcp", "b_other", "goodput", "throughput", "user_throughput"}
+SENDING = {"resends", "timeouts", "busy", "rwnd_limited", "limited_by", "rtt_internet_median"}
+OF_BOTH = {"timestamps", "single", "parallel", "setup_background", "setup_delay", "rtt_access_min"}
+NULL_IN = {
+    "up only": LOSSES | RATES | SENDING | OF_BOTH,
+    "down only": LOSSES | RATES | SENDING | OF_BOTH,
+    "one in ten": LOSSES | RATES | SENDING,
+    "nine in ten": LOSSES | RATES,
+}
+
+
+@pytest.mark.parametrize("what", THINNED)
+def test_capture_that_misses_packets_says_nothing_of_them(warehouse, tmp_path, network, what):
+    """Of connections that went on: the handshake's ACK, or data, shows that there were answers."""
+    keep, check = THINNED[what]
+    network = network.model_copy(update={"quality": QualityLimits(without_syn_share=1)})
+    ingest(warehouse, [(network, thinned(tmp_path / "thinned.pcap", keep))])
+    flows(warehouse, [(network, DAY)])
+    [verdict] = quality.check(warehouse, [network])
+    connection = warehouse.connect()
+    failed = connection.sql("select measure from quality where not passed").fetchall()
+    assert (check,) in failed
+    assert verdict.held
+    one_way = what in ("up only", "down only")
+    most = 0.5 if what == "one in ten" else 0.01
+    unseen = f"acked_unseen_bytes > {most} * (payload_bytes_down + acked_unseen_bytes)"
+    missed = "seen <> 'both'" if one_way else unseen
+    names = sorted(NULL_IN[what])
+    told = ", ".join(f"count({name})" for name in names)
+    [(rows, *counts)] = connection.sql(
+        f"select count(*), {told} from flows where {missed}"
+    ).fetchall()
+    assert rows > 1000
+    assert {name: n for name, n in zip(names, counts, strict=True) if n} == {}
+    if what == "up only":
+        [(unseen,)] = connection.sql("select sum(acked_unseen_bytes) from flows").fetchall()
+        # What the whole capture carries, but for what was not acknowledged before its end.
+        assert unseen == pytest.approx(63_842_500, rel=0.02)

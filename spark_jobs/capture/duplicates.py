@@ -1,0 +1,226 @@
+"""Packets that a monitor captured more than once.
+
+A mirror port that sees both sides of a router gives a packet twice, with another TTL; one that
+mirrors two ports of a switch gives the very same packet again. The first is kept. What is compared
+is what a row holds, so that rows of every front end are treated alike.
+
+What tells a copy from a packet of its own:
+
+- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), resends too.
+- Where there is none (atomic datagrams, IPv6): a TTL that differs, for a TCP packet.
+- Data, SYN or FIN again sooner than any sender could resend.
+- Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
+  SYN ACKs to two SYNs that arrived together, a burst of UDP, later fragments, which have no ports.
+  They are copies where most packets of that direction whose copies can be told come twice in
+  the same way.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_jobs.capture import decode
+from spark_jobs.capture.reader import Reading, Run
+from spark_jobs.compiled import compiled, inner
+
+WINDOW_US = 100_000
+"""How much later a copy may come, a router's queue between: half the least retransmission timeout
+in use (Linux), so that a sender that numbers all its packets alike loses no resend."""
+SOONEST_RESEND_US = 1_000
+"""No resend comes sooner: it takes a round trip to the mobile."""
+REMEMBERED = 1 << 16
+"""Packets among which a copy is looked for, a power of two."""
+MOST_ALIKE = 64
+"""Packets that look alike, of which a copy is sought among the latest."""
+FEWEST_TOLD = 16
+"""Packets of a direction from which on they tell whether it comes twice."""
+FORGET_AT = 1024
+"""Packets after which what they told counts half."""
+
+FIN, SYN, ACK = 1, 2, 16
+KEPT, SAME_TTL, OTHER_TTL = range(3)
+
+RECENT = np.dtype(
+    [
+        ("print", "u8"),
+        ("ts", "i8"),
+        ("before", "i8"),
+        ("copied", "u8"),
+        ("ttl", "u1"),
+        ("alike", "?"),
+    ],
+    align=True,
+)
+"""A packet kept: fingerprint of all but its TTL, time, the packet before it of the same slot, TTLs
+(modulo 64, as bits) of its copies, its own, and whether those before it that look alike had the
+same TTL."""
+
+
+class Duplicates:
+    """What is remembered of a file's packets to recognise those captured again."""
+
+    def __init__(self) -> None:
+        self._recent = np.zeros(REMEMBERED, RECENT)
+        self._latest = np.full(REMEMBERED, -1, np.int64)
+        self._state = np.zeros(2, np.int64)
+        self._told = np.zeros((2, 3), np.int64)
+
+    def among(self, run: Run) -> np.ndarray:
+        """bool[n]: which packets of the file's next run are copies."""
+        return _duplicates(
+            run.rows,
+            run.edges,
+            _address_hashes(run.addresses.entries),
+            self._recent,
+            self._latest,
+            self._state,
+            self._told,
+        )
+
+
+def without_duplicates(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
+    """The runs of a file without packets captured again, which are counted; none is empty."""
+    seen = Duplicates()
+    for run in runs:
+        copies = seen.among(run)
+        if count := int(copies.sum()):
+            reading.skipped["duplicate"] += count
+            run = Run(run.rows[~copies], run.edges, run.addresses)
+        if len(run.rows):
+            yield run
+
+
+FACTOR = np.uint64(0x9E3779B97F4A7C15)
+OTHER_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+
+
+def _address_hashes(entries: np.ndarray) -> np.ndarray:
+    """uint64[..]: of an AddressTable's addresses, which have other numbers in every run."""
+    high, low = entries[: int(entries[0, 0]) + 1, :2].T
+    hashed = (high * FACTOR ^ low) * OTHER_FACTOR
+    return (hashed ^ hashed >> np.uint64(32)) * FACTOR
+
+
+@inner
+def _mixed(h, value):
+    h = (h ^ np.uint64(value)) * FACTOR
+    return h ^ h >> np.uint64(32)
+
+
+@inner
+def _pair(high, low):
+    return np.uint64(high) << np.uint64(32) | np.uint64(low)
+
+
+@inner
+def _fingerprint(row, edges, user, server):
+    """Of what a row says but its time and TTL; user, server: hashes of the addresses. Where it
+    says nothing, anything may stand."""
+    has = row.has
+    h = _mixed(user ^ server * OTHER_FACTOR, _pair(row.ip_len, has))
+    h = _mixed(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
+    if has & decode.HAS_PORTS:
+        ip_id = np.int64(row.ip_id) if has & decode.HAS_IP_ID else np.int64(0)
+        h = _mixed(h, _pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port)))
+    elif has & decode.HAS_IP_ID:
+        h = _mixed(h, row.ip_id)
+    if has & decode.HAS_TCP:
+        h = _mixed(h, _pair(row.seq, row.ack))
+        wire = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
+        h = _mixed(h, _pair(row.payload_len, wire))
+    if has & decode.HAS_TIMESTAMPS:
+        h = _mixed(h, _pair(row.ts_val, row.ts_ecr))
+    if has & decode.HAS_MSS:
+        h = _mixed(h, row.mss)
+    if has & decode.HAS_WINDOW_SCALE:
+        h = _mixed(h, row.window_scale)
+    if has & decode.HAS_SACK:
+        for k in range(row.sack_edges):
+            h = _mixed(h, edges[row.sack_at + k])
+    return h
+
+
+@inner
+def _is_numbered(row):
+    """Whether its identification tells it from all others of the same ends."""
+    both = decode.HAS_PORTS | decode.HAS_IP_ID
+    return row.has & both == both and row.ip_id != 0
+
+
+@inner
+def _takes_time(row):
+    """Whether a TCP sender must wait before it sends the same again: ACKs, and SYN ACKs, answer
+    what came, which may be twice."""
+    if not row.has & decode.HAS_TCP:
+        return False
+    return row.payload_len > 0 or row.tcp_flags & FIN != 0 or row.tcp_flags & (SYN | ACK) == SYN
+
+
+@compiled
+def _duplicates(rows, edges, addresses, recent, latest, state, told):
+    """bool[n]: rows, decode.ROW, that are copies of earlier ones.
+
+    edges: uint32, of their SACK blocks; addresses: uint64, hashes by number. Kept between runs:
+    recent, RECENT[a power of two], the packets by place modulo its length; latest, int64, the
+    latest place of each slot; state, packets so far and the first place within the window; told,
+    int64[2, 3], by direction, of packets whose copies can be told how many were KEPT, and how many
+    copies came with SAME_TTL or OTHER_TTL.
+    """
+    out = np.zeros(len(rows), np.bool_)
+    room = len(recent)
+    mask, slots = room - 1, np.uint64(len(latest) - 1)
+    place, oldest = state[0], state[1]
+    for i in range(len(rows)):
+        row = rows[i]
+        ts, ttl = row.ts, row.ttl
+        while oldest < place and recent[oldest & mask].ts < ts - WINDOW_US:
+            oldest += 1
+        oldest = max(oldest, place - room)
+        way = 1 if row.downlink else 0
+        numbered = _is_numbered(row)
+        takes_time = _takes_time(row)
+        enough = told[way, KEPT] >= FEWEST_TOLD
+        again = takes_time or (enough and 2 * told[way, SAME_TTL] > told[way, KEPT])
+        by_ttl = row.has & decode.HAS_TCP != 0
+        by_ttl |= enough and 2 * told[way, OTHER_TTL] > told[way, KEPT]
+        if told[way, KEPT] >= FORGET_AT:
+            for k in range(len(told[way])):
+                told[way, k] >>= 1
+        h = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
+        slot = np.int64(h & slots)
+        bit = np.uint64(1) << np.uint64(ttl & 63)
+        at, looks, alike, same_ttl = latest[slot], 0, True, True
+        while at >= oldest:
+            other = recent[at & mask]
+            at = other.before
+            if other.print != h:
+                continue
+            same_ttl = other.ttl == ttl
+            if looks == 0:
+                alike = same_ttl and other.alike
+            looks += 1
+            later = abs(ts - other.ts)
+            if numbered:
+                out[i] = later <= WINDOW_US
+            elif same_ttl:
+                soon = again and later < SOONEST_RESEND_US
+                out[i] = soon and not other.copied & bit
+                if alike and not soon:
+                    break
+            else:
+                out[i] = by_ttl and later <= WINDOW_US and not other.copied & bit
+            if out[i]:
+                other.copied |= bit
+                break
+            if looks == MOST_ALIKE:
+                break
+        if numbered or takes_time:
+            told[way, KEPT if not out[i] else SAME_TTL if same_ttl else OTHER_TTL] += 1
+        if not out[i]:
+            new = recent[place & mask]
+            new.print, new.ts, new.before = h, ts, latest[slot]
+            new.copied, new.ttl, new.alike = 0, ttl, alike
+            latest[slot] = place
+            place += 1
+    state[0], state[1] = place, oldest
+    return out

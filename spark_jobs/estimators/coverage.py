@@ -1,0 +1,81 @@
+"""What the monitor did not see of a connection: a whole direction, which is not mirrored or takes
+another way, or some of the data that the mobile acknowledged.
+
+A direction that is missing looks like a peer that does not answer. What the other one says tells
+them apart: a handshake that went on, acknowledgements that advance, more data than a window lets
+pass without an ACK.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.tcp import ACK, RST, SYN
+
+BOTH, UP, DOWN = range(3)
+SEEN = ("both", "up", "down")
+
+LARGEST_WINDOW = 65_535
+"""Without scaling (RFC 9293)."""
+MOST_UNSEEN_FOR_LOSSES = 0.01
+"""Share of a connection's acknowledged data that Gi missed above which losses and rates are not
+known: it is of the order of what networks lose."""
+MOST_UNSEEN_FOR_SENDING = 0.5
+"""Above which what the server did is not known: its replay bears gaps, but not that most is one."""
+
+COVERAGE = np.dtype([("seen", "i1"), ("unseen", "i8")], align=True)
+"""Which directions were seen of those that there were, into SEEN; of UP, the downlink bytes that
+the mobile acknowledged (a FIN's number among them)."""
+
+
+@compiled
+def coverage(segments, connections):
+    """COVERAGE[C] of Segments and their Connections."""
+    first, downlink = connections.first, segments.downlink
+    out = np.zeros(len(first) - 1, COVERAGE)
+    for c in range(len(out)):
+        down = downlink[first[c]]
+        alone = True
+        for i in range(first[c] + 1, first[c + 1]):
+            if downlink[i] != down:
+                alone = False
+                break
+        if not alone:
+            continue
+        acked = segments.up_number if down else segments.number
+        sent = segments.number if down else segments.up_number
+        answered, unseen = _answers(first[c], first[c + 1], segments.tcp_flags, sent, acked)
+        if answered:
+            out[c].seen = DOWN if down else UP
+            out[c].unseen = np.int64(0) if down else unseen
+    return out
+
+
+@inner
+def _answers(begin, end, flags, sent, acked):
+    """(whether packets of one direction alone tell of answers, how much they acknowledge); sent,
+    acked: int64[N], their numbers in its stream and in the other one."""
+    low = high = sent_low = sent_high = NONE
+    opened = answered = False
+    for i in range(begin, end):
+        if flags[i] & RST:
+            continue
+        if flags[i] & SYN:
+            opened = True
+            continue
+        sent_low = sent[i] if sent_low == NONE else min(sent_low, sent[i])
+        sent_high = max(sent_high, sent[i])
+        if flags[i] & ACK:
+            answered |= opened
+            low = acked[i] if low == NONE else min(low, acked[i])
+            high = max(high, acked[i])
+    advances = low != NONE and high > low
+    much = sent_low != NONE and sent_high - sent_low > LARGEST_WINDOW
+    return answered or advances or much, high - low if advances else np.int64(0)
+
+
+def seen_enough(covered, payload, most_unseen):
+    """bool[C]: whether the data to the mobile was seen, but for a share of at most `most_unseen`,
+    and the ACKs that answer it. covered: COVERAGE[C]; payload: int64[C], distinct bytes seen."""
+    unseen = covered["unseen"]
+    return (covered["seen"] == BOTH) & (unseen <= most_unseen * (unseen + payload))
