@@ -53,9 +53,6 @@ def test_needless_resend_that_a_mobile_which_never_waits_did_not_answer_was_lost
     assert gone(lines) == [again]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="how long an ACK may wait for a second segment is not bounded"
-)
 def test_no_ack_waits_for_a_timeout():
     """An ACK waits for a second segment, but for 500 ms at most (RFC 9293, 3.8.6.3): a11 answers
     d11', not the d11 that came 1.5 s before.
@@ -274,7 +271,7 @@ NOT_WIDE_ENOUGH = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("last", [44, pytest.param(90, marks=NOT_WIDE_ENOUGH)])
+@pytest.mark.parametrize("last", [24, pytest.param(90, marks=NOT_WIDE_ENOUGH)])
 def test_duplicate_acks_that_were_lost_do_not_lead_the_search_astray(last):
     """d4 is lost, and so are four of the duplicate ACKs for the others: each hypothesis that loses
     other four costs the same. After a timeout all is sent again, and each copy answered: the first

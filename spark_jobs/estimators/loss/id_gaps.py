@@ -263,6 +263,9 @@ def _judge(gap, begin, segments, sender):
     before = gap.before
     is_bare = segments.payload_len[before] == 0 and segments.tcp_flags[before] & FIN == 0
     missing = gap.left - gap.explained
+    if segments.probe[gap.after] or segments.probe[before]:
+        gap.explained += missing  # probes come one after another
+        return
     answers = min(missing, max(_owed(gap, begin, segments, sender) - is_bare, 0))
     gap.explained += answers
     missing -= answers
@@ -291,8 +294,6 @@ def _copied(gap, around, begin, segments, sender):
     went_back = end < gap.data and _carries(around.data_at, segments)
     late = around.last > wait + sender.slack
     told = around.duplicates >= (1 if sender.sack else DUPLICATES)
-    if _is_keep_alive(gap, segments):
-        return NO_DATA
     if gap.acked >= gap.highest and start == gap.highest and late and not told and not went_back:
         return start if length > 0 else NO_DATA
     if around.acked >= gap.data:
@@ -321,14 +322,6 @@ def _copied(gap, around, begin, segments, sender):
     return (
         _not_reported(max(resent, around.acked), gap, begin, segments) if resent != NONE else NONE
     )
-
-
-@inner
-def _is_keep_alive(gap, segments):
-    """Whether all was acknowledged, and what was sent before a gap asked for an ACK of that again
-    (RFC 9293, 3.8.4)."""
-    number, payload_len = segments.number[gap.after], segments.payload_len[gap.after]
-    return gap.acked >= gap.highest == number + 1 and payload_len <= 1
 
 
 @inner

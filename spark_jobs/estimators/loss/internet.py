@@ -219,7 +219,7 @@ def _go_through(i, end, segments, monitor, delays, found):
     stream, sender = monitor.stream[0], monitor.sender[0]
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
     while i < end and found.n[0] + ROOM <= len(found.losses):
-        if number[i] == NONE:
+        if number[i] == NONE and not (downlink[i] and segments.probe[i]):
             i += 1
             continue
         if downlink[i]:
@@ -230,6 +230,9 @@ def _go_through(i, end, segments, monitor, delays, found):
                 else:
                     id_gaps.note(monitor.gaps, stream, sent, sender.acked)
                 stream.last = i
+            if number[i] == NONE:  # a probe: it has an ID, but brings no data
+                i += 1
+                continue
             if stream.highest != NONE and _is_amiss(stream, sent, delays):
                 _find(monitor, sent, delays, found)
             _see(stream, sender, sent)
