@@ -25,12 +25,6 @@ NO_TIME = (
     "a least of 0 for none yet"
 )
 
-BY_HOST = ("http.dmp.gz", "rawip.dmp.gz", "tcpudp.dmp.gz")
-IDS_OF_A_HOST = (
-    "these hosts count all that they send by one IP ID. The gap that another connection's packets "
-    "leave is taken for a resend that Gi did not see, and what follows it for sent again"
-)
-
 DIFFERENCES = {
     "psc.fddi.dmp.gz": [
         Difference("128.182.61.120:1066 > 128.182.40.126:1034", "least rtt", 0.0, NO_TIME),
@@ -108,16 +102,8 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
     return found
 
 
-def _captures() -> list:
-    known = pytest.mark.xfail(reason=IDS_OF_A_HOST, strict=True)
-    return [
-        pytest.param(path, id=path.name, marks=known if path.name in BY_HOST else ())
-        for path in PUBLISHED
-    ]
-
-
 @pytest.mark.skipif(not PUBLISHED, reason=f"no captures in {FOLDER}")
-@pytest.mark.parametrize("path", _captures())
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
 def test_sample_captures_agree(path, tmp_path):
     theirs = ends_by_tcptrace(Path(f"{path}.long").read_text())
     explained = {(d.end, d.field): d.ours for d in DIFFERENCES.get(path.name, [])}
