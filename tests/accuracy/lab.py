@@ -64,30 +64,18 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """One capture. Access side, by frame: downlink data frames, truly lost, inferred lost, both;
-    the sum of probabilities; those of the true losses that the evidence leaves undecided, and of
-    these the ones inferred; what the simple rule ('seen again later: lost') infers, and both of
-    it. Internet side: what Gi never saw."""
+class Accuracy(Counts):
+    """One capture. Access side, by frame: what Counts has, downlink data frames in all; those of
+    the true losses that the evidence leaves undecided, and of these the ones inferred; what the
+    simple rule ('seen again later: lost') infers, and both of it. Internet side: what Gi never
+    saw."""
 
     data: int
-    lost: int
-    inferred: int
-    hits: int
-    expected: float
     undecided: int
     undecided_hits: int
     simple: int
     simple_hits: int
     unseen: Counts
-
-    @property
-    def precision(self) -> float:
-        return self.hits / self.inferred if self.inferred else float("nan")
-
-    @property
-    def recall(self) -> float:
-        return self.hits / self.lost if self.lost else float("nan")
 
     @property
     def decided_recall(self) -> float:
