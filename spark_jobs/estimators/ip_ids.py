@@ -31,13 +31,29 @@ def ahead(number, latest):
 
 
 @inner
-def count_up(begin, end, segments):
-    """Whether the IDs of the downlink segments in [begin, end) tell the order of sending. They may
-    have overtaken each other."""
+def count_up(begin, end, segments, downlink):
+    """Whether the IDs of the segments of one direction in [begin, end) tell the order of sending.
+    They may have overtaken each other."""
+    steps, small, _ = _steps(begin, end, segments, downlink)
+    return steps > 0 and small >= MOSTLY * steps
+
+
+@inner
+def count_these(begin, end, segments, downlink):
+    """(whether the IDs of the segments of one direction in [begin, end) tell the order of sending;
+    whether they count, as far as can be told, no others)."""
+    steps, small, next_ones = _steps(begin, end, segments, downlink)
+    return steps > 0 and small >= MOSTLY * steps, steps > 0 and next_ones >= MOSTLY * steps
+
+
+@inner
+def _steps(begin, end, segments, downlink):
+    """Of the segments of one direction in [begin, end): how many IDs followed another, how many of
+    these were close to it, and how many were the next one."""
     latest = np.int64(-1)
-    steps = small = 0
+    steps = small = next_ones = 0
     for i in range(begin, end):
-        if not segments.downlink[i] or segments.tcp_flags[i] & (SYN | RST):
+        if segments.downlink[i] != downlink or segments.tcp_flags[i] & (SYN | RST):
             continue
         number = np.int64(segments.ip_id[i])
         if number == 0:
@@ -47,8 +63,9 @@ def count_up(begin, end, segments):
             step = (number - latest) & 0xFFFF
             if 0 < step < IN_ORDER or step > 0x10000 - IN_ORDER:
                 small += 1
+            next_ones += step == 1
         latest = number
-    return steps > 0 and small >= MOSTLY * steps
+    return steps, small, next_ones
 
 
 @inner

@@ -236,6 +236,20 @@ def test_whole_window_lost_and_sent_again(end):
     assert gone(lines, 0 if end else 60) == flight
 
 
+def test_mobile_that_is_heard_no_more_may_still_receive():
+    """Its uplink died: d5 and d6, sent again and again, may arrive all the same. What is sent to
+    it in other connections tells nothing, either.
+
+    Gi     | d4    d5 d6 ... d5' ... d5'' ...  (60 s on, of another connection) d4
+    mobile |    a4
+    """
+    lines = [*started(), sent(T, 4), acked(T + RTT_US + SLOT_US, 4)]
+    lines += [sent(T + 2 * SECOND + at, n) for at, n in ((0, 5), (MS, 6))]
+    lines += [sent(T + at * SECOND, 5) for at in (4, 8, 16, 32)]
+    lines += [replace(sent(T + 60 * SECOND, 4), port=3000)]
+    assert {evidence for _, evidence in lost(lines)} == {"undecided"}
+
+
 def test_which_of_two_copies_was_lost():
     """The radio lost d4', the original waited behind what another connection fetched; its ACK comes
     in its turn, long before that of d4' had its.

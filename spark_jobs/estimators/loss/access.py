@@ -43,6 +43,8 @@ OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
 MORE = 1.25
 """With so many times the losses that told what the queue holds, it is told anew."""
+PATIENCE, PATIENCE_US = 2, 1_000_000
+"""An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
 SHORTEST_WAIT_US = 40_000
 """An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
 
@@ -106,26 +108,30 @@ def _of_user(connections, user):
 
 @making
 def _observed_until(connections, packets):
-    """int64[C]: the user's last packet before a connection could have gone on for good (µs)."""
+    """int64[C]: the user's last packet from the mobile before a connection could have gone on for
+    good (µs): a mobile that is heard no more may still receive."""
     until = np.empty(len(connections.user), np.int64)
     for c in range(len(until)):
-        user = connections.user[c]
-        mine = packets.ts[packets.first[user] : packets.first[user + 1]]
-        until[c] = mine[np.searchsorted(mine, connections.end_ts[c] + IDLE_TIMEOUT_US, "right") - 1]
+        begin, end = packets.first[connections.user[c]], packets.first[connections.user[c] + 1]
+        before = connections.end_ts[c] + IDLE_TIMEOUT_US
+        last = begin + np.searchsorted(packets.ts[begin:end], before, "right") - 1
+        while last > begin and packets.downlink[last]:
+            last -= 1
+        until[c] = packets.ts[last]
     return until
 
 
 @making
 def _prove_all(exchanges, connections, edges, path):
     """Sets what order alone proves of a user's connections with questions; path: its PATH[1]."""
-    own = path.copy()
+    own = path.copy()  # kept to the loop's end: a record does not keep its array
     for x in range(len(exchanges.seen)):
         seen = exchanges.seen[x]
         if not seen.questions:
             continue
         exchange = exchange_of(exchanges, x, edges, connections.sack[x])
         own[0].base = _least_round_trip(exchange, path[0].base)
-        seen.longest = prove(exchange, receiver.soonest(own[0]))
+        seen.longest, seen.reached = prove(exchange, receiver.soonest(own[0]))
         for k in range(len(exchange.copies)):
             c = exchange.copies[k]
             seen.unproven += c.ambiguous and c.fate == UNPROVEN
@@ -229,18 +235,58 @@ def _decide_one(user, x, connections, edges, space, out):
     exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])
     copies, seen = exchange.copies, user.exchanges.seen[x]
     if seen.unproven == 0:
-        lost, undecided_from = copies["fate"] == LOST, np.int64(0)
+        lost = copies["fate"] == LOST
     else:
         mine = user.limited.copy()
         mine[0].longest = _longest(user.limited[0], seen)
         mine[0].base = _least_round_trip(exchange, user.limited[0].base)
         link.between(copies, user.traffic, user.limited[0])
-        lost, undecided_from = search.decide(exchange, mine[0], user.until[x], space)
-    verdict.write_down(exchange, lost, undecided_from, out)
+        longest = _longest_round_trip(exchange, user.path[0], seen)
+        _watch(exchange, longest, seen.reached, user.until[x])
+        lost = search.decide(exchange, mine, longest, space)
+    verdict.write_down(exchange, lost, out)
     for k in range(len(copies)):
         user.traffic.lost[copies[k].place] = lost[k]
         decided = out.evidence[copies[k].at] != verdict.UNDECIDED
         user.known[copies[k].place] = copies[k].data and decided
+
+
+@inner
+def _watch(exchange, longest, reached, until):
+    """Sets which copies are watched: their ACKs would have been seen. longest: the longest round
+    trip (µs); reached: see SEEN; until: to when the user was observed (µs)."""
+    patience = PATIENCE * longest + PATIENCE_US
+    last_ack = exchange.heard.acks[-1].ts
+    for k in range(len(exchange.copies)):
+        c = exchange.copies[k]
+        in_time = c.ts + patience < until or c.ts + longest < last_ack
+        c.watched = k < reached or in_time
+
+
+@inner
+def _longest_round_trip(exchange, path, seen):
+    """The longest round trip that is certain (µs), of a connection or its user; where none is, from
+    the last copy that an ACK may be due to."""
+    copies, acks = exchange.copies, exchange.heard.acks
+    longest = max(seen.longest, np.int64(path.longest))
+    if longest > 0:
+        return longest
+    soonest = receiver.soonest(path)
+    missing, first = acks[0].value, 0
+    for j in range(1, len(acks)):
+        if acks[j].value <= missing:
+            continue
+        while first < len(copies) and exchange.top[first] <= missing:
+            first += 1
+        k, last = first, -1
+        while k < len(copies) and copies[k].ts + soonest <= acks[j].ts:
+            if copies[k].low <= missing < copies[k].high:
+                last = k
+            k += 1
+        if last >= 0:
+            longest = max(longest, acks[j].ts - copies[last].ts)
+        missing = acks[j].value
+    return longest
 
 
 @inner

@@ -10,6 +10,10 @@ NEXT_LOSS = 1.4
 """A loss right after another: buffers overflow and radio fails for some packets in a row."""
 LOST_ACK = 4.6
 """An ACK that Gi never saw: one in a hundred."""
+PASSED_ACK = 0.7
+"""The same where IP IDs tell that the mobile sent one that Gi never saw,"""
+UNSENT_ACK = 8.0
+"""and where they tell that it did not: what called for an ACK did not come, or stacks differ."""
 COMPRESSED_ACK = 2.0
 """The same with SACK, where Linux sends one ACK for several arrivals at high rates."""
 DELAYED_ACK = 2.0
@@ -36,6 +40,15 @@ OVERFLOW, ROOM = 0.7, 0.5
 """A loss when the queue of the access link is full; more for each packet that it had room for."""
 MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 """A queue longer than it ever was for certain: for each time its length, and at most."""
+
+
+@inner
+def no_ack(unseen):
+    """What it costs that an arrival was not acknowledged, if the mobile has sent so many packets
+    since then that Gi never saw (NOT_TOLD: who knows)."""
+    if unseen < 0:
+        return LOST_ACK
+    return PASSED_ACK if unseen > 0 else UNSENT_ACK
 
 
 @inner

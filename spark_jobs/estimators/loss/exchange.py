@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import inner, making
+from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.loss import costs
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, unwrap
-from spark_jobs.estimators.tcp import FIN, SYN
+from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 UNPROVEN, LOST, ARRIVED = 0, 1, 2
 """A copy's fate, as far as order alone proves it (see `order`)."""
@@ -54,6 +55,7 @@ ACK_SEEN = np.dtype(
         ("block_high", "i8"),
         ("stray", "f8"),
         ("moved", "f8"),
+        ("unseen", "i4"),
         ("ecr", "u4"),
         ("window", "u2"),
         ("sack_count", "u1"),
@@ -61,8 +63,10 @@ ACK_SEEN = np.dtype(
     ]
 )
 """An uplink packet at Gi: time (µs), what it acknowledges, its SACK blocks' place and the first of
-them, what it costs as a stray and as a duplicate ACK of data (see `costs`), echoed timestamp,
-window."""
+them, what it costs as a stray and as a duplicate ACK of data (see `costs`); how many the mobile
+sent since the last one that Gi never saw (NOT_TOLD: who knows); echoed timestamp, window."""
+
+NOT_TOLD = -1
 
 SEEN = np.dtype(
     [
@@ -72,6 +76,7 @@ SEEN = np.dtype(
         ("ack_end", "i8"),
         ("acked", "i8"),
         ("longest", "i8"),
+        ("reached", "i8"),
         ("unproven", "i8"),
         ("lost", "i8"),
         ("seen", "?"),
@@ -81,9 +86,9 @@ SEEN = np.dtype(
     ]
 )
 """A connection: where its copies and ACKs lie among its user's; the highest ACK; the longest round
-trip that is certain (µs); how many copies are unproven and how many certainly lost; seen: both
-directions were; questions: a copy is ambiguous; twice: a D-SACK told of what came twice;
-waited: see `Heard`."""
+trip that is certain (µs); a copy that had arrived, or a later one had (-1: none); how many copies
+are unproven and how many certainly lost; seen: both directions were; questions: a copy is
+ambiguous; twice: a D-SACK told of what came twice; waited: see `Heard`."""
 
 
 class Heard(NamedTuple):
@@ -219,7 +224,32 @@ def _read(x, segments, connections, packets, to, original):
         seen.questions |= copies[k].ambiguous and seen.seen
     if seen.questions:
         seen.waited = -np.log(1 - _alone(copies[:n], top, acks[:m]))
+        _set_unseen(connections.first[x], connections.first[x + 1], segments, acks)
     return n, m
+
+
+@inner
+def _set_unseen(begin, end, segments, acks):
+    """Sets how many packets a mobile sent before each ACK that Gi never saw, by IP IDs, as far as
+    they count the packets of segments [begin, end); what else they count may stand between."""
+    counts, alone = ip_ids.count_these(begin, end, segments, False)
+    latest = np.int64(-1)
+    m = passed = 0
+    for i in range(begin, end):
+        if segments.downlink[i]:
+            continue
+        told = counts and segments.ip_id[i] != 0 and segments.tcp_flags[i] & RST == 0
+        if told:
+            step = ip_ids.ahead(segments.ip_id[i], latest) if latest >= 0 else np.int64(0)
+            told = step > 0
+            if step > 0 or latest < 0:
+                latest = np.int64(segments.ip_id[i])
+            if told:
+                passed += step - 1
+        if segments.number[i] != NONE:
+            acks[m].unseen = passed if told and (alone or passed == 0) else NOT_TOLD
+            m += 1
+            passed = 0
 
 
 @inner
@@ -258,6 +288,7 @@ def _read_ack(ack, i, segments):
     ack.ecr, ack.has_ts = segments.ts_ecr[i], segments.has_timestamps[i]
     ack.sack_at, ack.sack_count = segments.sack_at[i], segments.sack_count[i]
     ack.block_low = ack.block_high = NONE
+    ack.unseen = NOT_TOLD
     ack.moved = 0.0
     ack.stray = costs.STRAY_SACK if ack.sack_count else costs.STRAY_ACK
     if segments.payload_len[i] or segments.tcp_flags[i] & (SYN | FIN):

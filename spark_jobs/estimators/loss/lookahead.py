@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs, link
-from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
+from spark_jobs.estimators.loss.exchange import LOST, NOT_TOLD, UNPROVEN
 from spark_jobs.estimators.loss.order import arrived_before
 from spark_jobs.estimators.sequence import NONE
 
@@ -98,7 +98,8 @@ def at_least(exchange, rest, start, path, out):
             if may_arrive:
                 arrived = passed + after[place, 0]
                 value = acks[j].value if j < len(acks) else NONE
-                arrived += _unanswered(c, value, before[j], above, sack)
+                unseen = acks[j].unseen if j < len(acks) else NOT_TOLD
+                arrived += _unanswered(c, value, costs.no_ack(unseen), max(before[j], above), sack)
                 if j < len(acks):
                     to = max(j + 1, then)
                     answered = skip[to] - skip[j + 1] + after[min(to - then, last), 0]
@@ -135,9 +136,9 @@ def _least_loss(path):
 
 
 @inner
-def _unanswered(c, value, before, above, sack):
+def _unanswered(c, value, missed, before, sack):
     """What an arrival costs that causes no ACK, when the next to explain is of `value` (NONE: there
-    is none)."""
+    is none); missed: what one that was due costs; before: what comes below is answered at once."""
     if c.low == c.high:
         return 0.0
     if value != NONE and c.low <= value < c.high and not c.old:
@@ -145,8 +146,8 @@ def _unanswered(c, value, before, above, sack):
     if not c.watched:
         return 0.0
     if value != NONE and c.low > value:
-        return costs.COMPRESSED_ACK if sack else costs.LOST_ACK
-    return costs.LOST_ACK if c.high <= max(before, above) else 0.0
+        return min(missed, costs.COMPRESSED_ACK) if sack else missed
+    return missed if c.high <= before else 0.0
 
 
 @inner

@@ -39,21 +39,24 @@ def prove(exchange, soonest):
     missing; a pure duplicate, to a copy of another byte, of its first SACK block if it has one.
     What a SACK block reported arrived, even if the mobile drops it later (RFC 2018, 8).
 
-    Returns the longest round trip of a copy whose answer is known for certain (µs).
+    Returns the longest round trip of a copy whose answer is known for certain (µs), and a copy that
+    had arrived, or a later one had, when the last ACK was sent (-1: none): what became of those
+    before it is decided.
     """
     copies, top = exchange.copies, exchange.top
     limit, cover = _horizons(copies, exchange.heard.acks, soonest)
     report = _reports(exchange, cover)
     again = np.empty(len(copies), np.int64)
-    longest = np.int64(0)
+    longest, reached = np.int64(0), np.int64(-1)
     for _ in range(ROUNDS):
         above = arrived_before(copies)
-        longest = max(longest, _prove_once(exchange, report, limit, above))
+        certain, reached = _prove_once(exchange, report, limit, above)
+        longest = max(longest, certain)
         _only_copies(copies, top, report, limit)
         if exchange.heard.sack:
             _copies_that_came_again(exchange, limit, again)
     _last_copies(copies, report, limit)
-    return longest
+    return longest, reached
 
 
 @inner
@@ -62,7 +65,7 @@ def _prove_once(exchange, report, limit, above):
     `arrived_before`."""
     copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
     longest = np.int64(0)
-    reached = -1  # a copy of this index or a later one has arrived
+    reached = np.int64(-1)  # a copy of this index or a later one has arrived
     passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
     missing = acks[0].value
     for j in range(1, len(acks)):
@@ -95,7 +98,7 @@ def _prove_once(exchange, report, limit, above):
         if exchange.heard.sack and passed < reached:
             _lose_untold(copies, acks[j], report, passed, reached, j)
             passed = reached
-    return longest
+    return longest, reached
 
 
 @inner

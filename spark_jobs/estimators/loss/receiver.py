@@ -21,7 +21,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
-from spark_jobs.estimators.loss.exchange import ARRIVED
+from spark_jobs.estimators.loss.exchange import ARRIVED, NOT_TOLD
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -53,6 +53,7 @@ HYPOTHESIS = np.dtype(
         ("ts_maybe", "u4"),
         ("held", "i4"),
         ("owed", "i4"),
+        ("passed", "i4"),
         ("parent", "i4"),
         ("since", "i4"),
         ("lost", "?"),
@@ -65,8 +66,9 @@ least (see `lookahead`); the next ACK to explain; RCV.NXT; the highest ACK expla
 one sent; the end of a range held whose ACK was not seen (NONE: told); when the ACK of the last copy
 is due; when that of the last copy but one was due, if it may have waited for the last (0: it may
 not), and what that costs; the link's clock; TS.Recent, and what it may be after pure ACKs and old
-data; how many ranges are held, segments owe an ACK; where it comes from; how many copies have
-arrived since the last loss, and whether the last copy was lost; the ranges held."""
+data; how many ranges are held, segments owe an ACK, and ACKs were sent and not seen since the last
+one explained; where it comes from; how many copies have arrived since the last loss, and whether
+the last copy was lost; the ranges held."""
 
 PLAIN, FILLS, AHEAD, AGAIN, REFUSED = range(5)
 """What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
@@ -86,7 +88,7 @@ def begin(h, rcv_nxt, clock):
     h.next_ack = 0
     h.due = h.clock = clock
     h.lent = h.waited = 0.0
-    h.held = h.owed = h.parent = 0
+    h.held = h.owed = h.passed = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost, h.since = False, link.SINCE
     h.untold = NONE
@@ -106,7 +108,7 @@ def copy(to, h):
     to.odd = h.odd
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
     to.due, to.lent, to.waited = h.due, h.lent, h.waited
-    to.clock, to.untold = h.clock, h.untold
+    to.clock, to.untold, to.passed = h.clock, h.untold, h.passed
     to.held, to.owed, to.parent, to.lost, to.since = h.held, h.owed, h.parent, h.lost, h.since
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -123,6 +125,7 @@ def same(a, b):
         or a.last_sent != b.last_sent
         or a.acked != b.acked
         or a.untold != b.untold
+        or a.passed != b.passed
         or (a.lent > 0) != (b.lent > 0)
     ):
         return False
@@ -197,7 +200,14 @@ def settle(h, until, acks):
             h.owed = 0
         else:
             _stray(h, value, stray)
-        h.next_ack += 1
+        _explained(h)
+
+
+@inner
+def _explained(h):
+    """The next ACK is that after this one."""
+    h.next_ack += 1
+    h.passed = 0
 
 
 @inner
@@ -238,18 +248,21 @@ def lose(h, c, path):
 @inner
 def arrive(h, c, heard, path):
     """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
-    COPY, what the connection's mobile was Heard to tell, and its user's PATH."""
+    COPY, what the connection's mobile was Heard to tell, and its user's PATH. Returns whether the
+    copy may have been answered by the ACK before, too (see `arrive_late`)."""
     acks = heard.acks
     h.due, lent = due(h.due, c, path), h.lent
     h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
     if c.low == c.high:
         _empty(h, c, acks)
-        return
+        return False
     h.lent = 0.0
     kind = _take_in(h, c, acks)
     h.owed += 1
     folds = heard.sack and (kind == AHEAD or kind == REFUSED)
-    unseen = costs.COMPRESSED_ACK if folds else costs.LOST_ACK
+    unseen = _no_ack(h, acks)
+    if folds:
+        unseen = min(unseen, costs.COMPRESSED_ACK)
     j = h.next_ack
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
         cost = _misfit(h, c, acks[j], kind, heard, path)
@@ -259,19 +272,41 @@ def arrive(h, c, heard, path):
                 h.waited = costs.DELAYED_ACK if h.owed >= FULL_SEGMENTS_OWED else heard.waited
             h.cost += cost
             _answer(h, acks[j])
-            return
+            return kind != PLAIN and lent > 0
     if kind != PLAIN and lent > 0 and _had_waited(h, c, lent, kind, heard, path):
-        return
+        return False
     if c.ambiguous:
         h.cost += costs.beyond(h.due - c.ts, path)
     if c.watched and h.owed > FULL_SEGMENTS_OWED:
         h.cost += costs.DELAYED_ACK
     if kind != PLAIN:
         h.cost += unseen if c.watched else 0.0
+        h.passed += 1
         h.last_sent = h.rcv_nxt
         h.owed = 0
         if kind == AHEAD:
             h.untold = c.high
+    return False
+
+
+@inner
+def arrive_late(h, c, heard, path):
+    """A copy arrives, and is answered by the last ACK explained, which had waited; whether that
+    fits. The next ACK, which would answer it, too, is that of another."""
+    h.due, lent = due(h.due, c, path), h.lent
+    h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
+    h.lent = 0.0
+    kind = _take_in(h, c, heard.acks)
+    h.owed += 1
+    return _had_waited(h, c, lent, kind, heard, path)
+
+
+@inner
+def _no_ack(h, acks):
+    """What it costs that an arrival was not acknowledged."""
+    if h.next_ack >= len(acks) or acks[h.next_ack].unseen == NOT_TOLD:
+        return costs.LOST_ACK
+    return costs.no_ack(max(acks[h.next_ack].unseen - h.passed, 0))
 
 
 @inner
@@ -286,7 +321,7 @@ def _had_waited(h, c, lent, kind, heard, path):
     cost = h.waited + _misfit(h, c, ack, kind, heard, path)
     if path.base > 0:
         cost += costs.LATE * min(max((h.due - ack.ts) / path.base, 0.0), costs.LATEST)
-    if cost > costs.LOST_ACK:
+    if cost > _no_ack(h, heard.acks):
         h.due = now
         return False
     h.cost += cost
@@ -315,7 +350,7 @@ def _take_in(h, c, acks):
     advance(h, c.high)
     while h.next_ack < len(acks) and acks[h.next_ack].value < h.rcv_nxt:
         _stray(h, acks[h.next_ack].value, acks[h.next_ack].stray)
-        h.next_ack += 1
+        _explained(h)
     return kind
 
 
@@ -326,7 +361,7 @@ def _answer(h, ack):
         if np.int32(ack.ecr - h.ts_recent) > 0:
             h.ts_recent = ack.ecr
     h.acked = h.last_sent = h.rcv_nxt
-    h.next_ack += 1
+    _explained(h)
     h.due = float(ack.ts)
     h.untold = NONE
     h.owed = 0
@@ -340,7 +375,7 @@ def _empty(h, c, acks):
     j = h.next_ack
     if c.low < h.rcv_nxt and j < len(acks):
         if acks[j].value == h.rcv_nxt == h.acked and acks[j].sack_count == 0:
-            h.next_ack += 1
+            _explained(h)
 
 
 @inner

@@ -14,16 +14,17 @@ BEAM, WIDE_BEAM = 16, 64
 """Hypotheses kept; and if the likeliest history then has too much that is odd, so many."""
 ODD = costs.IMPOSSIBLE
 """What strays and the impossible cost together if they are too much: the beam has lost the way."""
-BRANCHES = 4
-"""So many follow from one at most: lost, or arrived after none to two window updates."""
+UPDATES = 2
+"""Window updates between a copy and its ACK that no copy caused."""
+BRANCHES = UPDATES + 3
+"""So many follow from one at most: lost, arrived after none to UPDATES of them, or arrived and
+answered by an ACK that had waited."""
 WORST = 20.0
 """A hypothesis so much costlier than the best is given up."""
 UNSURE = 12
 """With fewer hypotheses, none is given up that what is to come would have to save."""
 STEPS = 2048
 """Copies after which the best hypothesis is taken, if it has not been agreed on before."""
-PATIENCE, PATIENCE_US = 2, 1_000_000
-"""An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
 
 
 class Space(NamedTuple):
@@ -69,13 +70,10 @@ def space():
 
 
 @making
-def decide(exchange, path, until, space):
-    """The likeliest history of an Exchange's receiver: (bool[n]: which copies it lost; from when on
-    what is unproven is undecided, µs). path: its user's PATH; until: to when the user was observed
-    (µs)."""
-    copies = exchange.copies
-    longest = _longest_round_trip(copies, exchange.heard.acks)
-    undecided_from = _watch(exchange, longest, until)
+def decide(exchange, paths, longest, space):
+    """Which copies the likeliest history of an Exchange's receiver lost, bool[n]. paths: its user's
+    PATH[1]; longest: the longest round trip that is certain (µs)."""
+    copies, path = exchange.copies, paths[0]
     soonest = receiver.soonest(path)
     latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
     rest = lookahead.begin(exchange, soonest, latest)
@@ -87,7 +85,7 @@ def decide(exchange, path, until, space):
         other = np.zeros(len(copies), np.bool_)
         if _search(exchange, path, plan, space, WIDE_BEAM, other)[0] < cost:
             lost = other
-    return lost, undecided_from
+    return lost
 
 
 @inner
@@ -141,36 +139,10 @@ def _search(exchange, path, plan, space, width, lost):
 
 
 @inner
-def _watch(exchange, longest, until):
-    """Sets which copies are watched; from when on what is unproven is undecided (µs). longest: the
-    longest round trip (µs)."""
-    patience = PATIENCE * longest + PATIENCE_US
-    last_ack = exchange.heard.acks[-1].ts
-    for k in range(len(exchange.copies)):
-        c = exchange.copies[k]
-        c.watched = c.ts + patience < until or c.ts + longest < last_ack
-    return max(until - patience, last_ack - longest)
-
-
-@inner
 def _first_number(exchange):
     """What the receiver misses before the first copy."""
     first_copy, first_ack = exchange.copies[0], exchange.heard.acks[0]
     return first_copy.low if first_ack.ts >= first_copy.ts else first_ack.value
-
-
-@inner
-def _longest_round_trip(copies, acks):
-    """From a copy to the first ACK of it, µs."""
-    longest, told, k = np.int64(0), NONE, 0
-    for j in range(len(acks)):
-        if told != NONE and acks[j].value > told:
-            while k < len(copies) and copies[k].high < acks[j].value:
-                k += 1
-            if k < len(copies):
-                longest = max(longest, acks[j].ts - copies[k].ts)
-        told = max(told, acks[j].value)
-    return longest
 
 
 @making
@@ -231,17 +203,27 @@ def _branch(x, c, heard, path, space, made):
         made += 1
     if c.fate == LOST:
         return made
+    to = spare[made]
+    _follow(to, h, x, False)
+    to.cost += comes
+    made += 1
+    if receiver.arrive(to, c, heard, path):
+        to = spare[made]
+        _follow(to, h, x, False)
+        to.cost += comes
+        made += receiver.arrive_late(to, c, heard, path)
     skipped = comes
-    for updates in range(BRANCHES - 1):
+    for updates in range(UPDATES):
+        j = h.next_ack + updates
+        if not _may_update(h, j, heard.acks):
+            break
+        skipped += heard.acks[j].stray
         to = spare[made]
         _follow(to, h, x, False)
         to.cost += skipped
-        to.next_ack += updates
+        to.next_ack, to.passed = j + 1, 0
         receiver.arrive(to, c, heard, path)
         made += 1
-        if not _may_update(h, h.next_ack + updates, heard.acks):
-            break
-        skipped += heard.acks[h.next_ack + updates].stray
     return made
 
 

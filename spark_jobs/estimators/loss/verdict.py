@@ -66,11 +66,11 @@ def may_be_decided(begin, end, segments, out):
 
 
 @inner
-def write_down(exchange, lost, undecided_from, out):
+def write_down(exchange, lost, out):
     """Probability and evidence of a connection's data packets, into AccessLosses.
 
-    lost bool[n]: which copies the likeliest history lost; undecided_from: what is unproven and not
-    acknowledged is undecided from then on (µs). It counts with the share lost of the others.
+    lost bool[n]: which copies the likeliest history lost. What is unproven, not acknowledged and
+    not watched is undecided. It counts with the share lost of the others.
     """
     copies, heard = exchange.copies, exchange.heard
     decided = decided_lost = 0
@@ -79,7 +79,7 @@ def write_down(exchange, lost, undecided_from, out):
         if not c.data:
             continue
         out.probability[c.at], out.evidence[c.at] = 0, NO_LOSS
-        if c.fate == UNPROVEN and c.high > heard.acked and c.ts >= undecided_from:
+        if c.fate == UNPROVEN and c.high > heard.acked and not c.watched:
             out.evidence[c.at] = UNDECIDED
             continue
         decided += 1
