@@ -244,7 +244,8 @@ def _decide_one(user, x, connections, edges, space, out):
         longest = _longest_round_trip(exchange, user.path[0], seen)
         _watch(exchange, longest, seen.reached, user.until[x])
         lost = search.decide(exchange, mine, longest, space)
-    verdict.write_down(exchange, lost, out)
+    told_apart = exchange.heard.sack or user.limited[0].limit > 0
+    verdict.write_down(exchange, lost, told_apart, out)
     for k in range(len(copies)):
         user.traffic.lost[copies[k].place] = lost[k]
         decided = out.evidence[copies[k].at] != verdict.UNDECIDED

@@ -66,36 +66,47 @@ def may_be_decided(begin, end, segments, out):
 
 
 @inner
-def write_down(exchange, lost, out):
+def write_down(exchange, lost, told_apart, out):
     """Probability and evidence of a connection's data packets, into AccessLosses.
 
     lost bool[n]: which copies the likeliest history lost. What is unproven, not acknowledged and
-    not watched is undecided. It counts with the share lost of the others.
+    not watched is undecided. It counts with the share lost of the others. So does what duplicate
+    ACKs alone tell of, if they tell how many were lost and which is anybody's guess. told_apart:
+    SACK tells which, or what waited.
     """
     copies, heard = exchange.copies, exchange.heard
-    decided = decided_lost = 0
+    decided = decided_lost = silent = silent_lost = 0
     for k in range(len(copies)):
         c = copies[k]
         if not c.data:
             continue
         out.probability[c.at], out.evidence[c.at] = 0, NO_LOSS
-        if c.fate == UNPROVEN and c.high > heard.acked and not c.watched:
+        unanswered = c.fate == UNPROVEN and c.high > heard.acked
+        if unanswered and not c.watched:
             out.evidence[c.at] = UNDECIDED
             continue
+        if unanswered:
+            silent += 1
+            silent_lost += lost[k]
         decided += 1
         if lost[k]:
             decided_lost += 1
             out.probability[c.at] = 1
             if c.fate == LOST:
                 out.evidence[c.at] = BY_ORDER
-            elif c.high > heard.acked:
+            elif unanswered:
                 out.evidence[c.at] = BY_SILENCE
             else:
                 out.evidence[c.at] = BY_SACK if heard.sack else BY_DUP_ACKS
+    counted = not told_apart and 0 < silent_lost < silent
     share = queue.share(decided_lost, decided)
     for k in range(len(copies)):
-        if out.evidence[copies[k].at] == UNDECIDED:
-            out.probability[copies[k].at] = share
+        c = copies[k]
+        if out.evidence[c.at] == UNDECIDED:
+            out.probability[c.at] = share
+        elif counted and c.data and c.fate == UNPROVEN and c.high > heard.acked:
+            out.evidence[c.at] = UNDECIDED
+            out.probability[c.at] = silent_lost / silent
 
 
 @inner
