@@ -377,24 +377,41 @@ FLOWS = Table(
         Column(
             "throughput",
             pa.float64(),
-            "single-flow throughput: IP bytes over the time between the ACKs of the first and the "
-            "last data packet; only of single request-response connections above 100 KB",
+            "single-flow throughput: IP bytes that passed Gi, lost ones and the first packet's "
+            "included, over the time between the ACKs of the first and the last data packet; only "
+            "of single request-response connections above 100 KB",
             "bit/s",
             "INFOCOM VI.A",
         ),
         Column(
+            "throughput_received",
+            pa.float64(),
+            "the same of what arrived: IP bytes sent behind the packet that the first ACK answers, "
+            "less what is expected to be lost behind Gi",
+            "bit/s",
+        ),
+        Column(
             "goodput",
             pa.float64(),
-            "distinct payload to the mobile over the same time, of any connection",
+            "distinct payload to the mobile beyond what the first data packet's ACK acknowledges, "
+            "over the same time; of any connection",
             "bit/s",
             "INFOCOM VI.A",
         ),
         Column(
             "user_throughput",
             pa.float64(),
-            "8 (b_tcp + b_other) / (T2ack - T1ack), of connections above 100 KB",
+            "8 (b_tcp + b_other) / (T2ack - T1ack), of connections above 100 KB: what passed Gi",
             "bit/s",
             "INFOCOM VI.B",
+        ),
+        Column(
+            "user_throughput_received",
+            pa.float64(),
+            "the same of what arrived, counted as in throughput_received; the losses of what is "
+            "not TCP are not known",
+            "bit/s",
+            "INFOCOM VI.B: Bm / Tm",
         ),
         Column(
             "parallel",

@@ -7,6 +7,17 @@ of a user whose connections run in parallel.
 The packets wait in the buffer behind Gi, so time is taken between the ACKs of the first and the
 last data packet: what they took on the way down and up cancels out.
 
+What is counted over that time
+- throughput, user_throughput: as in the paper, IP bytes that passed Gi from T1 to T2. Lost ones
+  count, and the first packet's, whose transmission is not in the time: they may exceed the
+  channel's rate and rise with loss.
+- throughput_received, user_throughput_received: IP bytes that arrived, the paper's
+  Bm = (Btcp + Bother) (1 - Ploss) without its last step. The buffer keeps order, so they are those
+  sent behind the packet that T1ack answers, up to T2, each with the probability that it was not
+  lost behind Gi.
+- goodput: distinct payload beyond what T1ack acknowledges; what had arrived by then is not in the
+  time. The paper names it and does not define it.
+
 What counts as one request and its response
   Directions take turns. A turn begins where the mobile sends new data and all data that Gi has
   seen for it is acknowledged by then, if something came since its last turn; so pipelined requests
@@ -28,17 +39,14 @@ Departures from the paper
 - If the first data packet was lost or overtaken, the first ACK of any data, a duplicate, stands
   for its ACK: the mobile's time runs from the first data that arrives, whichever it is.
 - T2 is the last data packet before T2ack; resends that come after it were not needed.
-- As in the paper the first packet's bytes count though its own transmission is not in the time:
-  on an idle path the throughput may exceed the channel rate by a packet over all bytes.
-- Goodput is unique payload from the first data packet to the last (as sequence numbers tell)
-  over the same time; the paper does not define it.
+- A duplicate that stands for the first ACK tells of one packet that has arrived, not of which.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, making
+from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.probes import quiet_before
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import FIN, RST, SYN
@@ -56,17 +64,29 @@ TRANSFER = np.dtype(
         ("b_tcp", "i8"),
         ("b_other", "i8"),
         ("throughput", "f8"),
+        ("throughput_received", "f8"),
         ("goodput", "f8"),
         ("user_throughput", "f8"),
+        ("user_throughput_received", "f8"),
     ]
 )
 """A connection's transfer. request_response: one request, one successful response; single: no
 other traffic of the user during its life; b_tcp, b_other: IP bytes from the first to the last data
 packet, of the connection and of anything else (NOT_TOLD: the ACKs do not tell); in bit/s, NaN where
 not known: throughput (IP layer; only of single request-response connections of more than
-min_transfer_bytes of payload, VI.A), goodput (unique payload over the same time, any connection),
-user_throughput (8 (b_tcp + b_other) / (T2ack - T1ack), of connections of more than
-min_transfer_bytes, VI.B)."""
+min_transfer_bytes of payload, VI.A), goodput (of any connection), user_throughput (8 (b_tcp +
+b_other) / (T2ack - T1ack), of connections of more than min_transfer_bytes, VI.B); _received: the
+same of what arrived."""
+
+
+class Requests(NamedTuple):
+    """What tells whether a connection is one request and its response."""
+
+    told: np.ndarray
+    """int8[C]: 1 where a log tells of one request and one response, 0 where it tells of others,
+    else -1."""
+    handshakes: np.ndarray
+    """int8[C]: how many turns may belong to TLS's handshake (`handshake_turns`)."""
 
 
 class Responses(NamedTuple):
@@ -92,6 +112,12 @@ class Transfers(NamedTuple):
     """int64[C]: and of anything else."""
     time: np.ndarray
     """int64[C]: T2ack - T1ack (µs)."""
+    payload: np.ndarray
+    """int64[C]: distinct payload that arrived in this time."""
+    received: np.ndarray
+    """float64[C]: IP bytes of the connection that did,"""
+    user_received: np.ndarray
+    """float64[C]: and of all that its user receives."""
 
 
 @making
@@ -114,10 +140,27 @@ def handshake_turns(server_port: np.ndarray) -> np.ndarray:
     return np.where(np.isin(server_port, PLAIN_HTTP_PORTS), 0, TLS_TURNS).astype(np.int8)
 
 
+@compiled
+def arrived_before(segments, packets, lost):
+    """float64[M + 1]: of the IP bytes sent to mobiles before each of the Packets, those expected to
+    arrive; lost float32[N]: each of the Segments' probability of being lost behind Gi, NaN where it
+    is not known, which counts as arrived."""
+    out = packets.sent_before.astype(np.float64)
+    gone = np.zeros(len(out))
+    for i in range(len(lost)):
+        if lost[i] > 0:
+            gone[segments.place[i] + 1] = lost[i] * segments.ip_len[i]
+    total = 0.0
+    for m in range(len(out)):
+        total += gone[m]
+        out[m] -= total
+    return out
+
+
 @making
-def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024):
-    """Responses of Segments and their Connections; told int8[C]: 1 where a log tells of one request
-    and one response, 0 where it tells of others, else -1; handshakes: see `handshake_turns`."""
+def responses(segments, connections, requests, handshake_bytes=16 * 1024):
+    """Responses of Segments, their Connections and Requests."""
+    told, handshakes = requests.told, requests.handshakes
     first, downlink, tcp_flags = connections.first, segments.downlink, segments.tcp_flags
     number, up_number = segments.number, segments.up_number
     request_response = np.zeros(len(told), np.bool_)
@@ -172,9 +215,24 @@ def responses(segments, connections, told, handshakes, handshake_bytes=16 * 1024
     return Responses(request_response, data_start, data_end)
 
 
+@inner
+def _answered(segments, t1, t1_ack, duplicate):
+    """The segment that the first ACK, `t1_ack`, answers: the last data from `t1` on that it
+    acknowledges; of a duplicate none is known, and `t1` stands for it."""
+    answered = t1
+    if not duplicate:
+        for i in range(t1 + 1, t1_ack):
+            if segments.downlink[i] and segments.payload_len[i] > 0:
+                end = segments.number[i] + np.int64(segments.payload_len[i])
+                if segments.number[i] != NONE and end <= segments.number[t1_ack]:
+                    answered = i
+    return answered
+
+
 @making
-def transfers(segments, connections, packets, response):
-    """Transfers of Segments, their Connections, all Packets and the connections' Responses."""
+def transfers(segments, connections, packets, arrived_before, response):
+    """Transfers of Segments, their Connections, all Packets, `arrived_before` and the connections'
+    Responses."""
     first, ts, number = connections.first, segments.ts, segments.number
     place, sent_before = segments.place, packets.sent_before
     downlink, payload_len = segments.downlink, segments.payload_len
@@ -182,6 +240,8 @@ def transfers(segments, connections, packets, response):
     b_tcp = np.full(len(data_start), np.int64(NOT_TOLD))
     b_other = np.full(len(data_start), np.int64(NOT_TOLD))
     time = np.full(len(data_start), np.int64(NOT_TOLD))
+    arrived = np.full(len(data_start), np.int64(NOT_TOLD))
+    received, user_received = np.full((2, len(data_start)), np.nan)
     for c in range(len(data_start)):
         t1 = t2 = t1_ack = t2_ack = early = -1
         first_end = NONE
@@ -227,29 +287,44 @@ def transfers(segments, connections, packets, response):
             b_tcp[c] = own
             b_other[c] = sent_before[place[t2] + 1] - sent_before[place[t1]] - own
             time[c] = ts[t2_ack] - ts[t1_ack]
-    return Transfers(b_tcp, b_other, time)
+            duplicate = t1_ack == early and number[t1_ack] < first_end
+            known = data_start[c] + payload_len[t1] if duplicate else number[t1_ack]
+            arrived[c] = data_end[c] - known
+            answered = _answered(segments, t1, t1_ack, duplicate)
+            own_received = 0.0
+            for i in range(answered + 1, t2 + 1):
+                if downlink[i]:
+                    own_received += arrived_before[place[i] + 1] - arrived_before[place[i]]
+            received[c] = own_received
+            user_received[c] = arrived_before[place[t2] + 1] - arrived_before[place[answered] + 1]
+    return Transfers(b_tcp, b_other, time, arrived, received, user_received)
 
 
 @compiled
-def throughputs(segments, connections, packets, told, handshakes, min_transfer_bytes=100 * 1024):
+def throughputs(
+    segments, connections, packets, arrived_before, requests, min_transfer_bytes=100 * 1024
+):
     """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
-    Connections and all Packets; told, handshakes: see `responses`."""
+    Connections and Requests, all Packets and their `arrived_before`."""
     single = alone(segments, connections, quiet_before(segments, packets))
-    response = responses(segments, connections, told, handshakes)
-    transferred = transfers(segments, connections, packets, response)
+    response = responses(segments, connections, requests)
+    transferred = transfers(segments, connections, packets, arrived_before, response)
     out = np.zeros(len(single), TRANSFER)
     for c in range(len(single)):
         transfer = out[c]
         transfer.single = single[c]
         transfer.request_response = response.request_response[c]
         transfer.b_tcp, transfer.b_other = transferred.b_tcp[c], transferred.b_other[c]
-        transfer.throughput = transfer.goodput = transfer.user_throughput = np.nan
+        transfer.throughput = transfer.throughput_received = transfer.goodput = np.nan
+        transfer.user_throughput = transfer.user_throughput_received = np.nan
         time = transferred.time[c]
         if time > 0:
-            payload = response.data_end[c] - response.data_start[c]
-            transfer.goodput = 8e6 * payload / time
-            if payload > min_transfer_bytes:
+            if transferred.payload[c] > 0:
+                transfer.goodput = 8e6 * transferred.payload[c] / time
+            if response.data_end[c] - response.data_start[c] > min_transfer_bytes:
                 transfer.user_throughput = 8e6 * (transfer.b_tcp + transfer.b_other) / time
+                transfer.user_throughput_received = 8e6 * transferred.user_received[c] / time
                 if single[c] and transfer.request_response:
                     transfer.throughput = 8e6 * transfer.b_tcp / time
+                    transfer.throughput_received = 8e6 * transferred.received[c] / time
     return out

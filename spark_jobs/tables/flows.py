@@ -27,7 +27,13 @@ from spark_jobs.estimators.pages import most_at_once
 from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
 from spark_jobs.estimators.round_trip import least_round_trips
 from spark_jobs.estimators.sender import limits, samples
-from spark_jobs.estimators.throughput import NOT_TOLD, handshake_turns, throughputs
+from spark_jobs.estimators.throughput import (
+    NOT_TOLD,
+    Requests,
+    arrived_before,
+    handshake_turns,
+    throughputs,
+)
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.log_matching import told_by_log
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
@@ -36,6 +42,14 @@ Columns = dict[str, pa.Array]
 
 QUANTILES = {"least": "min", "median": "median", "p95": "p95", "longest": "max"}
 """The quantiles' names in the table."""
+RATES = (
+    "throughput",
+    "throughput_received",
+    "goodput",
+    "user_throughput",
+    "user_throughput_received",
+)
+"""Of a transfer."""
 
 
 def rows(bucket: Bucket) -> pa.Table:
@@ -125,8 +139,9 @@ def _setup(bucket: Bucket) -> Columns:
 def _transfer(bucket: Bucket) -> Columns:
     handshake = bucket.handshakes
     told = told_by_log(bucket.sessions, len(handshake))
-    turns = handshake_turns(bucket.connections.server_port)
-    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, told, turns)
+    requests = Requests(told, handshake_turns(bucket.connections.server_port))
+    arrived = arrived_before(bucket.segments, bucket.packets, bucket.access_losses.probability)
+    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, arrived, requests)
     clean = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
     replayed = bucket.sending.transfers["round_trips"][:, samples.ACCESS]["least"]
     round_trip = np.fmin(clean, np.where(bucket.sending.transfers["known"], replayed, np.nan))
@@ -145,10 +160,7 @@ def _transfer(bucket: Bucket) -> Columns:
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
         "parallel": pa.array(parallel, mask=(parallel == 0) | ~both),
-    } | {
-        name: measured(np.where(complete, transfer[name], np.nan))
-        for name in ("throughput", "goodput", "user_throughput")
-    }
+    } | {name: measured(np.where(complete, transfer[name], np.nan)) for name in RATES}
 
 
 def _losses(bucket: Bucket) -> Columns:

@@ -42,15 +42,73 @@ def test_throughput_is_ip_bytes_over_the_time_between_the_acks():
     assert row["b_tcp"] == 201 * 1040
     assert row["b_other"] == 0
     assert row["throughput"] == pytest.approx(8 * 201 * 1040 / 20)
-    assert row["goodput"] == pytest.approx(8 * 201 * 1000 / 20)
     assert row["user_throughput"] == pytest.approx(row["throughput"])
+
+
+def test_goodput_counts_what_arrives_in_the_time():
+    """The first of the 201 packets has arrived when the time begins."""
+    row = flow(page())
+    assert row["goodput"] == pytest.approx(8 * 200 * 1000 / 20)
+    assert row["throughput_received"] == pytest.approx(8 * 200 * 1040 / 20)
+    assert row["user_throughput_received"] == pytest.approx(row["throughput_received"])
+
+
+def test_first_ack_of_two_packets_tells_that_both_have_arrived():
+    """Without the first's ACK the time begins 0.1 s later, with 2 of 201 packets there."""
+    row = flow([p for p in page() if (p.way, p.us) != ("up", 1_500_000)])
+    assert row["goodput"] == pytest.approx(8 * 199 * 1000 / 19.9)
+    assert row["throughput_received"] == pytest.approx(8 * 199 * 1040 / 19.9)
+    assert row["throughput"] == pytest.approx(8 * 201 * 1040 / 19.9)
+
+
+def lossy() -> list[Packet]:
+    """Of 201 segments the 100th is lost behind Gi: duplicates answer those behind it until its
+    second copy, sent behind the 120th, has filled the hole."""
+    hole, again = 500 + 99 * DATA, 1_000_000 + 119 * 100_000 + 50_000
+    lines = [*OPEN, get(700_001, 100, 500)]
+    for packet in answer(1_000_000, 201):
+        reached = packet.ack if packet.way == "up" else 0
+        if reached == hole + DATA:
+            continue
+        lost = reached > hole and packet.us < again + 500_000
+        lines.append(replace(packet, ack=hole) if lost else packet)
+    lines.append(Packet(again, "down", frozenset({"ACK"}), seq=hole, ack=300, data=DATA))
+    filled = hole + 21 * DATA
+    lines.append(Packet(again + 500_000, "up", frozenset({"ACK"}), seq=300, ack=filled))
+    return sorted(lines, key=lambda packet: packet.us)
+
+
+def test_what_was_lost_has_passed_gi_and_not_arrived():
+    """202 packets passed Gi, one of them in vain; the first had arrived before the time."""
+    row = flow(lossy())
+    assert row["lost_access"] == 1
+    assert row["throughput"] == pytest.approx(8 * 202 * 1040 / 20)
+    assert row["throughput_received"] == pytest.approx(8 * 200 * 1040 / 20)
+    assert row["user_throughput"] == pytest.approx(row["throughput"])
+    assert row["user_throughput_received"] == pytest.approx(row["throughput_received"])
+    assert row["goodput"] == pytest.approx(8 * 200 * 1000 / 20)
+
+
+def test_first_packet_lost_a_duplicate_tells_of_one_that_arrived():
+    """The first of 50 is lost. The time begins when the second has arrived, 1.6 s, and ends with
+    the ACK of the last, 6.4 s; 50 distinct packets arrive, the second of them before."""
+    lines = []
+    for packet in page(50):
+        if packet.way == "up" and packet.us == 1_500_000:
+            continue
+        early = packet.way == "up" and 1_500_000 < packet.us < 4_000_000
+        lines.append(replace(packet, ack=500) if early else packet)
+    again = Packet(3_450_000, "down", frozenset({"ACK"}), seq=500, ack=300, data=DATA)
+    filled = Packet(3_950_000, "up", frozenset({"ACK"}), seq=300, ack=500 + 25 * DATA)
+    row = flow(sorted([*lines, again, filled], key=lambda packet: packet.us))
+    assert row["goodput"] == pytest.approx(8 * 49 * 1000 / 4.8)
 
 
 def test_small_transfer_has_goodput_but_no_throughput():
     row = flow(page(50))
     assert row["throughput"] is None
     assert row["user_throughput"] is None
-    assert row["goodput"] == pytest.approx(8 * 50 * 1000 / 4.9)
+    assert row["goodput"] == pytest.approx(8 * 49 * 1000 / 4.9)
 
 
 def test_two_requests_are_no_single_pair():
@@ -121,6 +179,7 @@ def test_other_traffic_is_counted_and_ends_being_single():
     assert row["b_other"] == 5400
     assert row["throughput"] is None
     assert row["user_throughput"] == pytest.approx(8 * (201 * 1040 + 5400) / 20)
+    assert row["user_throughput_received"] == pytest.approx(8 * (200 * 1040 + 5400) / 20)
 
 
 def test_other_users_traffic_does_not_matter():

@@ -17,6 +17,7 @@ from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.marts import marts
 from spark_jobs.networks import QualityLimits, load_networks
+from spark_jobs.tables.flows import RATES as RATES_OF_TRANSFERS
 
 GOOD = {
     "unread_captures": [],
@@ -234,7 +235,7 @@ THINNED = {
     "nine in ten": (lambda number, by_mobile: number % 10 > 0, "acked_unseen_share"),
 }
 LOSSES = {"lost_access", "lost_access_expected", "lost_internet", "bottleneck"}
-RATES = {"b_tcp", "b_other", "goodput", "throughput", "user_throughput"}
+RATES = {"b_tcp", "b_other", *RATES_OF_TRANSFERS}
 SENDING = {"resends", "timeouts", "busy", "rwnd_limited", "limited_by", "rtt_internet_median"}
 OF_BOTH = {"timestamps", "single", "parallel", "setup_background", "setup_delay", "rtt_access_min"}
 NULL_IN = {
