@@ -22,7 +22,8 @@ from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
-from spark_jobs.estimators.loss.verdict import AccessLosses
+from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
+from spark_jobs.estimators.loss.verdict import AccessLosses, needed
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities
@@ -144,6 +145,15 @@ class Bucket:
         return access_losses(
             self.segments, self.connections, self.packets, self.clean_acks, self.paths
         )
+
+    def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether resends at these segments, int64[K], were needed: (bool[K]: the mobile had
+        nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
+        lost, decided = needed(self.access_losses, at)
+        original = np.where(lost, -1, self.access_losses.original[at])
+        base_us = self.paths["base"][self.connections.user]
+        fate = refused(self.segments, self.connections, base_us, at, original)
+        return lost | (fate == REFUSED), decided & (fate != UNKNOWN)
 
     @cached_property
     def links(self) -> np.ndarray:

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
 from spark_jobs.estimators.loss.twice import unreported
-from spark_jobs.estimators.loss.verdict import needed, resends
+from spark_jobs.estimators.loss.verdict import resends
 from spark_jobs.estimators.sender import hearing, sending
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
@@ -24,8 +24,8 @@ def rows(bucket: Bucket) -> pa.Table:
     seen = original >= 0
     filler = np.isin(at, bucket.internet_losses.losses["filler"])
     new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
-    lost, decided = needed(access, at)
-    decided &= lost | ~_is_open(bucket, at)
+    needed, decided = bucket.needed(at)
+    decided &= needed | ~_is_open(bucket, at)
     of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
     by_timer = cause == sending.BY_TIMEOUT
@@ -37,7 +37,7 @@ def rows(bucket: Bucket) -> pa.Table:
             "frame": pa.array(packets.frame[place]),
             "original_frame": pa.array(packets.frame[segments.place[original]], mask=~seen),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
-            "needed": pa.array(lost | ~seen, mask=(seen & ~decided) | ~of_data),
+            "needed": pa.array(needed | ~seen, mask=(seen & ~decided) | ~of_data),
             "cause": dictionary(cause, sending.CAUSES, cause != sending.NOT_AGAIN),
             "new_data": pa.array(new),
             "spurious_rto": pa.array(spurious & hearing.BY_FRTO > 0, mask=~by_timer),
