@@ -13,7 +13,7 @@ from spark_jobs.tables.rows import column, dictionary, table_of
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.STALLS."""
     found = bucket.sending.stalls
-    mine = found[bucket.connections.mine[found["connection"]]]
+    mine = found[(bucket.connections.mine & bucket.replayed)[found["connection"]]]
     probability = bucket.access_losses.probability
     lost = stalls.lost_in(mine, bucket.segments, bucket.connections.first, probability)
     interrupted = stalls.interruptions(
