@@ -198,7 +198,7 @@ def by(
     """).fetchnumpy()
     labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
     starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]
-    ends = [*starts[1:], len(labels)]
+    ends = [*starts, len(labels)][1:]
     groups = np.unique(answer["user_group"], return_inverse=True)[1]
     return [
         (
