@@ -8,6 +8,7 @@ with periods as (
         places.access,
         places.period_of,
         hour(from_utc_timestamp(channel_rates.start_ts, places.timezone)) as hour,
+        user_group(channel_rates.user) as user_group,
         cast(floor(100 * ln(channel_rates.rate)) as int) as bin,
         (unix_micros(channel_rates.end_ts) - unix_micros(channel_rates.start_ts)) / 1e6 as seconds,
         channel_rates.ip_bytes
@@ -19,6 +20,7 @@ select
     period_of[hour] as period,
     bin,
     count(*) as periods,
+    bit_or(shiftleft(1L, user_group)) as user_groups,
     sum(seconds) as seconds,
     sum(ip_bytes) as ip_bytes
 from periods
