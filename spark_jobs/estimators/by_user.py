@@ -30,8 +30,8 @@ FEWEST_SAMPLES, FEWEST_USERS = 5, 3
 number of samples is the one below which the paper's clusters were not drawn here."""
 
 
-MOST = 50.0
-"""Of a logarithm; beyond, nothing is known of a mean."""
+FEWEST_EFFECTIVE = 2.0
+"""Effective groups of users below which a mean is one user's, whoever else is there."""
 NOTHING = 1e-12
 """What rounding makes of a share's spread of none."""
 
@@ -56,12 +56,12 @@ def enough(samples: float, users: int) -> bool:
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
     """Of the sums float64[G] and weights (or counts) float64[G] of groups of users."""
     value, error, groups = _ratio(total, weight)
-    if groups < FEWEST_USERS:
+    if groups < FEWEST_USERS or _effective(weight) < FEWEST_EFFECTIVE:
         return UNKNOWN
     half = _students_t(weight) * error
     if value <= 0:
         return Estimate(value, value - half, value + half)
-    factor = float(np.exp(min(half / value, MOST)))
+    factor = float(np.exp(half / value))
     return Estimate(value, value / factor, value * factor)
 
 
@@ -117,9 +117,13 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
     return float(model.params[0]), float(model.bse[0]), groups
 
 
+def _effective(weight: np.ndarray) -> float:
+    """How many groups of equal weight tell as much."""
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
 def _students_t(weight: np.ndarray) -> float:
-    effective = weight.sum() ** 2 / (weight**2).sum()
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, max(effective - 1, 1)))
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, max(_effective(weight) - 1, 1)))
 
 
 def _normal() -> float:

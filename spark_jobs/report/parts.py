@@ -15,7 +15,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
     f"In brackets: {CONFIDENCE:.0%} intervals that allow for what one user meets being alike; "
-    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples, or than {FEWEST_USERS} users."
+    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one."
 )
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

@@ -109,6 +109,8 @@ FIGURES = (
         ("low", "med", "high"),
     ),
 )
+ROOM = 1.6
+"""How high a figure is for its highest bar."""
 SHADES = ("#9db8cf", "#3f78a8", "#1b3a57")
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
@@ -145,7 +147,9 @@ def cluster(rows: Iterable[dict]) -> Cluster:
     if not are_enough(rows):
         return Cluster(flows, UNKNOWN, None)
     average = mean(rows, "goodput_sum")
-    spread = sum(row["goodput_squares"] for row in rows) - flows * (average.value or 0) ** 2
+    if average.value is None:
+        return Cluster(flows, UNKNOWN, None)
+    spread = sum(row["goodput_squares"] for row in rows) - flows * average.value**2
     return Cluster(flows, average, sqrt(max(spread, 0) / (flows - 1)))
 
 
@@ -331,7 +335,8 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
             )
     if len(views) > 1:
         _choice(drawing, list(views), len(figure.names))
-    drawing.update_yaxes(title_text="Goodput [kbit/s]", rangemode="tozero")
+    highest = max((y for trace in drawing.data for y in trace.y), default=1)
+    drawing.update_yaxes(title_text="Goodput [kbit/s]", range=[0, ROOM * highest])
     drawing.update_xaxes(tickangle=-35, automargin=True)
     headings = [
         "cluster",
@@ -350,9 +355,9 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
         title=f"{figure.title}, {access}",
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
-        "deviations, which the numbers have). Clusters with two sides of enough transfers are "
-        f"drawn, over all networks of {access} unless that turns round what each of them shows. "
-        + INTERVALS,
+        "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
+        f"sides of enough transfers are drawn, over all networks of {access} unless that turns "
+        "round what each of them shows. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in cells))} connections",
         figure=drawn(drawing, f"{figure.title}, {access}", 520),
         tables=tables,
