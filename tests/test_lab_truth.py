@@ -194,6 +194,26 @@ def test_channel_rate_is_the_users(users):
     assert near >= 0.95
 
 
+def test_what_arrived_is_never_above_the_channels_rate(demo):
+    """As what passed Gi is, lost bytes included, in one of ten transfers."""
+    for lab, network in LAB.items():
+        ((transfers, above, passed, user_above),) = rows(
+            demo.warehouse.connect(),
+            f"""
+            select count(throughput), count_if(throughput_received > 1.01 * rate_bps),
+                count_if(throughput > 1.01 * rate_bps),
+                avg((user_throughput_received > 1.01 * rate_bps)::int)
+            from flows
+            join read_csv('{TRUTH / lab / "users.csv.zst"}') as users on users.user = flows.user
+            where network = '{network}'
+                and (start_ts < '2004-03-02 08:00:00+00') = ('{lab}' like '%offpeak')
+            """,
+        )
+        assert transfers >= 20
+        assert above == 0 < passed
+        assert user_above < 0.01
+
+
 def test_goodput_of_single_transfers_is_the_applications(clients):
     """From its request the application waits for the first byte about as long as the set-up
     took; from then on the rest takes the time that the ACKs tell."""
