@@ -57,6 +57,8 @@ RATES = (
 def main(source: Path, target: Path) -> None:
     warehouse, sql = Warehouse(target), Warehouse(source).connect()
     known = [_network(of) for of in NETWORKS]
+    shipped = Warehouse(source)
+    told = {of.of: next(iter(shipped.commits("capture", of.of))).facts for of in NETWORKS}
     for network, of in zip(known, NETWORKS, strict=True):
         publish_network(warehouse, network)
         for n in range(DAYS):
@@ -76,7 +78,8 @@ def main(source: Path, target: Path) -> None:
                     rows.select(INGEST_LOG.arrow.names).cast(INGEST_LOG.arrow),
                 )  # fmt: skip
                 unit = Unit("capture", network.name, f"{day}.pcap")
-                warehouse.publish(unit, staging.files, {"inputs": ""})
+                facts = {"content": f"{of.name} {day}", "dates": [str(day)]}
+                warehouse.publish(unit, staging.files, told[of.of] | facts)
     check(warehouse, known)
     marts(warehouse)
 

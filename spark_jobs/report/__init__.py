@@ -28,7 +28,7 @@ from spark_jobs.report import (
     throughput,
 )
 from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import Section
+from spark_jobs.report.parts import Section, packed
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Warehouse
 
@@ -90,5 +90,6 @@ def _page(selection: Selection, halves: Halves | None) -> str:
     return templates.get_template("page.html.jinja").render(
         selection=selection,
         sections=_sections(selection, halves),
-        plotly=Markup(get_plotlyjs()),
+        plotly=packed(get_plotlyjs()),
+        scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
     )

@@ -20,6 +20,8 @@ from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
 FEW = 30
+SHOWN = 0.99
+"""The share of every curve that the axis shows at least."""
 SIDES = {
     "access": "Access side (Gi to the mobile and back)",
     "internet": "Internet side (Gi to the server and back)",
@@ -47,14 +49,14 @@ def section(selection: Selection) -> Section:
         shared_yaxes=True,
         horizontal_spacing=0.04,
     )
-    table = []
+    table, reach = [], {1: 0.0, 2: 0.0}
     for column, side in enumerate(SIDES, 1):
         for network in selection.networks:
             for period, (label, dash) in PERIODS.items():
                 mine = groups.get((side, network.name, period))
                 if not mine:
                     continue
-                of_users = samples[f"rtt_{side}", network.name, period]
+                of_users = samples.get((f"rtt_{side}", network.name, period), [])
                 count = sum(row["flows"] for row in mine)
                 table.append(
                     [
@@ -68,6 +70,9 @@ def section(selection: Selection) -> Section:
                 if not are_enough(of_users, "samples"):
                     continue
                 x, y = _cdf(mine)
+                reach[column] = max(
+                    reach[column], next(x for x, y in zip(x, y, strict=True) if y >= SHOWN)
+                )
                 name = f"{network.name} {label}"
                 figure.add_trace(
                     go.Scatter(
@@ -83,15 +88,16 @@ def section(selection: Selection) -> Section:
                     row=1,
                     col=column,
                 )
-    figure.update_xaxes(
-        title_text="Round-trip time [ms]", rangemode="tozero", showgrid=True, gridcolor="#eeeeee"
-    )
+    figure.update_xaxes(title_text="Round-trip time [ms]", showgrid=True, gridcolor="#eeeeee")
+    for column, right in reach.items():
+        figure.update_xaxes(range=[0, 1.05 * right or 1], row=1, col=column)
     figure.update_yaxes(range=[0, 1.01], showgrid=True, gridcolor="#eeeeee")
     figure.update_yaxes(title_text="Cumulative share of connections", row=1, col=1)
     return Section(
         anchor="fig04",
         title="Fig. 4. CDF of the round-trip time",
         source="INFOCOM 2004, Section III.B",
+        hours="peak and off-peak apart",
         caption="SYN ACK to ACK on the access side, SYN to SYN ACK on the Internet side; only "
         "connections with one SYN, one SYN ACK and no background traffic, and only below 3 s. "
         "Peak and off-peak are hours of the network's local time. " + INTERVALS,

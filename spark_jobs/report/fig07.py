@@ -237,6 +237,7 @@ def _dimensioning(
         anchor="dimensioning",
         title="Time slots in use",
         source="INFOCOM 2004, Section IV (dimensioning)",
+        hours="peak and off-peak apart",
         caption="Share of the measured time at one, two, three … time slots, each rate counted to "
         "the nearest. Much time on few slots at peak, little at off-peak, tells that slots are "
         "short. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,

@@ -1,5 +1,7 @@
 """What the page is made of: sections, tables of numbers, Plotly figures."""
 
+import gzip
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +55,8 @@ class Section:
     """Shown on demand, each under its caption."""
     open_tables: bool = False
     notes: Sequence[str] = ()
+    hours: str = "all hours together"
+    """Which hours are in it, and whether apart."""
 
 
 def number(value: float | None) -> str:
@@ -108,15 +112,16 @@ def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) 
         hovermode="closest",
         hoverlabel={"font": {"family": FONT}},
     )
-    html = figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        config={"displaylogo": False, "responsive": width is None, "displayModeBar": False},
-    )
-    return Markup('<div class="figure" role="img" aria-label="{}">{}</div>').format(
-        label,
-        Markup(html),
-    )
+    responsive = width is None
+    return Markup(
+        '<div class="figure" role="img" aria-label="{}"><div class="plot" data-responsive="{}" '
+        'style="height:{}px"></div><script type="application/json">{}</script></div>'
+    ).format(label, int(responsive), height, Markup(figure.to_json().replace("</", "<\\/")))
+
+
+def packed(script: str) -> str:
+    """A script as text that a page can carry: gzip, base64."""
+    return b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
 def quantile(bins: Sequence[tuple[float, int]], width: float, share: float) -> float | None:

@@ -29,17 +29,17 @@ def sections(selection: Selection) -> list[Section]:
 def comparison(selection: Selection, first: Half, second: Half) -> Section:
     """Two halves, metric by metric."""
     found = comparisons(selection, first, second)
-    missing = [
-        network.name
+    notes = [
+        f"{network.name}: nothing to compare, one of the two selections has too little of it."
         for network in selection.networks
         if not any(c.network is network and c.difference.estimate is not None for c in found)
     ]
-    notes = [f"{name}: nothing to compare, one of the two is missing." for name in missing]
     return Section(
         anchor="compare",
         title=f"{_title(first)} against {second.name.removeprefix('with ')}",
         source="Selections compared by user",
         caption=CLAIM,
+        hours="",
         samples=f"{sum(c.claimed for c in found)} of {len(found)} differences are beyond chance",
         figure=_forest(selection, found, first, second),
         tables=_tables(selection, found, first, second),
@@ -152,6 +152,7 @@ def _days(selection: Selection, network: ShownNetwork) -> Section:
         "local hour, the darker the higher. What rests on fewer than five connections of three "
         "groups of users is left out.",
         samples=f"{selection.first_day} to {selection.last_day}",
+        hours="peak and off-peak apart",
         figure=_trend(network, daily, hourly),
     )
 

@@ -53,6 +53,7 @@ def section(selection: Selection) -> Section:
         anchor="quality",
         title="Data quality",
         source="ingest_log",
+        hours="",
         caption="Every frame of a capture is either a packet or counted by the reason why not."
         + ("" if skipped else " Here every frame is a packet."),
         samples=f"{number(sum(row['packets'] for row in captures))} packets",

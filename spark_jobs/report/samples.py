@@ -103,7 +103,7 @@ def with_interval(
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return TOO_FEW if measured else NOT_MEASURED
     low, high = (text(end).split(NO_BREAK)[0] for end in (estimate.low, estimate.high))
-    return f"{text(estimate.value)} ({low} to {high})"
+    return f"{text(estimate.value)} ({low}{NO_BREAK}to{NO_BREAK}{high})"
 
 
 def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:

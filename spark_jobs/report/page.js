@@ -1,0 +1,62 @@
+// Draws the figures when they come into view (Plotly is carried packed), saves tables as CSV.
+async function unpacked(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), c => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}
+
+function draw(plot) {
+  if (plot.dataset.drawn) return;
+  plot.dataset.drawn = "1";
+  const figure = JSON.parse(plot.nextElementSibling.textContent);
+  const name = plot.closest("section").id;
+  Plotly.newPlot(plot, figure.data, figure.layout, {
+    displaylogo: false,
+    responsive: plot.dataset.responsive === "1",
+    displayModeBar: "hover",
+    modeBarButtons: [["toImage"]],
+    toImageButtonOptions: { format: "svg", filename: "giscope-" + name },
+  });
+}
+
+function drawWhenSeen(plots) {
+  const near = new IntersectionObserver((entries, observer) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      observer.unobserve(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "600px" });
+  plots.forEach(plot => near.observe(plot));
+}
+
+function csv(table) {
+  const quoted = text => /[",\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+  return [...table.rows].map(row => [...row.cells].map(cell => quoted(cell.innerText)).join(",")).join("\r\n");
+}
+
+function save(button) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(["\ufeff" + csv(button.previousElementSibling)], { type: "text/csv" }));
+  link.download = "giscope-" + button.closest("section").id + ".csv";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+(async () => {
+  document.querySelectorAll(".csv").forEach(b => b.addEventListener("click", () => save(b)));
+  const plots = [...document.querySelectorAll(".plot")];
+  try {
+    const script = document.createElement("script");
+    script.textContent = await unpacked("plotly");
+    document.head.append(script);
+  } catch (error) {
+    plots.forEach(plot => { plot.textContent = "This figure needs a browser of 2023 or later."; });
+    return;
+  }
+  drawWhenSeen(plots);
+  window.addEventListener("beforeprint", () => {
+    document.querySelectorAll("details").forEach(d => { d.open = true; });
+    plots.forEach(draw);
+  });
+})();
