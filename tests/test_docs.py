@@ -8,6 +8,7 @@ import pytest
 from conftest import ROOT
 
 from schemas import TABLES
+from spark_jobs import cli
 from spark_jobs.warehouse import VIEWS
 from tests.accuracy.sensitivity import constants
 
@@ -17,7 +18,10 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "zeek_scripts/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 QUERIES = blocks(ROOT / "docs/queries.md", "sql")
 
 
@@ -49,6 +53,12 @@ def test_every_constant_of_the_loss_model_is_listed_with_its_value():
     page = (ROOT / "docs/losses.md").read_text()
     listed = re.findall(r"^\| `(\w+\.\w+)` \| ([\d. ]+) \|", page, re.MULTILINE)
     assert {name: float(value.replace(" ", "")) for name, value in listed} == constants()
+
+
+def test_schema_page_is_what_the_command_prints(capsys):
+    """Else: giscope schema --format markdown > docs/schema.md."""
+    cli.main(["schema", "--format", "markdown"])
+    assert (ROOT / "docs/schema.md").read_text() == capsys.readouterr().out
 
 
 def anchor(heading: str) -> str:
