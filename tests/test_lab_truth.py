@@ -194,6 +194,66 @@ def test_channel_rate_is_the_users(users):
     assert near >= 0.95
 
 
+@pytest.fixture(params=LAB)
+def access_links(request: pytest.FixtureRequest, demo: Demo):
+    """A DuckDB connection with the views `hours` and `transfers`: each user's hours of `links`, and
+    each flow, beside the emulated link."""
+    connection = demo.warehouse.connect()
+    truth = TRUTH / request.param
+    for view, table, time in (("hours", "links", "hour"), ("transfers", "flows", "start_ts")):
+        connection.execute(f"""
+            create view {view} as
+            select {table}.*, users.rate_bps as true_rate
+            from {table}
+            join read_csv('{truth / "users.csv.zst"}') as users on users.user = {table}.user
+            where network = '{LAB[request.param]}'
+                and ({time} < '2004-03-02 08:00:00+00') = ('{request.param}' like '%offpeak')
+        """)
+    return connection, profile(request.param)
+
+
+def test_access_links_have_the_users_rate_and_queue(access_links):
+    connection, network = access_links
+    ((rates, middle, far, queues, queue_middle, queue_far),) = rows(
+        connection,
+        f"""
+        with errors as (
+            select abs(rate / true_rate - 1) as rate,
+                abs(queue_bytes / {network["access"]["queue_bytes"]} - 1) as queue
+            from hours
+        )
+        select count(rate), median(rate), quantile_cont(rate, 0.95),
+            count(queue), median(queue), quantile_cont(queue, 0.9)
+        from errors
+    """,
+    )
+    assert rates >= 40
+    assert middle < 0.005
+    assert far < 0.025
+    assert queues >= 10
+    assert queue_middle < 0.03
+    assert queue_far < 0.07
+
+
+def test_what_arrived_is_not_above_the_links_rate(access_links):
+    """What passed Gi is: lost bytes count, and the first packet's."""
+    connection, _ = access_links
+    ((alone, beside, above, user_above, paper_above),) = rows(
+        connection,
+        """
+        select count(throughput_received), count(user_throughput_received),
+            avg((throughput_received > 1.01 * true_rate)::int),
+            avg((user_throughput_received > 1.01 * true_rate)::int),
+            avg((user_throughput > 1.01 * true_rate)::int)
+        from transfers
+    """,
+    )
+    assert alone >= 100
+    assert beside >= alone
+    assert above == 0
+    assert user_above <= 0.01 < paper_above
+
+
 def test_goodput_of_single_transfers_is_the_applications(clients):
     """From its request the application waits for the first byte about as long as the set-up
     took; from then on the rest takes the time that the ACKs tell."""
