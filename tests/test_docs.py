@@ -68,7 +68,7 @@ def test_tutorial_works_word_for_word(tmp_path):
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", script],
-        env={**os.environ, "HOME": str(tmp_path), "PATH": programs},
+        env={**os.environ, "HOME": str(tmp_path), "PATH": programs, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
