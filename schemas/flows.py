@@ -222,11 +222,22 @@ FLOWS = Table(
             "Karn and Partridge 1987; RFC 6298, 3",
         ),
         Column(
+            "split",
+            pa.bool_(),
+            "something at Gi answers in the mobile's name, a performance-enhancing proxy: its ACKs "
+            "have come from elsewhere than the mobile's SYN, or far sooner than the mobile answers "
+            "handshakes. What would be told of the access side is null then, but for rtt_access. "
+            "false: there is no such sign",
+            source="RFC 3135, 2.4",
+            required=True,
+        ),
+        Column(
             "lost_access",
             pa.int64(),
             "downlink data packets lost behind Gi (more likely than not); null, as all losses "
             "and rates of the transfer, where the mobile's ACKs were not seen, or more than 1 % of "
-            "what they acknowledge was not (acked_unseen_bytes)",
+            "what they acknowledge was not (acked_unseen_bytes), or more than a tenth of most "
+            "of the user's connections",
             "packets",
             "INFOCOM V",
         ),
@@ -302,7 +313,8 @@ FLOWS = Table(
             pa.int64(),
             "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
             "not; null, as the three below, where the round trip before Gi is not known, or more "
-            "than half of what the mobile acknowledged was not seen",
+            "than a tenth of what the mobile acknowledged was not seen (but for one segment), or "
+            "of most of the user's connections",
             "packets",
             "RFC 4898, SegsRetrans",
         ),
@@ -416,9 +428,9 @@ FLOWS = Table(
         Column(
             "parallel",
             pa.int64(),
-            "the most connections of the user, itself included, that were active at once with it: "
-            "with an open request, or data sent and not acknowledged; of those that start on the "
-            "date; null where it was not active",
+            "the most connections of the user, itself and QUIC's (UDP port 443) included, that "
+            "were active at once with it: with an open request, or data sent and not "
+            "acknowledged; of those that start on the date; null where it was not active",
             "connections",
         ),
     ),

@@ -18,9 +18,16 @@ LINKS = Table(
             "round trips",
             required=True,
         ),
-        Column("rtt_min", pa.float64(), "the least of them: the idle link's", "s", required=True),
-        Column("rtt_median", pa.float64(), "their median", "s", required=True),
-        Column("rtt_max", pa.float64(), "the longest", "s", required=True),
+        Column(
+            "rtt_min",
+            pa.float64(),
+            "the least of them: the idle link's; null, as all that follows, of users whose "
+            "connections something at Gi splits (flows.split), and where of most of their "
+            "connections more than a tenth was not seen",
+            "s",
+        ),
+        Column("rtt_median", pa.float64(), "their median", "s"),
+        Column("rtt_max", pa.float64(), "the longest", "s"),
         Column(
             "rate",
             pa.float64(),

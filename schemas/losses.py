@@ -6,7 +6,8 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LOSSES = Table(
     name="losses",
-    row="one downlink data packet inferred lost, on the date on which its connection starts",
+    row="one downlink data packet inferred lost, on the date on which its connection starts; of "
+    "connections of which that is known (flows.lost_access, lost_internet)",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column(

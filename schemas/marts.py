@@ -47,7 +47,57 @@ def _sum(name: str, meaning: str, unit: str) -> Column:
     return Column(f"{name}_sum", pa.float64(), f"sum of their {meaning}", unit, required=True)
 
 
+METRICS = {
+    "setup_delay": "set-up delay, mean",
+    "setup_failed": "set-ups that fail",
+    "rtt_access": "round trip of the handshake, access side, mean",
+    "rtt_internet": "round trip of the handshake, Internet side, mean",
+    "channel_rate": "channel rate, mean over the time in which it was measured",
+    "loss_access": "packets lost behind Gi, of those sent on from there",
+    "loss_internet": "packets lost before Gi, of those that the servers sent",
+    "throughput": "throughput of single transfers above 100 KB, what arrived, mean",
+    "goodput": "goodput of transfers above 32 KB, mean",
+    "parallel": "connections beside others of their user",
+}
+"""By what networks, days and hours are compared, and what each is."""
+
 MARTS = (
+    Table(
+        "metrics",
+        "a metric, as far as the connections or channel-rate periods of one local hour and one "
+        "group of users tell it",
+        (
+            *_when("they start"),
+            Column(
+                "metric",
+                pa.string(),
+                "; ".join(f"{name}: {meaning}" for name, meaning in METRICS.items()),
+                required=True,
+            ),
+            Column(
+                "user_group",
+                pa.int32(),
+                "one of 64 groups of users, by hash: what one user has is alike",
+                required=True,
+            ),
+            Column(
+                "measured", pa.int64(), "connections, or periods of a channel rate", required=True
+            ),
+            Column(
+                "top",
+                pa.float64(),
+                "the metric is the sum of this by that of bottom: seconds, connections, packets, "
+                "bits, bit/s",
+                required=True,
+            ),
+            Column(
+                "bottom",
+                pa.float64(),
+                "connections; of the channel rate seconds, of losses packets",
+                required=True,
+            ),
+        ),
+    ),
     Table(
         "table1_summary",
         "the connections that the mobile opened in one local hour (Table I)",

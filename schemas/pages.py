@@ -8,7 +8,8 @@ PAGES = Table(
     name="pages",
     row="one burst of a user's connections, as a page that loads makes them: before it, the user "
     "was idle for more than a second and two round trips; of the connections that start on the "
-    "date, of any port, where something was sent to the mobile",
+    "date, TCP's of any port and QUIC's (UDP port 443), where TCP sent something to the mobile; "
+    "connections of which one direction was not seen have no part in it",
     columns=(
         Column("user", pa.string(), "the subscriber's key", required=True),
         Column(
@@ -45,7 +46,8 @@ PAGES = Table(
             "rate_share",
             pa.float64(),
             "the rate of ip_bytes from start to end, as a share of the user's channel rate in the "
-            "hour in which it starts (see links); null where that is not known",
+            "hour in which it starts (see links); null where that is not known, or more than 1 % "
+            "of a connection was not seen",
             source="INFOCOM IV",
         ),
     ),

@@ -23,9 +23,11 @@ RETRANSMISSIONS = Table(
         Column(
             "needed",
             pa.bool_(),
-            "the earlier copy of its data was lost; null where the evidence does not decide, as "
-            "where a mobile that reports what comes twice did not report it, and without data",
-            source="RFC 3522, 2883",
+            "the earlier copy of its data was lost, or thrown away by the mobile for its old "
+            "timestamp (PAWS; no loss); null where the evidence does not decide, as where a mobile "
+            "that reports what comes twice did not report it, without data, and where "
+            "flows.lost_access is not known",
+            source="RFC 3522, 2883; RFC 7323, 5.3",
         ),
         Column(
             "cause",

@@ -24,6 +24,7 @@ from spark_jobs.jobs.summary import ingest_summary, table1_summary
 from spark_jobs.jobs.why import why as why_job
 from spark_jobs.networks import Network, find_network, load_networks
 from spark_jobs.report import write_report
+from spark_jobs.report.compare import parse
 from spark_jobs.warehouse import Warehouse, dictionary
 
 app = typer.Typer(
@@ -264,14 +265,29 @@ def report(
     ] = None,
     since: Annotated[datetime | None, _day_option("--from", "First day.")] = None,
     until: Annotated[datetime | None, _day_option("--to", "Last day.")] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare",
+            metavar="KEY=VALUE,...",
+            help="Twice: compare these two selections instead. Keys: hours (peak, off-peak, other, "
+            "18-21), days (2004-03-01..2004-03-07), network, access, sack, timestamps (yes, no), "
+            "mss (low, high, other), window (low, med, high).",
+        ),
+    ] = None,
 ) -> None:
-    """Write the paper's tables and figures as one page that opens offline."""
+    """Write peak against off-peak and the paper's tables and figures as one page that opens
+    offline."""
+    if compare and len(compare) != 2:
+        raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
+    halves = [parse(text) for text in compare or ()]
     page = write_report(
         _existing(warehouse),
         output,
         network or None,
         since.date() if since else None,
         until.date() if until else None,
+        (halves[0], halves[1]) if halves else None,
     )
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 

@@ -42,6 +42,8 @@ class QualityLimits(BaseModel):
     """Most captures that gave nothing or end before their end."""
     skipped_share: Share = 0.01
     """Most frames that the front end could not read."""
+    copied_share: Share = 0.001
+    """Most packets that lie in two captures; each is a resend to what follows."""
     acked_unseen_share: Share = 0.001
     """Most bytes acknowledged though never seen; well below the losses to be measured."""
     one_way_share: Share = 0.05

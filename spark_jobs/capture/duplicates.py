@@ -7,7 +7,10 @@ is what a row holds, so that rows of every front end are treated alike.
 What tells a copy from a packet of its own:
 
 - An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), resends too.
-- Where there is none (atomic datagrams, IPv6): a TTL that differs, for a TCP packet.
+  Not where it gives all the same: where the connection's last packet that way had that one, too,
+  though it said something else.
+- Where there is none (atomic datagrams, IPv6, the same for all): a TTL that differs, for a TCP
+  packet.
 - Data, SYN or FIN again sooner than any sender could resend.
 - Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
   SYN ACKs to two SYNs that arrived together, a burst of UDP, later fragments, which have no ports.
@@ -56,6 +59,11 @@ RECENT = np.dtype(
 same TTL."""
 
 
+SENDER = np.dtype([("who", "u8"), ("print", "u8"), ("ip_id", "u2"), ("constant", "?")], align=True)
+"""An end of a connection, as a hash of both: fingerprint and identification of its last packet;
+whether that was the same as of the one before that said something else."""
+
+
 class Duplicates:
     """What is remembered of a file's packets to recognise those captured again."""
 
@@ -64,6 +72,7 @@ class Duplicates:
         self._latest = np.full(REMEMBERED, -1, np.int64)
         self._state = np.zeros(2, np.int64)
         self._told = np.zeros((2, 3), np.int64)
+        self._senders = np.zeros(REMEMBERED, SENDER)
 
     def among(self, run: Run) -> np.ndarray:
         """bool[n]: which packets of the file's next run are copies."""
@@ -75,6 +84,7 @@ class Duplicates:
             self._latest,
             self._state,
             self._told,
+            self._senders,
         )
 
 
@@ -141,10 +151,27 @@ def _fingerprint(row, edges, user, server):
 
 
 @inner
-def _is_numbered(row):
-    """Whether its identification tells it from all others of the same ends."""
+def _has_number(row):
+    """Whether it has an identification, and ports, which later fragments lack."""
     both = decode.HAS_PORTS | decode.HAS_IP_ID
     return row.has & both == both and row.ip_id != 0
+
+
+@inner
+def _ends(row, user, server):
+    """Of a row's ends, in its direction; user, server: hashes of the addresses."""
+    ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
+    return _mixed(user ^ server * OTHER_FACTOR, ports << 1 | np.int64(row.downlink))
+
+
+@inner
+def _follow(sender, who, fingerprint, ip_id):
+    """The sender's next packet. Of what it repeats nothing is learned."""
+    if sender.who != who:
+        sender.who, sender.constant = who, False
+    elif sender.print != fingerprint:
+        sender.constant = sender.ip_id == ip_id
+    sender.print, sender.ip_id = fingerprint, ip_id
 
 
 @inner
@@ -157,14 +184,14 @@ def _takes_time(row):
 
 
 @compiled
-def _duplicates(rows, edges, addresses, recent, latest, state, told):
+def _duplicates(rows, edges, addresses, recent, latest, state, told, senders):
     """bool[n]: rows, decode.ROW, that are copies of earlier ones.
 
     edges: uint32, of their SACK blocks; addresses: uint64, hashes by number. Kept between runs:
     recent, RECENT[a power of two], the packets by place modulo its length; latest, int64, the
     latest place of each slot; state, packets so far and the first place within the window; told,
     int64[2, 3], by direction, of packets whose copies can be told how many were KEPT, and how many
-    copies came with SAME_TTL or OTHER_TTL.
+    copies came with SAME_TTL or OTHER_TTL; senders, SENDER[a power of two], by hash.
     """
     out = np.zeros(len(rows), np.bool_)
     room = len(recent)
@@ -177,7 +204,13 @@ def _duplicates(rows, edges, addresses, recent, latest, state, told):
             oldest += 1
         oldest = max(oldest, place - room)
         way = 1 if row.downlink else 0
-        numbered = _is_numbered(row)
+        has_number = _has_number(row)
+        h = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
+        numbered, sender = False, senders[0]
+        if has_number:
+            who = _ends(row, addresses[row.user], addresses[row.server])
+            sender = senders[np.int64(who & np.uint64(len(senders) - 1))]
+            numbered = not (sender.constant and sender.who == who)
         takes_time = _takes_time(row)
         enough = told[way, KEPT] >= FEWEST_TOLD
         again = takes_time or (enough and 2 * told[way, SAME_TTL] > told[way, KEPT])
@@ -186,7 +219,6 @@ def _duplicates(rows, edges, addresses, recent, latest, state, told):
         if told[way, KEPT] >= FORGET_AT:
             for k in range(len(told[way])):
                 told[way, k] >>= 1
-        h = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
         slot = np.int64(h & slots)
         bit = np.uint64(1) << np.uint64(ttl & 63)
         at, looks, alike, same_ttl = latest[slot], 0, True, True
@@ -217,6 +249,8 @@ def _duplicates(rows, edges, addresses, recent, latest, state, told):
         if numbered or takes_time:
             told[way, KEPT if not out[i] else SAME_TTL if same_ttl else OTHER_TTL] += 1
         if not out[i]:
+            if has_number:
+                _follow(sender, who, h, row.ip_id)
             new = recent[place & mask]
             new.print, new.ts, new.before = h, ts, latest[slot]
             new.copied, new.ttl, new.alike = 0, ttl, alike

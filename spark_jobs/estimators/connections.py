@@ -20,7 +20,8 @@ which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
 
 
 @inner
-def _hash(server, user_port, server_port):
+def hash_of(server, user_port, server_port):
+    """uint64, of a 5-tuple of one user and protocol."""
     ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
     h = np.uint64(server) * np.uint64(0xC2B2AE3D27D4EB4F) ^ ports * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
@@ -62,7 +63,7 @@ def assign_connections(packets):
         for i in range(packets.first[user], packets.first[user + 1]):
             if not packets.is_tcp[i]:
                 continue
-            slot = np.int64(_hash(server[i], user_port[i], server_port[i])) & (size - 1)
+            slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & (size - 1)
             while slots[slot]:
                 known = begins[slots[slot] - 1]
                 if (

@@ -20,9 +20,12 @@ LARGEST_WINDOW = 65_535
 MOST_UNSEEN_FOR_LOSSES = 0.01
 """Share of a connection's acknowledged data that Gi missed above which losses and rates are not
 known: it is of the order of what networks lose."""
-MOST_UNSEEN_FOR_SENDING = 0.5
-"""Above which what the server did is not known: its replay bears gaps, but not that most is one."""
-
+MOST_UNSEEN_FOR_SENDING = 0.1
+"""Above which what the server did is not known: its replay bears gaps, but each hides a resend or
+looks like one. Of the lab's connections thinned by a tenth four in five have their resends right,
+thinned by three tenths one in two."""
+FEWEST_UNSEEN = 1_460
+"""B: one segment that was missed does not make what the server did unknown."""
 COVERAGE = np.dtype([("seen", "i1"), ("unseen", "i8")], align=True)
 """Which directions were seen of those that there were, into SEEN; of UP, the downlink bytes that
 the mobile acknowledged (a FIN's number among them)."""
@@ -74,8 +77,24 @@ def _answers(begin, end, flags, sent, acked):
     return answered or advances or much, high - low if advances else np.int64(0)
 
 
-def seen_enough(covered, payload, most_unseen):
+def seen_enough(covered, payload, connections, most_unseen, most_bytes=0):
     """bool[C]: whether the data to the mobile was seen, but for a share of at most `most_unseen`,
-    and the ACKs that answer it. covered: COVERAGE[C]; payload: int64[C], distinct bytes seen."""
-    unseen = covered["unseen"]
-    return (covered["seen"] == BOTH) & (unseen <= most_unseen * (unseen + payload))
+    or so many bytes, and the ACKs that answer it. covered: COVERAGE[C] of Connections; payload:
+    int64[C], distinct bytes seen."""
+    both, unseen = covered["seen"] == BOTH, covered["unseen"]
+    enough = both & (unseen <= np.maximum(most_unseen * (unseen + payload), most_bytes))
+    return enough & ~sampled(covered, payload, connections)[connections.user]
+
+
+def sampled(covered, payload, connections):
+    """bool[U]: users of most of whose connections with data more than MOST_UNSEEN_FOR_SENDING was
+    not seen: the capture dropped or sampled, and what lacks nothing was too short to, or lacks ACKs
+    alone. One segment of one connection is no sign. Arguments: see `seen_enough`."""
+    unseen, users = covered["unseen"], len(connections.of_user) - 1
+    told = connections.mine & (covered["seen"] == BOTH) & (unseen + payload > 0)
+    missed = told & (unseen > MOST_UNSEEN_FOR_SENDING * (unseen + payload))
+    user = connections.user
+    many = np.bincount(user[missed], minlength=users)
+    more = np.bincount(user[missed & (unseen > FEWEST_UNSEEN)], minlength=users)
+    of = np.bincount(user[told], minlength=users)
+    return (2 * many > of) & ((many > 1) | (more > 0))

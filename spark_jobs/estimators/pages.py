@@ -7,21 +7,28 @@ SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998) and two of the user's le
 behind Gi, in which a name is looked up. A request that stays without an answer for longer than a
 person waits (Nielsen, Usability Engineering, 1993: 10 s) waits for news, not for a page.
 
+QUIC's connections are active, too. Their acknowledgements are encrypted: one is active until
+nothing passes for as long as a user is idle between two pages.
+
 Pages and what is under way are told of connections that are mine alone.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.connections import hash_of
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
 IDLE_US = 1_000_000
 ROUND_TRIPS = 2
 WAIT_US = 10_000_000
+QUIC_PORT = 443
+"""UDP's https in IANA's registry of service names and ports."""
 
 ACTIVITY = np.dtype(
     [
+        ("user", "i8"),
         ("connection", "i8"),
         ("start", "i8"),
         ("end", "i8"),
@@ -30,9 +37,10 @@ ACTIVITY = np.dtype(
         ("at_once", "i8"),
     ]
 )
-"""A connection is active: from when to when (µs), the IP bytes sent to the mobile in it, and the
-bytes of the downlink stream that are new, as far as Gi saw what followed them; how many of the
-user's were active at once with it, at most, itself included."""
+"""A user's connection, QUIC's numbered after TCP's, is active: from when to when (µs), the IP bytes
+sent to the mobile in it, and the bytes of the downlink stream that are new, as far as Gi saw what
+followed them (QUIC: 0); how many of the user's were active at once with it, at most, itself
+included."""
 
 PAGE = np.dtype(
     [
@@ -43,10 +51,11 @@ PAGE = np.dtype(
         ("at_once", "i8"),
         ("ip_bytes", "i8"),
         ("payload_bytes", "i8"),
+        ("complete", "?"),
     ]
 )
 """A page: whose, from when to when (µs), the connections that had a part in it, the most that were
-active at once, and what was sent to the mobile (B), as in ACTIVITY."""
+active at once, what was sent to the mobile (B), as in ACTIVITY, and whether Gi saw all of that."""
 
 
 @compiled
@@ -61,10 +70,64 @@ def activities(segments, connections, base_us):
             gap, begun = _gap(base_us[connections.user[c]]), n
             n = _of_connection((first[c], first[c + 1]), segments, gap, out, n)
             for k in range(begun, n):
-                out[k].connection = c
-    active = out[:n].copy()
-    _count_at_once(active, connections)
-    return active
+                out[k].user, out[k].connection = connections.user[c], c
+    return out[:n].copy()
+
+
+@compiled
+def quic_activities(packets, base_us, count):
+    """ACTIVITY[A] of QUIC's connections among all Packets, by user; numbered from `count` on;
+    base_us: see `activities`."""
+    first, is_tcp, server_port = packets.first, packets.is_tcp, packets.server_port
+    ts, server, user_port = packets.ts, packets.server, packets.user_port
+    of_user = np.zeros(len(first) - 1, np.int64)
+    for user in range(len(of_user)):
+        for i in range(first[user], first[user + 1]):
+            of_user[user] += not is_tcp[i] and server_port[i] == QUIC_PORT
+    out = np.zeros(of_user.sum(), ACTIVITY)
+    begins = np.empty(len(out), np.int64)
+    slots = np.zeros(2, np.int64)
+    n = np.int64(0)
+    for user in range(len(of_user)):
+        if of_user[user] == 0:
+            continue
+        size = 2
+        while size < 2 * of_user[user]:
+            size *= 2
+        if size > len(slots):
+            slots = np.zeros(size, np.int64)
+        slots[:size] = 0
+        gap = _gap(base_us[user])
+        for i in range(first[user], first[user + 1]):
+            if is_tcp[i] or server_port[i] != QUIC_PORT:
+                continue
+            slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & (size - 1)
+            while slots[slot]:
+                known = begins[slots[slot] - 1]
+                if server[known] == server[i] and user_port[known] == user_port[i]:
+                    break
+                slot = (slot + 1) & (size - 1)
+            k = slots[slot] - 1
+            if k < 0 or ts[i] - out[k].end > gap:
+                _begin(out[n], ts[i])
+                out[n].user, out[n].connection = user, out[k].connection if k >= 0 else count
+                count += k < 0
+                begins[n] = i
+                k = n
+                n += 1
+                slots[slot] = n
+            out[k].end = ts[i]
+            if packets.downlink[i]:
+                out[k].ip_bytes += packets.ip_len[i]
+    return out[:n].copy()
+
+
+def together(active, quic):
+    """ACTIVITY[A] of both, by user, with how many were active at once."""
+    both = np.concatenate([active, quic])
+    both = both[np.argsort(both["user"], kind="stable")] if len(quic) else both
+    _count_at_once(both)
+    return both
 
 
 @inner
@@ -119,17 +182,16 @@ def _begin(row, now):
 
 
 @inner
-def _users_end(active, connections, begin):
+def _users_end(active, begin):
     """Where a user's part of ACTIVITY[A] ends that begins at `begin`."""
-    user = connections.user[active[begin].connection]
     end = begin
-    while end < len(active) and connections.user[active[end].connection] == user:
+    while end < len(active) and active[end].user == active[begin].user:
         end += 1
     return end
 
 
 @compiled
-def _count_at_once(active, connections):
+def _count_at_once(active):
     """Sets how many of a user's are active at once with each.
 
     Starts and ends are gone through in time. A stack holds the starts after which never so many
@@ -137,7 +199,7 @@ def _count_at_once(active, connections):
     """
     begin = 0
     while begin < len(active):
-        end = _users_end(active, connections, begin)
+        end = _users_end(active, begin)
         mine = active[begin:end]
         by_start, by_end = np.argsort(mine["start"]), np.argsort(mine["end"])
         place, many = np.empty(len(mine), np.int64), np.empty(len(mine), np.int64)
@@ -159,35 +221,42 @@ def _count_at_once(active, connections):
 
 @compiled
 def most_at_once(active, count):
-    """int64[C]: how many of a user's connections were active at once with each, at most; 0 where it
-    was not active."""
+    """int64[C]: how many of a user's connections were active at once with each of so many of TCP,
+    at most; 0 where it was not active."""
     out = np.zeros(count, np.int64)
     for k in range(len(active)):
         c = active[k].connection
-        out[c] = max(out[c], active[k].at_once)
+        if c < count:
+            out[c] = max(out[c], active[k].at_once)
     return out
 
 
 @compiled
-def pages(active, connections, base_us):
-    """PAGE[P] by user and time, of ACTIVITY[A] of Connections; base_us float64[U]: see
-    activities. What sends nothing to the mobile is no page."""
+def pages(active, complete, base_us):
+    """PAGE[P] by user and time, of ACTIVITY[A]; complete bool[C]: Gi saw all of a connection of
+    TCP; base_us float64[U]: see activities. What sends no data by TCP to the mobile is no page."""
     out = np.zeros(len(active), PAGE)
-    part = np.full(len(connections.user), np.int64(-1))
+    numbers = len(complete)
+    for k in range(len(active)):
+        numbers = max(numbers, active[k].connection + 1)
+    part = np.full(numbers, np.int64(-1))
     n = np.int64(-1)
     begin = 0
     while begin < len(active):
-        end = _users_end(active, connections, begin)
-        user = connections.user[active[begin].connection]
+        end = _users_end(active, begin)
+        user = active[begin].user
         for k in begin + np.argsort(active["start"][begin:end]):
             row = active[k]
             if n < 0 or out[n].user != user or row.start - out[n].end > _gap(base_us[user]):
                 n += 1
                 out[n].user, out[n].start, out[n].end = user, row.start, row.end
+                out[n].complete = True
             page = out[n]
             page.end = max(page.end, row.end)
             page.connections += part[row.connection] != n
             part[row.connection] = n
+            if row.connection < len(complete):
+                page.complete &= complete[row.connection]
             page.at_once = max(page.at_once, row.at_once)
             page.ip_bytes += row.ip_bytes
             page.payload_bytes += row.payload_bytes

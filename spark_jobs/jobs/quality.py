@@ -19,6 +19,10 @@ from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
 from spark_jobs.warehouse.files import read_rows
 
 SQL = Path(__file__).with_suffix(".sql")
+COPY_MS = 100
+"""A copy in another capture is no later: half the least retransmission timeout in use (Linux)."""
+NEAREST_S = 0.003
+"""No radio answers sooner: NR's own aim is 4 ms for each way (3GPP TR 38.913, 7.5)."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,14 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     unread = measured["unread_captures"]
     skipped = _share(measured["skipped"], measured["frames"])
     duplicates = _share(measured["duplicates"], measured["frames"])
+    copied = _share(measured["copied"], measured["numbered"])
     unseen = _share(measured["acked_unseen_bytes"], measured["acked_bytes"])
     one_way = _share(measured["flows_up_only"] + measured["flows_down_only"], measured["flows"])
+    with_data = measured["flows_with_data"]
+    losses_unknown = _share(measured["flows_losses_unknown"], with_data)
+    sending_unknown = _share(measured["flows_sending_unknown"], with_data)
+    split = _share(measured["flows_split"], with_data)
+    near = _share(measured["flows_too_near"], measured["flows_timed"])
     merged = _share(measured["merged_segments"], measured["segments"])
     not_tcp = _share(measured["not_tcp_bytes"], measured["ip_bytes"])
     tunnelled = _share(measured["tunnel_bytes"], measured["ip_bytes"])
@@ -96,6 +106,14 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             f"{_percent(duplicates)} of the frames were captured before; the first ones count",
         ),
         Check(
+            "copied_share",
+            copied,
+            None,
+            limits.copied_share,
+            f"{_percent(copied)} of the packets lie in two captures: two mirrored ports that were "
+            "written to a file each; merge these files into one, in which copies are found",
+        ),
+        Check(
             "acked_unseen_share",
             unseen,
             None,
@@ -111,6 +129,37 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             f"{_percent(one_way)} of the connections seen in one direction only "
             f"({measured['flows_up_only']} up, {measured['flows_down_only']} down): the other one "
             "is not mirrored, or takes another way",
+        ),
+        Check(
+            "losses_unknown_share",
+            losses_unknown,
+            None,
+            None,
+            f"{_percent(losses_unknown)} of the connections with data to the mobile were not seen "
+            "well enough to know what they lost: they are left out",
+        ),
+        Check(
+            "sending_unknown_share",
+            sending_unknown,
+            None,
+            None,
+            f"{_percent(sending_unknown)} of them not well enough to know what the server did",
+        ),
+        Check(
+            "split_share",
+            split,
+            None,
+            None,
+            f"{_percent(split)} of them are answered by something at Gi in the mobile's name "
+            "(a performance-enhancing proxy): their access side is not known",
+        ),
+        Check(
+            "near_share",
+            near,
+            None,
+            None,
+            f"{_percent(near)} of the connections with a round trip behind Gi below "
+            f"{1000 * NEAREST_S:g} ms: nearer than a radio, so a proxy or a host at Gi answers",
         ),
         Check(
             "merged_share",
@@ -252,6 +301,8 @@ def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date)
             "unread_reasons": list(UNREAD_REASONS),
             "broken_off": list(BROKEN_OFF),
             "tunnels": list(TUNNELS),
+            "nearest": NEAREST_S,
+            "copy_ms": COPY_MS,
         },
     )
     [row] = answer.fetchall()

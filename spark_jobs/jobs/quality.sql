@@ -41,6 +41,14 @@ connections as (
         ) as peak_flows,
         count(*) filter (where seen = 'up') as flows_up_only,
         count(*) filter (where seen = 'down') as flows_down_only,
+        count(*) filter (where payload_bytes_down > 0) as flows_with_data,
+        count(*) filter (where payload_bytes_down > 0 and lost_internet is null)
+            as flows_losses_unknown,
+        count(*) filter (where payload_bytes_down > 0 and resends is null)
+            as flows_sending_unknown,
+        count(*) filter (where payload_bytes_down > 0 and split) as flows_split,
+        count(rtt_access_min) as flows_timed,
+        count(*) filter (where rtt_access_min < $nearest) as flows_too_near,
         sum(merged_segments) as merged_segments,
         sum(packets_up + packets_down) as segments,
         sum(acked_unseen_bytes) as acked_unseen_bytes,
@@ -57,6 +65,29 @@ traffic as (
     from packets
     where network = $network and date = $date::date
 ),
+-- Of the packets with one of 64 IP IDs: an ID tells a packet from all others of its ends.
+following as (
+    select
+        ts, capture,
+        lag(ts) over same as last_ts,
+        lag(capture) over same as last_capture
+    from packets
+    where network = $network and date = $date::date and ip_id % 64 = 1
+    window same as (
+        partition by
+            "user", user_port, server, server_port, downlink, ip_proto, ip_id, ip_len, seq, ack,
+            tcp_flags
+        order by ts
+    )
+),
+copies as (
+    select
+        count(*) as numbered,
+        count(*) filter (
+            where capture <> last_capture and ts - last_ts <= to_milliseconds($copy_ms)
+        ) as copied
+    from following
+),
 earlier_days as (
     select date, sum(ip_bytes_up + ip_bytes_down) as volume
     from table1_summary
@@ -71,4 +102,4 @@ usual as (
     from earlier_days
 )
 select *
-from reading, connections, traffic, usual
+from reading, connections, traffic, copies, usual

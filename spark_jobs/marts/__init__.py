@@ -3,5 +3,5 @@
 from pathlib import Path
 
 SQL = Path(__file__).parent
-SHARED = ("places", "connections")
+SHARED = ("places", "connections", "rate_periods", "measures")
 """What several marts read; a later one may read an earlier one."""

@@ -4,6 +4,7 @@
 with placed as (
     select
         flows.*,
+        flows.user as subscriber,
         places.country,
         places.access,
         places.period_of,

@@ -20,17 +20,20 @@ from spark_jobs.report import (
     fig07,
     fig08,
     fig10,
+    peak,
     quality,
     table1,
     table2,
     table3,
     throughput,
 )
+from spark_jobs.report.compare import Half
 from spark_jobs.report.parts import Section
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Warehouse
 
 SECTIONS = (
+    peak.sections,
     table1.section,
     fig03.section,
     fig04.section,
@@ -47,7 +50,12 @@ SECTIONS = (
 )
 
 
-def _sections(selection: Selection) -> list[Section]:
+Halves = tuple[Half, Half]
+
+
+def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
+    if halves:
+        return [peak.comparison(selection, *halves), quality.section(selection)]
     made = [make(selection) for make in SECTIONS]
     return [s for part in made for s in (part if isinstance(part, list) else [part])]
 
@@ -58,12 +66,14 @@ def write_report(
     networks: list[str] | None = None,
     since: datetime.date | None = None,
     until: datetime.date | None = None,
+    halves: Halves | None = None,
 ) -> Path:
-    """Write the page for some networks and days (by default all); returns its path.
+    """Write the page for some networks and days (by default all); returns its path. halves: of the
+    page, only these two beside each other.
 
     Raises UserError where there is nothing to show or the page cannot be written.
     """
-    page = _page(select(warehouse, networks, since, until))
+    page = _page(select(warehouse, networks, since, until), halves)
     temporary = output.with_name(f".{output.name}.{uuid4().hex}")
     try:
         temporary.write_text(page, encoding="utf-8")
@@ -73,12 +83,12 @@ def write_report(
     return output
 
 
-def _page(selection: Selection) -> str:
+def _page(selection: Selection, halves: Halves | None) -> str:
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     return templates.get_template("page.html.jinja").render(
         selection=selection,
-        sections=_sections(selection),
+        sections=_sections(selection, halves),
         plotly=Markup(get_plotlyjs()),
     )

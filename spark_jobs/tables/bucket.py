@@ -15,23 +15,34 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order
 from spark_jobs.estimators import setup
 from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
-from spark_jobs.estimators.coverage import coverage, seen_enough
+from spark_jobs.estimators.coverage import (
+    BOTH,
+    FEWEST_UNSEEN,
+    MOST_UNSEEN_FOR_LOSSES,
+    MOST_UNSEEN_FOR_SENDING,
+    coverage,
+    sampled,
+    seen_enough,
+)
 from spark_jobs.estimators.identity import flow_ids
 from spark_jobs.estimators.links import links
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
-from spark_jobs.estimators.loss.verdict import AccessLosses
+from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
+from spark_jobs.estimators.loss.verdict import AccessLosses, Totals, access_totals, needed
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
-from spark_jobs.estimators.pages import activities
+from spark_jobs.estimators.pages import activities, quic_activities, together
 from spark_jobs.estimators.probes import probes, unnumber
 from spark_jobs.estimators.records import Connections, Packets, Segments
+from spark_jobs.estimators.sender import samples
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import Rules
 from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.estimators.split import split
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
@@ -64,7 +75,7 @@ class Bucket:
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
     ):
-        self.names, self.settings = names, settings
+        self.names, self.settings, self.span = names, settings, span
         self.application_log = application_log
         connection, count = assign_connections(packets)
         ipv6 = np.array([":" in server for server in names.servers], bool)
@@ -124,9 +135,60 @@ class Bucket:
         found["unseen"] += self.internet_losses.unseen
         return found
 
-    def seen_enough(self, most_unseen: float) -> np.ndarray:
-        """bool[C]: at most this share of the data to the mobile was not seen, nor its ACKs."""
-        return seen_enough(self.coverage, self.volumes["payload_bytes_down"], most_unseen)
+    def _seen_enough(self, most_unseen: float, most_bytes: int = 0) -> np.ndarray:
+        payload = self.volumes["payload_bytes_down"]
+        return seen_enough(self.coverage, payload, self.connections, most_unseen, most_bytes)
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """bool[C]: so much of the data to the mobile, and of its ACKs, was seen that losses and
+        rates are known."""
+        return self._seen_enough(MOST_UNSEEN_FOR_LOSSES)
+
+    @cached_property
+    def mostly_seen(self) -> np.ndarray:
+        """bool[C]: so much that what the server did, and the link's rate, can be known."""
+        return self._seen_enough(MOST_UNSEEN_FOR_SENDING, FEWEST_UNSEEN)
+
+    @cached_property
+    def replayed(self) -> np.ndarray:
+        """bool[C]: what the server did is known."""
+        return self.sending.transfers["known"] & self.mostly_seen
+
+    @cached_property
+    def links_known(self) -> np.ndarray:
+        """bool[U]: what is told of the users' links is of these: nothing at Gi answers for the
+        mobile, and the capture does not lack much of what was sent."""
+        payload, at = self.volumes["payload_bytes_down"], self.connections
+        known = ~sampled(self.coverage, payload, at)
+        known[at.user[self.split & at.mine]] = False
+        return known
+
+    @cached_property
+    def split(self) -> np.ndarray:
+        """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
+        known = self.sending.transfers["round_trips"][:, samples.ACCESS]
+        return split(self.segments, self.connections, self.handshake_rtts[0], known)
+
+    @cached_property
+    def handshake_rtts(self) -> tuple[np.ndarray, np.ndarray]:
+        """float64[C], s: round trips of the handshakes on the access and on the Internet side."""
+        return setup.round_trip_times(self.handshakes, self.background)
+
+    @cached_property
+    def background(self) -> np.ndarray:
+        """bool[C]: the user had other traffic in or shortly before the set-up."""
+        return setup.background(self.handshakes, self.segments, self.connections, self.packets)
+
+    @cached_property
+    def access_totals(self) -> Totals:
+        """What became of each connection's data behind Gi."""
+        return access_totals(self.segments, self.connections, self.access_losses.probability)
+
+    @cached_property
+    def losses_known(self) -> np.ndarray:
+        """bool[C]: what was lost is known, but for the access side of those that are split."""
+        return self.access_totals.measurable & self.complete
 
     @cached_property
     def clean_acks(self) -> CleanAcks:
@@ -145,6 +207,15 @@ class Bucket:
             self.segments, self.connections, self.packets, self.clean_acks, self.paths
         )
 
+    def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether resends at these segments, int64[K], were needed: (bool[K]: the mobile had
+        nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
+        lost, decided = needed(self.access_losses, at)
+        original = np.where(lost, -1, self.access_losses.original[at])
+        base_us = self.paths["base"][self.connections.user]
+        fate = refused(self.segments, self.connections, base_us, at, original)
+        return lost | (fate == REFUSED), decided & (fate != UNKNOWN)
+
     @cached_property
     def links(self) -> np.ndarray:
         """LINK[L]: users' access links by the hour."""
@@ -153,8 +224,13 @@ class Bucket:
 
     @cached_property
     def activities(self) -> np.ndarray:
-        """ACTIVITY[A]: when connections were active."""
-        return activities(self.segments, self.connections, self.paths["base"])
+        """ACTIVITY[A]: when connections were active, QUIC's too, but for those of TCP of which one
+        direction was not seen."""
+        at, base_us = self.connections, self.paths["base"]
+        seen = at._replace(mine=at.mine & (self.coverage["seen"] == BOTH))
+        quic = quic_activities(self.packets, base_us, len(at.user))
+        quic = quic[(quic["start"] >= self.span[0]) & (quic["start"] < self.span[1])]
+        return together(activities(self.segments, seen, base_us), quic)
 
     @cached_property
     def servers(self) -> np.ndarray:

@@ -14,6 +14,8 @@ def rows(bucket: Bucket) -> pa.Table:
     periods = channel_rates(
         bucket.segments, connections, bucket.packets, bucket.clean_acks, saturation
     )
+    told = (bucket.mostly_seen & ~bucket.split)[periods.connection]
+    periods = type(periods)(*(column[told] for column in periods))
     return table_of(
         CHANNEL_RATES,
         {

@@ -5,15 +5,10 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
-from spark_jobs.estimators.coverage import (
-    BOTH,
-    MOST_UNSEEN_FOR_LOSSES,
-    MOST_UNSEEN_FOR_SENDING,
-    SEEN,
-)
+from spark_jobs.estimators.coverage import BOTH, SEEN
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
-from spark_jobs.estimators.loss.verdict import BOTTLENECKS, access_totals, bottleneck
+from spark_jobs.estimators.loss.verdict import BOTTLENECKS, bottleneck
 from spark_jobs.estimators.options import (
     MSS_CLASSES,
     NOT_KNOWN,
@@ -113,8 +108,7 @@ def _probes(bucket: Bucket) -> Columns:
 
 def _setup(bucket: Bucket) -> Columns:
     handshake = bucket.handshakes
-    background = setup.background(handshake, bucket.segments, bucket.connections, bucket.packets)
-    rtt_access, rtt_internet = setup.round_trip_times(handshake, background)
+    background, (rtt_access, rtt_internet) = bucket.background, bucket.handshake_rtts
     kind = handshake["setup_class"]
     at = bucket.connections
     repeat = setup.repeats(handshake, bucket.segments, at, bucket.paths["base"][at.user])
@@ -148,7 +142,8 @@ def _transfer(bucket: Bucket) -> Columns:
     spikes = delay_spikes(
         bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
     )
-    both, complete = bucket.coverage["seen"] == BOTH, bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
+    both, complete = bucket.coverage["seen"] == BOTH, bucket.complete & ~bucket.split
+    round_trip[bucket.split] = np.nan
     timed = complete & (transfer["b_tcp"] != NOT_TOLD)
     parallel = most_at_once(bucket.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
@@ -156,7 +151,7 @@ def _transfer(bucket: Bucket) -> Columns:
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single", both),
         "rtt_access_min": measured(round_trip),
-        "delay_spikes": pa.array(spikes, mask=np.isnan(clean)),
+        "delay_spikes": pa.array(spikes, mask=np.isnan(clean) | bucket.split),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
         "parallel": pa.array(parallel, mask=(parallel == 0) | ~both),
@@ -166,19 +161,20 @@ def _transfer(bucket: Bucket) -> Columns:
 def _losses(bucket: Bucket) -> Columns:
     """Null where the mobile's ACKs were not seen, or some of what they answer."""
     lost = bucket.internet_losses.losses
-    total = access_totals(bucket.segments, bucket.connections, bucket.access_losses.probability)
+    total = bucket.access_totals
     likely = lost["packets"] * (lost["probability"] > 0.5)
     internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
     expected = expected_losses(bucket.internet_losses, bucket.connections)
-    known = total.measurable & bucket.seen_enough(MOST_UNSEEN_FOR_LOSSES)
-    unknown = ~known
+    unknown = ~bucket.losses_known
+    not_access = unknown | bucket.split
     return {
-        "lost_access": pa.array(total.lost, mask=unknown),
-        "lost_access_expected": pa.array(total.expected, mask=unknown),
+        "split": pa.array(bucket.split),
+        "lost_access": pa.array(total.lost, mask=not_access),
+        "lost_access_expected": pa.array(total.expected, mask=not_access),
         "lost_internet": pa.array(internet, mask=unknown),
         "lost_internet_expected": pa.array(expected, mask=unknown),
         "bottleneck": dictionary(
-            bottleneck(total.lost, internet), BOTTLENECKS, known & total.has_data
+            bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
         ),
         "acked_unseen_bytes": column(bucket.coverage, "unseen"),
     }
@@ -187,22 +183,23 @@ def _losses(bucket: Bucket) -> Columns:
 def _sending(bucket: Bucket) -> Columns:
     """What the server did, and what held it back, as far as it is known."""
     done = bucket.sending.transfers
-    known = done["known"] & bucket.seen_enough(MOST_UNSEEN_FOR_SENDING)
+    known = bucket.replayed
+    sides = {"access": known & ~bucket.split, "internet": known}
     limited, trips = done["limited"], done["round_trips"]
     counts = ("resends", "timeouts", "busy", "rwnd_limited")
     return (
         {name: column(done, name, known) for name in counts}
         | {
-            f"limited_{limit}": pa.array(limited[:, k], mask=~known)
+            f"limited_{limit}": pa.array(limited[:, k], mask=~sides["access"])
             for k, limit in enumerate(limits.LIMITS)
         }
         | {
             "limited_by": dictionary(
-                limited.argmax(axis=1), limits.LIMITS, known & (limited.sum(axis=1) > 0)
+                limited.argmax(axis=1), limits.LIMITS, sides["access"] & (limited.sum(axis=1) > 0)
             )
         }
         | {
-            f"rtt_{side}_{name}": measured(np.where(known, trips[field][:, k], np.nan))
+            f"rtt_{side}_{name}": measured(np.where(sides[side], trips[field][:, k], np.nan))
             for k, side in enumerate(samples.SIDES)
             for field, name in QUANTILES.items()
             if f"rtt_{side}_{name}" != "rtt_access_min"

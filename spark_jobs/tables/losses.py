@@ -19,7 +19,8 @@ def rows(bucket: Bucket) -> pa.Table:
 def _access(bucket: Bucket) -> pa.Table:
     packets, segments, access = bucket.packets, bucket.segments, bucket.access_losses
     at = np.flatnonzero(access.probability > 0)
-    at = at[bucket.connections.mine[bucket.connection_of(at)]]
+    told = bucket.connections.mine & bucket.losses_known & ~bucket.split
+    at = at[told[bucket.connection_of(at)]]
     place = segments.place[at]
     return table_of(
         LOSSES,
@@ -39,7 +40,8 @@ def _access(bucket: Bucket) -> pa.Table:
 
 def _internet(bucket: Bucket) -> pa.Table:
     losses = bucket.internet_losses.losses
-    lost, low, size = _packets_of(losses[bucket.connections.mine[losses["connection"]]])
+    told = bucket.connections.mine & bucket.losses_known
+    lost, low, size = _packets_of(losses[told[losses["connection"]]])
     return table_of(
         LOSSES,
         {

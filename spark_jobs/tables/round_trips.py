@@ -11,7 +11,9 @@ from spark_jobs.tables.rows import column, dictionary, table_of
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.ROUND_TRIPS."""
     seen = bucket.sending.samples
-    mine = seen[bucket.connections.mine[seen["connection"]]]
+    told = bucket.connections.mine & bucket.replayed
+    mine = seen[told[seen["connection"]]]
+    mine = mine[(mine["side"] != samples.ACCESS) | ~bucket.split[mine["connection"]]]
     return table_of(
         ROUND_TRIPS,
         {

@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import STALLS, TIMESTAMP
-from spark_jobs.estimators.loss.verdict import needed
 from spark_jobs.estimators.sender import sending, stalls
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.tables.bucket import Bucket
@@ -14,7 +13,7 @@ from spark_jobs.tables.rows import column, dictionary, table_of
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.STALLS."""
     found = bucket.sending.stalls
-    mine = found[bucket.connections.mine[found["connection"]]]
+    mine = found[(bucket.connections.mine & bucket.replayed)[found["connection"]]]
     probability = bucket.access_losses.probability
     lost = stalls.lost_in(mine, bucket.segments, bucket.connections.first, probability)
     interrupted = stalls.interruptions(
@@ -47,7 +46,7 @@ def _classes(bucket: Bucket, found: np.ndarray, lost: np.ndarray) -> np.ndarray:
     """Places in stalls.CLASSES of STALL[S], with LOST[S]: where something was sent again though
     nothing was lost, ACKs were late or lost."""
     ended_by = found["ended_by"]
-    missed, decided = needed(bucket.access_losses, ended_by)
+    missed, decided = bucket.needed(ended_by)
     resent = np.isin(found["kind"], stalls.BY_RESEND)
     resent &= bucket.sending.cause[ended_by] != sending.NOT_AGAIN
     resent &= decided & ~missed & (lost["lost"] == 0)

@@ -11,7 +11,7 @@ from spark_jobs.tables.rows import column, dictionary, table_of
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.TIMERS."""
     timers = bucket.sending.timers
-    mine = timers[bucket.connections.mine[timers["connection"]]]
+    mine = timers[(bucket.connections.mine & bucket.replayed)[timers["connection"]]]
     return table_of(
         TIMERS,
         {

@@ -81,13 +81,37 @@ def test_resend_after_a_timeout_is_none_though_its_identification_is_the_same(tm
     assert kept(tmp_path, [at(SEGMENT, 0), at(SEGMENT, 200 * MS)]) == ([1, 2], 0)
 
 
+def constant(us: int, ack: int, **ip) -> Frame:
+    """An ACK of a host that gives all its packets one identification."""
+    return at(UP / TCP(sport=40000, dport=80, flags="A", seq=1, ack=ack), us, id=4711, **ip)
+
+
+def test_identical_acks_with_one_identification_for_all_are_duplicate_acks(tmp_path):
+    frames = [constant(us, ack) for us, ack in ((0, 1000), (900, 2000), (1000, 2000), (1100, 2000))]
+    assert kept(tmp_path, frames) == ([1, 2, 3, 4], 0)
+
+
+def test_another_ttl_shows_copies_though_there_is_one_identification_for_all(tmp_path):
+    """Two duplicate ACKs before a router, and behind it."""
+    frames = [constant(0, 1000), constant(5, 1000, ttl=63)]
+    frames += [constant(900 + 10 * i, 2000, ttl=ttl) for i, ttl in enumerate((64, 64, 63, 63))]
+    assert kept(tmp_path, frames) == ([1, 3, 4], 3)
+
+
+def test_data_with_one_identification_for_all_is_not_sent_again_at_once(tmp_path):
+    """Nor is it a copy after a round trip."""
+    frames = [constant(0, 1000), *(at(SEGMENT, us, id=9) for us in (0, 40, 30 * MS))]
+    frames.insert(1, at(DOWN / TCP(sport=80, dport=40000, flags="A", seq=900, ack=1), 0, id=9))
+    assert kept(tmp_path, frames) == ([1, 2, 3, 5], 1)
+
+
 def test_other_options_are_another_packet(tmp_path):
     def data(blocks):
         tcp = TCP(sport=1, dport=80, flags="A", seq=1, ack=1000, options=[("SAck", blocks)])
         return UP / tcp
 
-    frames = [at(data((2000, 3000)), 0), at(data((2000, 4000)), 1), at(data((2000, 3000)), 2)]
-    assert kept(tmp_path, frames) == ([1, 2], 1)
+    frames = [at(data((2000, 3000)), 0), at(data((2000, 4000)), 1, id=2)]
+    assert kept(tmp_path, [*frames, at(data((2000, 3000)), 2)]) == ([1, 2], 1)
 
 
 def test_identical_acks_without_identification_are_duplicate_acks(tmp_path):

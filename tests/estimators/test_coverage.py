@@ -1,7 +1,11 @@
 """A direction that the monitor did not see is told from a peer that does not answer."""
 
+from dataclasses import replace
+
 import pytest
-from exchange import flow
+from exchange import Packet, flow, tables
+from replies import MS, after_a_timeout
+from segments import RTT_US, acked, later, opened, sent
 
 ONE_WAY = {
     "handshake goes on: there was a SYN ACK": (
@@ -95,3 +99,64 @@ def test_losses_are_not_known_where_more_than_a_hundredth_was_missed(unseen, kno
     assert found["acked_unseen_bytes"] == unseen
     told = [found[name] is not None for name in ("lost_access", "lost_internet", "goodput")]
     assert told == [known] * 3
+
+
+def us(packet: Packet) -> int:
+    return packet.us
+
+
+def halved(connections: int, first_unseen: int = 0) -> list[Packet]:
+    """Connections with ten segments and a resend of d3 each; of those from the first unseen on the
+    capture has every second segment only."""
+    lines = []
+    for c in range(connections):
+        copies = [sent(1_000_000 + n * MS, n) for n in range(1, 11)]
+        acks = [acked(1_000_000 + RTT_US + n * MS, n) for n in (1, 2, *(2,) * 7)]
+        again = [sent(2_000_000, 3), acked(2_000_000 + RTT_US, 10)]
+        kept = copies[::2] if c >= first_unseen else copies
+        one = sorted([*opened(), *kept, *acks, *again], key=lambda p: p.us)
+        lines += [replace(p, port=1024 + c).later(c * 10_000_000) for p in one]
+    return lines
+
+
+SERVER_SIDE = ("resends", "timeouts", "busy", "limited_by", "rtt_internet_min")
+
+
+def test_capture_that_missed_every_second_packet_says_nothing_of_the_server():
+    """Nor has it rows of what is only inferred; what is left of a resend is that Gi saw one."""
+    rows = tables([*halved(2), *later(90_000_000)])
+    for row in rows["flows"][:2]:
+        assert 4000 <= row["acked_unseen_bytes"] <= 5000
+        assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
+    for name in ("losses", "timers", "stalls", "round_trips", "channel_rates"):
+        assert rows[name] == []
+    assert {(row["needed"], row["cause"]) for row in rows["retransmissions"]} <= {(None, None)}
+    assert {row["rate_share"] for row in rows["pages"]} == {None}
+    assert {row["rtt_min"] for row in rows["links"]} == {None}
+
+
+def test_connection_of_which_nothing_is_missing_tells_nothing_of_a_sampled_user():
+    """It may have been too short to miss anything, or its ACKs are what is missing."""
+    assert tables([*halved(3, 3), *later(90_000_000)])["flows"][0]["resends"] == 1
+    row = tables([*halved(3, 1), *later(90_000_000)])["flows"][0]
+    assert row["acked_unseen_bytes"] == 0
+    assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
+
+
+def test_one_odd_connection_of_a_user_does_not_matter():
+    """A connection acknowledges a gibibyte that was never sent; the next one is as it was."""
+    odd = [replace(p, port=999) for p in opened()]
+    odd.append(replace(acked(2_000_000, 1), ack=2**30, port=999))
+    rows = tables(sorted([*odd, *(p.later(10_000_000) for p in after_a_timeout()[0])], key=us))
+    assert [row["resends"] is None for row in rows["flows"]] == [True, False]
+
+
+def test_other_users_sampling_does_not_matter():
+    lines = [replace(p, user="bob") for p in halved(2)]
+    rows = tables([*lines, *(p for p in after_a_timeout()[0])])["flows"]
+    assert [row["resends"] is None for row in rows] == [False, True, True]
+
+
+def test_page_of_one_direction_is_none():
+    down = [p for p in halved(1, 1) if p.way == "down"]
+    assert tables(down)["pages"] == []

@@ -105,6 +105,29 @@ def test_fast_retransmit_that_never_came(sack, last, resent_us, kinds):
     assert evidence([*lines, sent(T + resent_us, 4), acked(T + 7 * SECOND, last)]) == kinds
 
 
+@pytest.mark.parametrize(("answer_us", "kinds"), [(7 * SECOND, []), (100_000, ["timeout"])])
+def test_sender_that_waits_for_the_next_timeout_each_time_was_not_called(answer_us, kinds):
+    """d4, d6 and d7 of d4 ... d8 were lost behind Gi. It answers a5, which is of d4' by its echo,
+    at the next timeout, or at once; d7' comes at the next timeout.
+
+    Gi     | d4 d5 d6 d7 d8       d4'       d6'       d7'
+    mobile |                a3 a3     a5        a6        a8
+    """
+    first = T + 6 * SECOND
+    second = first + 700_000 + answer_us
+    third = second + 700_000 + 7 * SECOND
+    lines = [*started(sack=True), *flight(4, 8), acked(T + 800_000, 3, (5, 5))]
+    lines.append(acked(T + 900_000, 3, (8, 8), (5, 5)))
+    lines += [sent(first, 4), acked(first + 700_000, 5, (8, 8))]
+    lines += [sent(second, 6), acked(second + 700_000, 6, (8, 8))]
+    lines += [sent(third, 7), acked(third + 700_000, 8)]
+    stamp, newest = [], 1
+    for p in lines:
+        stamp.append(replace(p, tsval=p.us // 1000 + 1, tsecr=newest))
+        newest = stamp[-1].tsval if p.way == "down" and p.data else newest
+    assert evidence(stamp) == kinds
+
+
 def test_fast_retransmit_is_not_due_by_d_sacks():
     """The mobile got d1 five times; d4 is alone in flight and late."""
     lines = [*started(sack=True), *flight(4, 5)]

@@ -7,8 +7,10 @@ that it did not. The SYN ACK has the ID 0, as Linux's.
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from exchange import Packet, bucket, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
+
+from spark_jobs.estimators.loss.found import EVIDENCE
 
 T = 5_000_000
 FIRST = 5000
@@ -357,11 +359,15 @@ def test_gap_may_be_a_drop_of_the_capture():
     lines = [
         replace(p, id=next(new)) if p.way == "down" and p.us > T + 11 * SECOND else p for p in lines
     ]
-    found = tables([*lines, *later(90 * SECOND)])["losses"]
-    assert sorted((r["evidence"], r["probability"]) for r in found if r["side"] == "internet") == [
+    made = bucket([*lines, *later(90 * SECOND)])
+    losses = made.internet_losses.losses
+    assert sorted((EVIDENCE[row["evidence"]], row["probability"]) for row in losses) == [
         ("hole", 1.0),
         ("ip_id", 0.5),
     ]
+    rows = tables([*lines, *later(90 * SECOND)])  # too much is missing to tell of it
+    assert [row["side"] for row in rows["losses"]] == []
+    assert rows["flows"][0]["lost_internet_expected"] is None
 
 
 def test_copies_that_leave_no_trace_are_expected():

@@ -28,6 +28,20 @@ def test_rate_is_that_of_a_busy_link():
     assert row["round_trips"] == 1 + 40
 
 
+def test_quic_as_the_larger_part_is_load_of_the_link():
+    """With each segment the link carries three packets of UDP."""
+    lines = [*opened(), *busy_link(40, 1_000_000, 1)]
+    udp = frozenset({"UDP"})
+    quic = [
+        Packet(p.us - 1, "down", udp, data=DATA, port=5000, server_port=443)
+        for p in lines
+        if p.way == "down" and p.data
+        for _ in range(3)
+    ]
+    (row,) = tables([*lines, *quic])["links"]
+    assert row["rate"] == pytest.approx(8 * 4 * IP_LEN / 0.1, rel=1e-3)
+
+
 def test_hours_are_told_apart():
     """The script begins at noon: half an hour later it is still noon, an hour later it is one."""
     lines = [*opened(), *busy_link(3, 1_000_000, 1)]

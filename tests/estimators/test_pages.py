@@ -79,6 +79,35 @@ def test_connections_at_once_are_counted():
     assert [(r["connections"], r["parallel"]) for r in rows["pages"]] == [(3, 2)]
 
 
+def quic(begin: int, end: int, port: int = 5000, server_port: int = 443) -> list[Packet]:
+    """Packets of 1040 bytes to the mobile, one a second, from `begin` to `end`."""
+    return [
+        Packet(at, "down", frozenset({"UDP"}), data=DATA, port=port, server_port=server_port)
+        for at in range(begin, end + 1, SECOND)
+    ]
+
+
+def test_quics_connections_count_at_once():
+    """Two of QUIC beside one of TCP, then another that begins after it has ended."""
+    after = LASTS + QUIET
+    udp = [quic(0, 3 * SECOND), quic(0, 2 * SECOND, 5001), quic(8 * SECOND, 9 * SECOND, 5002)]
+    rows = seen(loaded(0, 1), *udp)
+    assert [r["parallel"] for r in rows["flows"]] == [3]
+    (page,) = rows["pages"]
+    assert (page["connections"], page["parallel"]) == (3, 3)
+    assert page["ip_bytes"] == (DATA + 40) + 40 + 7 * (DATA + 40)
+    assert after < 8 * SECOND - 3 * SECOND
+
+
+def test_lookups_and_quic_that_is_idle_do_not_count_at_once():
+    lookups = quic(0, SECOND, server_port=53)
+    idle = [quic(0, 0), quic(QUIET + SECOND, QUIET + SECOND)]
+    rows = seen(loaded(SECOND // 2, 1), lookups)
+    assert [r["parallel"] for r in rows["flows"]] == [1]
+    rows = seen(loaded(SECOND // 2, 1), *idle)
+    assert [r["parallel"] for r in rows["flows"]] == [1]
+
+
 def test_idle_connection_does_not_count_at_once():
     """The first waits for its next request while the second loads."""
     lines = [loaded(0, 1), loaded(LASTS + QUIET + 1, 2), asked_again(4 * (LASTS + QUIET), 1)]

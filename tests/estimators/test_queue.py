@@ -1,5 +1,7 @@
 """The access link's queue, told from what was lost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from exchange import Packet, tables
@@ -50,6 +52,40 @@ def test_queue_that_is_full_loses_what_comes_at_the_end_of_the_capture():
     assert {row["evidence"] for row in told[ROOM:]} == {"undecided"}
     decided = [r for r in rows.values() if r["evidence"] != "undecided"]
     assert len(decided) == ROUNDS * (BURST - ROOM)
+
+
+QUIC = frozenset({"UDP"})
+IN_FRONT = 3
+
+
+def behind_quic(at: int, number: int) -> tuple[list[Packet], list[Packet]]:
+    """(QUIC's packets, and those of TCP behind them) of a burst of which the queue takes ROOM."""
+    udp = Packet(at, "down", QUIC, data=1000, port=5000, server_port=443)
+    quic = [replace(udp, us=at + 1000 * i) for i in range(IN_FRONT)]
+    return quic, [sent(at + 1000 * (IN_FRONT + i), number + i) for i in range(BURST - IN_FRONT)]
+
+
+def test_quic_fills_the_queue_too():
+    """Of each burst QUIC's packets find the room that is missing for TCP's."""
+    lines, at, number = paced(), 12_000_000, PACED + 1
+    for _ in range(2 * ROUNDS):
+        quic, tcp = behind_quic(at, number)
+        room = ROOM - IN_FRONT
+        lines += [*quic, *tcp]
+        for i in range(len(tcp)):
+            if i >= room:
+                at += 5_000_000
+                lines.append(replace(tcp[i], us=at))
+            late = SLOT_US * (IN_FRONT + i + 1) if i < room else SLOT_US
+            lines.append(acked(at + RTT_US + late, number + i))
+        at += 5_000_000
+        number += len(tcp)
+    quic, burst = behind_quic(at + 15_000_000, number)
+    lines += [*quic, *burst]
+    lines.sort(key=lambda p: p.us)
+    rows = {r["frame"]: r["probability"] for r in tables(lines)["losses"]}
+    told = [rows.get(lines.index(packet), 0) > 0.5 for packet in burst]
+    assert told == [i >= ROOM - IN_FRONT for i in range(len(burst))]
 
 
 def test_losses_of_the_radio_say_nothing_of_the_queue():

@@ -8,6 +8,7 @@ from exchange import Packet, read, tables
 from replies import (
     ANSWER_US,
     BEGIN,
+    FIN,
     FIRST_ACK,
     MS,
     SECOND,
@@ -15,6 +16,7 @@ from replies import (
     did,
     duplicates,
     flight,
+    resent,
     tables_by,
     transfer,
 )
@@ -372,3 +374,20 @@ def test_after_a_spurious_timeout_the_next_loss_is_fast_again():
     at += RTT_US + 3 * MS + ANSWER_US
     lines += [sent(at, 5), acked(at + RTT_US, 8)]
     assert did(sorted(lines, key=lambda p: p.us)) == (["rto", "fast"], 2, 1)
+
+
+@pytest.mark.parametrize("fin", [0, 1], ids=["BSD", "Linux"])
+def test_sack_block_may_end_before_a_fin(fin):
+    """d3, which ends with a FIN, was reported before the timeout, so its ACK says nothing of that.
+
+    Gi     | d1 d2 d3+FIN          d1'    d2'       d1 and d2 were lost
+    mobile |               a0 (d3)     a1     a3
+    """
+    end = replace(sent(BEGIN + 2 * MS, 3), flags=FIN)
+    block = f"2500-{3500 + fin}"
+    lines = [*opened(True), *flight(1, 2), end, replace(acked(FIRST_ACK, 0), sack=block)]
+    at = BEGIN + 10 * SECOND
+    lines += [sent(at, 1), replace(acked(at + RTT_US, 1), sack=block)]
+    lines += [sent(at + RTT_US + ANSWER_US, 2)]
+    lines += [replace(acked(at + 2 * RTT_US + ANSWER_US, 3), ack=3501)]
+    assert {row["spurious_by"] for row in resent(lines)} == {None}

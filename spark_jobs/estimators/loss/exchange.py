@@ -234,7 +234,7 @@ def _set_unseen(begin, end, segments, acks):
     they count the packets of segments [begin, end); what else they count may stand between."""
     counts, alone = ip_ids.count_these(begin, end, segments, False)
     latest = np.int64(-1)
-    m = passed = 0
+    m, passed = 0, np.int64(0)
     for i in range(begin, end):
         if segments.downlink[i]:
             continue
@@ -249,7 +249,7 @@ def _set_unseen(begin, end, segments, acks):
         if segments.number[i] != NONE:
             acks[m].unseen = passed if told and (alone or passed == 0) else NOT_TOLD
             m += 1
-            passed = 0
+            passed = np.int64(0)
 
 
 @inner

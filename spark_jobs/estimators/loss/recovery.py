@@ -19,6 +19,9 @@ That an ACK reached the server is told by the resend that begins at its number i
 that takes its timeout for spurious stops resending: by timestamps (RFC 3522), so the ACK must echo
 the resend; or by the ACKs of new data (RFC 5682), which is seen.
 
+Some wait for the next timeout instead, each time: of one that did so though an ACK showed that its
+resend, and more, had arrived, nothing is called for.
+
 Of a later recovery than the first, duplicate ACKs tell nothing: the sender may have learned from
 the first to await more than three of them (RFC 4653).
 """
@@ -56,6 +59,8 @@ SENDER = np.dtype(
         ("flight", "i8"),
         ("advanced", "?"),
         ("answers", "?"),
+        ("invited", "?"),
+        ("waits", "?"),
         ("timed", "i8"),
         ("timed_ts", "i8"),
         ("round_trip", "i8"),
@@ -74,6 +79,8 @@ timed_out            whether a timeout was seen in this recovery, and no new dat
 flight               how much was in flight when its last recovery began (B)
 advanced, answers    whether the last ACK was of more and below `recover`; whether in this recovery,
                      and since its last timeout, it has answered such a one by a resend at once
+invited, waits       whether the last ACK was of a timeout's resend and more; whether such a one was
+                     not answered before the next timeout
 duplicates,          duplicate ACKs, and the SACK block that the last of them led with
 block_low, block_high
 heard, called        when the last ACK passed; since when a resend is called for (µs)
@@ -112,6 +119,7 @@ def begin(sender, sack, base_us):
     sender.heard = sender.called = sender.timed = NONE
     sender.duplicates = sender.flight = 0
     sender.resent_last = sender.timed_out = sender.advanced = sender.answers = False
+    sender.invited = sender.waits = False
 
 
 @inner
@@ -125,17 +133,20 @@ def acknowledge(sender, ack, base_us, highest):
     if sender.timed != NONE and number >= sender.timed:
         sender.round_trip = at - sender.timed_ts
         sender.timed = NONE
+    more = sender.timed_out and sender.resent_last and number > sender.resent
     if sender.timed_out:
-        due = sender.resent_last and number == sender.resent
+        due = sender.resent_last and number == sender.resent and not sender.waits
     else:
         due = sender.answers and number >= sender.reach
         due &= 2 * (highest - number) <= sender.flight
-    if due and sender.advanced:
+    sender.invited = False
+    if (due or more) and sender.advanced:
         ours = at - sender.resent_ts >= base_us
         if echoed != NONE and sender.resent_ts_val != NONE:
             ours = np.int32(np.uint32(echoed) - np.uint32(sender.resent_ts_val)) >= 0
-        if ours:
+        if ours and due:
             sender.called = at
+        sender.invited = ours and more and echoed != NONE
 
 
 @inner
@@ -187,6 +198,9 @@ def resend(sender, sent, highest, by_timer, anew):
         sender.recover, sender.timed_out = highest, False
         sender.flight, sender.answers = highest - sender.acked, False
     sender.timed_out |= by_timer
+    if sender.invited and start == sender.acked:
+        sender.waits = by_timer
+    sender.invited = False
     if by_timer:
         sender.answers = False
     elif sender.advanced and start == sender.acked:

@@ -24,7 +24,7 @@ def unreported(segments, connections, base_us, at):
         c = np.searchsorted(connections.first, at[k], "right") - 1
         if connections.sack[c] and reports[connections.user[c]]:
             begin, end = connections.first[c], connections.first[c + 1]
-            out[k] = not _is_settled(at[k], begin, end, segments, base_us[c])
+            out[k] = not is_settled(at[k], begin, end, segments, base_us[c])
     return out
 
 
@@ -53,7 +53,7 @@ def _reported(i, segments):
 
 
 @inner
-def _is_settled(resend, begin, end, segments, base_us):
+def is_settled(resend, begin, end, segments, base_us):
     """Whether it is told that an earlier copy of a resend's data arrived; its connection's segments
     are begin to end."""
     ts, number = segments.ts, segments.number

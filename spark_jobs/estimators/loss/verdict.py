@@ -155,7 +155,7 @@ def bottleneck(access, internet):
 
 
 def needed(access, at):
-    """Whether resends at these segments, int64[K], were needed, by AccessLosses: (bool[K]: the
+    """Whether resends at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
     earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
     original = access.original[at]
     lost = access.probability[original]

@@ -11,6 +11,7 @@ SENT = np.dtype(
     [
         ("low", "i8"),
         ("high", "i8"),
+        ("data_high", "i8"),
         ("sent", "i8"),
         ("last", "i8"),
         ("stamp", "i8"),
@@ -22,9 +23,9 @@ SENT = np.dtype(
         ("unseen", "?"),
     ]
 )
-"""A segment: its range of the stream; when it was first and when last sent (µs, the server's
-clock), and with which timestamps, last and first (or NONE); the bytes in flight then, its own
-included (0: it has no data); how often it was sent.
+"""A segment: its range of the stream; where its data ends; when it was first and when last sent
+(µs, the server's clock), and with which timestamps, last and first (or NONE); the bytes in flight
+then, its own included (0: it has no data); how often it was sent.
 
 sacked   the mobile reported it
 lost     the sender takes it for lost and has not sent it again
@@ -79,6 +80,7 @@ def add(s, sent, low, high, segment):
     """New data, of SENDER s with its SENT[..], is sent with a Segment, or was shortly before it."""
     k = sent[s.tail]
     k.low, k.high = low, high
+    k.data_high = min(high, segment.low + segment.data) if segment.data else high
     k.stamp = k.first_stamp = segment.stamp
     k.sent = k.last = segment.at
     k.flight = high - min(low, segment.acked) if segment.data else 0
@@ -148,11 +150,12 @@ def acknowledge(s, sent, number, echoed):
 
 @inner
 def report(s, sent, low, high):
-    """The mobile reports a range. Returns (how many segments are news; when the lowest of them that
-    was sent once was sent, or NONE; whether one such was sent before the last timeout)."""
+    """The mobile reports a range, with a FIN at its end (Linux) or without (BSD). Returns (how many
+    segments are news; when the lowest of them that was sent once was sent, or NONE; whether one
+    such was sent before the last timeout)."""
     news, earliest, original = np.int64(0), NONE, False
     k = first_beyond(s, sent, low)
-    while k < s.tail and sent[k].high <= high:
+    while k < s.tail and sent[k].data_high <= high:
         segment = sent[k]
         if not segment.sacked and segment.low >= low:
             segment.sacked = True

@@ -1,0 +1,74 @@
+"""Connections that something at Gi answers in the mobile's name: a performance-enhancing proxy that
+splits them (RFC 3135, 2.4, 3.1), between the monitor and the mobile.
+
+What is told of the access side is then the proxy's. Two signs show one that lets the handshake
+pass and takes over behind it:
+
+distance   no ACK of the mobile's after the first data to it has the TTL of its SYN, by more hops
+           than a way may change
+sooner     data is acknowledged many times sooner than any handshake of the user: the 95th
+           percentile of the round trips under load is a quarter of the least of three handshakes
+           or less. A radio that sleeps does not look so: the SYN that Gi saw has woken it.
+
+One that answers the SYN itself leaves no sign but that all round trips behind Gi are shorter than a
+radio's: a mobile that is as near is not told from it. `quality` has the share of these.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled
+from spark_jobs.estimators.tcp import RST, SYN
+
+ROUTE_CHANGE = 1
+"""Hops by which a way may change."""
+FEWEST_ACKS = 4
+"""ACKs after the first data that tell of another distance."""
+FEWEST_SAMPLES = 8
+"""Round trips of data, and"""
+FEWEST_HANDSHAKES = 3
+"""of a user's handshakes that are compared."""
+SOONER = 4
+"""How many times sooner data is answered than a handshake."""
+
+
+def split(segments, connections, handshake_s, trips):
+    """bool[C]: whether the Connections of Segments show a sign; handshake_s float64[C]: round trip
+    of the handshake behind Gi (s; NaN: not known); trips: QUANTILES[C] of the data's."""
+    return _elsewhere(segments, connections) | _sooner(connections, handshake_s, trips)
+
+
+@compiled
+def _elsewhere(segments, connections):
+    """bool[C]: the mobile's ACKs of data come from another distance than its SYN."""
+    out = np.zeros(len(connections.first) - 1, np.bool_)
+    flags, downlink, ttl = segments.tcp_flags, segments.downlink, segments.ttl
+    for c in range(len(out)):
+        syn = np.int64(-1)
+        acks = np.int64(0)
+        data = False
+        for i in range(connections.first[c], connections.first[c + 1]):
+            if downlink[i]:
+                data |= segments.payload_len[i] > 0
+            elif flags[i] & SYN:
+                syn = np.int64(ttl[i])
+            elif data and syn >= 0 and not flags[i] & RST:
+                if abs(np.int64(ttl[i]) - syn) <= ROUTE_CHANGE:
+                    acks = np.int64(0)
+                    break
+                acks += 1
+            elif syn < 0 and data:
+                break
+        out[c] = acks >= FEWEST_ACKS
+    return out
+
+
+def _sooner(connections, handshake_s, trips):
+    """bool[C]: the mobile's ACKs of data come far sooner than those of any of its user's
+    handshakes."""
+    told = connections.mine & ~np.isnan(handshake_s)
+    user, users = connections.user[told], len(connections.of_user) - 1
+    least = np.full(users, np.inf)
+    np.minimum.at(least, user, handshake_s[told])
+    least[np.bincount(user, minlength=users) < FEWEST_HANDSHAKES] = 0
+    known = (trips["count"] >= FEWEST_SAMPLES) & ~np.isnan(handshake_s)
+    return known & (SOONER * trips["p95"] <= least[connections.user])

@@ -1,0 +1,12 @@
+-- How do networks, days and hours compare: set-up, round trips, channel, losses, rates?
+-- One row: a metric of one network, date, local hour and group of users. Groups of users allow for
+-- what one user has being alike, and name nobody; a user is in the same one for ever.
+select
+    network, date, country, access, hour, period,
+    metric,
+    cast(pmod(xxhash64(subscriber), 64) as int) as user_group,
+    count(*) as measured,
+    sum(top) as top,
+    sum(bottom) as bottom
+from measures
+group by all

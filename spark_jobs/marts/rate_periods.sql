@@ -1,0 +1,19 @@
+-- Not a mart: the periods in which a channel rate was measured, as the marts need them.
+-- One row: a period, with its network's facts and the local hour in which it starts.
+with placed as (
+    select
+        channel_rates.network,
+        channel_rates.date,
+        channel_rates.user as subscriber,
+        places.country,
+        places.access,
+        places.period_of,
+        hour(from_utc_timestamp(channel_rates.start_ts, places.timezone)) as hour,
+        channel_rates.rate,
+        (unix_micros(channel_rates.end_ts) - unix_micros(channel_rates.start_ts)) / 1e6 as seconds,
+        channel_rates.ip_bytes
+    from channel_rates
+    join places on places.network = channel_rates.network
+)
+select *, period_of[hour] as period
+from placed

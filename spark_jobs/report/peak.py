@@ -1,0 +1,221 @@
+"""The first page: what differs between peak and off-peak, network by network, and day by day."""
+
+import plotly.graph_objects as go
+from markupsafe import Markup
+from plotly.subplots import make_subplots
+
+from spark_jobs.estimators.differences import Sums
+from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
+from spark_jobs.report.metrics import SHOWN
+from spark_jobs.report.parts import Section, TableOfNumbers, drawn
+from spark_jobs.report.selection import Selection, ShownNetwork
+
+COLUMNS = 2
+CLAIM = (
+    "Intervals are of 95 %, robust to what one user has being alike. A full dot is a difference "
+    "that chance alone would show on fewer than one page in twenty, all on it taken together (Holm "
+    "1979); where it is said 'perhaps', the interval alone leaves out nothing."
+)
+
+
+def sections(selection: Selection) -> list[Section]:
+    """Peak against off-peak, then each network's days and hours if there are several days."""
+    out = [comparison(selection, PEAK, OFF_PEAK)]
+    if selection.first_day < selection.last_day:
+        out += [_days(selection, network) for network in selection.networks]
+    return out
+
+
+def comparison(selection: Selection, first: Half, second: Half) -> Section:
+    """Two halves, metric by metric."""
+    found = comparisons(selection, first, second)
+    missing = [
+        network.name
+        for network in selection.networks
+        if not any(c.network is network and c.difference.estimate is not None for c in found)
+    ]
+    notes = [f"{name}: nothing to compare, one of the two is missing." for name in missing]
+    return Section(
+        anchor="compare",
+        title=f"{_title(first)} against {second.name.removeprefix('with ')}",
+        source="Selections compared by user",
+        caption=CLAIM,
+        samples=f"{sum(c.claimed for c in found)} of {len(found)} differences are beyond chance",
+        figure=_forest(selection, found, first, second),
+        tables=_tables(selection, found, first, second),
+        open_tables=True,
+        notes=notes,
+    )
+
+
+def _title(half: Half) -> str:
+    name = half.name.removeprefix("with ")
+    return "Peak" if half is PEAK else name
+
+
+def _tables(
+    selection: Selection, found: list[Comparison], first: Half, second: Half
+) -> list[TableOfNumbers]:
+    headings = ["metric", first.name, second.name, "what differs (95 % interval)"]
+    return [
+        TableOfNumbers(
+            headings,
+            [
+                [
+                    SHOWN[c.metric].title,
+                    SHOWN[c.metric].unit.value(c.difference.first),
+                    SHOWN[c.metric].unit.value(c.difference.second),
+                    ("● " if c.claimed else "") + c.sentence,
+                ]
+                for c in found
+                if c.network is network
+            ],
+            f"{network.name} ({network.access})",
+        )
+        for network in selection.networks
+        if any(c.network is network for c in found)
+    ]
+
+
+def _forest(selection: Selection, found: list[Comparison], first: Half, second: Half) -> Markup:
+    """By how many per cent the first half differs, with intervals."""
+    figure = go.Figure()
+    titles = [shown.title for shown in SHOWN.values()]
+    networks = [n for n in selection.networks if any(c.network is n and _part(c) for c in found)]
+    for place, network in enumerate(networks):
+        mine = [(c, *part) for c in found if c.network is network and (part := _part(c))]
+        shift = (place - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2)
+        figure.add_trace(
+            go.Scatter(
+                x=[estimate for _, estimate, _ in mine],
+                y=[titles.index(SHOWN[c.metric].title) + shift for c, _, _ in mine],
+                mode="markers",
+                name=network.name,
+                showlegend=True,
+                marker={
+                    "color": network.colour,
+                    "size": 9,
+                    "symbol": ["circle" if c.claimed else "circle-open" for c, _, _ in mine],
+                },
+                error_x={
+                    "array": [reach for _, _, reach in mine],
+                    "color": network.colour,
+                    "thickness": 1.4,
+                    "width": 0,
+                },
+                text=[f"{SHOWN[c.metric].title}: {c.sentence}" for c, _, _ in mine],
+                hovertemplate="%{text}<extra>" + network.name + "</extra>",
+            )
+        )
+    widest = max((abs(x) for trace in figure.data for x in trace.x), default=10.0)
+    reach = min(max(1.6 * widest, 10.0), 200.0)
+    figure.add_vline(x=0, line={"color": "#777777", "width": 1})
+    figure.update_xaxes(
+        title_text=f"{_title(first)} less {second.name}, in % of {second.name}",
+        ticksuffix=" %",
+        range=[-reach, reach],
+        zeroline=False,
+    )
+    figure.update_yaxes(
+        tickvals=list(range(len(titles))),
+        ticktext=titles,
+        range=[len(titles) - 0.5, -0.5],
+        showgrid=True,
+    )
+    return drawn(
+        figure,
+        f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "
+        "chance",
+        120 + 40 * len(titles),
+    )
+
+
+def _part(comparison: Comparison) -> tuple[float, float] | None:
+    """A difference and how far its interval reaches, in % of the second half's value."""
+    told = comparison.difference
+    if told.estimate is None or told.interval is None or not told.second:
+        return None
+    part = 100 / told.second
+    return told.estimate * part, (told.interval.high - told.estimate) * part
+
+
+def _days(selection: Selection, network: ShownNetwork) -> Section:
+    """A network's days: each metric at peak and off-peak, and by hour."""
+    where = f"network = '{network.name}'"
+    daily = by(selection, "metrics", where, ("metric", "period", "date"))
+    hourly = by(selection, "metrics", where, ("metric", "hour", "date"))
+    return Section(
+        anchor=f"days-{network.name}",
+        title=f"{network.name}: day by day, hour by hour",
+        source="Selections compared by user",
+        caption="On the left each day's value, at peak as a line, off-peak dashed; on the right by "
+        "local hour, the darker the higher. What rests on fewer than five connections of three "
+        "groups of users is left out.",
+        samples=f"{selection.first_day} to {selection.last_day}",
+        figure=_trend(network, daily, hourly),
+    )
+
+
+def _trend(
+    network: ShownNetwork, daily: list[tuple[tuple, Sums]], hourly: list[tuple[tuple, Sums]]
+) -> Markup:
+    metrics = [m for m in SHOWN if any(key[0] == m for key, _ in daily)]
+    figure = make_subplots(
+        rows=len(metrics),
+        cols=COLUMNS,
+        column_widths=[0.6, 0.4],
+        horizontal_spacing=0.08,
+        vertical_spacing=0.35 / len(metrics),
+        subplot_titles=[
+            t
+            for m in metrics
+            for t in (f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour")
+        ],
+    )
+    for row, metric in enumerate(metrics, 1):
+        scale = SHOWN[metric].unit.scale
+        for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
+            points = [
+                (key[2], scale * sums.value)
+                for key, sums in daily
+                if key[:2] == (metric, period) and sums.value is not None
+            ]
+            figure.add_trace(
+                go.Scatter(
+                    x=[str(day)[:10] for day, _ in points],
+                    y=[value for _, value in points],
+                    mode="lines+markers",
+                    name=name,
+                    legendgroup=name,
+                    showlegend=row == 1,
+                    marker={"size": 4},
+                    line={"color": network.colour, "dash": dash, "width": 1.8},
+                ),
+                row=row,
+                col=1,
+            )
+        cells = {
+            (int(key[1]), str(key[2])[:10]): scale * sums.value
+            for key, sums in hourly
+            if key[0] == metric and sums.value is not None
+        }
+        days = sorted({day for _, day in cells})
+        figure.add_trace(
+            go.Heatmap(
+                x=days,
+                y=list(range(24)),
+                z=[[cells.get((hour, day)) for day in days] for hour in range(24)],
+                colorscale=[[0, "#ffffff"], [1, network.colour]],
+                showscale=False,
+                hovertemplate="%{x}, %{y} h: %{z:.3g} "
+                + SHOWN[metric].unit.name
+                + "<extra></extra>",
+            ),
+            row=row,
+            col=2,
+        )
+        figure.update_yaxes(rangemode="tozero", row=row, col=1)
+        figure.update_yaxes(tickvals=[0, 6, 12, 18], ticksuffix=" h", row=row, col=2)
+    figure.update_xaxes(type="date", tickformat="%d %b")
+    figure.update_annotations(font_size=13)
+    return drawn(figure, f"Metrics of {network.name} by day and by hour", 80 + 170 * len(metrics))

@@ -1,0 +1,102 @@
+"""Differences between selections: made-up users whose true difference is known."""
+
+import numpy as np
+import pytest
+
+from spark_jobs.estimators.differences import Interval, Sums, difference, supported
+
+USERS = 40
+PAGES = 400
+
+
+def selection(random: np.random.Generator, users: np.ndarray, share: float) -> Sums:
+    """Packets and losses of those of the users who are there; some send very much more than
+    others, and each has a loss of their own."""
+    there = np.flatnonzero(random.random(len(users)) < 0.8)
+    packets = 50 * np.ceil(random.lognormal(2, 1.2, len(there)))
+    lost = random.binomial(packets.astype(int), np.minimum(share * users[there], 0.9))
+    return Sums(there, lost.astype(float), packets, int(packets.sum()))
+
+
+def pages(true: float) -> list:
+    """Differences of two selections of the same users, of which the first loses so much more."""
+    out = []
+    for seed in range(PAGES):
+        random = np.random.default_rng(seed)
+        users = random.lognormal(0, 0.8, USERS) / np.exp(0.8**2 / 2)
+        out.append(
+            difference(selection(random, users, 0.02 + true), selection(random, users, 0.02))
+        )
+    return out
+
+
+@pytest.mark.parametrize("true", [0.0, 0.02])
+def test_interval_holds_the_true_difference_as_often_as_it_promises(true):
+    held = np.mean([d.interval.low <= true <= d.interval.high for d in pages(true)])
+    assert 0.92 <= held <= 0.98
+
+
+def test_large_difference_is_found():
+    found = supported(pages(0.05)[:10])
+    assert sum(found) >= 9
+
+
+def test_false_alarms_are_fewer_than_one_page_in_twenty():
+    """Twenty metrics on a page, none of which differs."""
+    found = pages(0.0)
+    alarms = [any(supported(found[start : start + 20])) for start in range(0, PAGES, 20)]
+    assert np.mean(alarms) <= 0.1  # of 20 pages
+
+
+def equal(values: list[float], group: int = 0) -> Sums:
+    """A group a value, all of the same weight."""
+    n = len(values)
+    return Sums(np.arange(group, group + n), np.array(values), np.ones(n), 10 * n)
+
+
+def test_by_hand():
+    """Ten groups a side, other ones: the variance is those of the two means, with statsmodels'
+    correction, G / (G - 1) (N - 1) / (N - K); t has nine degrees of freedom."""
+    first, second = [float(n) for n in range(10)], [0.0, 2.0] * 5
+    told = difference(equal(first), equal(second, 10))
+    assert told.estimate == 4.5 - 1
+    spread = sum((x - 4.5) ** 2 for x in first) / 100 + 10 / 100
+    reach = 2.262157 * (spread * 20 / 19 * 19 / 18) ** 0.5
+    assert told.interval.high - told.estimate == pytest.approx(reach, rel=1e-6)
+    assert told.interval.low == pytest.approx(3.5 - reach)
+
+
+def test_users_who_are_in_both_cancel():
+    levels = [float(3 * n) for n in range(10)]
+    apart = difference(equal([x + 1 for x in levels]), equal(levels, 10))
+    same = difference(equal([x + 1 + 0.1 * (n % 2) for n, x in enumerate(levels)]), equal(levels))
+    assert apart.interval.low < 0 < apart.interval.high
+    assert same.interval.low > 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "measured", "told"), [(2, 20, False), (3, 4, False), (3, 5, True), (10, 20, True)]
+)
+def test_of_too_few_nothing_is_said(groups, measured, told):
+    few = Sums(np.arange(groups), np.arange(groups) * 1.0, np.ones(groups), measured)
+    found = difference(few, equal([float(n) for n in range(12)]))
+    assert (found.first is not None) == told
+    assert (found.interval is not None) == (told and groups >= 10)
+
+
+def test_what_never_varies_has_no_interval():
+    found = difference(equal([0.0] * 12), equal([0.0] * 12))
+    assert found.estimate == 0
+    assert found.interval is None
+
+
+def test_holm_asks_more_where_more_is_looked_at():
+    def with_p(p: float):
+        found = difference(equal([1.0] * 3), equal([0.0] * 3))
+        return type(found)(1.0, 0.0, Interval(0.1, 1.9, p))
+
+    assert supported([with_p(0.04)]) == [True]
+    assert supported([with_p(0.04), with_p(0.04)]) == [False, False]
+    assert supported([with_p(0.001), with_p(0.04), difference(equal([1.0]), equal([1.0]))]) == [
+        True, True, False,
+    ]  # fmt: skip
