@@ -1,6 +1,8 @@
 """The marts: small aggregates behind each table and figure.
 
-Counts, sums and histograms only, so that hours, days and networks add up without a rescan.
+Counts, sums and histograms only, so that hours, days and networks add up without a rescan. Of how
+many users a sum is, and how much they differ, tell groups of users, which add up too and name
+nobody: a row is of one (`user_group`), or says which it holds (`user_groups`).
 """
 
 import pyarrow as pa
@@ -35,6 +37,30 @@ _RATE_BIN = Column(
     "bin",
     pa.int32(),
     "hundred times the natural logarithm of the rate in bit/s, rounded down: bins of 1 %",
+    required=True,
+)
+
+
+_USER_GROUP = Column(
+    "user_group",
+    pa.int32(),
+    "one of 64 groups of users, by hash: what happens to one user is alike, so the groups tell how "
+    "sure a mean or a share is; count(distinct user_group) is at most the number of users",
+    required=True,
+)
+_USER_GROUPS = Column(
+    "user_groups",
+    pa.int64(),
+    "which groups of users are among them, a bit each (user_group of other marts): "
+    "bit_count(bit_or(user_groups)) is at most the number of users",
+    required=True,
+)
+_COUNTED = Column(
+    "counted",
+    pa.string(),
+    "what the rate is of: passed (IP bytes that passed Gi, as the paper counts, lost ones and the "
+    "first packet's included) or arrived (at the mobile, flows.…_received); every transfer "
+    "has a row of each, so choose one",
     required=True,
 )
 
@@ -103,6 +129,7 @@ MARTS = (
         "the connections that the mobile opened in one local hour (Table I)",
         (
             *_WHEN,
+            _USER_GROUP,
             _FLOWS,
             _count("sack", "SACK permitted in both SYNs"),
             _count("timestamps", "timestamps seen in both directions"),
@@ -136,6 +163,7 @@ MARTS = (
             ),
             _BIN,
             _FLOWS,
+            _USER_GROUPS,
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
     ),
@@ -147,6 +175,7 @@ MARTS = (
             Column("side", pa.string(), "access or internet", required=True),
             _BIN,
             _FLOWS,
+            _USER_GROUPS,
             Column("rtt_sum", pa.float64(), "sum of their round-trip times", "s", required=True),
         ),
     ),
@@ -158,7 +187,15 @@ MARTS = (
             Column("setup_class", pa.string(), "area of the tree, as in flows", required=True),
             Column("setup_repeat", pa.string(), "of slight_problem: as in flows"),
             Column("setup_reset", pa.bool_(), "of serious_problem: ended by an RST"),
+            Column(
+                "reset_by",
+                pa.string(),
+                "of a set-up that an RST ended (refused, or serious_problem with setup_reset): who "
+                "sent it, as in flows; null where nothing else came from that end",
+                source="Weaver, Sommer and Paxson, NDSS 2009",
+            ),
             Column("background", pa.bool_(), "background traffic of the same user", required=True),
+            _USER_GROUP,
             _FLOWS,
             _count("delay_flows", "of these, with a set-up delay"),
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
@@ -171,6 +208,7 @@ MARTS = (
             *_when("the period starts"),
             _RATE_BIN,
             Column("periods", pa.int64(), "measurement periods", "periods", required=True),
+            _USER_GROUPS,
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
             Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
         ),
@@ -178,7 +216,14 @@ MARTS = (
     Table(
         "fig09_throughput",
         "the large single transfers of one local hour with about the same throughput (Fig. 9)",
-        (*_WHEN, _RATE_BIN, _FLOWS, _sum("throughput", "single-flow throughputs", "bit/s")),
+        (
+            *_WHEN,
+            _COUNTED,
+            _RATE_BIN,
+            _FLOWS,
+            _USER_GROUPS,
+            _sum("throughput", "single-flow throughputs", "bit/s"),
+        ),
     ),
     Table(
         "fig11_tcp_share",
@@ -192,6 +237,7 @@ MARTS = (
                 source="INFOCOM VI.B",
                 required=True,
             ),
+            _USER_GROUP,
             _FLOWS,
         ),
     ),
@@ -208,8 +254,10 @@ MARTS = (
                 source="INFOCOM VI.B",
                 required=True,
             ),
+            _COUNTED,
             _RATE_BIN,
             _FLOWS,
+            _USER_GROUPS,
             _sum("user_throughput", "user throughputs", "bit/s"),
         ),
     ),
@@ -218,6 +266,7 @@ MARTS = (
         "the downlink data packets of the connections of one local hour (Table II)",
         (
             *_WHEN,
+            _USER_GROUP,
             _FLOWS,
             Column(
                 "data_packets",
@@ -251,6 +300,7 @@ MARTS = (
         (
             *_WHEN,
             Column("bottleneck", pa.string(), "none, access, internet or equal", required=True),
+            _USER_GROUP,
             _FLOWS,
         ),
     ),
@@ -267,8 +317,10 @@ MARTS = (
                 "INFOCOM VI.A",
                 required=True,
             ),
+            _USER_GROUP,
             _FLOWS,
-            _sum("throughput", "single-flow throughputs", "bit/s"),
+            _sum("throughput", "single-flow throughputs: what passed Gi", "bit/s"),
+            _sum("received", "throughputs of what arrived (flows.throughput_received)", "bit/s"),
             _sum("goodput", "goodputs", "bit/s"),
         ),
     ),
@@ -289,11 +341,14 @@ MARTS = (
                 "log2 B",
                 required=True,
             ),
+            _USER_GROUP,
             Column(
-                "user_group",
+                "rate_bin",
                 pa.int32(),
-                "one of 64 groups of users, by hash: transfers of one user are not independent",
-                required=True,
+                "the user's channel rate, the median of the UTC hour in which the transfer starts "
+                "(channel_rates): hundred times its natural logarithm in bit/s, rounded down; null "
+                "where nothing told it",
+                source="INFOCOM IV",
             ),
             _FLOWS,
             _sum("goodput", "goodputs", "bit/s"),
@@ -301,6 +356,63 @@ MARTS = (
                 "goodput_squares", pa.float64(), "sum of their squares", "bit²/s²", required=True
             ),
             _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
+        ),
+    ),
+    Table(
+        "rated_transfers",
+        "the connections of more than 100 KB of one class of window, and of which of them the "
+        "channel rate is known (Fig. 7)",
+        (
+            *_WHEN,
+            Column("window_class", pa.string(), "low, med or high, as in flows"),
+            _USER_GROUP,
+            _FLOWS,
+            _count("rated_flows", "of these, with a period in channel_rates"),
+            Column("ip_bytes", pa.int64(), "IP bytes to the mobile, of all", "B", required=True),
+            Column("rated_ip_bytes", pa.int64(), "and of those with one", "B", required=True),
+        ),
+    ),
+    Table(
+        "distributions",
+        "the samples of one measure and one bin of 2 %, of one group of users in a period of the "
+        "day: for intervals of the means and quantiles of Figs. 3, 4, 7, 9 and 13",
+        (
+            *(column for column in _WHEN if column.name != "hour"),
+            Column(
+                "measure",
+                pa.string(),
+                "setup_delay, rtt_access, rtt_internet, throughput, throughput_received, "
+                "user_throughput, user_throughput_received, as in flows, or channel_rate",
+                required=True,
+            ),
+            Column(
+                "category",
+                pa.string(),
+                "of setup_delay: single (one SYN and one SYN ACK) or repeated, with or without "
+                "background; of the user's throughputs the thirds of background traffic, as in "
+                "fig13_user_throughput; else empty",
+                required=True,
+            ),
+            _USER_GROUP,
+            Column(
+                "bin",
+                pa.int32(),
+                "fifty times the natural logarithm of the value in s or bit/s, rounded down",
+                required=True,
+            ),
+            Column("samples", pa.int64(), "samples", "samples", required=True),
+            Column(
+                "weight",
+                pa.float64(),
+                "their weight: of channel_rate the seconds for which it lasted, else their number",
+                required=True,
+            ),
+            Column(
+                "weighted_sum",
+                pa.float64(),
+                "sum of weight times value in s or bit/s",
+                required=True,
+            ),
         ),
     ),
     Table(

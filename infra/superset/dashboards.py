@@ -21,6 +21,7 @@ from infra.superset.parts import (
 )
 from schemas import SKIP_REASONS
 from schemas.flows import LIMITS
+from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
 from spark_jobs.report import fig03, fig04, fig05, fig08, fig10, table1, table3, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -32,29 +33,51 @@ KEYS = f"""{NETWORK}, hour, replace(period, '_', '-') as hours,
 
 FLOWS = Metric("flows", "sum(flows)", "connections", ",d")
 FRAMES = Metric("frames", "sum(frames)", "frames", ",d")
-OVER_SERIES = "sum(sum({0})) over (partition by series)"
+USER_GROUPS = "1::ubigint << user_group as user_groups"
+"""A bit each, as marts without user_group have them."""
 
 
-def share_of_series(counted: str, meaning: str) -> Metric:
+def _enough(samples: str, over: str = "") -> str:
+    """The rule of what is shown, as SQL; over: of all rows with the same value, where a chart
+    groups by it."""
+    count, groups = f"sum({samples})", "bit_or(user_groups)"
+    if over:
+        window = f"over (partition by {over})"
+        count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
+    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
+
+
+def _told(sql: str, samples: str, over: str = "") -> str:
+    """Null where too few samples, or samples of too few users, tell it."""
+    return f"case when {_enough(samples, over)} then {sql} end"
+
+
+def share_of_series(counted: str, meaning: str, samples: str = "flows") -> Metric:
     """Of a series, where a chart groups by series."""
-    return Metric("share", f"sum({counted}) / {OVER_SERIES.format(counted)}", meaning, ".0%")
+    whole = f"sum(sum({counted})) over (partition by series)"
+    return Metric("share", _told(f"sum({counted}) / {whole}", samples, "series"), meaning, ".0%")
+
+
+def told_by(key: str, counted: str, meaning: str, samples: str = "flows") -> Metric:
+    """A sum, none where the rows with the same key are too few."""
+    return Metric(f"{counted}_by_{key}", _told(f"sum({counted})", samples, key), meaning, ",.0f")
 
 
 def share(name: str, meaning: str, part: str, whole: str = "flows") -> Metric:
-    return Metric(name, f"sum({part}) / nullif(sum({whole}), 0)", meaning, ".2%")
+    sql = f"sum({part}) / nullif(sum({whole}), 0)"
+    return Metric(name, _told(sql, whole), meaning, ".2%")
 
 
 def mean_rate(name: str, meaning: str) -> Metric:
-    return Metric(
-        name, f"sum({name}_sum) / nullif(sum(flows), 0) / 1000", f"{meaning} [kbit/s]", ",.1f"
-    )
+    sql = f"sum({name}_sum) / nullif(sum(flows), 0) / 1000"
+    return Metric(name, _told(sql, "flows"), f"{meaning} [kbit/s]", ",.1f")
 
 
 # Overview
 
 CONNECTIONS = Dataset(
     "connections",
-    f"select {KEYS}, * exclude ({NETWORK}, hour, period) from table1_summary",
+    f"select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period) from table1_summary",
     [
         Metric("flows", "sum(flows)", "TCP connections", ",d"),
         Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes to the mobiles", ".3s"),
@@ -90,7 +113,7 @@ from ingest_log join networks using (network)
         Metric("failed", "count_if(failed)", "unreadable captures", ",d"),
         FRAMES,
         Metric("packets", "sum(packets)", "packets kept", ",d"),
-        share("kept", "frames kept", "packets", "frames"),
+        Metric("kept", "sum(packets) / nullif(sum(frames), 0)", "frames kept", ".2%"),
     ],
 )
 OVERVIEW = Dashboard(
@@ -144,7 +167,7 @@ SETUP_CATEGORIES = " ".join(
 SETUP_DELAY = Dataset(
     "setup_delay",
     outlined(
-        f"{KEYS}, case {SETUP_CATEGORIES} end as category",
+        f"{KEYS}, user_groups, case {SETUP_CATEGORIES} end as category",
         ["flows", "delay_sum"],
         "fig03_setup_delay",
         f"least(bin, {fig03.SHOWN_S})",
@@ -153,16 +176,20 @@ SETUP_DELAY = Dataset(
     ),
     [
         FLOWS,
+        told_by("network", "flows", "set-ups"),
         share_of_series("flows", "share of set-ups"),
         Metric(
-            "mean_delay", "sum(delay_sum) / nullif(sum(flows), 0)", "mean set-up delay [s]", ",.2f"
+            "mean_delay",
+            _told("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
+            "mean set-up delay [s]",
+            ",.2f",
         ),
     ],
 )
 ROUND_TRIPS = Dataset(
     "round_trip_time",
     outlined(
-        f"{KEYS}, side",
+        f"{KEYS}, side, user_groups",
         ["flows"],
         "fig04_round_trip_time",
         "1000 * bin",
@@ -187,9 +214,12 @@ select {KEYS},
         || case when setup_repeat = 'premature' then ': timer too short'
             when setup_repeat = 'lost' then ': lost'
             when setup_class <> 'serious_problem' then ''
-            when setup_reset then ': RST' else ': silent' end as area,
+            when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
+                when 'server' then ' by the server' when 'between' then ' by something between'
+                else '' end
+            else ': silent' end as area,
     if(background, 'background', 'no background') as background,
-    flows, delay_flows, delay_sum
+    flows, delay_flows, delay_sum, {USER_GROUPS}
 from fig05_setup_tree
 """,
     [
@@ -197,7 +227,7 @@ from fig05_setup_tree
         Metric("setups", "sum(flows)", "share of set-ups", ""),
         Metric(
             "mean_delay",
-            "sum(delay_sum) / nullif(sum(delay_flows), 0)",
+            _told("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
@@ -206,9 +236,14 @@ from fig05_setup_tree
 SETUP_COLOURS = {
     "optimal": "#7fb77e",
     "slight problem": "#f2cf63",
+    "slight problem: lost": "#e3b52e",
+    "slight problem: timer too short": "#f0a35e",
     "no response": "#8fb4d9",
     "refused": "#b493c9",
     "serious problem: RST": "#d9735b",
+    "serious problem: RST by the mobile": "#d9735b",
+    "serious problem: RST by the server": "#c4573e",
+    "serious problem: RST by something between": "#e39a87",
     "serious problem: silent": "#a8452f",
 }
 SETUP = Dashboard(
@@ -216,7 +251,7 @@ SETUP = Dashboard(
     "giscope-setup",
     rows=[
         [
-            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows",
+            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_network",
                       f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
                       f"Share of set-ups per {fig03.BIN_S} s"),
             cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
@@ -261,30 +296,52 @@ FEWEST_ROUND_TRIPS = 20
 """Of which a mean is drawn."""
 CHANNEL_RATE = Dataset(
     "channel_rate",
-    rate_axis("fig07_channel_rate", KEYS, ["seconds", "periods", "ip_bytes"], SHOWN_BINS),
+    rate_axis(
+        "fig07_channel_rate",
+        f"{KEYS}, user_groups",
+        ["seconds", "periods", "ip_bytes"],
+        SHOWN_BINS,
+    ),
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
-        share_of_series("seconds", "share of measured time"),
+        told_by("network", "seconds", "measured time [s]", "periods"),
+        share_of_series("seconds", "share of measured time", "periods"),
         Metric(
             "mean_rate",
-            "8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000",
+            _told("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
             "mean rate [kbit/s]",
             ",.1f",
         ),
     ],
 )
+RATED = Dataset(
+    "rated_transfers",
+    f"""select {KEYS}, {USER_GROUPS}, coalesce(window_class, 'not known') as "window",
+    flows, rated_flows, ip_bytes, rated_ip_bytes
+from rated_transfers""",
+    [
+        FLOWS,
+        share("rated_share", "gave a rate", "rated_flows"),
+        Metric(
+            "rated_bytes",
+            _told("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
+            "of their bytes",
+            ".2%",
+        ),
+    ],
+)
 BOTTLENECK = Dataset(
     "bottleneck",
-    f"""select {KEYS}, flows,
+    f"""select {KEYS}, {USER_GROUPS}, flows,
     {labelled("bottleneck", {key: label for key, (label, _) in fig08.SIDES.items()})} as side
 from fig08_bottleneck""",
-    [FLOWS],
+    [FLOWS, told_by("series", "flows", "connections")],
 )
 LOSS = Dataset(
     "loss",
     f"""
-select {KEYS}, flows, data_packets, lost_access, lost_internet,
+select {KEYS}, {USER_GROUPS}, flows, data_packets, lost_access, lost_internet,
     data_packets + lost_internet as sent
 from table2_loss
 """,
@@ -318,7 +375,8 @@ CHANNEL = Dashboard(
     "giscope-channel",
     rows=[
         [
-            histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps", "seconds",
+            histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps",
+                      "seconds_by_network",
                       "Available channel rate [kbit/s]", "Share of measured time"),
             cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
                        "rate_kbps_below", "Available channel rate [kbit/s]",
@@ -332,7 +390,11 @@ CHANNEL = Dashboard(
                   columns=["network", "hours"], metrics_in_rows=True),
         ],
         [
-            shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows",
+            pivot("Fig. 7. Connections above 100 KB that gave a rate", RATED,
+                  ["flows", "rated_share", "rated_bytes"], rows=["window"], columns=["network"]),
+        ],
+        [
+            shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows_by_series",
                    "Share of connections"),
             bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
                  "network", x_title="Local hour [h]"),
@@ -353,33 +415,51 @@ CHANNEL = Dashboard(
 
 THROUGHPUT = Dataset(
     "throughput",
-    rate_axis("fig09_throughput", KEYS, ["flows", "throughput_sum"], SHOWN_BINS),
-    [FLOWS, share_of_series("flows", "share of connections"),
+    rate_axis(
+        "fig09_throughput",
+        f"{KEYS}, counted, user_groups",
+        ["flows", "throughput_sum"],
+        SHOWN_BINS,
+    ),
+    [FLOWS, told_by("network", "flows", "connections"),
+     share_of_series("flows", "share of connections"),
      mean_rate("throughput", "mean throughput")],
 )  # fmt: skip
 BY_LOSS = Dataset(
     "throughput_by_loss",
-    f"""select {KEYS}, flows, throughput_sum, goodput_sum, loss_class,
+    f"""select {KEYS}, {USER_GROUPS}, flows, throughput_sum, received_sum, goodput_sum, loss_class,
     {labelled("loss_class", fig10.CLASSES)} as loss
 from fig10_throughput_by_loss""",
-    [FLOWS, mean_rate("throughput", "mean throughput"), mean_rate("goodput", "mean goodput")],
+    [
+        FLOWS,
+        mean_rate("throughput", "mean throughput, passed Gi"),
+        mean_rate("received", "mean throughput, arrived"),
+        mean_rate("goodput", "mean goodput"),
+    ],
 )
 TCP_SHARE = Dataset(
     "tcp_share",
     outlined(
-        KEYS, ["flows"], "fig11_tcp_share", "bin", str(1 / throughput.TWENTIETHS), "tcp_share"
+        f"{KEYS}, {USER_GROUPS}",
+        ["flows"],
+        "fig11_tcp_share",
+        "bin",
+        str(1 / throughput.TWENTIETHS),
+        "tcp_share",
     ),
-    [FLOWS],
+    [FLOWS, told_by("series", "flows", "connections")],
 )
 USER_THROUGHPUT = Dataset(
     "user_throughput",
     rate_axis(
         "fig13_user_throughput",
-        f"{KEYS}, {labelled('background_thirds', throughput.LEVELS)} as level",
+        f"{KEYS}, counted, user_groups, "
+        f"{labelled('background_thirds', throughput.LEVELS)} as level",
         ["flows", "user_throughput_sum"],
         SHOWN_BINS,
     ),
-    [FLOWS, share_of_series("flows", "share of connections"),
+    [FLOWS, told_by("network", "flows", "connections"),
+     share_of_series("flows", "share of connections"),
      mean_rate("user_throughput", "mean user throughput")],
 )  # fmt: skip
 LIMITED = Dataset(
@@ -404,37 +484,56 @@ from stalls_by_class
         Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
     ],
 )
+PASSED, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
+"""What a rate is of: the paper's, and what reached the mobile."""
 TRANSFERS = Dashboard(
     "Transfers",
     "giscope-transfers",
     rows=[
         [
             histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
-                      "flows", "Throughput [kbit/s]", "Share of connections"),
+                      "flows_by_network", "Throughput [kbit/s]", "Share of connections",
+                      where=PASSED),
             cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
-                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections"),
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
+                       where=PASSED),
+        ],
+        [
+            histogram("Fig. 9. Throughput of what arrived", THROUGHPUT, "rate_kbps",
+                      "flows_by_network", "Throughput [kbit/s]", "Share of connections",
+                      where=ARRIVED),
+            cumulative("Fig. 9. Throughput of what arrived, peak and off-peak", THROUGHPUT,
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
+                       where=ARRIVED),
         ],
         [
             bars("Fig. 10. Average throughput by packet loss", BY_LOSS, "loss", "throughput",
                  "series", horizontal=True),
+            bars("Fig. 10. Average throughput of what arrived by packet loss", BY_LOSS, "loss",
+                 "received", "series", horizontal=True),
+        ],
+        [
             bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
                  "series", horizontal=True),
-        ],
-        [
             histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
-                      "flows", "Btcp / (Btcp + Bother)", "Share of connections", by="series"),
+                      "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections",
+                      by="series"),
         ],
         [
-            histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps", "flows",
-                      "User throughput [kbit/s]", "Share of connections"),
+            histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps",
+                      "flows_by_network", "User throughput [kbit/s]", "Share of connections",
+                      where=PASSED),
             bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
                  "user_throughput", "series", horizontal=True, descending=True,
-                 where="flows > 0"),
+                 where=f"flows > 0 and {PASSED}"),
         ],
         [
             cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT,
                        "rate_kbps_below", "User throughput [kbit/s]",
-                       "Cumulative share of connections"),
+                       "Cumulative share of connections", where=PASSED),
+            bars("Fig. 13. Mean of what users received by background traffic", USER_THROUGHPUT,
+                 "level", "user_throughput", "series", horizontal=True, descending=True,
+                 where=f"flows > 0 and {ARRIVED}"),
         ],
         [
             shares("What limited transfers", LIMITED, "limited_by", "seconds",
@@ -463,11 +562,12 @@ VALUES = [*(label for name in OPTIONS for label in table3.LABELS[name].values())
 
 
 def _clusters(option: str) -> str:
-    """Each value of an option in every cluster of the others, then in all of them."""
+    """Each value of an option in every cluster of the others, then in all of them; of one access
+    technology, for means over several tell which has more of an option."""
     others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
     return f"""
-select {SERIES}, flows, goodput_sum, goodput_squares, '{option}' as option, "{option}" as value,
-    unnest([{others}, 'overall']) as cluster
+select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, '{option}' as option,
+    "{option}" as value, access || ': ' || unnest([{others}, 'overall']) as cluster
 from named where "{option}" is not null"""
 
 
@@ -475,7 +575,7 @@ OPTIONS_DATA = Dataset(
     "tcp_options",
     f"""
 with named as (
-    select {KEYS}, flows, goodput_sum, goodput_squares,
+    select {KEYS}, {USER_GROUPS}, flows, goodput_sum, goodput_squares,
     {NAMED}
     from table3_clusters
 )
@@ -483,7 +583,9 @@ select *, list_position({VALUES}, value) as place
 from (
 {" union all ".join(map(_clusters, OPTIONS))}
 union all
-select {SERIES}, flows, goodput_sum, goodput_squares, 'overall', 'overall', 'overall' from named
+select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, 'overall', 'overall',
+    access || ': overall'
+from named
 )
 """,
     [
@@ -491,8 +593,11 @@ select {SERIES}, flows, goodput_sum, goodput_squares, 'overall', 'overall', 'ove
         mean_rate("goodput", "mean goodput"),
         Metric(
             "deviation",
-            "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
-            " / nullif(sum(flows) - 1, 0)) / 1000",
+            _told(
+                "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
+                " / nullif(sum(flows) - 1, 0)) / 1000",
+                "flows",
+            ),
             "standard deviation [kbit/s]",
             ",.1f",
         ),
@@ -504,7 +609,7 @@ def _figure(figure: table3.Figure) -> Chart:
     return bars(
         figure.title, OPTIONS_DATA, "cluster", "goodput", "value",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=f"sum(flows) >= {table3.FEWEST}", long_labels=True,
+        having=_enough("flows"), long_labels=True,
         y_title="Goodput [kbit/s]", height=64,
     )  # fmt: skip
 
@@ -515,11 +620,11 @@ EFFECTS = Dashboard(
     "giscope-options",
     rows=[
         [
-            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["value"],
-                  ["goodput", "deviation", "flows"], where="cluster = 'overall'",
+            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["access", "value"],
+                  ["goodput", "deviation", "flows"], where="cluster like '%: overall'",
                   order="place", height=52),
             bars("Table III. Goodput by TCP options, peak and off-peak", OPTIONS_DATA, "value",
-                 "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
+                 "goodput", "series", where="cluster like '%: overall'", y_title="Goodput [kbit/s]",
                  long_labels=True, height=52),
         ],
         OPTION_CHARTS[:2],

@@ -249,13 +249,14 @@ def histogram(
     x_title: str,
     y_title: str,
     by: str = "network",
+    where: str = "",
 ) -> Chart:
     """Shares of each network's (or series') total, as steps through an outlined dataset."""
     form = {
         **_axes(x, by, [metric], x_title, y_title, ".0%"),
         **STEPS,
         "contributionMode": "column",
-        "adhoc_filters": _filters(),
+        "adhoc_filters": _filters(where),
     }
     return Chart(title, dataset, "echarts_timeseries_step", form)
 

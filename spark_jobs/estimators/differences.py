@@ -15,9 +15,8 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-CONFIDENCE = 0.95
-FEWEST_MEASURED, FEWEST_GROUPS = 5, 3
-"""Connections, and groups of users, below which a selection tells no metric."""
+from spark_jobs.estimators.by_user import CONFIDENCE, enough
+
 FEWEST_TELLING = 10
 """Groups of users on either side below which no interval is given."""
 
@@ -38,7 +37,7 @@ class Sums:
     @property
     def value(self) -> float | None:
         """The metric; null if it rests on too few."""
-        if self.measured < FEWEST_MEASURED or len(self.group) < FEWEST_GROUPS:
+        if not enough(self.measured, len(self.group)):
             return None
         return float(self.top.sum() / self.bottom.sum())
 

@@ -1,49 +1,61 @@
-"""What a TCP option changes in goodput: the raw difference, and the difference adjusted for the
-other options, the transfers' sizes, the network and the hour.
+"""What a TCP option changes in goodput: the difference as measured within networks, and adjusted
+for the channel's rate, the other options, the transfers' sizes, network and hour.
 
 The paper (INFOCOM 2004, Section VII) compares clusters' means and warns that the clustering
 variables are not independent of one another. Here log goodput is regressed on all of them at once,
-so that an effect is a ratio of goodputs, other things equal. Transfers of one user share a radio
-channel and a phone and are not independent: the intervals are robust to users being alike
-(clustered by groups of users: Liang and Zeger 1986; Cameron and Miller 2015). What is not measured
-may still differ between those with an option and those without: this is no experiment.
+so that an effect is a ratio of goodputs, other things equal.
+
+Covariates lie before the transfer: what its user's channel gives in that hour, as all of the user's
+connections measured it (`channel_rate`), and what was agreed on. Losses and round trips lie on the
+way from the option to the goodput, and are left out. The window's effect is not adjusted for the
+channel's rate: a small window hides that rate, so transfers with one known are no fair sample of
+windows. Access technologies differ in what an option can do: `effects` is given one at a time.
+
+Transfers of one user share a channel and a phone and are not independent. The intervals are those
+of the jackknife that leaves out a group of users at a time (CV3: MacKinnon, Nielsen and Webb,
+Journal of Applied Econometrics 2023), which are not too narrow where groups are few, with Student's
+t of twice the groups on the side that has fewer, less two. What is not measured may still differ
+between those with an option and those without: this is no experiment.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import statsmodels.formula.api as smf
-from scipy import stats
-from statsmodels.tools.sm_exceptions import SingularMatrixWarning
+import statsmodels.api as sm
+from scipy import linalg, stats
 
-CONFIDENCE = 0.95
-FEWEST_GROUPS = 10
-"""Groups of users on each side of a comparison below which no interval is given."""
+from spark_jobs.estimators.by_user import CONFIDENCE
+
+FEWEST_GROUPS = 5
+"""Groups of users on each side of a comparison below which nothing is said: one who is left out
+would turn the estimate, and often leaves nothing to tell the option from the others by."""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One option's two values: `value` against `base`."""
+    """One option's two values: `value` against `base`; at_rate: adjusted for the channel's rate."""
 
     name: str
     column: str
     value: str
     base: str
+    at_rate: bool = True
 
 
 CONTRASTS = (
     Contrast("MSS high against low", "mss", "high", "low"),
     Contrast("SACK against none", "sack", "yes", "no"),
     Contrast("timestamps against none", "timestamps", "yes", "no"),
-    Contrast("window med against low", "window", "med", "low"),
-    Contrast("window high against low", "window", "high", "low"),
-    Contrast("window high against med", "window", "high", "med"),
+    Contrast("window med against low", "window", "med", "low", at_rate=False),
+    Contrast("window high against low", "window", "high", "low", at_rate=False),
+    Contrast("window high against med", "window", "high", "med", at_rate=False),
 )
 OPTIONS = ("mss", "window", "sack", "timestamps")
-CELL = ("network", "hour", "size_class", "user_group", *OPTIONS)
+CELL = ("network", "hour", "size_class", "user_group", "rate_bin", *OPTIONS)
+BINS = 100
+"""rate_bin: so many times the natural logarithm of the rate."""
 
 
 @dataclass(frozen=True)
@@ -62,75 +74,133 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Side:
+    """What one side of a comparison rests on: transfers, and how many groups of users of which
+    network they are of."""
+
+    transfers: int
+    groups: dict[str, int]
+
+    @property
+    def users(self) -> int:
+        """Groups of users in all."""
+        return sum(self.groups.values())
+
+
+@dataclass(frozen=True)
 class Effect:
-    """A contrast, how many transfers and groups of users it rests on, and its differences."""
+    """A contrast; its sides, with and without the option's value; what of them the adjusted
+    difference rests on; its differences."""
 
     contrast: Contrast
-    transfers: tuple[int, int]
-    groups: tuple[int, int]
+    sides: tuple[Side, Side]
+    adjusted_sides: tuple[Side, Side]
     raw: Difference
     adjusted: Difference
 
 
 def effects(cells: Sequence[dict]) -> list[Effect]:
-    """Every contrast's effect.
+    """Every contrast's effect within one access technology.
 
-    cells: rows with the columns of CELL (any hashable values; the options' as in CONTRASTS),
-    `flows` (transfers) and `log_goodput_sum`. Sums lose nothing: all covariates are the same
-    within a cell, so weighted cell means give the coefficients that the single transfers would
-    give, and their clustered covariance but for its factor for small samples, which counts cells.
+    cells: rows with the columns of CELL (any hashable values; the options' as in CONTRASTS;
+    rate_bin null where the rate is not known), `flows` (transfers) and `log_goodput_sum`. Sums lose
+    nothing: all covariates are the same within a cell, so weighted cell means give what the single
+    transfers would give.
     """
     frame = pd.DataFrame(list(cells), columns=[*CELL, "flows", "log_goodput_sum"])
     frame = frame[frame["flows"] > 0]
     frame["log_goodput"] = frame["log_goodput_sum"] / frame["flows"]
     frame["user"] = frame.groupby(["network", "user_group"]).ngroup()
     frame["place"] = frame["network"].astype(str) + " " + frame["hour"].astype(str)
+    frame["log_rate"] = frame["rate_bin"].astype(float) / BINS
     return [_effect(frame, contrast) for contrast in CONTRASTS]
 
 
 def _effect(frame: pd.DataFrame, contrast: Contrast) -> Effect:
     mine = frame[frame[contrast.column].isin((contrast.value, contrast.base))]
-    sides = [mine[mine[contrast.column] == side] for side in (contrast.value, contrast.base)]
-    transfers = [int(side["flows"].sum()) for side in sides]
-    groups = [int(side["user"].nunique()) for side in sides]
     covariates = [
         column for column in (*OPTIONS, "size_class", "place") if column != contrast.column
     ]
+    rated = mine[mine["log_rate"].notna()] if contrast.at_rate else mine
+    rated = _shared(rated, covariates)
     return Effect(
         contrast,
-        (transfers[0], transfers[1]),
-        (groups[0], groups[1]),
-        _difference(mine, contrast, [], min(groups)),
-        _difference(mine, contrast, covariates, min(groups)),
+        _sides(mine, contrast),
+        _sides(rated, contrast),
+        _difference(mine, contrast, ["network"], []),
+        _difference(rated, contrast, covariates, ["log_rate"] if contrast.at_rate else []),
     )
 
 
+def _sides(frame: pd.DataFrame, contrast: Contrast) -> tuple[Side, Side]:
+    sides = [frame[frame[contrast.column] == side] for side in (contrast.value, contrast.base)]
+    found = [
+        Side(
+            int(side["flows"].sum()),
+            {str(k): int(n) for k, n in side.groupby("network")["user"].nunique().items()},
+        )
+        for side in sides
+    ]
+    return found[0], found[1]
+
+
+def _shared(frame: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame:
+    """Without the classes that one group of users alone has: they tell it from the others, and
+    nothing of the option."""
+    while True:
+        shared = np.ones(len(frame), bool)
+        for column in classes:
+            shared &= frame.groupby(column)["user"].transform("nunique").to_numpy() > 1
+        if shared.all():
+            return frame
+        frame = frame[shared]
+
+
 def _difference(
-    frame: pd.DataFrame, contrast: Contrast, covariates: Sequence[str], groups: int
+    frame: pd.DataFrame, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
 ) -> Difference:
-    """The contrast's coefficient in a weighted regression, as a ratio less one."""
-    if groups == 0:
+    """The contrast's coefficient in a weighted regression on covariates, classes and numbers, as a
+    ratio less one."""
+    fewest = min(side.users for side in _sides(frame, contrast))
+    if fewest < FEWEST_GROUPS:
         return Difference(None)
-    frame = frame.assign(treated=(frame[contrast.column] == contrast.value).astype(float))
-    varying = [column for column in covariates if frame[column].nunique() > 1]
-    formula = " + ".join(["log_goodput ~ treated", *(f"C({column})" for column in varying)])
-    model = smf.wls(formula, frame, weights=frame["flows"])
-    if not _identified(model.wexog, model.exog_names.index("treated")):
+    treated = (frame[contrast.column] == contrast.value).to_numpy(float)
+    weights = frame["flows"].to_numpy(float)
+    others = _independent(_covariates(frame, classes, numbers), weights)
+    if not _identified(treated, others, weights):
         return Difference(None)
-    if groups < FEWEST_GROUPS:
-        return Difference(float(np.expm1(model.fit().params["treated"])))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SingularMatrixWarning)  # among the covariates only
-        fitted = model.fit(cov_type="cluster", cov_kwds={"groups": frame["user"]})
-    estimate, error = fitted.params["treated"], fitted.bse["treated"]
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, frame["user"].nunique() - 1) * error
-    return Difference(*(float(np.expm1(x)) for x in (estimate, estimate - half, estimate + half)))
+    groups, _ = pd.factorize(frame["user"])
+    model = sm.WLS(frame["log_goodput"].to_numpy(), np.column_stack([treated, others]), weights)
+    try:
+        fitted = model.fit(cov_type="cluster-crv3", cov_kwds={"groups": groups})
+    except ValueError:  # it hangs on one group alone
+        return Difference(None)
+    freedom = min(2 * fewest - 2, int(groups.max()))
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * fitted.bse[0]
+    middle = fitted.params[0]
+    return Difference(*(float(np.expm1(x)) for x in (middle, middle - half, middle + half)))
 
 
-def _identified(design: np.ndarray, column: int) -> bool:
-    """Whether a column is no combination of the others: without that its effect cannot be told
-    from theirs."""
-    others = np.delete(design, column, axis=1)
-    mine = design[:, column]
-    rest = mine - others @ np.linalg.lstsq(others, mine, rcond=None)[0]
-    return bool(rest @ rest > 1e-9 * (mine @ mine))
+def _covariates(frame: pd.DataFrame, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
+    """A column of ones, and those of the classes and the numbers."""
+    dummies = pd.get_dummies(frame[list(classes)].astype(str), drop_first=True, dtype=float)
+    constant = np.ones((len(frame), 1))
+    centred = frame[list(numbers)].to_numpy(float)
+    return np.hstack([constant, dummies.to_numpy(float), centred - centred.mean(axis=0)])
+
+
+def _independent(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """As many columns as are independent of each other."""
+    _, triangle, order = linalg.qr(
+        columns * np.sqrt(weights)[:, None], mode="economic", pivoting=True
+    )
+    size = np.abs(np.diag(triangle))
+    return columns[:, np.sort(order[: int((size > 1e-9 * size[0]).sum())])]
+
+
+def _identified(treated: np.ndarray, others: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether an effect can be told from the others': its column is no combination of theirs."""
+    root = np.sqrt(weights)
+    mine, rest = treated * root, others * root[:, None]
+    left = mine - rest @ np.linalg.lstsq(rest, mine, rcond=None)[0]
+    return bool(left @ left > 1e-9 * (mine @ mine))

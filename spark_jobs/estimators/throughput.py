@@ -54,6 +54,8 @@ from spark_jobs.estimators.tcp import FIN, RST, SYN
 NOT_TOLD = -1
 PLAIN_HTTP_PORTS = (80, 8080)
 """http and http-alt in IANA's registry of service names and ports."""
+PARTS = 1 << 16
+"""Of a byte, in which expected bytes are counted."""
 TLS_TURNS = 2
 """Of a full handshake with TLS 1.2 (RFC 5246, 7.3)."""
 
@@ -142,15 +144,16 @@ def handshake_turns(server_port: np.ndarray) -> np.ndarray:
 
 @compiled
 def arrived_before(segments, packets, lost):
-    """float64[M + 1]: of the IP bytes sent to mobiles before each of the Packets, those expected to
-    arrive; lost float32[N]: each of the Segments' probability of being lost behind Gi, NaN where it
-    is not known, which counts as arrived."""
-    out = packets.sent_before.astype(np.float64)
-    gone = np.zeros(len(out))
+    """int64[M + 1], B / PARTS: of the IP bytes sent to mobiles before each of the Packets, those
+    expected to arrive; lost float32[N]: each of the Segments' probability of being lost behind Gi,
+    NaN where it is not known, which counts as arrived. Whole numbers, so that a difference does not
+    depend on what other users' packets stand before."""
+    out = packets.sent_before * PARTS
+    gone = np.zeros(len(out), np.int64)
     for i in range(len(lost)):
         if lost[i] > 0:
-            gone[segments.place[i] + 1] = lost[i] * segments.ip_len[i]
-    total = 0.0
+            gone[segments.place[i] + 1] = np.int64(PARTS * lost[i] * segments.ip_len[i])
+    total = np.int64(0)
     for m in range(len(out)):
         total += gone[m]
         out[m] -= total
@@ -291,12 +294,14 @@ def transfers(segments, connections, packets, arrived_before, response):
             known = data_start[c] + payload_len[t1] if duplicate else number[t1_ack]
             arrived[c] = data_end[c] - known
             answered = _answered(segments, t1, t1_ack, duplicate)
-            own_received = 0.0
+            own_received = np.int64(0)
             for i in range(answered + 1, t2 + 1):
                 if downlink[i]:
                     own_received += arrived_before[place[i] + 1] - arrived_before[place[i]]
-            received[c] = own_received
-            user_received[c] = arrived_before[place[t2] + 1] - arrived_before[place[answered] + 1]
+            received[c] = own_received / PARTS
+            user_received[c] = (
+                arrived_before[place[t2] + 1] - arrived_before[place[answered] + 1]
+            ) / PARTS
     return Transfers(b_tcp, b_other, time, arrived, received, user_received)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, NETWORKS, ROUND_TRIPS, STALLS
 from spark_jobs.engine.spark import spark_session
+from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import SHARED, SQL
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 from spark_jobs.warehouse.spark_sql import read_table
@@ -17,6 +18,11 @@ from spark_jobs.warehouse.spark_sql import read_table
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS)
 """What the marts of a day are made of, beside the network's facts."""
 DAYS_AT_ONCE = 31
+USER_GROUP = f"""
+    create or replace temporary function user_group(key string) returns int
+    return cast(pmod(xxhash64(key), {GROUPS}) as int)
+"""
+"""SQL, for the marts'."""
 
 Day = tuple[str, date]
 
@@ -48,7 +54,7 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
     files = [path.name for table in INPUTS for path in warehouse.files(table, *day)]
     facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
     sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
-    return fingerprint(files, facts, sql)
+    return fingerprint(files, facts, [*sql, USER_GROUP])
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
@@ -84,6 +90,7 @@ def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Ta
         path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
     ]
     read_table(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
+    spark.sql(USER_GROUP)
     shared = []
     for name in SHARED:
         view = _query(spark, name).cache()

@@ -1,10 +1,10 @@
 -- Not a mart: the rows that all marts of connections count.
--- One row: a connection that the mobile opened, with its network's facts and the local hour in
--- which it starts (INFOCOM II: only connections initiated by the mobile host are considered).
+-- One row: a connection that the mobile opened, with its network's facts, its user's group
+-- (user_group: see jobs/marts.py) and the local hour in which it starts (INFOCOM II: only connections initiated by the mobile host are considered).
 with placed as (
     select
         flows.*,
-        flows.user as subscriber,
+        user_group(flows.user) as user_group,
         places.country,
         places.access,
         places.period_of,

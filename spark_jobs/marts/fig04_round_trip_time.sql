@@ -2,16 +2,17 @@
 -- side, at peak and off-peak?
 -- One row: the connections of one network, date, local hour, side and 10 ms bin of the round trip.
 with round_trips as (
-    select network, date, country, access, hour, period, 'access' as side, rtt_access as rtt
+    select *, 'access' as side, rtt_access as rtt
     from connections
     union all
-    select network, date, country, access, hour, period, 'internet' as side, rtt_internet as rtt
+    select *, 'internet' as side, rtt_internet as rtt
     from connections
 )
 select
     network, date, country, access, hour, period, side,
     floor(rtt * 100) / 100 as bin,
     count(*) as flows,
+    bit_or(shiftleft(1L, user_group)) as user_groups,
     sum(rtt) as rtt_sum
 from round_trips
 where rtt is not null

@@ -1,16 +1,16 @@
 -- Fig. 5: into which area of the set-up tree do the connections fall?
--- One row: the connections of one network, date, local hour and leaf.
+-- One row: the connections of one network, date, local hour, leaf and group of users.
 select
     network, date, country, access, hour, period,
     setup_class,
     setup_repeat,
     setup_reset,
+    if(setup_reset or setup_class = 'refused', reset_by, null) as reset_by,
     setup_background as background,
+    user_group,
     count(*) as flows,
     count(setup_delay) as delay_flows,
     coalesce(sum(setup_delay), 0) as delay_sum
 from connections
 where setup_class is not null
-group by
-    network, date, country, access, hour, period,
-    setup_class, setup_repeat, setup_reset, setup_background
+group by all

@@ -4,6 +4,7 @@ select
     network, date, country, access, hour, period,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as periods,
+    bit_or(shiftleft(1L, user_group)) as user_groups,
     sum(seconds) as seconds,
     sum(ip_bytes) as ip_bytes
 from rate_periods

@@ -1,10 +1,19 @@
 -- Fig. 9: how fast are large transfers that have the channel to themselves?
--- One row: the single transfers of one network, date, local hour and throughput, in bins of 1 %.
+-- One row: the single transfers of one network, date, local hour, what is counted (what passed Gi, as
+-- the paper has it, or what arrived) and throughput, in bins of 1 %.
+with rates as (
+    select
+        *,
+        stack(2, 'passed', throughput, 'arrived', throughput_received) as (counted, rate)
+    from connections
+)
 select
     network, date, country, access, hour, period,
-    cast(floor(100 * ln(throughput)) as int) as bin,
+    counted,
+    cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    sum(throughput) as throughput_sum
-from connections
-where throughput > 0
+    bit_or(shiftleft(1L, user_group)) as user_groups,
+    sum(rate) as throughput_sum
+from rates
+where rate > 0
 group by all

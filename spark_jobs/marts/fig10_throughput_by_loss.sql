@@ -1,6 +1,6 @@
 -- Fig. 10: how much does loss cost a large transfer that is alone?
--- One row: the single transfers of one network, date, local hour and class of loss; the ratio is of
--- packets lost on both sides to packets sent.
+-- One row: the single transfers of one network, date, local hour, class of loss and group of
+-- users; the ratio is of packets lost on both sides to packets sent.
 with transfers as (
     select
         *,
@@ -13,8 +13,10 @@ with transfers as (
 select
     network, date, country, access, hour, period,
     cast(least(floor(loss), 3) as int) as loss_class,
+    user_group,
     count(*) as flows,
     sum(throughput) as throughput_sum,
+    sum(throughput_received) as received_sum,
     sum(goodput) as goodput_sum
 from transfers
-group by network, date, country, access, hour, period, loss_class
+group by network, date, country, access, hour, period, loss_class, user_group

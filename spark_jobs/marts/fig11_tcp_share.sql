@@ -1,8 +1,9 @@
 -- Fig. 11: how much of what its user received did a large transfer carry?
--- One row: the large transfers of one network, date, local hour and share.
+-- One row: the large transfers of one network, date, local hour, share and group of users.
 select
     network, date, country, access, hour, period,
     floor(20 * b_tcp / (b_tcp + b_other)) / 20 as bin,
+    user_group,
     count(*) as flows
 from connections
 where user_throughput is not null and b_tcp + b_other > 0

@@ -4,7 +4,7 @@
 select
     network, date, country, access, hour, period,
     metric,
-    cast(pmod(xxhash64(subscriber), 64) as int) as user_group,
+    user_group,
     count(*) as measured,
     sum(top) as top,
     sum(bottom) as bottom

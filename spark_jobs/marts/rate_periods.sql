@@ -4,7 +4,7 @@ with placed as (
     select
         channel_rates.network,
         channel_rates.date,
-        channel_rates.user as subscriber,
+        user_group(channel_rates.user) as user_group,
         places.country,
         places.access,
         places.period_of,

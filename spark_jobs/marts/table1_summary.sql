@@ -1,7 +1,9 @@
 -- Table I: which options, segment sizes and windows do the connections use?
--- One row: the connections of one network, date and local hour, broken set-ups included.
+-- One row: the connections of one network, date, local hour and group of users,
+-- broken set-ups included.
 select
     network, date, country, access, hour, period,
+    user_group,
     count(*) as flows,
     count_if(sack) as sack,
     count_if(timestamps) as timestamps,
@@ -13,4 +15,4 @@ select
     sum(ip_bytes_up) as ip_bytes_up,
     sum(ip_bytes_down) as ip_bytes_down
 from connections
-group by network, date, country, access, hour, period
+group by network, date, country, access, hour, period, user_group

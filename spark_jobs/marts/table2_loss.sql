@@ -1,11 +1,13 @@
 -- Table II: which share of the data packets is lost before Gi, and which behind it?
--- One row: the connections of one network, date and local hour with downlink data.
+-- One row: the connections of one network, date, local hour and group of users with
+-- downlink data.
 select
     network, date, country, access, hour, period,
+    user_group,
     count(*) as flows,
     sum(data_packets_down) as data_packets,
     sum(lost_access_expected) as lost_access,
     sum(lost_internet_expected) as lost_internet
 from connections
 where lost_access is not null and data_packets_down > 0
-group by network, date, country, access, hour, period
+group by network, date, country, access, hour, period, user_group

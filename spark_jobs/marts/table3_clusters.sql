@@ -1,19 +1,32 @@
 -- Table III, Figs. 14 to 17: how does goodput differ with MSS, window, SACK and timestamps?
 -- One row: the single greedy transfers above 32 KB of one network, date, local hour, cluster of
--- options, class of size and group of users. Groups of users let an analysis of the sums allow for
--- transfers of one user being alike, and name nobody.
+-- options, class of size, group of users and channel rate: the median of what its user's channel gave
+-- in the hour (UTC) in which the transfer starts, in bins of 1 %; null where nothing told it.
+with rated as (
+    select network, date, user, date_trunc('hour', start_ts) as rated_hour, median(rate) as rate
+    from channel_rates
+    group by all
+),
+transfers as (
+    select
+        connections.*,
+        cast(floor(log2(payload_bytes_down)) as int) as size_class,
+        cast(floor(100 * ln(rated.rate)) as int) as rate_bin
+    from connections
+    left join rated
+        on rated.network = connections.network
+        and rated.date = connections.date
+        and rated.user = connections.user
+        and rated.rated_hour = date_trunc('hour', connections.start_ts)
+    where single and request_response and payload_bytes_down > 32768 and goodput > 0
+        and mss_class is not null and window_class is not null and sack is not null
+)
 select
     network, date, country, access, hour, period,
-    mss_class, window_class, sack, timestamps,
-    cast(floor(log2(payload_bytes_down)) as int) as size_class,
-    cast(pmod(xxhash64(user), 64) as int) as user_group,
+    mss_class, window_class, sack, timestamps, size_class, user_group, rate_bin,
     count(*) as flows,
     sum(goodput) as goodput_sum,
     sum(goodput * goodput) as goodput_squares,
     sum(ln(goodput)) as log_goodput_sum
-from connections
-where single and request_response and payload_bytes_down > 32768 and goodput > 0
-    and mss_class is not null and window_class is not null and sack is not null
-group by
-    network, date, country, access, hour, period,
-    mss_class, window_class, sack, timestamps, size_class, user_group
+from transfers
+group by all

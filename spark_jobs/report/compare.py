@@ -24,11 +24,11 @@ OPTIONS = ("sack", "timestamps", "mss", "window")
 KEYS = ("hours", "days", "network", "access", *OPTIONS)
 FROM_FLOWS = """
 create or replace temp view connections as
-select flows.*, flows."user" as subscriber, country, access, {hour} as hour, {period} as period
+select flows.*, hash("user") as user_group, country, access, {hour} as hour, {period} as period
 from flows join networks using (network)
 where initiator = 'mobile';
 create or replace temp view rate_periods as
-select channel_rates.*, channel_rates."user" as subscriber, country, access, {hour} as hour,
+select channel_rates.*, hash("user") as user_group, country, access, {hour} as hour,
     {period} as period, epoch(end_ts - start_ts) as seconds
 from channel_rates join networks using (network);
 """
@@ -173,7 +173,7 @@ def _by_options(selection: Selection) -> str:
     selection.connection.execute(f"create or replace temp view measures as {measures}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
-        select *, hash(subscriber) as user_group, 1 as measured from measures
+        select *, 1 as measured from measures
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""

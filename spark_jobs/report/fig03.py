@@ -5,14 +5,21 @@ from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
 from spark_jobs.report.parts import (
+    INTERVALS,
     Section,
     TableOfNumbers,
     drawn,
     group,
     number,
     percent,
-    quantile,
     seconds,
+)
+from spark_jobs.report.samples import (
+    are_enough,
+    distributions,
+    numbers,
+    share,
+    with_interval,
 )
 from spark_jobs.report.selection import Selection
 
@@ -33,6 +40,7 @@ def section(selection: Selection) -> Section:
             sum(delay_sum) as delay_sum
         from fig03_setup_delay group by all order by bin
     """)
+    samples = group(distributions(selection, "setup_delay"), "network")
     by_network = group(rows, "network")
     totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
     figure = make_subplots(
@@ -47,6 +55,10 @@ def section(selection: Selection) -> Section:
         for network in selection.networks:
             mine = _of(by_network.get((network.name,), []), category)
             total = totals.get(network.name, 0)
+            of_users = samples.get((network.name,), [])
+            table.append([label, network.name, *_numbers(of_users, category, mine)])
+            if not are_enough(_inside(of_users, category), "samples"):
+                continue
             x, y = _steps(mine, total)
             figure.add_trace(
                 go.Scatter(
@@ -56,13 +68,12 @@ def section(selection: Selection) -> Section:
                     line={"shape": "hv", "color": network.colour, "width": 1.6},
                     name=network.name,
                     legendgroup=network.name,
-                    showlegend=place == 1,
+                    showlegend=network.name not in {trace.name for trace in figure.data},
                     hovertemplate="%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
                 ),
                 row=place,
                 col=1,
             )
-            table.append([label, network.name, *_numbers(mine, total)])
     figure.update_xaxes(range=[0, SHOWN_S], showgrid=True, gridcolor="#eeeeee")
     figure.update_xaxes(title_text="Set-up delay [s]", row=len(CATEGORIES), col=1)
     figure.update_yaxes(rangemode="tozero", ticksuffix=" %")
@@ -84,7 +95,7 @@ def section(selection: Selection) -> Section:
         source="INFOCOM 2004, Section III.A",
         caption="First SYN to first ACK at Gi. The four lower histograms add up to the uppermost. "
         "Background: another packet of the user within the 5 s before the first SYN, or during "
-        "the set-up.",
+        "the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
         figure=drawn(figure, "Histograms of the set-up delay by category and network", 900),
         tables=[TableOfNumbers(headings, table)],
@@ -118,16 +129,29 @@ def _steps(rows: list[dict], total: int) -> tuple[list[float], list[float]]:
     )
 
 
-def _numbers(rows: list[dict], total: int) -> list[str]:
-    count = sum(row["flows"] for row in rows)
-    bins = _bins(rows)
-    mean = sum(row["delay_sum"] for row in rows) / count if count else None
-    above = sum(n for low, n in bins if low >= SHOWN_S - BIN_S / 2)
+def _inside(samples: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
+    """The rows of the mart distributions in a category."""
+    single, background = category
+    if single is None:
+        return samples
+    name = ("single" if single else "repeated") + (" background" if background else "")
+    return [row for row in samples if row["category"] == name]
+
+
+def _numbers(
+    samples: list[dict], category: tuple[bool | None, bool | None], rows: list[dict]
+) -> list[str]:
+    inside = _inside(samples, category)
+    names = {row["category"] for row in inside}
+    part = share(
+        samples,
+        lambda row: row["samples"] if row["category"] in names else 0,
+        lambda row: row["samples"],
+    )
+    with_part = with_interval(part, percent, bool(samples))
     return [
-        number(count),
-        percent(count, total),
-        seconds(mean),
-        seconds(quantile(bins, BIN_S, 0.5)),
-        seconds(quantile(bins, BIN_S, 0.9)),
-        number(above),
+        number(sum(row["samples"] for row in inside)),
+        percent(1 if samples else None) if category == (None, None) else with_part,
+        *numbers(inside, seconds, (0.5, 0.9)),
+        number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

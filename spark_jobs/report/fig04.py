@@ -7,14 +7,15 @@ from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
 from spark_jobs.report.parts import (
+    INTERVALS,
     Section,
     TableOfNumbers,
     drawn,
     group,
     milliseconds,
     number,
-    quantile,
 )
+from spark_jobs.report.samples import are_enough, distributions, numbers
 from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
@@ -29,9 +30,15 @@ PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other":
 def section(selection: Selection) -> Section:
     """Access side and Internet side, each network at peak and off-peak."""
     rows = selection.rows("""
-        select network, period, side, bin, sum(flows)::bigint as flows, sum(rtt_sum) as rtt_sum
+        select network, period, side, bin, sum(flows)::bigint as flows
         from fig04_round_trip_time group by all order by bin
     """)
+    samples = group(
+        distributions(selection, *(f"rtt_{side}" for side in SIDES)),
+        "measure",
+        "network",
+        "period",
+    )
     groups = group(rows, "side", "network", "period")
     figure = make_subplots(
         rows=1,
@@ -47,8 +54,20 @@ def section(selection: Selection) -> Section:
                 mine = groups.get((side, network.name, period))
                 if not mine:
                     continue
-                x, y = _cdf(mine)
+                of_users = samples[f"rtt_{side}", network.name, period]
                 count = sum(row["flows"] for row in mine)
+                table.append(
+                    [
+                        side,
+                        network.name,
+                        label,
+                        number(count),
+                        *numbers(of_users, milliseconds, (0.1, 0.5, 0.9)),
+                    ]
+                )
+                if not are_enough(of_users, "samples"):
+                    continue
+                x, y = _cdf(mine)
                 name = f"{network.name} {label}"
                 figure.add_trace(
                     go.Scatter(
@@ -58,22 +77,11 @@ def section(selection: Selection) -> Section:
                         line={"color": network.colour, "dash": dash, "width": 2},
                         name=name,
                         legendgroup=name,
-                        showlegend=column == 1,
+                        showlegend=name not in {trace.name for trace in figure.data},
                         hovertemplate="%{y:.2f} below %{x:.0f} ms<extra>" + name + "</extra>",
                     ),
                     row=1,
                     col=column,
-                )
-                bins = [(row["bin"], row["flows"]) for row in mine]
-                table.append(
-                    [
-                        side,
-                        network.name,
-                        label,
-                        number(count),
-                        milliseconds(sum(row["rtt_sum"] for row in mine) / count),
-                        *(milliseconds(quantile(bins, BIN_S, q)) for q in (0.1, 0.5, 0.9)),
-                    ]
                 )
     figure.update_xaxes(
         title_text="Round-trip time [ms]", rangemode="tozero", showgrid=True, gridcolor="#eeeeee"
@@ -86,7 +94,7 @@ def section(selection: Selection) -> Section:
         source="INFOCOM 2004, Section III.B",
         caption="SYN ACK to ACK on the access side, SYN to SYN ACK on the Internet side; only "
         "connections with one SYN, one SYN ACK and no background traffic, and only below 3 s. "
-        "Peak and off-peak are hours of the network's local time.",
+        "Peak and off-peak are hours of the network's local time. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} round trips",
         figure=drawn(
             figure, "Cumulative distributions of round-trip times by network and hours", 480

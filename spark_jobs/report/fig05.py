@@ -1,12 +1,23 @@
 """Fig. 5: the set-up classification tree, networks side by side in every node."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import FONT, Section, TableOfNumbers, drawn, number, percent, seconds
+from spark_jobs.report.parts import (
+    FONT,
+    INTERVALS,
+    Section,
+    TableOfNumbers,
+    drawn,
+    group,
+    number,
+    percent,
+    seconds,
+)
+from spark_jobs.report.samples import Rows, mean, of, share, with_interval
 from spark_jobs.report.selection import Selection
 
 CONNECTED = ("optimal", "slight_problem")
@@ -23,10 +34,13 @@ class Node:
     branches: tuple["Node", ...] = ()
 
 
-GREY, GREEN, YELLOW, BLUE, RED, PURPLE = (
+REPEATED = "setup_class = 'slight_problem'"
+ENDED = "setup_class = 'serious_problem' and setup_reset"
+GREY, GREEN, YELLOW, ORANGE, BLUE, RED, PURPLE = (
     "#f2f2f2",
     "#dff0e0",
     "#fdf3d0",
+    "#fde3c8",
     "#dfeaf5",
     "#f8dcd6",
     "#ece2f2",
@@ -56,18 +70,13 @@ TREE = Node(
                     GREEN,
                     _by_background("setup_class = 'optimal'", GREEN),
                 ),
-                Node(
-                    "Slight problem: more SYN (ACK)s",
-                    "setup_class = 'slight_problem'",
-                    YELLOW,
-                    tuple(
-                        Node(title, f"setup_class = 'slight_problem' and {which}", YELLOW)
-                        for title, which in (
-                            ("the timer was too short", "setup_repeat = 'premature'"),
-                            ("a SYN or SYN ACK was lost", "setup_repeat = 'lost'"),
-                            ("one or the other", "setup_repeat is null"),
-                        )
-                    ),
+                *(
+                    Node(f"Slight problem: {title}", f"{REPEATED} and {which}", colour)
+                    for title, which, colour in (
+                        ("SYN (ACK) lost", "setup_repeat = 'lost'", YELLOW),
+                        ("too short a timer", "setup_repeat = 'premature'", ORANGE),
+                        ("either", "setup_repeat is null", YELLOW),
+                    )
                 ),
             ),
         ),
@@ -82,14 +91,31 @@ TREE = Node(
                     BLUE,
                     _by_background("setup_class = 'no_response'", BLUE),
                 ),
-                Node("Refused: RST to the SYN", "setup_class = 'refused'", PURPLE),
+                Node(
+                    "Refused: RST to the SYN",
+                    "setup_class = 'refused'",
+                    PURPLE,
+                    tuple(
+                        Node(title, f"setup_class = 'refused' and {which}", PURPLE)
+                        for title, which in (
+                            ("in the server's name", "coalesce(reset_by, '') <> 'between'"),
+                            ("by something between", "reset_by = 'between'"),
+                        )
+                    ),
+                ),
                 Node(
                     "Serious problem: SYN ACK, no ACK",
                     "setup_class = 'serious_problem'",
                     RED,
                     (
-                        Node(
-                            "ended by RST", "setup_class = 'serious_problem' and setup_reset", RED
+                        *(
+                            Node(f"RST by {title}", f"{ENDED} and {which}", RED)
+                            for title, which in (
+                                ("the mobile", "reset_by = 'mobile'"),
+                                ("the server", "reset_by = 'server'"),
+                                ("something between", "reset_by = 'between'"),
+                                ("someone not told", "reset_by is null"),
+                            )
                         ),
                         Node(
                             "fell silent",
@@ -103,6 +129,13 @@ TREE = Node(
     ),
 )
 
+DEPARTURES = (
+    "Departures from the paper: its slight problem is one class; here first timers that fired "
+    "before the answer could come, set shorter than the round trip, stand apart from lost SYNs and "
+    "SYN ACKs. Refused, an RST to the SYN, is no class of the paper's. Of what ended with "
+    "an RST it is told who sent it; a server that only refuses sends nothing else to compare, so "
+    "an RST in its name may be another's."
+)
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 
 
@@ -119,12 +152,15 @@ class Placed:
 def section(selection: Selection) -> Section:
     """The tree as a drawing and as a table."""
     numbers = {id(node): _numbers(selection, node) for node in _nodes(TREE)}
+    tree = _without_empty(TREE, numbers)
     names = [network.name for network in selection.networks]
     height = HEAD + LINE * len(names) + 8
-    total = {name: numbers[id(TREE)][name]["flows"] for name in names}
-    placed, bottom = _place(TREE, 0, 0.0, height)
-    figure = go.Figure()
-    _draw(figure, placed, height, selection, numbers, total)
+    total = {name: numbers[id(TREE)][name] for name in names}
+    placed, bottom = _place(tree, 0, 0.0, height)
+    drawn_parts = Parts([], [], [])
+    _draw(drawn_parts, placed, height, selection, numbers, total)
+    figure = go.Figure(drawn_parts.lines)
+    figure.update_layout(shapes=drawn_parts.boxes, annotations=drawn_parts.texts)
     width = 4 * BOX_W + 3 * GAP_X + 16
     figure.update_xaxes(visible=False, range=[-4, width - 4], fixedrange=True)
     figure.update_yaxes(visible=False, range=[bottom, -4], fixedrange=True)
@@ -138,8 +174,8 @@ def section(selection: Selection) -> Section:
     drawing = drawing.replace('class="figure"', 'class="figure wide"')
     rows = [
         [("\N{EM SPACE}" * level) + node.name]
-        + [text for name in names for text in _texts(numbers[id(node)][name], total[name])]
-        for node, level in _with_levels(TREE, 0)
+        + [text for name in names for text in _texts(numbers[id(node)][name], total[name], True)]
+        for node, level in _with_levels(tree, 0)
     ]
     headings = [
         "",
@@ -155,12 +191,34 @@ def section(selection: Selection) -> Section:
         source="INFOCOM 2004, Section III.C",
         caption="In each node, by network: share of the set-ups, their mean set-up delay, and the "
         "share of them that met background traffic. Only connections that the mobile opened and "
-        "whose handshake was seen whole.",
-        samples=f"{number(sum(total.values()))} set-ups",
+        "whose handshake was seen whole. " + INTERVALS,
+        samples=f"{number(sum(_count(rows) for rows in total.values()))} set-ups",
         figure=drawing,
         tables=[TableOfNumbers(headings, rows)],
-        notes=[paper.SETUP_TREE],
+        notes=[paper.SETUP_TREE, DEPARTURES],
     )
+
+
+@dataclass
+class Parts:
+    """What the drawing is made of; Plotly copies what there is at each addition, so all at once."""
+
+    lines: list[go.Scatter]
+    boxes: list[dict]
+    texts: list[dict]
+
+
+def _without_empty(node: Node, numbers: dict) -> Node:
+    """Without the leaves of the lower levels into which nothing falls."""
+    if not node.branches:
+        return node
+    kept = tuple(
+        _without_empty(branch, numbers)
+        for branch in node.branches
+        if branch.branches or any(numbers[id(branch)].values())
+    )
+    numbers[id(made := replace(node, branches=kept))] = numbers[id(node)]
+    return made
 
 
 def _nodes(node: Node) -> Iterator[Node]:
@@ -175,32 +233,45 @@ def _with_levels(node: Node, level: int) -> Iterator[tuple[Node, int]]:
         yield from _with_levels(branch, level + 1)
 
 
-def _numbers(selection: Selection, node: Node) -> dict[str, dict]:
-    """Set-ups, mean delay and share with background of each network."""
-    rows = {
-        row["network"]: row
-        for row in selection.rows(f"""
-            select network, sum(flows)::bigint as flows,
-                sum(delay_sum) / nullif(sum(delay_flows), 0) as delay,
-                sum(flows) filter (background) / sum(flows) as background
-            from fig05_setup_tree where {node.where} group by network
-        """)
-    }
-    none = {"flows": 0, "delay": None, "background": None}
-    found = {network.name: rows.get(network.name, none) for network in selection.networks}
-    return {
-        name: {**row, "background": row["background"] or 0 if row["flows"] else None}
-        for name, row in found.items()
-    }
+def _numbers(selection: Selection, node: Node) -> dict[str, list[dict]]:
+    """A node's set-ups by network, a row a group of users."""
+    rows = selection.rows(f"""
+        select network, user_group, sum(flows)::bigint as flows,
+            coalesce(sum(flows) filter (background), 0)::bigint as background,
+            sum(delay_flows)::bigint as delay_flows, sum(delay_sum) as delay_sum
+        from fig05_setup_tree where {node.where} group by all order by all
+    """)
+    found = group(rows, "network")
+    return {network.name: found.get((network.name,), []) for network in selection.networks}
 
 
-def _texts(numbers: dict, total: int) -> list[str]:
-    return [
-        number(numbers["flows"]),
-        percent(numbers["flows"], total),
-        seconds(numbers["delay"]),
-        percent(numbers["background"], digits=0),
+def _count(rows: Rows) -> int:
+    return sum(row["flows"] for row in rows)
+
+
+def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
+    """Set-ups, their share of all, their mean delay and the share of them with background."""
+    inside = {row["user_group"]: row["flows"] for row in rows}
+    found = [
+        with_interval(
+            share(total, lambda row: inside.get(row["user_group"], 0)), percent, bool(total)
+        ),
+        with_interval(
+            mean(rows, "delay_sum", "delay_flows", "delay_flows"),
+            seconds,
+            any(row["delay_flows"] for row in rows),
+        ),
+        with_interval(share(rows, of("background")), _whole_percent, bool(rows)),
     ]
+    if rows is total:
+        found[0] = percent(1 if total else None)
+    if not with_intervals:
+        found = [text.split(" (")[0] for text in found]
+    return [number(_count(rows)), *found]
+
+
+def _whole_percent(share: float | None) -> str:
+    return percent(share, digits=0)
 
 
 def _place(node: Node, level: int, top: float, height: int) -> tuple[Placed, float]:
@@ -216,12 +287,12 @@ def _place(node: Node, level: int, top: float, height: int) -> tuple[Placed, flo
 
 
 def _draw(
-    figure: go.Figure, placed: Placed, height: int, selection: Selection, numbers: dict, total: dict
+    parts: Parts, placed: Placed, height: int, selection: Selection, numbers: dict, total: dict
 ) -> None:
     left, top = placed.level * (BOX_W + GAP_X), placed.middle - height / 2
     for child in placed.children:
         bend = left + BOX_W + GAP_X / 2
-        figure.add_trace(
+        parts.lines.append(
             go.Scatter(
                 x=[left + BOX_W, bend, bend, bend + GAP_X / 2],
                 y=[placed.middle, placed.middle, child.middle, child.middle],
@@ -231,38 +302,40 @@ def _draw(
                 hoverinfo="skip",
             )
         )
-        _draw(figure, child, height, selection, numbers, total)
-    figure.add_shape(
-        type="rect",
-        x0=left,
-        x1=left + BOX_W,
-        y0=top,
-        y1=top + height,
-        fillcolor=placed.node.colour,
-        opacity=1,
-        layer="below",
-        line={"color": "#777777", "width": 1},
+        _draw(parts, child, height, selection, numbers, total)
+    parts.boxes.append(
+        {
+            "type": "rect",
+            "x0": left,
+            "x1": left + BOX_W,
+            "y0": top,
+            "y1": top + height,
+            "fillcolor": placed.node.colour,
+            "opacity": 1,
+            "layer": "below",
+            "line": {"color": "#777777", "width": 1},
+        }
     )
-    _write(figure, left + 8, top + HEAD / 2 + 2, f"<b>{placed.node.name}</b>", "#1a1a1a")
+    _write(parts, left + 8, top + HEAD / 2 + 2, f"<b>{placed.node.name}</b>", "#1a1a1a")
     for line, network in enumerate(selection.networks):
         _flows, share, delay, background = _texts(
             numbers[id(placed.node)][network.name], total[network.name]
         )
         y = top + HEAD + LINE * (line + 0.5)
-        _write(figure, left + 8, y, network.name, network.colour)
+        _write(parts, left + 8, y, network.name, network.colour)
         for text, right in ((share, 142), (delay, 196), (f"{background} bg", BOX_W - 8)):
-            _write(figure, left + right, y, text, network.colour, "right")
+            _write(parts, left + right, y, text, network.colour, "right")
 
 
-def _write(
-    figure: go.Figure, x: float, y: float, text: str, colour: str, anchor: str = "left"
-) -> None:
-    figure.add_annotation(
-        x=x,
-        y=y,
-        text=text,
-        showarrow=False,
-        xanchor=anchor,
-        yanchor="middle",
-        font={"size": 12, "color": colour, "family": FONT},
+def _write(parts: Parts, x: float, y: float, text: str, colour: str, anchor: str = "left") -> None:
+    parts.texts.append(
+        {
+            "x": x,
+            "y": y,
+            "text": text,
+            "showarrow": False,
+            "xanchor": anchor,
+            "yanchor": "middle",
+            "font": {"size": 12, "color": colour, "family": FONT},
+        }
     )

@@ -7,6 +7,7 @@ from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, 
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
 from spark_jobs.report.parts import (
+    INTERVALS,
     Section,
     TableOfNumbers,
     drawn,
@@ -15,7 +16,17 @@ from spark_jobs.report.parts import (
     number,
     percent,
 )
-from spark_jobs.report.rates import bin_width, histogram, quantile_rate, rate_of, steps
+from spark_jobs.report.rates import bin_width, histogram, rate_of, steps
+from spark_jobs.report.samples import (
+    BINS,
+    are_enough,
+    distributions,
+    of,
+    quantile,
+    share,
+    users_in_words,
+    with_interval,
+)
 from spark_jobs.report.selection import Selection
 
 SLOTTED = ("gprs", "edge")
@@ -40,7 +51,11 @@ def sections(selection: Selection) -> list[Section]:
         for n in selection.networks
         if (n.name,) in by_network
     }
-    return [_histogram(selection, rows, peaks), _dimensioning(selection, rows, peaks)]
+    samples = distributions(selection, "channel_rate")
+    return [
+        _histogram(selection, rows, peaks, samples),
+        _dimensioning(selection, samples, peaks),
+    ]
 
 
 def _peaks(rows: list[dict], slotted: bool, nominal: float | None) -> SlotPeaks:
@@ -58,7 +73,9 @@ def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks]) -> Section:
+def _histogram(
+    selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks], samples: list[dict]
+) -> Section:
     figure, table, peak_table = go.Figure(), [], []
     by_network = group(rows, "network")
     width = bin_width(rows, "seconds") if rows else 1000.0
@@ -66,10 +83,22 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
         mine = by_network.get((network.name,), [])
         if not mine:
             continue
+        of_users = [row for row in samples if row["network"] == network.name]
+        found = peaks[network.name]
+        table.append(
+            [
+                network.name,
+                number(sum(r["periods"] for r in mine)),
+                number(sum(r["seconds"] for r in mine)),
+                *(with_interval(quantile(of_users, q), kilobits) for q in (0.1, 0.5, 0.9)),
+                kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
+            ]
+        )
+        if not are_enough(of_users, "samples"):
+            continue
         x, y = histogram(mine, "seconds", width)
         figure.add_trace(steps(x, y, network.name, network.colour))
-        found = peaks[network.name]
-        for rate, share, slots in zip(found.rate, found.share, found.slots, strict=True):
+        for rate, part, slots in zip(found.rate, found.share, found.slots, strict=True):
             name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
             figure.add_annotation(
                 x=rate / 1000,
@@ -81,16 +110,7 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
                 ax=0,
                 ay=-24,
             )
-            peak_table.append([network.name, name, kilobits(rate), percent(share, digits=1)])
-        table.append(
-            [
-                network.name,
-                number(sum(r["periods"] for r in mine)),
-                number(sum(r["seconds"] for r in mine)),
-                *(kilobits(quantile_rate(mine, "seconds", q)) for q in (0.1, 0.5, 0.9)),
-                kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
-            ]
-        )
+            peak_table.append([network.name, name, kilobits(rate), percent(part, digits=1)])
     figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of measured time per {width / 1000:g} kbit/s",
@@ -104,7 +124,7 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
         caption="IP bytes to the user over the time between the ACKs of periods in which a "
         "connection kept more in flight than the path holds, without loss, reordering or resend. "
         "Peaks stand out by half their height; where they are multiples of one rate, that is one "
-        "time slot's.",
+        "time slot's. Weighted by time: each period counts for as long as it lasted. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
         figure=drawn(figure, "Histograms of the channel rate by network", 420),
         tables=[
@@ -122,21 +142,80 @@ def _histogram(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeak
                 table,
                 "rates, by measured time",
             ),
+            _rated(selection),
         ],
         notes=[paper.CHANNEL_RATE],
     )
 
 
-def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks]) -> Section:
-    groups = group(rows, "network", "period")
+def _rated(selection: Selection) -> TableOfNumbers:
+    """Of which traffic the channel's rate is known."""
+    rows = selection.rows("""
+        select network, coalesce(window_class, 'not known') as window_class, user_group,
+            sum(flows)::bigint as flows, sum(rated_flows)::bigint as rated_flows,
+            sum(ip_bytes)::bigint as ip_bytes, sum(rated_ip_bytes)::bigint as rated_ip_bytes
+        from rated_transfers group by all order by all
+    """)
+    table = []
+    for network in selection.networks:
+        mine = [row for row in rows if row["network"] == network.name]
+        windows = {f"window {w}": found for (w,), found in group(mine, "window_class").items()}
+        for label, found in {"all": mine, **windows}.items():
+            if not found:
+                continue
+            table.append(
+                [
+                    network.name,
+                    label,
+                    number(sum(row["flows"] for row in found)),
+                    number(sum(row["rated_flows"] for row in found)),
+                    users_in_words([row for row in found if row["rated_flows"]]),
+                    with_interval(share(found, of("rated_flows")), percent),
+                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), percent),
+                ]
+            )
+    return TableOfNumbers(
+        [
+            "network",
+            "connections above 100 KB",
+            "in all",
+            "gave a rate",
+            "of",
+            "share",
+            "share of their bytes",
+        ],
+        table,
+        "of which traffic the rate is known",
+    )
+
+
+def _slots(rows: list[dict], slot_bps: float) -> list[dict]:
+    """Rows of the mart distributions with the seconds at 1, 2, ... slots."""
+    found = []
+    for row in rows:
+        rate = np.array([np.exp((row["bin"] + 0.5) / BINS)])
+        at = slot_shares(rate, np.array([row["weight"]]), slot_bps, MOST_SLOTS)
+        found.append(row | {f"at {n + 1}": part * row["weight"] for n, part in enumerate(at)})
+    return found
+
+
+def _dimensioning(
+    selection: Selection, samples: list[dict], peaks: dict[str, SlotPeaks]
+) -> Section:
+    groups = group(samples, "network", "period")
     shares: dict[str, np.ndarray] = {}
+    texts: dict[str, list[str]] = {}
     for network in selection.networks:
         for period, (label, _) in PERIODS.items():
             mine = groups.get((network.name, period))
-            if mine and not np.isnan(peaks[network.name].slot_bps):
-                shares[f"{network.name} {label}"] = slot_shares(
-                    *_rates(mine), peaks[network.name].slot_bps, MOST_SLOTS
-                )
+            if not mine or np.isnan(peaks[network.name].slot_bps):
+                continue
+            found = _slots(mine, peaks[network.name].slot_bps)
+            estimates = [share(found, of(f"at {n + 1}"), of("weight")) for n in range(MOST_SLOTS)]
+            name = f"{network.name} {label}"
+            texts[name] = [with_interval(estimate, _percent) for estimate in estimates]
+            if are_enough(mine, "samples"):
+                shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
     figure = go.Figure()
     used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
     for slots in range(used):
@@ -160,13 +239,17 @@ def _dimensioning(selection: Selection, rows: list[dict], peaks: dict[str, SlotP
         source="INFOCOM 2004, Section IV (dimensioning)",
         caption="Share of the measured time at one, two, three … time slots, each rate counted to "
         "the nearest. Much time on few slots at peak, little at off-peak, tells that slots are "
-        "short. Networks whose peaks tell no slot's rate are left out.",
-        samples=f"{number(sum(row['seconds'] for row in rows))} s measured",
+        "short. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
+        samples=f"{number(sum(row['weight'] for row in samples))} s measured",
         figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
         tables=[
             TableOfNumbers(
                 ["network and hours", *(f"{n + 1}" for n in range(used))],
-                [[k, *(percent(x, digits=1) for x in s[:used])] for k, s in shares.items()],
+                [[name, *found[:used]] for name, found in texts.items()],
             )
         ],
     )
+
+
+def _percent(share: float | None) -> str:
+    return percent(share, digits=1)

@@ -3,7 +3,16 @@
 import plotly.graph_objects as go
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import Section, TableOfNumbers, drawn, number, percent
+from spark_jobs.report.parts import (
+    INTERVALS,
+    Section,
+    TableOfNumbers,
+    drawn,
+    group,
+    number,
+    percent,
+)
+from spark_jobs.report.samples import are_enough, share, where, with_interval
 from spark_jobs.report.selection import Selection
 
 SIDES = {
@@ -16,18 +25,17 @@ SIDES = {
 
 def section(selection: Selection) -> Section:
     """Shares of the connections by the side of most losses, a bar a network."""
-    counted = {
-        (row["network"], row["bottleneck"]): row["flows"]
-        for row in selection.rows("""
-            select network, bottleneck, sum(flows)::bigint as flows
-            from fig08_bottleneck group by all
-        """)
-    }
-    totals = {
-        network.name: sum(counted.get((network.name, side), 0) for side in SIDES)
-        for network in selection.networks
-    }
-    measured = [name for name, total in totals.items() if total]
+    rows = selection.rows("""
+        select network, bottleneck, user_group, sum(flows)::bigint as flows
+        from fig08_bottleneck group by all order by all
+    """)
+    by_network = {name: mine for (name,), mine in group(rows, "network").items()}
+    totals = {name: sum(row["flows"] for row in mine) for name, mine in by_network.items()}
+    counted: dict[tuple[str, str], int] = {}
+    for row in rows:
+        at = row["network"], row["bottleneck"]
+        counted[at] = counted.get(at, 0) + row["flows"]
+    measured = [name for name, mine in by_network.items() if are_enough(mine)]
     figure = go.Figure()
     for side, (label, colour) in SIDES.items():
         figure.add_trace(
@@ -50,9 +58,15 @@ def section(selection: Selection) -> Section:
         [
             name,
             number(totals[name]),
-            *(percent(counted.get((name, side), 0), totals[name], 1) for side in SIDES),
+            *(
+                with_interval(
+                    share(mine, where("bottleneck", side)),
+                    _percent,
+                )
+                for side in SIDES
+            ),
         ]
-        for name in measured
+        for name, mine in by_network.items()
     ]
     table += [
         [name, number(None), *(percent(shares.get(side), digits=1) for side in SIDES)]
@@ -62,7 +76,8 @@ def section(selection: Selection) -> Section:
         anchor="fig08",
         title="Fig. 8. Where connections lose packets",
         source="INFOCOM 2004, Section V",
-        caption="Connections with downlink data, by the side on which they lost more data packets.",
+        caption="Connections with downlink data, by the side on which they lost more data packets. "
+        + INTERVALS,
         samples=f"{number(sum(totals.values()))} connections",
         figure=drawn(
             figure, "Shares of connections by side of most losses", 160 + 44 * (len(measured) + 1)
@@ -73,3 +88,7 @@ def section(selection: Selection) -> Section:
             )
         ],
     )
+
+
+def _percent(share: float | None) -> str:
+    return percent(share, digits=1)

@@ -7,8 +7,16 @@ from typing import Any
 import plotly.graph_objects as go
 from markupsafe import Markup
 
+from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
+
 NOT_MEASURED = "\N{EN DASH}"
+TOO_FEW = "too few"
 NO_BREAK = "\N{NO-BREAK SPACE}"
+
+INTERVALS = (
+    f"In brackets: {CONFIDENCE:.0%} intervals that allow for what one user meets being alike; "
+    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one."
+)
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT, GRID = "#1a1a1a", "#e3e3e3"
@@ -24,7 +32,10 @@ class TableOfNumbers:
 
     def is_number(self, column: int) -> bool:
         """Whether a column holds numbers, to be aligned right."""
-        return all(row[column][:1].isdigit() or row[column] == NOT_MEASURED for row in self.rows)
+        return all(
+            row[column].lstrip("+-")[:1].isdigit() or row[column] in (NOT_MEASURED, TOO_FEW)
+            for row in self.rows
+        )
 
 
 @dataclass
@@ -38,6 +49,8 @@ class Section:
     samples: str
     figure: Markup = field(default_factory=Markup)
     tables: Sequence[TableOfNumbers] = ()
+    folded_tables: Sequence[TableOfNumbers] = ()
+    """Shown on demand, each under its caption."""
     open_tables: bool = False
     notes: Sequence[str] = ()
 

@@ -1,7 +1,8 @@
 """Table I: summary statistics, ours and the paper's."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import Section, TableOfNumbers, number, percent
+from spark_jobs.report.parts import INTERVALS, Section, TableOfNumbers, group, number, percent
+from spark_jobs.report.samples import of, share, with_interval
 from spark_jobs.report.selection import Selection
 
 ROWS = {
@@ -17,20 +18,24 @@ ROWS = {
 
 def section(selection: Selection) -> Section:
     """Shares of the connections that the mobiles opened, broken set-ups included."""
-    sums = ", ".join(f"sum({name}) as {name}" for name in ("flows", *ROWS))
-    ours = {
-        row["network"]: row
-        for row in selection.rows(
-            f"select network, {sums} from table1_summary group by network order by network"
-        )
-    }
-    flows = [number(row["flows"]) for row in ours.values()]
-    rows = [["TCP connections", *flows, *(number(p["flows"]) for p in paper.TABLE_1.values())]]
+    sums = ", ".join(f"sum({name})::bigint as {name}" for name in ("flows", *ROWS))
+    counted = selection.rows(
+        f"select network, user_group, {sums} from table1_summary group by all order by all"
+    )
+    ours = {name: rows for (name,), rows in group(counted, "network").items()}
+    flows = {name: sum(row["flows"] for row in rows) for name, rows in ours.items()}
+    rows = [
+        [
+            "TCP connections",
+            *map(number, flows.values()),
+            *(number(p["flows"]) for p in paper.TABLE_1.values()),
+        ]
+    ]
     for name, label in ROWS.items():
         rows.append(
             [
                 label,
-                *(percent(row[name], row["flows"]) for row in ours.values()),
+                *(with_interval(share(mine, of(name)), percent) for mine in ours.values()),
                 *(percent(column[name]) for column in paper.TABLE_1.values()),
             ]
         )
@@ -41,8 +46,8 @@ def section(selection: Selection) -> Section:
         source="INFOCOM 2004, Section II",
         caption="Connections that the mobile opened, broken set-ups included. SACK counts where "
         "both SYNs permit it, timestamps where both directions carry them; the window is the "
-        "largest that the mobile advertised, scaled.",
-        samples=f"{number(sum(row['flows'] for row in ours.values()))} connections",
+        "largest that the mobile advertised, scaled. " + INTERVALS,
+        samples=f"{number(sum(flows.values()))} connections",
         tables=[TableOfNumbers(headings, rows)],
         open_tables=True,
     )

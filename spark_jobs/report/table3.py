@@ -1,22 +1,32 @@
-"""Table III and Figs. 14 to 17: goodput by TCP options, and what the options themselves change."""
+"""Table III and Figs. 14 to 17: goodput by TCP options, and what the options themselves change.
+
+One table and figure an access technology, a network on demand: a mean over GPRS and LTE tells which
+of them has more of an option. Nor are networks of one technology added up where that turns round
+what each of them shows (Simpson's paradox).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import sqrt
 
 import plotly.graph_objects as go
 
+from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.option_effects import (
     CONFIDENCE,
     FEWEST_GROUPS,
     Difference,
     Effect,
+    Side,
     effects,
 )
 from spark_jobs.report import paper
 from spark_jobs.report.parts import (
+    INTERVALS,
     NO_BREAK,
     NOT_MEASURED,
+    TOO_FEW,
     Section,
     TableOfNumbers,
     drawn,
@@ -24,19 +34,21 @@ from spark_jobs.report.parts import (
     kilobits,
     number,
 )
+from spark_jobs.report.samples import are_enough, error_bars, mean, users_in_words, with_interval
 from spark_jobs.report.selection import Selection
 
 SAMPLE = "Single request–response connections above 32 KB without other traffic of the user. "  # noqa: RUF001
-FEWEST = 5
-"""Transfers below which a cluster is not drawn."""
+NETWORKS_DIFFER = "networks differ"
+"""Instead of a mean over networks that would turn round what each of them shows."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Mean and standard deviation of some transfers' goodput, bit/s."""
+    """Some transfers' goodput, bit/s: mean with its interval, sample standard deviation; null where
+    they are too few."""
 
     flows: int
-    mean: float | None
+    mean: Estimate
     deviation: float | None
 
 
@@ -53,6 +65,22 @@ ROWS: dict[str, Callable[[dict], bool]] = {
     "window high": lambda row: row["window"] == "high",
     "overall": lambda row: True,
 }
+
+
+OPTION_OF = {
+    name: option
+    for name in ROWS
+    for key, option in (
+        ("MSS", "mss"),
+        ("SACK", "sack"),
+        ("times", "timestamps"),
+        ("win", "window"),
+    )
+    if key in name
+}
+"""The option that a row tells of."""
+PAPERS_ACCESS = "gprs"
+"""What the paper's values stand beside."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,8 @@ FIGURES = (
         ("low", "med", "high"),
     ),
 )
+ROOM = 1.6
+"""How high a figure is for its highest bar."""
 SHADES = ("#9db8cf", "#3f78a8", "#1b3a57")
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
@@ -91,16 +121,19 @@ LABELS = {
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Table III with the adjusted effects, then a figure an option."""
-    cells = _cells(selection)
-    return [_table(selection, cells), *(_figure(figure, cells) for figure in FIGURES)]
+    """Of each access technology Table III with the adjusted effects, then a figure an option."""
+    found = []
+    for (access,), cells in group(_cells(selection), "access").items():
+        found += [_table(access, cells), *(_figure(figure, access, cells) for figure in FIGURES)]
+    return found
 
 
 def _cells(selection: Selection) -> list[dict]:
     """The mart's rows with the options' values named as in option_effects."""
     return selection.rows("""
-        select network, hour, size_class, user_group, mss_class as mss, window_class as window,
-            if(sack, 'yes', 'no') as sack, if(timestamps, 'yes', 'no') as timestamps,
+        select access, network, hour, size_class, user_group, rate_bin, mss_class as mss,
+            window_class as window, if(sack, 'yes', 'no') as sack,
+            if(timestamps, 'yes', 'no') as timestamps,
             sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
             sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum
         from table3_clusters group by all order by all
@@ -108,66 +141,94 @@ def _cells(selection: Selection) -> list[dict]:
 
 
 def cluster(rows: Iterable[dict]) -> Cluster:
-    """Mean and sample standard deviation from counts, sums and sums of squares."""
+    """From counts, sums and sums of squares."""
     rows = list(rows)
     flows = sum(row["flows"] for row in rows)
-    if not flows:
-        return Cluster(0, None, None)
-    mean = sum(row["goodput_sum"] for row in rows) / flows
-    if flows == 1:
-        return Cluster(1, mean, None)
-    spread = sum(row["goodput_squares"] for row in rows) - flows * mean**2
-    return Cluster(flows, mean, sqrt(max(spread, 0) / (flows - 1)))
+    if not are_enough(rows):
+        return Cluster(flows, UNKNOWN, None)
+    average = mean(rows, "goodput_sum")
+    if average.value is None:
+        return Cluster(flows, UNKNOWN, None)
+    spread = sum(row["goodput_squares"] for row in rows) - flows * average.value**2
+    return Cluster(flows, average, sqrt(max(spread, 0) / (flows - 1)))
 
 
-def _table(selection: Selection, cells: Rows) -> Section:
+def turned(rows: Rows, option: str) -> bool:
+    """Whether two of an option's values compare otherwise over all networks than within them."""
+    values = next(figure.values for figure in FIGURES if figure.option == option)
+    return any(_turned(rows, option, pair) for pair in combinations(values, 2))
+
+
+def _turned(rows: Rows, option: str, pair: tuple[str, str]) -> bool:
+    def compared(rows: Rows) -> tuple[float, float] | None:
+        """What the means differ by, and how much that weighs."""
+        sides = [[row for row in rows if row[option] == value] for value in pair]
+        (n, total), (m, other) = (
+            (sum(row["flows"] for row in side), sum(row["goodput_sum"] for row in side))
+            for side in sides
+        )
+        return (total / n - other / m, n * m / (n + m)) if n and m else None
+
+    over_all = compared(rows)
+    within = [found for (mine) in group(rows, "network").values() if (found := compared(mine))]
+    if over_all is None:
+        return False
+    if not within:
+        return True
+    return over_all[0] * sum(difference * weight for difference, weight in within) < 0
+
+
+def _table(access: str, cells: Rows) -> Section:
     found = effects(cells)
-    everywhere = [
-        [name, *_texts(cluster(filter(wanted, cells))), *_paper(name)]
-        for name, wanted in ROWS.items()
-    ]
-    headings = [
-        "",
-        "goodput, mean",
-        "standard deviation",
-        "samples",
-        "paper: goodput",
-        "paper: samples",
-    ]
+    headings = ["", "goodput, mean", "standard deviation", "samples"]
+    beside = ["paper: goodput", "paper: samples"] if access == PAPERS_ACCESS else []
     by_network = group(cells, "network")
+    rows = [
+        [name, *_texts(_of_access(cells, name)), *(_paper(name) if beside else [])] for name in ROWS
+    ]
     networks = [
         TableOfNumbers(
-            headings[:4],
-            [
-                [name, *_texts(cluster(filter(wanted, by_network[network.name,])))]
-                for name, wanted in ROWS.items()
-            ],
-            network.name,
+            headings,
+            [[name, *_texts(cluster(filter(wanted, mine)))] for name, wanted in ROWS.items()],
+            network,
         )
-        for network in selection.networks
-        if (network.name,) in by_network
+        for (network,), mine in by_network.items()
     ]
+    rated = [row for row in cells if row["rate_bin"] is not None]
+    count = sum(row["flows"] for row in cells)
     return Section(
-        anchor="table3",
-        title="Table III. Goodput by TCP options",
+        anchor=f"table3-{access}",
+        title=f"Table III. Goodput by TCP options, {access}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Raw: what the clusters' geometric means differ by. Adjusted: by a "
-        "regression of log goodput on all options, size of the transfer, network and hour; "
-        f"{CONFIDENCE:.0%} intervals allow for transfers of one user being alike, and are given "
-        f"from {FEWEST_GROUPS} groups of users on each side.",
-        samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        tables=[
-            TableOfNumbers(headings, everywhere, "all networks"),
-            _effects_table(found),
-            *networks,
-        ],
+        caption=SAMPLE + "Raw: what the geometric means differ by within networks. Adjusted: by a "
+        "regression of log goodput on all options, size of the transfer, network and hour, and on "
+        "the channel's rate, of transfers whose user's is known in their hour; for windows without "
+        "that rate, which small windows hide. The channel's rate is known of "
+        f"{number(sum(row['flows'] for row in rated))} of {number(count)} connections, "
+        f"{users_in_words(rated)} of {users_in_words(cells)}. Effects have "
+        f"{CONFIDENCE:.0%} intervals and are told from {FEWEST_GROUPS} users on each side. "
+        + INTERVALS,
+        samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
+        tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
+        folded_tables=networks if len(networks) > 1 else [],
         open_tables=True,
-        notes=[*map(in_words, found), paper.OPTIONS],
+        notes=[*map(in_words, found), *([paper.OPTIONS] if beside else [])],
     )
 
 
-def _texts(found: Cluster) -> list[str]:
-    return [kilobits(found.mean), kilobits(found.deviation), number(found.flows)]
+def _of_access(cells: Rows, name: str) -> Cluster | None:
+    """A row of the table over all networks; null where they differ."""
+    option = OPTION_OF.get(name)
+    if option and turned(cells, option):
+        return None
+    return cluster(filter(ROWS[name], cells))
+
+
+def _texts(found: Cluster | None) -> list[str]:
+    if found is None:
+        return [NETWORKS_DIFFER, NOT_MEASURED, NOT_MEASURED]
+    spread = NOT_MEASURED if found.deviation is None else kilobits(found.deviation)
+    return [with_interval(found.mean, kilobits, found.flows > 0), spread, number(found.flows)]
 
 
 def _paper(name: str) -> list[str]:
@@ -179,26 +240,39 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
     headings = [
         "option",
         "samples",
+        "users",
         "raw difference",
-        "raw interval",
+        "adjusted: samples",
+        "users",
         "adjusted difference",
-        "adjusted interval",
     ]
     return TableOfNumbers(
         headings,
         [
             [
                 effect.contrast.name,
-                " / ".join(number(count) for count in effect.transfers),
-                _share(effect.raw.estimate),
-                _interval(effect.raw),
-                _share(effect.adjusted.estimate),
-                _interval(effect.adjusted),
+                *_sides(effect.sides),
+                _difference(effect.raw),
+                *_sides(effect.adjusted_sides),
+                _difference(effect.adjusted),
             ]
             for effect in found
         ],
-        "effect of each option",
+        "effect of each option (with it / without; users by groups, at most as many)",
     )
+
+
+def _sides(sides: tuple[Side, Side]) -> list[str]:
+    return [
+        " / ".join(number(side.transfers) for side in sides),
+        " / ".join(number(side.users) for side in sides),
+    ]
+
+
+def _difference(difference: Difference) -> str:
+    if difference.low is None:
+        return NOT_MEASURED
+    return f"{_share(difference.estimate)} ({_interval(difference)})"
 
 
 def _share(value: float | None) -> str:
@@ -214,85 +288,124 @@ def _interval(difference: Difference) -> str:
 def in_words(effect: Effect) -> str:
     """What the data support."""
     name, raw, adjusted = effect.contrast.name, effect.raw, effect.adjusted
-    if 0 in effect.transfers:
-        return f"{name}: no samples to compare."
-    if adjusted.estimate is None:
-        return (
-            f"{name}: {_share(raw.estimate)} as measured, but this option always comes with "
-            "another, so its own effect cannot be told."
-        )
+    fewest = min(side.users for side in effect.adjusted_sides)
+    if fewest < FEWEST_GROUPS:
+        known = " whose channel's rate is known" if effect.contrast.at_rate else ""
+        return f"{name}: {TOO_FEW} users{known} on one side ({fewest}) to tell."
     if adjusted.low is None:
-        return (
-            f"{name}: {_share(adjusted.estimate)} after adjustment, from too few groups of users "
-            f"({min(effect.groups)}) to say how sure that is."
-        )
+        return f"{name}: comes always with another option or place, so its own effect is not told."
     if adjusted.supported:
-        verdict = "the data support a " + ("gain" if adjusted.estimate > 0 else "loss")
+        verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
     else:
         verdict = "the data do not tell a difference from none"
         if raw.supported:
-            verdict += ": what the raw difference shows goes with the other options, size or place"
+            verdict += (
+                ": what the raw difference shows goes with the channel, other options, size or hour"
+            )
     return (
         f"{name}: {_share(adjusted.estimate)} ({_interval(adjusted)}) after adjustment, "
         f"{_share(raw.estimate)} before; {verdict}."
     )
 
 
-def _figure(figure: Figure, cells: Rows) -> Section:
-    others = [option for option in LABELS if option != figure.option]
-    clusters = [
-        (", ".join(LABELS[o][v] for o, v in zip(others, key, strict=True)), rows)
-        for key, rows in sorted(group(cells, *others).items())
-        if all(v in LABELS[o] for o, v in zip(others, key, strict=True))
-    ]
-    clusters.append(("overall", list(cells)))
-    found = {
-        label: [cluster(r for r in rows if r[figure.option] == value) for value in figure.values]
-        for label, rows in clusters
-    }
-    shown = {k: v for k, v in found.items() if sum(c.flows >= FEWEST for c in v) >= 2}
+def _figure(figure: Figure, access: str, cells: Rows) -> Section:
+    by_network = group(cells, "network")
+    views = {access: _clusters(figure, cells)}
+    if len(by_network) > 1:
+        views |= {name: _clusters(figure, mine) for (name,), mine in by_network.items()}
     drawing = go.Figure()
-    for place, name in enumerate(figure.names):
-        column = [bars[place] if bars[place].flows >= FEWEST else None for bars in shown.values()]
-        drawing.add_trace(
-            go.Bar(
-                x=list(shown),
-                y=[c and c.mean and c.mean / 1000 for c in column],
-                name=name,
-                marker={"color": SHADES[place]},
-                error_y={
-                    "type": "data",
-                    "thickness": 1,
-                    "width": 3,
-                    "array": [c and c.deviation and c.deviation / 1000 for c in column],
-                },
-                customdata=[c and c.flows for c in column],
-                hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} samples<extra>"
-                + name
-                + "</extra>",
+    for view, found in views.items():
+        shown = {k: v for k, v in found.items() if sum(_is_told(c) for c in v) >= 2}
+        for place, name in enumerate(figure.names):
+            column = {k: v[place] for k, v in shown.items() if _is_told(v[place])}
+            means = [one.mean for one in column.values() if one]
+            drawing.add_trace(
+                go.Bar(
+                    x=list(column),
+                    y=[(one.value or 0) / 1000 for one in means],
+                    name=name,
+                    visible=view == access,
+                    marker={"color": SHADES[place]},
+                    error_y=error_bars(means, 1000),
+                    customdata=[one.flows for one in column.values() if one],
+                    hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} samples<extra>"
+                    + name
+                    + "</extra>",
+                )
             )
-        )
-    drawing.update_yaxes(title_text="Goodput [kbit/s]", rangemode="tozero")
+    if len(views) > 1:
+        _choice(drawing, list(views), len(figure.names))
+    highest = max((y for trace in drawing.data for y in trace.y), default=1)
+    drawing.update_yaxes(title_text="Goodput [kbit/s]", range=[0, ROOM * highest])
     drawing.update_xaxes(tickangle=-35, automargin=True)
     headings = [
         "cluster",
         *(f"{name}: {what}" for name in figure.names for what in ("mean", "deviation", "samples")),
     ]
+    tables = [
+        TableOfNumbers(
+            headings,
+            [[label, *(text for bar in bars for text in _texts(bar))] for label, bars in v.items()],
+            view,
+        )
+        for view, v in views.items()
+    ]
     return Section(
-        anchor=figure.anchor,
-        title=figure.title,
+        anchor=f"{figure.anchor}-{access}",
+        title=f"{figure.title}, {access}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Bars: mean; ranges: standard deviation (not confidence intervals), as in "
-        f"the paper. Clusters with at least {FEWEST} transfers on two sides are drawn.",
+        caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
+        "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
+        f"sides of enough transfers are drawn, over all networks of {access} unless that turns "
+        "round what each of them shows. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        figure=drawn(drawing, figure.title, 520),
-        tables=[
-            TableOfNumbers(
-                headings,
-                [
-                    [label, *(text for bar in bars for text in _texts(bar))]
-                    for label, bars in found.items()
-                ],
-            )
-        ],
+        figure=drawn(drawing, f"{figure.title}, {access}", 520),
+        tables=tables,
     )
+
+
+def _clusters(figure: Figure, cells: Rows) -> dict[str, list[Cluster | None]]:
+    """By the other options' values, and over all of them: a cluster for each value of the figure's
+    option; null where the networks differ."""
+    others = [option for option in LABELS if option != figure.option]
+    members = {
+        ", ".join(LABELS[o][v] for o, v in zip(others, key, strict=True)): rows
+        for key, rows in sorted(group(cells, *others).items())
+        if all(v in LABELS[o] for o, v in zip(others, key, strict=True))
+    }
+    members["overall"] = list(cells)
+    return {
+        label: [
+            None if differ else cluster(r for r in rows if r[figure.option] == value)
+            for value in figure.values
+        ]
+        for label, rows in members.items()
+        for differ in [turned(rows, figure.option)]
+    }
+
+
+def _is_told(found: Cluster | None) -> bool:
+    return found is not None and found.mean.value is not None
+
+
+def _choice(drawing: go.Figure, views: Sequence[str], traces: int) -> None:
+    """A menu to choose all networks, or one."""
+    drawing.update_layout(
+        updatemenus=[
+            {
+                "x": 1,
+                "xanchor": "right",
+                "y": 1.12,
+                "yanchor": "top",
+                "buttons": [
+                    {
+                        "label": view,
+                        "method": "update",
+                        "args": [{"visible": [view == other for other in views
+                                              for _ in range(traces)]}],
+                    }
+                    for view in views
+                ],
+            }
+        ]
+    )  # fmt: skip

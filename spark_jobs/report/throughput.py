@@ -1,10 +1,13 @@
 """Figs. 9, 11 and 13: throughput of large transfers, alone and beside other traffic."""
 
+from collections.abc import Callable
+
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
 from spark_jobs.report.parts import (
+    INTERVALS,
     Section,
     TableOfNumbers,
     drawn,
@@ -13,7 +16,14 @@ from spark_jobs.report.parts import (
     number,
     percent,
 )
-from spark_jobs.report.rates import bin_width, histogram, quantile_rate, steps
+from spark_jobs.report.rates import bin_width, histogram, steps
+from spark_jobs.report.samples import (
+    are_enough,
+    distributions,
+    numbers,
+    share,
+    with_interval,
+)
 from spark_jobs.report.selection import Selection
 
 LEVELS = {
@@ -22,22 +32,35 @@ LEVELS = {
     2: "at least 2/3 background",
 }
 TWENTIETHS = 20
+COUNTED = {"passed": ("passed Gi", "solid"), "arrived": ("arrived", "dot")}
+BOTH = (
+    "Solid, as in the paper: what passed Gi, lost bytes and the first packet's included; dotted: "
+    "what arrived at the mobile in the same time. "
+)
 
 
 def throughput(selection: Selection) -> Section:
     """Fig. 9."""
     rows = selection.rows("""
-        select network, bin, sum(flows)::bigint as flows, sum(throughput_sum) as total
+        select network, counted, bin, sum(flows)::bigint as flows
         from fig09_throughput group by all order by bin
     """)
+    samples = group(
+        distributions(selection, "throughput", "throughput_received"), "network", "measure"
+    )
     figure, table = go.Figure(), []
     width = bin_width(rows, "flows") if rows else 1000.0
-    by_network = group(rows, "network")
+    groups = group(rows, "network", "counted")
     for network in selection.networks:
-        mine = by_network.get((network.name,), [])
-        if mine:
-            _step(figure, network.name, network.colour, mine, width)
-            table.append([network.name, *_numbers(mine)])
+        for counted, (label, dash) in COUNTED.items():
+            mine = groups.get((network.name, counted), [])
+            measure = "throughput" if counted == "passed" else "throughput_received"
+            of_users = samples.get((network.name, measure), [])
+            if mine:
+                table.append([network.name, label, *_numbers(of_users)])
+            if are_enough(of_users, "samples"):
+                name = f"{network.name} {label}"
+                figure.add_trace(_step(name, network.colour, dash, mine, width))
     figure.update_xaxes(title_text="Throughput [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of connections per {width / 1000:g} kbit/s",
@@ -50,10 +73,10 @@ def throughput(selection: Selection) -> Section:
         source="INFOCOM 2004, Section VI.A",
         caption="Connections above 100 KB with one request and its response and no other traffic "
         "of the user; IP bytes over the time from the ACK of the first to the ACK of the last "
-        "data packet.",
-        samples=f"{number(sum(row['flows'] for row in rows))} connections",
+        "data packet. " + BOTH + INTERVALS,
+        samples=f"{number(_transfers(rows))} connections",
         figure=drawn(figure, "Histograms of single-flow throughput by network", 400),
-        tables=[TableOfNumbers(["network", *NUMBERS], table)],
+        tables=[TableOfNumbers(["network", "counted", *NUMBERS], table)],
         notes=[paper.THROUGHPUT],
     )
 
@@ -61,8 +84,8 @@ def throughput(selection: Selection) -> Section:
 def tcp_share(selection: Selection) -> Section:
     """Fig. 11."""
     rows = selection.rows("""
-        select network, bin, sum(flows)::bigint as flows
-        from fig11_tcp_share group by all order by bin
+        select network, bin, user_group, sum(flows)::bigint as flows
+        from fig11_tcp_share group by all order by all
     """)
     figure, table = go.Figure(), []
     by_network = group(rows, "network")
@@ -70,6 +93,10 @@ def tcp_share(selection: Selection) -> Section:
         mine = by_network.get((network.name,), [])
         total = sum(row["flows"] for row in mine)
         if not total:
+            continue
+        thirds = [share(mine, _between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
+        table.append([network.name, number(total), *(with_interval(n, _percent) for n in thirds)])
+        if not are_enough(mine):
             continue
         counts = [0] * (TWENTIETHS + 1)
         for row in mine:
@@ -83,18 +110,6 @@ def tcp_share(selection: Selection) -> Section:
                 hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
             )
         )
-        thirds = [
-            sum(c for place, c in enumerate(counts) if low <= 3 * place < high)
-            for low, high in ((0, 20), (20, 40), (40, 60))
-        ]
-        table.append(
-            [
-                network.name,
-                number(total),
-                *(percent(n, total, 1) for n in thirds),
-                percent(counts[-1], total, 1),
-            ]
-        )
     figure.update_xaxes(title_text="Btcp / (Btcp + Bother)", range=[-0.03, 1.03])
     figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
     return Section(
@@ -102,7 +117,7 @@ def tcp_share(selection: Selection) -> Section:
         title="Fig. 11. Background traffic during TCP flows",
         source="INFOCOM 2004, Section VI.B",
         caption="What a connection above 100 KB carried of all that its user received from its "
-        "first to its last data packet; 1: it was alone.",
+        "first to its last data packet; 1: it was alone. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
@@ -117,10 +132,15 @@ def tcp_share(selection: Selection) -> Section:
 def user_throughput(selection: Selection) -> Section:
     """Fig. 13."""
     rows = selection.rows("""
-        select network, background_thirds as level, bin, sum(flows)::bigint as flows,
-            sum(user_throughput_sum) as total
+        select network, background_thirds as level, counted, bin, sum(flows)::bigint as flows
         from fig13_user_throughput group by all order by bin
     """)
+    samples = group(
+        distributions(selection, "user_throughput", "user_throughput_received"),
+        "network",
+        "measure",
+        "category",
+    )
     levels = sorted({row["level"] for row in rows}, reverse=True) or [0]
     figure = make_subplots(
         rows=len(levels),
@@ -130,14 +150,20 @@ def user_throughput(selection: Selection) -> Section:
         subplot_titles=[LEVELS[level] for level in levels],
     )
     width = bin_width(rows, "flows") if rows else 1000.0
-    groups = group(rows, "network", "level")
+    groups = group(rows, "network", "level", "counted")
     table = []
     for place, level in enumerate(levels, 1):
         for network in selection.networks:
-            mine = groups.get((network.name, level), [])
-            if mine:
-                _step(figure, network.name, network.colour, mine, width, place)
-                table.append([LEVELS[level], network.name, *_numbers(mine)])
+            for counted, (label, dash) in COUNTED.items():
+                mine = groups.get((network.name, level, counted), [])
+                measure = "user_throughput" + ("" if counted == "passed" else "_received")
+                of_users = samples.get((network.name, measure, str(level)), [])
+                if mine:
+                    table.append([LEVELS[level], network.name, label, *_numbers(of_users)])
+                if are_enough(of_users, "samples"):
+                    name = f"{network.name} {label}"
+                    trace = _step(name, network.colour, dash, mine, width)
+                    figure.add_trace(trace, row=place, col=1)
     shown: set[str] = set()
     for trace in figure.data:
         trace.showlegend = trace.name not in shown
@@ -156,14 +182,16 @@ def user_throughput(selection: Selection) -> Section:
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
         caption="R = 8 (Btcp + Bother) / (T2ack − T1ack) of connections above 100 KB, by the "  # noqa: RUF001
-        "share of other traffic that the user received meanwhile; levels without any are left out.",
-        samples=f"{number(sum(row['flows'] for row in rows))} connections",
+        "share of other traffic that the user received meanwhile; levels without any are left out. "
+        + BOTH
+        + INTERVALS,
+        samples=f"{number(_transfers(rows))} connections",
         figure=drawn(
             figure,
             "Histograms of user throughput by level of background traffic",
             120 + 190 * len(levels),
         ),
-        tables=[TableOfNumbers(["background", "network", *NUMBERS], table)],
+        tables=[TableOfNumbers(["background", "network", "counted", *NUMBERS], table)],
         notes=[paper.USER_THROUGHPUT],
     )
 
@@ -171,20 +199,27 @@ def user_throughput(selection: Selection) -> Section:
 NUMBERS = ("connections", "mean", "10th percentile", "median", "90th percentile")
 
 
-def _numbers(rows: list[dict]) -> list[str]:
-    flows = sum(row["flows"] for row in rows)
-    return [
-        number(flows),
-        kilobits(sum(row["total"] for row in rows) / flows),
-        *(kilobits(quantile_rate(rows, "flows", q)) for q in (0.1, 0.5, 0.9)),
-    ]
+def _numbers(samples: list[dict]) -> list[str]:
+    """Of rows of the mart distributions."""
+    count = number(sum(row["samples"] for row in samples))
+    return [count, *numbers(samples, kilobits, (0.1, 0.5, 0.9))]
 
 
-def _step(
-    figure: go.Figure, name: str, colour: str, rows: list[dict], width: float, row: int = 0
-) -> None:
+def _transfers(rows: list[dict]) -> int:
+    """How many connections; each has a row of what passed and one of what arrived."""
+    return sum(row["flows"] for row in rows if row["counted"] == "passed")
+
+
+def _between(low: int, high: int) -> Callable[[dict], float]:
+    """The connections whose share is from low to below high sixtieths."""
+    return lambda row: row["flows"] if low <= 3 * round(row["bin"] * TWENTIETHS) < high else 0
+
+
+def _percent(share: float | None) -> str:
+    return percent(share, digits=1)
+
+
+def _step(name: str, colour: str, dash: str, rows: list[dict], width: float) -> go.Scatter:
     trace = steps(*histogram(rows, "flows", width), name, colour)
-    if row:
-        figure.add_trace(trace, row=row, col=1)
-    else:
-        figure.add_trace(trace)
+    trace.line.dash = dash
+    return trace

@@ -20,8 +20,9 @@ def test_yaml_is_what_the_description_says():
 
 
 def test_every_mart_is_on_a_dashboard():
+    """But the one that holds what the report's intervals are told from."""
     text = " ".join(dataset.sql for dataset in DATASETS.values())
-    assert [mart.name for mart in MARTS if mart.name not in text] == []
+    assert [mart.name for mart in MARTS if mart.name not in text] == ["distributions"]
 
 
 def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security():
@@ -54,3 +55,39 @@ def test_outlining_a_histogram_changes_no_sum(demo, name, sums):
         assert len(expected) > 1
         for ours, theirs in zip(connection.sql(shown).fetchall(), expected, strict=True):
             assert ours == (*theirs[:2], pytest.approx(theirs[2]))
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_metric_can_be_asked_for(demo, name):
+    dataset = DATASETS[name]
+    connection = demo.warehouse.connect()
+    columns = connection.sql(dataset.sql).columns
+    keys = ", ".join(key for key in ("network", "series") if key in columns)
+    for metric in dataset.metrics:
+        query = f"select {keys}, {metric.sql} as value from ({dataset.sql}) group by {keys}"
+        assert connection.sql(query).fetchall(), metric.name
+
+
+def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
+    """Fig. 10, told from the flows; users who share a group by chance count once."""
+    dataset = DATASETS["throughput_by_loss"]
+    connection = demo.warehouse.connect()
+    shown = connection.sql(f"""
+        select network, loss_class, {dataset.metric("throughput").sql}, count(distinct user_groups)
+        from ({dataset.sql}) group by all
+    """).fetchall()
+    counted = connection.sql("""
+        select network,
+            least(floor(100 * (lost_access_expected + lost_internet_expected)
+                / (data_packets_down + lost_internet_expected)), 3),
+            count(*), count(distinct "user"), avg(throughput) / 1000
+        from flows where throughput is not null and initiator = 'mobile' group by all
+    """).fetchall()
+    told = {row[:2]: row[2] for row in shown}
+    groups = {row[:2]: row[3] for row in shown}
+    assert None in told.values()
+    for network, loss_class, flows, users, mean in counted:
+        key = network, loss_class
+        assert groups[key] <= users
+        expected = pytest.approx(mean) if flows >= 5 and groups[key] >= 3 else None
+        assert told[key] == expected, key

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from math import isqrt
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import DAY, NOON
 from made_up import flow, publish
 
-from schemas import FLOWS, MARTS, SKIP_REASONS, STALLS
+from schemas import CHANNEL_RATES, FLOWS, MARTS, SKIP_REASONS, STALLS, Table
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED
 from spark_jobs.jobs.ingest import publish_network
@@ -146,13 +147,16 @@ def test_fig08_counts_each_side(demo):
 
 
 def test_fig09_holds_every_single_transfer(demo):
-    query = "select network, sum(flows), round(sum(throughput_sum)) from fig09_throughput"
-    expected = """
-        select network, count(*), round(sum(throughput)) from flows
-        where initiator = 'mobile' and throughput > 0
-    """
-    both = [rows(demo, f"{sql} group by all order by all") for sql in (query, expected)]
-    assert both[0] == both[1]
+    for counted, rate in (("passed", "throughput"), ("arrived", "throughput_received")):
+        query = f"""
+            select network, sum(flows), round(sum(throughput_sum))
+            from fig09_throughput where counted = '{counted}' group by all order by all
+        """
+        expected = f"""
+            select network, count(*), round(sum({rate})) from flows
+            where initiator = 'mobile' and throughput > 0 group by all order by all
+        """
+        assert rows(demo, query) == rows(demo, expected)
 
 
 def test_fig11_and_fig13_hold_every_large_transfer(demo):
@@ -161,7 +165,11 @@ def test_fig11_and_fig13_hold_every_large_transfer(demo):
         where initiator = 'mobile' and user_throughput is not null and b_tcp + b_other > 0
         group by all order by all
     """
-    for mart in ("fig11_tcp_share", "fig13_user_throughput"):
+    for mart in (
+        "fig11_tcp_share",
+        "fig13_user_throughput where counted = 'passed'",
+        "fig13_user_throughput where counted = 'arrived'",
+    ):
         query = f"select network, sum(flows) from {mart} group by all order by all"
         assert rows(demo, query) == rows(demo, expected)
 
@@ -416,3 +424,110 @@ def test_mss_of_limits_by_window_is_what_the_syns_agreed_on(demo):
     """
     found, expected = (Counter({row[:2]: row[2] for row in rows(demo, q)}) for q in (query, agreed))
     assert (found - expected).total() + (expected - found).total() < 0.02 * expected.total()
+
+
+def parquet(demo, table: Table, columns: list[str]) -> pd.DataFrame:
+    """A table's rows from its files."""
+    return pd.concat(
+        pd.read_parquet(path, columns=columns, partitioning=None).assign(
+            network=path.parent.parent.name.removeprefix("network=")
+        )
+        for path in demo.warehouse.files(table)
+    )
+
+
+MARTS_WITH_USERS = [
+    mart.name
+    for mart in MARTS
+    if {"user_group", "user_groups"} & set(mart.arrow.names)
+    and not {"measure", "rate_bin"} & set(mart.arrow.names)
+]
+
+
+@pytest.mark.parametrize("mart", MARTS_WITH_USERS)
+def test_groups_of_users_are_at_most_the_users_and_hardly_fewer(demo, mart):
+    """Of 48 users in 64 groups about 34 groups have one; of 48 at other times fewer are there."""
+    [columns] = [table.arrow.names for table in MARTS if table.name == mart]
+    groups = (
+        "count(distinct user_group)"
+        if "user_group" in columns
+        else "bit_count(bit_or(user_groups))"
+    )
+    for _, count in rows(demo, f"select network, {groups} from {mart} group by network"):
+        assert 20 <= count <= 48
+
+
+def test_distributions_hold_every_sample_and_its_value(demo):
+    names = ["setup_delay", "rtt_access", "rtt_internet", "throughput", "throughput_received",
+             "user_throughput", "user_throughput_received"]  # fmt: skip
+    flows = parquet(demo, FLOWS, ["initiator", *names])
+    flows = flows[flows["initiator"] == "mobile"]
+    periods = parquet(demo, CHANNEL_RATES, ["start_ts", "end_ts", "rate"])
+    found = {
+        row[:2]: row[2:]
+        for row in rows(
+            demo,
+            """
+        select network, measure, sum(samples), sum(weight), sum(weighted_sum)
+        from distributions group by all
+    """,
+        )
+    }
+    for network, mine in flows.groupby("network"):
+        for name in names:
+            values = mine[name].dropna()
+            expected = (len(values), len(values), values.sum())
+            assert found[network, name] == pytest.approx(expected), name
+    for network, mine in periods.groupby("network"):
+        seconds = (mine["end_ts"] - mine["start_ts"]).dt.total_seconds()
+        expected = (len(mine), seconds.sum(), (seconds * mine["rate"]).sum())
+        assert found[network, "channel_rate"] == pytest.approx(expected)
+
+
+def test_distributions_bins_are_of_two_percent(demo):
+    ((outside,),) = rows(
+        demo,
+        """
+        select count(*) from distributions
+        where weighted_sum / weight < exp(bin / 50.0) * (1 - 1e-9)
+            or weighted_sum / weight > exp((bin + 1) / 50.0) * (1 + 1e-9)
+    """,
+    )
+    assert outside == 0
+
+
+def test_rated_transfers_are_those_with_a_period(demo):
+    flows = parquet(demo, FLOWS, ["flow_id", "initiator", "payload_bytes_down", "ip_bytes_down"])
+    flows = flows[(flows["initiator"] == "mobile") & (flows["payload_bytes_down"] > 102400)]
+    rated = flows["flow_id"].isin(set(parquet(demo, CHANNEL_RATES, ["flow_id"])["flow_id"]))
+    found = rows(
+        demo,
+        """
+        select network, sum(flows), sum(rated_flows), sum(ip_bytes), sum(rated_ip_bytes)
+        from rated_transfers group by all
+    """,
+    )
+    for network, *counted in found:
+        mine = flows["network"] == network
+        bytes_down = flows["ip_bytes_down"]
+        assert counted == [
+            mine.sum(),
+            (mine & rated).sum(),
+            bytes_down[mine].sum(),
+            bytes_down[mine & rated].sum(),
+        ]
+
+
+def test_fig05_says_who_ended_a_set_up(demo):
+    query = """
+        select network, setup_class, reset_by, sum(flows) from fig05_setup_tree
+        where setup_class in ('refused', 'serious_problem') group by all
+    """
+    flows = parquet(demo, FLOWS, ["initiator", "setup_class", "setup_reset", "reset_by"])
+    flows = flows[flows["initiator"] == "mobile"]
+    ended = (flows["setup_class"] == "refused") | (flows["setup_reset"] == True)  # noqa: E712
+    told = flows["reset_by"].astype(object).where(ended & flows["reset_by"].notna(), None)
+    wanted = flows["setup_class"].isin(["refused", "serious_problem"])
+    columns = zip(flows["network"], flows["setup_class"], told, strict=True)
+    expected = Counter(row for row, keep in zip(columns, wanted, strict=True) if keep)
+    assert {row[:3]: row[3] for row in rows(demo, query)} == expected

@@ -1,0 +1,127 @@
+"""A made-up month: five networks in three time zones, thirty days, from a warehouse of the shipped
+captures: `python -m tests.month build/demo build/month`.
+
+Every connection of a shipped network is copied to some local hours of each day; what is slow gets
+slower and what is fast faster with the hour's load, by known factors. Dashboards and report are
+tried with it.
+"""
+
+import sys
+from dataclasses import dataclass
+from datetime import date, timedelta
+from ipaddress import ip_network
+from pathlib import Path
+
+from schemas import CHANNEL_RATES, FLOWS, INGEST_LOG, LINKS, ROUND_TRIPS, STALLS, Table
+from spark_jobs.jobs.ingest import publish_network
+from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.quality import check
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Unit, Warehouse
+
+FIRST, DAYS = date(2004, 3, 1), 30
+COPIES = 3
+"""Hours of a day to which a connection is copied."""
+LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
+    0.9, 0.8, 0.7, 0.7, 0.8, 0.8, 0.9, 0.9, 0.8, 0.7, 0.6, 0.4]"""
+"""By local hour."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A network of the month: which shipped one it is made of, and how much the load is felt."""
+
+    name: str
+    country: str
+    access: str
+    timezone: str
+    of: str
+    slower: float
+    faster: float = 1.0
+
+
+NETWORKS = (
+    Copied("aa-gprs", "AA", "gprs", "Europe/Budapest", "aa-gprs", 0.3),
+    Copied("bb-gprs", "BB", "gprs", "America/Sao_Paulo", "bb-gprs", 0.5),
+    Copied("cc-dialup", "CC", "dialup", "Asia/Tokyo", "cc-dialup", 0.0),
+    Copied("dd-umts", "DD", "umts", "Europe/Budapest", "aa-gprs", 0.2, 10),
+    Copied("ee-lte", "EE", "lte", "Asia/Tokyo", "bb-gprs", 0.1, 100),
+)
+TIMES = ("setup_delay", "rtt_access", "rtt_internet", "rtt_access_min")
+RATES = (
+    "throughput", "throughput_received", "goodput", "user_throughput", "user_throughput_received",
+    "rate",
+)  # fmt: skip
+
+
+def main(source: Path, target: Path) -> None:
+    warehouse, sql = Warehouse(target), Warehouse(source).connect()
+    known = [_network(of) for of in NETWORKS]
+    for network, of in zip(known, NETWORKS, strict=True):
+        publish_network(warehouse, network)
+        for n in range(DAYS):
+            day = FIRST + timedelta(days=n)
+            with warehouse.staging() as staging:
+                for table in (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS):
+                    rows = sql.sql(_copies(sql, table, of, day)).to_arrow_table()
+                    rows = rows.select(table.arrow.names).cast(table.arrow)
+                    staging.write(table, network.name, day, "month", rows)
+                warehouse.publish(
+                    Unit.of_day("day", network.name, day), staging.files, {"inputs": ""}
+                )
+            with warehouse.staging() as staging:
+                rows = sql.sql(_copies(sql, INGEST_LOG, of, day)).to_arrow_table()
+                staging.write(
+                    INGEST_LOG, network.name, day, "month",
+                    rows.select(INGEST_LOG.arrow.names).cast(INGEST_LOG.arrow),
+                )  # fmt: skip
+                unit = Unit("capture", network.name, f"{day}.pcap")
+                warehouse.publish(unit, staging.files, {"inputs": ""})
+    check(warehouse, known)
+    marts(warehouse)
+
+
+def _network(of: Copied) -> Network:
+    return Network(
+        name=of.name,
+        country=of.country,
+        access=of.access,
+        timezone=of.timezone,
+        subscribers=(ip_network("10.64.0.0/14"),),
+    )
+
+
+def _copies(sql, table: Table, of: Copied, day: date) -> str:
+    """A table's rows on a day: what has a start at COPIES hours, the rest moved by days."""
+    columns = set(table.arrow.names)
+    days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
+    if "start_ts" not in columns:
+        when = [c for c in ("ts", "hour", "first_ts", "last_ts") if c in columns]
+        moved = ", ".join(f"{c} + {days} as {c}" for c in when)
+        few = "and hash(ts) % 20 = 0" if table is ROUND_TRIPS else ""
+        return f"select * replace ({moved}) from {table.name} where network = '{of.of}' {few}"
+    midnight = f"timezone('{of.timezone}', timestamp '{day} 00:00:00')"
+    hour = (
+        f"case when copy = 0 then 10 + hash(start_ts, '{day}') % 2 "
+        f"when copy = 1 then 3 + hash(start_ts, '{day}') % 4 "
+        f"else hash(start_ts, '{day}', copy) % 24 end"
+    )
+    into = "(extract(minute from start_ts) * interval 1 minute)"
+    start = f"({midnight} + ({hour})::bigint * interval 1 hour + {into})"
+    load = f"({LOAD}[({hour})::int + 1])"
+    changed = [f"{start} as start_ts", f"{start} + (end_ts - start_ts) as end_ts"]
+    slow = f"(1 + {of.slower} * {load})"
+    changed += [f"{c} * {slow} / {of.faster} as {c}" for c in TIMES if c in columns]
+    changed += [f"{c} * {of.faster} / {slow} as {c}" for c in RATES if c in columns]
+    if "flow_id" in columns:
+        changed.append("(hash(flow_id, copy) >> 2)::bigint as flow_id")
+    share = f"hash({'flow_id' if 'flow_id' in columns else 'start_ts'}, '{day}') % 4 = 0"
+    return f"""
+        select * exclude (copy) replace ({", ".join(changed)})
+        from {table.name}, range({COPIES}) as copies(copy)
+        where network = '{of.of}' and {share}
+    """
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
