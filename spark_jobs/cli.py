@@ -69,6 +69,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class Pages(StrEnum):
+    """How `giscope schema` prints."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+
+
 @app.command(epilog="Example: giscope run --warehouse W --networks networks.toml captures/")
 def run(
     warehouse: WarehouseOption,
@@ -329,9 +336,13 @@ def why(
 @app.command(epilog="Example: giscope schema flows")
 def schema(
     table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None,
+    form: Annotated[Pages, typer.Option("--format", help="How to print.")] = Pages.TABLE,
 ) -> None:
     """Print the data dictionary: every column with type, unit, meaning and source."""
-    dictionary.print_tables(out, table)
+    if form is Pages.MARKDOWN:
+        typer.echo(dictionary.markdown(table), nl=False)
+    else:
+        dictionary.print_tables(out, table)
 
 
 def _existing(warehouse: Path) -> Warehouse:

@@ -1,13 +1,19 @@
 """What the documentation shows, run."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
 import pytest
-from conftest import ROOT
+from conftest import CAPTURES, ROOT
 
-from schemas import TABLES
+from schemas import FROM_ZEEK_LOGS, TABLES
+from spark_jobs import cli
+from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import VIEWS
 from tests.accuracy.sensitivity import constants
 
@@ -17,7 +23,10 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "zeek_scripts/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 QUERIES = blocks(ROOT / "docs/queries.md", "sql")
 
 
@@ -49,6 +58,58 @@ def test_every_constant_of_the_loss_model_is_listed_with_its_value():
     page = (ROOT / "docs/losses.md").read_text()
     listed = re.findall(r"^\| `(\w+\.\w+)` \| ([\d. ]+) \|", page, re.MULTILINE)
     assert {name: float(value.replace(" ", "")) for name, value in listed} == constants()
+
+
+@pytest.mark.slow  # Spark starts, and more than a minute on two busy cores
+def test_tutorial_works_word_for_word(tmp_path):
+    """Its commands, one after the other, with a shipped capture as the reader's own."""
+    shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", tmp_path / "monday.pcap")
+    script = "set -euo pipefail\n" + "\n".join(blocks(ROOT / "docs/tutorial.md", "sh"))
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "HOME": str(tmp_path), "PATH": programs, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "gi/W/report.html").exists()
+    *_, speed, limits, losses, resends, stalls = done.stdout.splitlines()
+    for sentence, word in (
+        (speed, "kbit/s"),
+        (limits, "access link"),
+        (losses, "lost"),
+        (resends, "sent"),
+        (stalls, "stalled"),
+    ):
+        assert word in sentence
+
+
+def test_schema_page_is_what_the_command_prints(capsys):
+    """Else: giscope schema --format markdown > docs/schema.md."""
+    cli.main(["schema", "--format", "markdown"])
+    assert (ROOT / "docs/schema.md").read_text() == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_columns_named_in_prose_are_there(page):
+    """`table.column`, but for names of files."""
+    named = re.findall(r"`(\w+)\.(\w+)`", page.read_text())
+    columns = {name: set(table.arrow_with_partitions.names) for name, table in TABLES.items()}
+    missing = {
+        f"{table}.{column}"
+        for table, column in named
+        if table in columns and column not in {*columns[table], "py", "toml"}
+    }
+    assert missing == set()
+
+
+def test_method_tells_of_every_table_made_by_estimators():
+    """Of Zeek's logs sessions are read, not estimated."""
+    page = (ROOT / "docs/method.md").read_text()
+    estimated = [table.name for table in ROWS if table not in FROM_ZEEK_LOGS]
+    assert [name for name in estimated if f"`{name}" not in page] == []
 
 
 def anchor(heading: str) -> str:

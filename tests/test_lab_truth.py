@@ -194,6 +194,46 @@ def test_channel_rate_is_the_users(users):
     assert near >= 0.95
 
 
+@pytest.fixture(params=LAB)
+def access_links(request: pytest.FixtureRequest, demo: Demo):
+    """A DuckDB connection with a view `hours`: each user's hours of `links`, beside the emulated
+    link."""
+    connection = demo.warehouse.connect()
+    connection.execute(f"""
+        create view hours as
+        select links.*, users.rate_bps as true_rate
+        from links
+        join read_csv('{TRUTH / request.param / "users.csv.zst"}') as users
+            on users.user = links.user
+        where network = '{LAB[request.param]}'
+            and (hour < '2004-03-02 08:00:00+00') = ('{request.param}' like '%offpeak')
+    """)
+    return connection, profile(request.param)
+
+
+def test_access_links_have_the_users_rate_and_queue(access_links):
+    connection, network = access_links
+    ((rates, middle, far, queues, queue_middle, queue_far),) = rows(
+        connection,
+        f"""
+        with errors as (
+            select abs(rate / true_rate - 1) as rate,
+                abs(queue_bytes / {network["access"]["queue_bytes"]} - 1) as queue
+            from hours
+        )
+        select count(rate), median(rate), quantile_cont(rate, 0.95),
+            count(queue), median(queue), quantile_cont(queue, 0.9)
+        from errors
+    """,
+    )
+    assert rates >= 40
+    assert middle < 0.005
+    assert far < 0.025
+    assert queues >= 10
+    assert queue_middle < 0.03
+    assert queue_far < 0.07
+
+
 def test_what_arrived_is_never_above_the_channels_rate(demo):
     """As what passed Gi is, lost bytes included, in one of ten transfers."""
     for lab, network in LAB.items():

@@ -1,29 +1,52 @@
 """The data dictionary, from the schemas."""
 
+from collections.abc import Iterable, Sequence
+
 from rich.console import Console
 from rich.table import Table as Grid
 
-from schemas import INGEST_LOG, SKIP_REASONS, TABLES, Table
+from schemas import FROM_ZEEK_LOGS, INGEST_LOG, MARTS, SKIP_REASONS, TABLES, Table
 from spark_jobs.errors import UserError
+
+HEADINGS = ("column", "type", "unit", "null", "meaning", "source")
+REASONS = "ingest_log.skipped: reasons"
+PREFACE = """\
+# The tables
+
+Every table and column, as `giscope schema --format markdown` prints them; do not edit this page. A
+value that could not be measured is null; where *null* is empty, a column always has a value. How a
+value is estimated: [method.md](method.md); questions to the tables: [queries.md](queries.md).
+"""
 
 
 def print_tables(out: Console, name: str | None) -> None:
     """Print one table's columns, or every table's."""
+    for table in _chosen(name):
+        title = f"{table.name}: one row is {table.row}"
+        out.print(_grid(title, HEADINGS, _rows(table)))
+        if table is INGEST_LOG:
+            out.print(_grid(REASONS, ("reason", "meaning"), SKIP_REASONS.items()))
+
+
+def markdown(name: str | None) -> str:
+    """One table's columns, or every table's as a page with contents."""
+    tables = _chosen(name)
+    sections = [_section(table) for table in tables]
+    if name is None:
+        sections.insert(0, PREFACE + "\n" + _contents(tables))
+    return "\n".join(sections)
+
+
+def _chosen(name: str | None) -> list[Table]:
     if name is not None and name not in TABLES:
         raise UserError(f"schema: no table {name!r}; there are {', '.join(TABLES)}")
-    for table in TABLES.values():
-        if name in (None, table.name):
-            out.print(_grid(table))
-            if table is INGEST_LOG:
-                out.print(_reasons())
+    return [table for table in TABLES.values() if name in (None, table.name)]
 
 
-def _grid(table: Table) -> Grid:
-    grid = Grid(title=f"{table.name}: one row is {table.row}", title_justify="left")
-    for heading in ("column", "type", "unit", "null", "meaning", "source"):
-        grid.add_column(heading, overflow="fold", no_wrap=heading == "column")
-    for column in (*table.partitions, *table.columns):
-        grid.add_row(
+def _rows(table: Table) -> list[Sequence[str]]:
+    """A table's columns, by HEADINGS."""
+    return [
+        (
             column.name,
             str(column.type),
             column.unit,
@@ -31,13 +54,47 @@ def _grid(table: Table) -> Grid:
             column.meaning,
             column.source,
         )
+        for column in (*table.partitions, *table.columns)
+    ]
+
+
+def _grid(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Grid:
+    grid = Grid(title=title, title_justify="left")
+    for heading in headings:
+        grid.add_column(heading, overflow="fold", no_wrap=heading == "column")
+    for row in rows:
+        grid.add_row(*row)
     return grid
 
 
-def _reasons() -> Grid:
-    grid = Grid(title="ingest_log.skipped: reasons", title_justify="left")
-    for heading in ("reason", "meaning"):
-        grid.add_column(heading, overflow="fold")
-    for reason, meaning in SKIP_REASONS.items():
-        grid.add_row(reason, meaning)
-    return grid
+def _contents(tables: Sequence[Table]) -> str:
+    """Links to the tables' sections, by where the tables come from."""
+    kinds = {
+        "From captures": [t for t in tables if t not in FROM_ZEEK_LOGS and t not in MARTS],
+        "From Zeek's logs": [t for t in tables if t in FROM_ZEEK_LOGS],
+        "Aggregates behind the report and the dashboards": [t for t in tables if t in MARTS],
+    }
+    lines = [
+        f"- {kind}: {', '.join(f'[{table.name}](#{table.name})' for table in those)}"
+        for kind, those in kinds.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(table: Table) -> str:
+    parts = [f"## {table.name}", f"One row is {table.row}.", _lines(HEADINGS, _rows(table))]
+    if table.sorted_by:
+        order = ", ".join(f"`{name}`" for name in table.sorted_by)
+        parts.insert(2, f"Files are sorted by {order}.")
+    if table is INGEST_LOG:
+        parts += [f"### {REASONS}", _lines(("reason", "meaning"), SKIP_REASONS.items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown whose first column is code."""
+    body = [(f"`{row[0]}`", *row[1:]) for row in rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        for row in (headings, ["---"] * len(headings), *body)
+    )

@@ -70,6 +70,15 @@ def test_schema_prints_every_column(giscope):
         assert column.name in giscope("schema", "flows").stdout
 
 
+def test_schema_as_markdown_is_one_section_a_table(giscope):
+    page = giscope("schema", "--format", "markdown").stdout
+    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(TABLES)
+    section = giscope("schema", "losses", "--format", "markdown").stdout
+    assert section in page
+    for column in TABLES["losses"].columns:
+        assert f"| `{column.name}` | {column.type} | {column.unit} |" in section
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_shows_an_example(giscope, command):
     answer = giscope(command, "--help")
