@@ -34,6 +34,7 @@ from spark_jobs.warehouse import Warehouse
 
 SECTIONS = (
     peak.sections,
+    quality.state,
     table1.section,
     fig03.section,
     fig04.section,

@@ -4,6 +4,46 @@ from schemas import SKIP_REASONS
 from spark_jobs.report.parts import Section, TableOfNumbers, number
 from spark_jobs.report.selection import Selection
 
+LAST_DAYS = 7
+
+
+def state(selection: Selection) -> Section:
+    """The last days, newest first, and every day that is held back, with the reasons."""
+    days = selection.rows(f"""
+        with days as (
+            select network, date, bool_and(passed) as passed, max(released) as released,
+                string_agg(finding, '; ' order by measure) filter (where not passed) as findings
+            from quality
+            where network in ({", ".join(f"'{network.name}'" for network in selection.networks)})
+            group by network, date
+        )
+        select * from days
+        qualify dense_rank() over (order by date desc) <= {LAST_DAYS} or not passed
+        order by date desc, network
+    """)
+    rows = [
+        [
+            f"{row['date']}",
+            row["network"],
+            "published" if row["passed"] else "released" if row["released"] else "held back",
+            "; ".join(text for text in (row["findings"], row["released"]) if text),
+        ]
+        for row in days
+    ]
+    held = sum(row[2] == "held back" for row in rows)
+    return Section(
+        anchor="state",
+        title="The last days",
+        source="quality",
+        hours="",
+        caption="What is held back is not in the figures below. How to release a day: "
+        "docs/operations.md.",
+        samples=f"{held} held back",
+        tables=[TableOfNumbers(["date", "network", "state", "why"], rows)] if rows else [],
+        open_tables=True,
+        notes=[] if rows else ["No day has been checked: see giscope check."],
+    )
+
 
 def section(selection: Selection) -> Section:
     """Captures, frames and packets of each network, and skipped frames by reason."""

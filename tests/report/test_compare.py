@@ -4,13 +4,14 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from made_up import flow, publish
 from test_report import Page
 from typer.testing import CliRunner
 
-from schemas import FLOWS
+from schemas import FLOWS, QUALITY
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
@@ -19,7 +20,7 @@ from spark_jobs.report import compare, write_report
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, select
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse import Unit, Warehouse
 
 DAYS = (date(2004, 3, 2), date(2004, 3, 3))
 PEAK_HOUR, OFF_PEAK_HOUR = 9, 3
@@ -202,6 +203,24 @@ def test_page(different, tmp_path):
     assert told[0].endswith(" %")
     assert told[2].startswith("● 1.")
     assert 'id="days-aa-gprs"' in path.read_text(encoding="utf-8")
+
+
+def test_days_held_back_stand_on_the_first_page(different, tmp_path):
+    """Newest first, with the reasons, even if long ago; of the others the last seven."""
+    checks = [(date(2004, 2, n), True) for n in range(10, 20)] + [(date(2004, 1, 3), False)]
+    for day, passed in checks:
+        row = {
+            "measure": "skipped_share", "value": 0.5, "passed": passed, "finding": "half skipped",
+        }  # fmt: skip
+        with different.staging() as staging:
+            rows = pa.Table.from_pylist([row], QUALITY.arrow)
+            staging.write(QUALITY, "aa-gprs", day, "test", rows)
+            different.publish(Unit.of_day("quality", "aa-gprs", day), staging.files, {})
+    path = write_report(different, tmp_path / "r.html")
+    _, *rows = Page(path.read_text(encoding="utf-8")).rows["state"]
+    assert [row[0] for row in rows] == [f"2004-02-{n}" for n in range(19, 12, -1)] + ["2004-01-03"]
+    assert rows[0][1:] == ["aa-gprs", "published", ""]
+    assert rows[-1][1:] == ["aa-gprs", "held back", "half skipped"]
 
 
 def test_compare_is_given_twice(different, tmp_path):
