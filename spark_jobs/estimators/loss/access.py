@@ -43,8 +43,8 @@ OVERFLOWING = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
 MORE = 1.25
 """With so many times the losses that told what the queue holds, it is told anew."""
-PATIENCE, PATIENCE_US = 2, 1_000_000
-"""An ACK is awaited for this multiple of the connection's longest round trip, and 1 s."""
+PATIENCE = 2
+"""An ACK is awaited for this multiple of the connection's longest round trip."""
 SHORTEST_WAIT_US = 40_000
 """An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
 
@@ -256,7 +256,7 @@ def _decide_one(user, x, connections, edges, space, out):
 def _watch(exchange, longest, reached, until):
     """Sets which copies are watched: their ACKs would have been seen. longest: the longest round
     trip (µs); reached: see SEEN; until: to when the user was observed (µs)."""
-    patience = PATIENCE * longest + PATIENCE_US
+    patience = PATIENCE * longest
     last_ack = exchange.heard.acks[-1].ts
     for k in range(len(exchange.copies)):
         c = exchange.copies[k]

@@ -26,12 +26,9 @@ WINDOW_UPDATE = 1.0
 """one that moves the window (RFC 9293, 3.8.6)."""
 MOVED_WINDOW = 1.5
 """A duplicate ACK for data that also moves the window."""
-SKIPPED_ACK = 8.0
-"""An ACK of a state that the hypothesis passed without sending it."""
 MISMATCH = 7.0
-"""A SACK block or an echoed timestamp that the hypothesis would not send."""
-HOLDS_UNTOLD = 1.0
-"""Data held but no SACK block: Linux forgets old blocks."""
+"""A SACK block or an echoed timestamp that the hypothesis would not send; an ACK of a state that it
+passed without sending it."""
 IMPOSSIBLE = 30.0
 """An ACK of data that has not arrived."""
 LATE, LATEST = 0.7, 4.0

@@ -22,7 +22,6 @@ import numpy as np
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
 from spark_jobs.estimators.loss.exchange import ARRIVED, NOT_TOLD
-from spark_jobs.estimators.loss.refused import REPLAY_WINDOW
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
@@ -217,7 +216,7 @@ def _stray(h, value, stray):
         _wonder(h, stray)
     elif value > h.acked:
         h.acked = value
-        _wonder(h, costs.SKIPPED_ACK if stray else 0.0)
+        _wonder(h, costs.MISMATCH if stray else 0.0)
 
 
 @inner
@@ -336,9 +335,8 @@ def _take_in(h, c, acks):
     """What an arrival is to the receiver, which has it then; ACKs of less were strays. Whether old
     data changes TS.Recent is up to the stack (RFC 7323, 4.3, does not say; Linux's does where it
     ends with what was acknowledged last)."""
-    if c.old and c.ambiguous and c.fate != ARRIVED:
-        if np.int32(h.ts_recent - c.ts_val) > REPLAY_WINDOW:
-            return REFUSED
+    if c.old and c.ambiguous and c.fate != ARRIVED and np.int32(h.ts_recent - c.ts_val) > 0:
+        return REFUSED
     if c.has_ts and c.low <= h.last_sent:
         if np.int32(c.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
             h.ts_maybe = c.ts_val
@@ -427,6 +425,4 @@ def _misfit_of_blocks(h, c, ack, kind, heard):
         cost += costs.MISMATCH
     if not told:
         cost += costs.MISMATCH
-    if listed == 0 and h.held:
-        cost += costs.HOLDS_UNTOLD
     return cost
