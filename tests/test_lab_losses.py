@@ -23,14 +23,14 @@ class Reached:
 
 
 REACHED = {
-    "aa-gprs-peak": Reached(0.995, 0.994, 0.997),
-    "aa-gprs-offpeak": Reached(0.996, 0.995, 0.997),
-    "bb-gprs-peak": Reached(0.990, 0.991, 0.996),
-    "cc-dialup-peak": Reached(0.992, 0.991, 0.992),
-    # With SACK, one mobile's uplink died: what it received was never acknowledged. Before Gi: ten
-    # losses and twelve.
-    "ns3-lte-sack": Reached(0.91, 0.995, 0.995, 0.10, 0.75, 0.9, 0.4),
-    "ns3-lte-no-sack": Reached(0.85, 0.945, 0.95, 0.12, 0.75, 0.9, 0.4),
+    "aa-gprs-peak": Reached(0.996, 0.995, 0.996),
+    "aa-gprs-offpeak": Reached(0.997, 0.995, 0.997),
+    "bb-gprs-peak": Reached(0.990, 0.991, 0.992),
+    "cc-dialup-peak": Reached(0.992, 0.990, 0.991),
+    # Before Gi: ten losses and twelve. Without SACK 61 of the wrong ones are one mobile's that
+    # received them and, by its IP IDs, acknowledged none.
+    "ns3-lte-sack": Reached(0.98, 0.995, 0.995, 0.02, 0.75, 0.9, 0.4),
+    "ns3-lte-no-sack": Reached(0.84, 0.97, 0.97, 0.13, 0.75, 0.9, 0.4),
 }
 
 
