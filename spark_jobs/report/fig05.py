@@ -173,18 +173,15 @@ def section(selection: Selection) -> Section:
     )
     drawing = drawing.replace('class="figure"', 'class="figure wide"')
     rows = [
-        [("\N{EM SPACE}" * level) + node.name]
-        + [text for name in names for text in _texts(numbers[id(node)][name], total[name], True)]
+        [
+            ("\N{EM SPACE}" * level) + node.name,
+            name,
+            *_texts(numbers[id(node)][name], total[name], True),
+        ]
         for node, level in _with_levels(tree, 0)
+        for name in names
     ]
-    headings = [
-        "",
-        *(
-            f"{name}: {what}"
-            for name in names
-            for what in ("set-ups", "share", "mean delay", "background")
-        ),
-    ]
+    headings = ["", "network", "set-ups", "share", "mean delay", "background"]
     return Section(
         anchor="fig05",
         title="Fig. 5. Connection set-up classification tree",

@@ -1,0 +1,86 @@
+"""The page as its readers meet it, in a browser."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from spark_jobs.jobs.marts import marts
+from spark_jobs.report import write_report
+
+CHROMIUM = shutil.which("chromium")
+PATIENCE_MS = 60_000
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def report(demo, tmp_path_factory) -> Path:
+    marts(demo.warehouse)
+    return write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def opened(browser: Browser, report: Path, width: int = 1280) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(report.as_uri())
+    page.wait_for_selector(".plot .main-svg")
+    return page
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_every_figure_is_drawn_and_nothing_is_cut(browser, report, width):
+    """Those in view at once, the others as they come into view; on paper all of them."""
+    page = opened(browser, report, width)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    assert page.locator(".plot:not([data-drawn])").count() > 0
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function("[...document.querySelectorAll('.plot')].every(p => p.data)")
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.scroll, .figure')]"
+        ".filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.closest('section').id)"
+    )
+    assert cut == []
+    assert wrong == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_tables_are_saved_as_csv(browser, report, tmp_path):
+    page = opened(browser, report)
+    with page.expect_download() as download:
+        page.locator("#compare .csv").first.click()
+    download.value.save_as(tmp_path / "saved.csv")
+    first, *rows = (tmp_path / "saved.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert download.value.suggested_filename == "giscope-compare.csv"
+    assert first.startswith("metric,at peak,off-peak,")
+    assert rows[0].startswith("Set-up delay,")
+    assert len(rows) == page.locator("#compare table").first.locator("tbody tr").count()
+
+
+def test_figures_are_saved_as_svg(browser, report):
+    page = opened(browser, report)
+    page.locator("#compare .plot").hover()
+    with page.expect_download() as download:
+        page.locator("#compare .modebar-btn").click()
+    assert download.value.suggested_filename == "giscope-compare.svg"
+
+
+def test_page_is_small_and_needs_nothing_from_outside(browser, report):
+    assert report.stat().st_size < 5_000_000
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    page.wait_for_selector(".plot .main-svg")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
