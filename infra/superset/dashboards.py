@@ -3,14 +3,19 @@
 Every dataset has the columns of KEYS, for filters and for row-level security by country.
 """
 
+from dataclasses import replace
+
 from infra.superset.parts import (
     Chart,
+    Choice,
     Dashboard,
     Dataset,
+    Dates,
     Metric,
     bars,
     big_number,
     cumulative,
+    enough,
     histogram,
     labelled,
     outlined,
@@ -18,10 +23,11 @@ from infra.superset.parts import (
     rate_axis,
     shares,
     table,
+    told_if_enough,
 )
+from infra.superset.peak import PEAK_PAGE
 from schemas import SKIP_REASONS
 from schemas.flows import LIMITS
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
 from spark_jobs.report import fig03, fig04, fig05, fig08, fig10, table1, table3, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -37,40 +43,25 @@ USER_GROUPS = "1::ubigint << user_group as user_groups"
 """A bit each, as marts without user_group have them."""
 
 
-def _enough(samples: str, over: str = "") -> str:
-    """The rule of what is shown, as SQL; over: of all rows with the same value, where a chart
-    groups by it."""
-    count, groups = f"sum({samples})", "bit_or(user_groups)"
-    if over:
-        window = f"over (partition by {over})"
-        count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
-    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
-
-
-def _told(sql: str, samples: str, over: str = "") -> str:
-    """Null where too few samples, or samples of too few users, tell it."""
-    return f"case when {_enough(samples, over)} then {sql} end"
-
-
 def share_of_series(counted: str, meaning: str, samples: str = "flows") -> Metric:
     """Of a series, where a chart groups by series."""
     whole = f"sum(sum({counted})) over (partition by series)"
-    return Metric("share", _told(f"sum({counted}) / {whole}", samples, "series"), meaning, ".0%")
+    return Metric("share", told_if_enough(f"sum({counted}) / {whole}", samples, "series"), meaning, ".0%")
 
 
 def told_by(key: str, counted: str, meaning: str, samples: str = "flows") -> Metric:
     """A sum, none where the rows with the same key are too few."""
-    return Metric(f"{counted}_by_{key}", _told(f"sum({counted})", samples, key), meaning, ",.0f")
+    return Metric(f"{counted}_by_{key}", told_if_enough(f"sum({counted})", samples, key), meaning, ",.0f")
 
 
 def share(name: str, meaning: str, part: str, whole: str = "flows") -> Metric:
     sql = f"sum({part}) / nullif(sum({whole}), 0)"
-    return Metric(name, _told(sql, whole), meaning, ".2%")
+    return Metric(name, told_if_enough(sql, whole), meaning, ".2%")
 
 
 def mean_rate(name: str, meaning: str) -> Metric:
     sql = f"sum({name}_sum) / nullif(sum(flows), 0) / 1000"
-    return Metric(name, _told(sql, "flows"), f"{meaning} [kbit/s]", ",.1f")
+    return Metric(name, told_if_enough(sql, "flows"), f"{meaning} [kbit/s]", ",.1f")
 
 
 # Overview
@@ -86,6 +77,22 @@ CONNECTIONS = Dataset(
         *(share(f"{name}_share", label, name) for name, label in table1.ROWS.items()),
     ],
 )
+DATES = Dates()
+COUNTRY, NETWORKS = (
+    Choice("country", "Country", CONNECTIONS),
+    Choice("network", "Network", CONNECTIONS, narrowed_by=("country", "access")),
+)
+HOUR = Choice("hour", "Local hour", CONNECTIONS)
+HOURS = Choice("hours", "Peak or off-peak", CONNECTIONS)
+FILTERS = (
+    COUNTRY,
+    Choice("access", "Access", CONNECTIONS, single=True, first=True, descending=True),
+    NETWORKS,
+    DATES,
+    replace(HOURS, chosen=("peak", "off-peak")),
+    HOUR,
+)
+"""Of pages whose figures are of one access technology each, at peak and off-peak."""
 QUALITY = Dataset(
     "capture_quality",
     f"""
@@ -154,7 +161,7 @@ OVERVIEW = Dashboard(
                   ["network", "fate", "meaning"], ["frames"], order="network"),
         ],
     ],
-    hours=[],
+    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS, DATES, HOURS, HOUR],
 )  # fmt: skip
 
 # Set-up and delay
@@ -180,7 +187,7 @@ SETUP_DELAY = Dataset(
         share_of_series("flows", "share of set-ups"),
         Metric(
             "mean_delay",
-            _told("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
+            told_if_enough("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
@@ -227,7 +234,7 @@ from fig05_setup_tree
         Metric("setups", "sum(flows)", "share of set-ups", ""),
         Metric(
             "mean_delay",
-            _told("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
+            told_if_enough("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
@@ -249,6 +256,7 @@ SETUP_COLOURS = {
 SETUP = Dashboard(
     "Set-up and delay",
     "giscope-setup",
+    filters=FILTERS,
     rows=[
         [
             histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_network",
@@ -309,7 +317,7 @@ CHANNEL_RATE = Dataset(
         share_of_series("seconds", "share of measured time", "periods"),
         Metric(
             "mean_rate",
-            _told("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
+            told_if_enough("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
             "mean rate [kbit/s]",
             ",.1f",
         ),
@@ -325,7 +333,7 @@ from rated_transfers""",
         share("rated_share", "gave a rate", "rated_flows"),
         Metric(
             "rated_bytes",
-            _told("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
+            told_if_enough("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
             "of their bytes",
             ".2%",
         ),
@@ -373,6 +381,7 @@ from rtt_by_flight
 CHANNEL = Dashboard(
     "Channel and loss",
     "giscope-channel",
+    filters=FILTERS,
     rows=[
         [
             histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps",
@@ -489,6 +498,7 @@ PASSED, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
 TRANSFERS = Dashboard(
     "Transfers",
     "giscope-transfers",
+    filters=FILTERS,
     rows=[
         [
             histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
@@ -593,7 +603,7 @@ from named
         mean_rate("goodput", "mean goodput"),
         Metric(
             "deviation",
-            _told(
+            told_if_enough(
                 "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
                 " / nullif(sum(flows) - 1, 0)) / 1000",
                 "flows",
@@ -609,7 +619,7 @@ def _figure(figure: table3.Figure) -> Chart:
     return bars(
         figure.title, OPTIONS_DATA, "cluster", "goodput", "value",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=_enough("flows"), long_labels=True,
+        having=enough("flows"), long_labels=True,
         y_title="Goodput [kbit/s]", height=64,
     )  # fmt: skip
 
@@ -618,6 +628,7 @@ OPTION_CHARTS = [_figure(figure) for figure in table3.FIGURES]
 EFFECTS = Dashboard(
     "Options",
     "giscope-options",
+    filters=FILTERS,
     rows=[
         [
             table("Table III. Goodput by TCP options", OPTIONS_DATA, ["access", "value"],
@@ -632,4 +643,4 @@ EFFECTS = Dashboard(
     ],
 )  # fmt: skip
 
-DASHBOARDS = (OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)
+DASHBOARDS = (PEAK_PAGE, OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)
