@@ -235,8 +235,8 @@ from told join units using (metric)
         Metric(
             "part_of_mean",
             told_if_enough(
-                "sum(top) / sum(bottom) / (sum(sum(top)) over (partition by network, metric)"
-                " / sum(sum(bottom)) over (partition by network, metric))",
+                "sum(top) / sum(bottom) / (sum(sum(top)) over (partition by any_value(network), any_value(metric))"
+                " / sum(sum(bottom)) over (partition by any_value(network), any_value(metric)))",
                 "measured",
             ),
             "of the network's mean",
