@@ -233,9 +233,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
     made["controlValues"] |= {
         "multiSelect": not choice.single,
         "enableEmptyFilter": choice.single,
-        "defaultToFirstItem": choice.first,
         "searchAllOptions": False,
-        "sortAscending": not choice.descending,
+        "sortAscending": True,
     }
     made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in choice.narrowed_by]
     if chosen:

@@ -15,6 +15,7 @@ from superset.app import create_app
 
 ASSETS = Path(__file__).parent / "assets"
 NUMBERED = r"network (\d+)( .*)?"
+COMMONEST_ACCESS = "access of most networks"
 ALL_COUNTRIES = "All countries"
 
 
@@ -28,9 +29,9 @@ def import_assets() -> None:
     ImportAssetsCommand(files).run()
 
 
-def colour_networks(warehouse: Path) -> None:
-    """The assets give the colours of the first network, the second and so on, by name: here they
-    get their names, as they are in the warehouse now."""
+def name_networks(warehouse: Path) -> None:
+    """The assets cannot know the networks. They give colours to the first by name, the second and
+    so on, and let pages start with the access of most: here these get their names."""
     from superset import db
     from superset.models.dashboard import Dashboard
 
@@ -39,8 +40,14 @@ def colour_networks(warehouse: Path) -> None:
     with duckdb.connect(warehouse, read_only=True) as connection:
         answer = connection.execute("select distinct network from networks order by network")
         names = [name for (name,) in answer.fetchall()]
+        accesses = connection.execute(
+            "select access from networks group by access order by count(distinct network) desc, 1"
+        ).fetchall()
+    if not names:
+        return
     for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
-        metadata = json.loads(page.json_metadata)
+        commonest = json.dumps(accesses[0][0])
+        metadata = json.loads(page.json_metadata.replace(json.dumps(COMMONEST_ACCESS), commonest))
         colours = metadata["label_colors"]
         numbered = {label: re.fullmatch(NUMBERED, label) for label in colours}
         places = len({match[1] for match in numbered.values() if match})
@@ -92,7 +99,7 @@ def main(networks: Path) -> None:
     with app.app_context():
         g.user = app.appbuilder.sm.find_user("admin")
         import_assets()
-        colour_networks(Path(app.config["WAREHOUSE"]) / "warehouse.duckdb")
+        name_networks(Path(app.config["WAREHOUSE"]) / "warehouse.duckdb")
         make_roles(countries)
 
 

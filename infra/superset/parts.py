@@ -63,8 +63,7 @@ class Choice:
     """A filter: a column's values, of which some are chosen.
 
     dataset: whose values are offered; narrowed_by: columns of other filters; single: one value
-    at a time, never none; first: the first one is chosen; charts: titles of those that it is for,
-    all if none is named.
+    at a time, never none; charts: titles of those that it is for, all if none is named.
     """
 
     column: str
@@ -73,8 +72,6 @@ class Choice:
     narrowed_by: Sequence[str] = ()
     chosen: Sequence[str] = ()
     single: bool = False
-    first: bool = False
-    descending: bool = False
     charts: Sequence[str] = ()
 
 
@@ -193,6 +190,7 @@ def table(
     metrics: Sequence[str],
     *,
     order: str,
+    newest_first: bool = False,
     where: str = "",
     height: int = 32,
 ) -> Chart:
@@ -203,7 +201,7 @@ def table(
         "all_columns": [],
         "percent_metrics": [],
         "order_by_cols": [],
-        "order_desc": False,
+        "order_desc": newest_first,
         "timeseries_limit_metric": _sql_metric(f"min({order})", "order"),
         "row_limit": 1000,
         "table_timestamp_format": "%Y-%m-%d",
@@ -243,9 +241,7 @@ def listed(
     return Chart(title, dataset, "table", form, height, width)
 
 
-def lines(
-    title: str, dataset: Dataset, metric: str, *, where: str = "", height: int = 50
-) -> Chart:
+def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height: int = 50) -> Chart:
     """A line a series, day by day."""
     chosen = dataset.metric(metric)
     form = {
@@ -278,7 +274,7 @@ def heat_map(
         "show_percentage": False,
         "show_values": False,
         "xscale_interval": -1,
-        "yscale_interval": -1,
+        "yscale_interval": 4,
         "left_margin": "auto",
         "bottom_margin": "auto",
         "value_bounds": [None, None],
@@ -363,8 +359,6 @@ def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> 
     """A bar a series, made up of its parts."""
     form = {
         **_axes("series", of, [metric], "", y_title, ".0%"),
-        **LEGEND_AT_RIGHT,
-        "legendMargin": 215,
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
@@ -382,12 +376,11 @@ def histogram(
     metric: str,
     x_title: str,
     y_title: str,
-    by: str = "network",
     where: str = "",
 ) -> Chart:
-    """Shares of each network's (or series') total, as steps through an outlined dataset."""
+    """Shares of each series' total, as steps through an outlined dataset."""
     form = {
-        **_axes(x, by, [metric], x_title, y_title, ".0%"),
+        **_axes(x, "series", [metric], x_title, y_title, ".0%"),
         **STEPS,
         "contributionMode": "column",
         "adhoc_filters": _filters(where),
@@ -420,8 +413,8 @@ STEPS = {
 }
 
 
-LEGEND = {"legendType": "scroll", "legendOrientation": "top"}
-LEGEND_AT_RIGHT = {"legendType": "scroll", "legendOrientation": "right"}
+# Room for two lines of names at the top: at the right it would take half of a narrow chart.
+LEGEND = {"legendType": "plain", "legendOrientation": "top", "legendMargin": 48}
 
 
 def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str) -> Form:
@@ -440,7 +433,7 @@ def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, n
         "x_axis_number_format": "~g",
         "truncate_metric": True,
         "show_legend": True,
-        **(LEGEND_AT_RIGHT | {"legendMargin": 165} if by == "series" else LEGEND),
+        **LEGEND,
         "rich_tooltip": True,
         "sort_series_type": "name",
         "sort_series_ascending": True,

@@ -210,6 +210,8 @@ COMPARED = Dataset(
     ],
 )
 
+ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
+MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
 TREND = Dataset(
     "trend",
     f"""
@@ -229,16 +231,12 @@ from told join units using (metric)
         Metric(
             "value",
             told_if_enough("sum(top) / sum(bottom)", "measured"),
-            "mean, or share",
+            "as chosen at the left",
             ",.3~r",
         ),
         Metric(
             "part_of_mean",
-            told_if_enough(
-                "sum(top) / sum(bottom) / (sum(sum(top)) over (partition by any_value(network), any_value(metric))"
-                " / sum(sum(bottom)) over (partition by any_value(network), any_value(metric)))",
-                "measured",
-            ),
+            told_if_enough(f"sum(top) / sum(bottom) / ({MEAN})", "measured"),
             "of the network's mean",
             ".0%",
         ),

@@ -67,7 +67,7 @@ def test_of_made_up_days(seed):
                         ))  # fmt: skip
     columns = "network date country access hour period metric user_group measured top bottom"
     connection = duckdb.connect()
-    frame = pd.DataFrame(rows, columns=columns.split())
+    connection.register("frame", pd.DataFrame(rows, columns=columns.split()))
     connection.execute("create table metrics as select * replace (date::date as date) from frame")
     networks = [ShownNetwork(name, "AA", "gprs", "") for name in "abc"]
     last = FIRST_DAY + datetime.timedelta(days=1)
