@@ -40,6 +40,7 @@ DATABASE = {
     "allow_file_upload": False,
     "extra": {"allows_virtual_table_explore": False},
 }
+HEADINGS = {"title": "metric", "amiss": "what is amiss"}
 COLUMNS = {
     column.name: column
     for table in TABLES.values()
@@ -90,6 +91,7 @@ def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
 def _column(name: str, type_: str) -> dict[str, Any]:
     return {
         "column_name": name,
+        "verbose_name": HEADINGS.get(name),
         "type": type_,
         "is_dttm": type_ in ("DATE", "TIMESTAMP WITH TIME ZONE"),
         "is_active": True,

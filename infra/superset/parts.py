@@ -362,7 +362,8 @@ def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> 
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
-        "y_axis_bounds": [0, 1],
+        # What rounding adds to a whole must not be beyond: the last part would be left out.
+        "y_axis_bounds": [0, 1.001],
         "truncateYAxis": True,
         "adhoc_filters": _filters(),
     }

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from infra.superset.peak import COMPARED, SPANS
+from infra.superset.peak import COMPARED, DAYS, SPANS
 from spark_jobs.report.compare import OFF_PEAK, PEAK, comparisons
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, ShownNetwork, select
@@ -81,3 +81,20 @@ def test_of_the_last_days(demo):
         {key: row["sentence"] for key, row in told(selection, days).items()} for days in SPANS
     ]
     assert all(sentences[0] == others for others in sentences[1:])
+
+
+def test_a_day_is_held_back_with_its_reasons():
+    connection = duckdb.connect()
+    connection.execute("create table networks as select 'a' as network, 'AA' country, 'lte' access")
+    connection.execute("""
+        create table quality as select 'a' as network, '2004-03-01'::date + day as date, * from (
+            values (0, 'm', true, 'fine', null), (1, 'm', true, 'fine', null),
+                (1, 'n', false, 'too few', null), (2, 'n', false, 'too few', 'holiday')
+        ) as found(day, measure, passed, finding, released)
+    """)
+    shown = connection.sql(f"select state, amiss from ({DAYS.sql}) order by date").fetchall()
+    assert shown == [
+        ("published", "nothing"),
+        ("HELD BACK", "too few"),
+        ("released in spite of a failed check", "too few"),
+    ]
