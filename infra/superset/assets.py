@@ -10,8 +10,18 @@ from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
+from infra.superset.colours import NETWORKS_COLOURS
 from infra.superset.dashboards import DASHBOARDS
-from infra.superset.parts import COLOUR_SCHEME, Chart, Dashboard, Dataset, Metric
+from infra.superset.parts import (
+    COLOUR_SCHEME,
+    Chart,
+    Choice,
+    Dashboard,
+    Dataset,
+    Dates,
+    Metric,
+    Text,
+)
 from schemas import TABLES
 from spark_jobs.warehouse import Warehouse
 
@@ -30,6 +40,7 @@ DATABASE = {
     "allow_file_upload": False,
     "extra": {"allows_virtual_table_explore": False},
 }
+HEADINGS = {"title": "metric", "amiss": "what is amiss"}
 COLUMNS = {
     column.name: column
     for table in TABLES.values()
@@ -39,7 +50,7 @@ COLUMNS = {
 
 def assets() -> dict[str, dict[str, Any]]:
     """Each file's path in FOLDER, and what it holds."""
-    charts = [chart for page in DASHBOARDS for row in page.rows for chart in row]
+    charts = [chart for page in DASHBOARDS for chart in page.charts]
     datasets = {chart.dataset.name: chart.dataset for chart in charts}
     with tempfile.TemporaryDirectory() as empty:
         connection = Warehouse(Path(empty)).connect()
@@ -80,6 +91,7 @@ def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
 def _column(name: str, type_: str) -> dict[str, Any]:
     return {
         "column_name": name,
+        "verbose_name": HEADINGS.get(name),
         "type": type_,
         "is_dttm": type_ in ("DATE", "TIMESTAMP WITH TIME ZONE"),
         "is_active": True,
@@ -122,7 +134,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "position": _position(page),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
-                "label_colors": dict(page.colours),
+                "label_colors": {**NETWORKS_COLOURS, **page.colours},
                 "cross_filters_enabled": False,
                 "native_filter_configuration": list(_filters(page)),
             },
@@ -145,25 +157,36 @@ def _position(page: Dashboard) -> dict[str, Any]:
         "HEADER_ID": {"id": "HEADER_ID", "type": "HEADER", "meta": {"text": page.title}},
     }
     number = 0
+    texts = 0
     for row_id, row in rows.items():
         parents = ["ROOT_ID", "GRID_ID"]
         names = []
-        for chart in row:
-            number += 1
-            name = f"CHART-{number}"
+        left = GRID_COLUMNS - sum(part.width for part in row)
+        shared = left // max(sum(not part.width for part in row), 1)
+        for part in row:
+            meta: dict[str, Any] = {
+                "width": part.width or shared,
+                "height": max(other.height for other in row),
+            }
+            if isinstance(part, Text):
+                texts += 1
+                name, kind = f"MARKDOWN-{texts}", "MARKDOWN"
+                meta["code"] = part.text.strip()
+            else:
+                number += 1
+                name, kind = f"CHART-{number}", "CHART"
+                meta |= {
+                    "chartId": number,
+                    "uuid": _uuid("chart", part.title),
+                    "sliceName": part.title,
+                }
             names.append(name)
             placed[name] = {
                 "id": name,
-                "type": "CHART",
+                "type": kind,
                 "children": [],
                 "parents": [*parents, row_id],
-                "meta": {
-                    "chartId": number,
-                    "uuid": _uuid("chart", chart.title),
-                    "sliceName": chart.title,
-                    "width": GRID_COLUMNS // len(row),
-                    "height": max(chart.height for chart in row),
-                },
+                "meta": meta,
             }
         placed[row_id] = {
             "id": row_id,
@@ -176,13 +199,17 @@ def _position(page: Dashboard) -> dict[str, Any]:
 
 
 def _filters(page: Dashboard) -> Iterator[dict[str, Any]]:
-    """Country, network, access, dates, hours."""
-    yield _choice("country", "Country")
-    yield _choice("access", "Access")
-    yield _choice("network", "Network", narrowed_by=("country", "access"))
-    yield {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
-    yield _choice("hours", "Peak or off-peak", chosen=list(page.hours))
-    yield _choice("hour", "Local hour")
+    """The page's filters; charts are known by their place on the page, as in its layout."""
+    titles = [chart.title for chart in page.charts]
+    for chosen in page.filters:
+        if isinstance(chosen, Dates):
+            made = {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
+            apart = list(chosen.apart)
+        else:
+            made = _choice(chosen)
+            apart = [t for t in titles if t not in chosen.charts] if chosen.charts else []
+        made["scope"]["excluded"] = [titles.index(title) + 1 for title in apart]
+        yield made
 
 
 def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
@@ -199,13 +226,19 @@ def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _choice(
-    column: str, name: str, narrowed_by: tuple[str, ...] = (), chosen: list[str] | None = None
-) -> dict[str, Any]:
-    made = _filter(column, name, "filter_select")
-    made["targets"] = [{"datasetUuid": _uuid("dataset", "connections"), "column": {"name": column}}]
-    made["controlValues"] |= {"multiSelect": True, "searchAllOptions": False, "sortAscending": True}
-    made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in narrowed_by]
+def _choice(choice: Choice) -> dict[str, Any]:
+    column, chosen = choice.column, list(choice.chosen)
+    made = _filter(column, choice.name, "filter_select")
+    made["targets"] = [
+        {"datasetUuid": _uuid("dataset", choice.dataset.name), "column": {"name": column}}
+    ]
+    made["controlValues"] |= {
+        "multiSelect": not choice.single,
+        "enableEmptyFilter": choice.single,
+        "searchAllOptions": False,
+        "sortAscending": True,
+    }
+    made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in choice.narrowed_by]
     if chosen:
         made["defaultDataMask"] = {
             "extraFormData": {"filters": [{"col": column, "op": "IN", "val": chosen}]},

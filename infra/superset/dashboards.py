@@ -3,14 +3,20 @@
 Every dataset has the columns of KEYS, for filters and for row-level security by country.
 """
 
+from dataclasses import replace
+
+from infra.superset.colours import paler
 from infra.superset.parts import (
     Chart,
+    Choice,
     Dashboard,
     Dataset,
+    Dates,
     Metric,
     bars,
     big_number,
     cumulative,
+    enough,
     histogram,
     labelled,
     outlined,
@@ -18,10 +24,11 @@ from infra.superset.parts import (
     rate_axis,
     shares,
     table,
+    told_if_enough,
 )
+from infra.superset.peak import PEAK_PAGE
 from schemas import SKIP_REASONS
 from schemas.flows import LIMITS
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
 from spark_jobs.report import fig03, fig04, fig05, fig08, fig10, table1, table3, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -37,40 +44,29 @@ USER_GROUPS = "1::ubigint << user_group as user_groups"
 """A bit each, as marts without user_group have them."""
 
 
-def _enough(samples: str, over: str = "") -> str:
-    """The rule of what is shown, as SQL; over: of all rows with the same value, where a chart
-    groups by it."""
-    count, groups = f"sum({samples})", "bit_or(user_groups)"
-    if over:
-        window = f"over (partition by {over})"
-        count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
-    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
-
-
-def _told(sql: str, samples: str, over: str = "") -> str:
-    """Null where too few samples, or samples of too few users, tell it."""
-    return f"case when {_enough(samples, over)} then {sql} end"
-
-
 def share_of_series(counted: str, meaning: str, samples: str = "flows") -> Metric:
     """Of a series, where a chart groups by series."""
     whole = f"sum(sum({counted})) over (partition by series)"
-    return Metric("share", _told(f"sum({counted}) / {whole}", samples, "series"), meaning, ".0%")
+    return Metric(
+        "share", told_if_enough(f"sum({counted}) / {whole}", samples, "series"), meaning, ".0%"
+    )
 
 
 def told_by(key: str, counted: str, meaning: str, samples: str = "flows") -> Metric:
     """A sum, none where the rows with the same key are too few."""
-    return Metric(f"{counted}_by_{key}", _told(f"sum({counted})", samples, key), meaning, ",.0f")
+    return Metric(
+        f"{counted}_by_{key}", told_if_enough(f"sum({counted})", samples, key), meaning, ",.0f"
+    )
 
 
 def share(name: str, meaning: str, part: str, whole: str = "flows") -> Metric:
     sql = f"sum({part}) / nullif(sum({whole}), 0)"
-    return Metric(name, _told(sql, whole), meaning, ".2%")
+    return Metric(name, told_if_enough(sql, whole), meaning, ".2%")
 
 
 def mean_rate(name: str, meaning: str) -> Metric:
     sql = f"sum({name}_sum) / nullif(sum(flows), 0) / 1000"
-    return Metric(name, _told(sql, "flows"), f"{meaning} [kbit/s]", ",.1f")
+    return Metric(name, told_if_enough(sql, "flows"), f"{meaning} [kbit/s]", ",.3~r")
 
 
 # Overview
@@ -80,12 +76,30 @@ CONNECTIONS = Dataset(
     f"select {KEYS}, {USER_GROUPS}, * exclude ({NETWORK}, hour, period) from table1_summary",
     [
         Metric("flows", "sum(flows)", "TCP connections", ",d"),
-        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes to the mobiles", ".3s"),
-        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes from the mobiles", ".3s"),
+        Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes to the mobiles [B]", ".3s"),
+        Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes from the mobiles [B]", ".3s"),
         Metric("networks", "count(distinct network)", "networks", ",d"),
         *(share(f"{name}_share", label, name) for name, label in table1.ROWS.items()),
     ],
 )
+DATES = Dates()
+COUNTRY, NETWORKS = (
+    Choice("country", "Country", CONNECTIONS),
+    Choice("network", "Network", CONNECTIONS, narrowed_by=("country", "access")),
+)
+COMMONEST_ACCESS = "access of most networks"
+"""Whose name `load.py` knows."""
+HOUR = Choice("hour", "Local hour", CONNECTIONS)
+HOURS = Choice("hours", "Peak or off-peak", CONNECTIONS)
+FILTERS = (
+    COUNTRY,
+    Choice("access", "Access", CONNECTIONS, chosen=(COMMONEST_ACCESS,), single=True),
+    NETWORKS,
+    DATES,
+    replace(HOURS, chosen=("peak", "off-peak")),
+    HOUR,
+)
+"""Of pages whose figures are of one access technology each, at peak and off-peak."""
 QUALITY = Dataset(
     "capture_quality",
     f"""
@@ -131,9 +145,9 @@ OVERVIEW = Dashboard(
                 "Table I. Summary statistics",
                 CONNECTIONS,
                 ["flows", *(f"{name}_share" for name in table1.ROWS)],
-                columns=["network", "hours"],
-                metrics_in_rows=True,
-                height=52,
+                rows=["access", "network", "hours"],
+                columns=[],
+                height=78,
             )
         ],
         [
@@ -149,12 +163,15 @@ OVERVIEW = Dashboard(
         ],
         [
             table("Data quality: captures", CAPTURES, ["network", "date"],
-                  ["captures", "failed", "frames", "packets", "kept"], order="date"),
+                  ["captures", "failed", "frames", "packets", "kept"], order="date",
+                  newest_first=True, height=40),
+        ],
+        [
             table("Data quality: what became of the frames", QUALITY,
-                  ["network", "fate", "meaning"], ["frames"], order="network"),
+                  ["network", "fate", "meaning"], ["frames"], order="network", height=40),
         ],
     ],
-    hours=[],
+    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS, DATES, HOURS, HOUR],
 )  # fmt: skip
 
 # Set-up and delay
@@ -176,11 +193,11 @@ SETUP_DELAY = Dataset(
     ),
     [
         FLOWS,
-        told_by("network", "flows", "set-ups"),
+        told_by("series", "flows", "set-ups"),
         share_of_series("flows", "share of set-ups"),
         Metric(
             "mean_delay",
-            _told("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
+            told_if_enough("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
@@ -227,7 +244,7 @@ from fig05_setup_tree
         Metric("setups", "sum(flows)", "share of set-ups", ""),
         Metric(
             "mean_delay",
-            _told("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
+            told_if_enough("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
@@ -249,9 +266,10 @@ SETUP_COLOURS = {
 SETUP = Dashboard(
     "Set-up and delay",
     "giscope-setup",
+    filters=FILTERS,
     rows=[
         [
-            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_network",
+            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_series",
                       f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
                       f"Share of set-ups per {fig03.BIN_S} s"),
             cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
@@ -277,9 +295,11 @@ SETUP = Dashboard(
         [
             shares("Fig. 5. Connection set-up classes", SETUP_TREE, "area", "flows",
                    "Share of set-ups"),
+        ],
+        [
             pivot("Fig. 5. Mean set-up delay [s]", SETUP_TREE,
                   ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
-                  where="delay_flows > 0", height=50),
+                  where="delay_flows > 0", height=64),
         ],
         [
             pivot("Fig. 5. Connection set-up classification tree, share of set-ups", SETUP_TREE,
@@ -305,11 +325,11 @@ CHANNEL_RATE = Dataset(
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
-        told_by("network", "seconds", "measured time [s]", "periods"),
+        told_by("series", "seconds", "measured time [s]", "periods"),
         share_of_series("seconds", "share of measured time", "periods"),
         Metric(
             "mean_rate",
-            _told("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
+            told_if_enough("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
             "mean rate [kbit/s]",
             ",.1f",
         ),
@@ -325,7 +345,7 @@ from rated_transfers""",
         share("rated_share", "gave a rate", "rated_flows"),
         Metric(
             "rated_bytes",
-            _told("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
+            told_if_enough("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
             "of their bytes",
             ".2%",
         ),
@@ -373,10 +393,11 @@ from rtt_by_flight
 CHANNEL = Dashboard(
     "Channel and loss",
     "giscope-channel",
+    filters=FILTERS,
     rows=[
         [
             histogram("Fig. 7. Available channel rate", CHANNEL_RATE, "rate_kbps",
-                      "seconds_by_network",
+                      "seconds_by_series",
                       "Available channel rate [kbit/s]", "Share of measured time"),
             cumulative("Fig. 7. Channel rate, peak and off-peak", CHANNEL_RATE,
                        "rate_kbps_below", "Available channel rate [kbit/s]",
@@ -385,17 +406,20 @@ CHANNEL = Dashboard(
         [
             pivot("Fig. 7. Measured periods and mean rate", CHANNEL_RATE,
                   ["periods", "seconds", "mean_rate"], columns=["network", "hours"],
-                  metrics_in_rows=True),
+                  metrics_in_rows=True, height=40),
             pivot("Table II. Packet loss", LOSS, ["internet_loss", "access_loss", "data_packets"],
-                  columns=["network", "hours"], metrics_in_rows=True),
+                  columns=["network", "hours"], metrics_in_rows=True, height=40),
         ],
         [
             pivot("Fig. 7. Connections above 100 KB that gave a rate", RATED,
-                  ["flows", "rated_share", "rated_bytes"], rows=["window"], columns=["network"]),
+                  ["flows", "rated_share", "rated_bytes"], rows=["window"],
+                  columns=["network", "hours"], height=44),
         ],
         [
             shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows_by_series",
                    "Share of connections"),
+        ],
+        [
             bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
                  "network", x_title="Local hour [h]"),
         ],
@@ -421,7 +445,7 @@ THROUGHPUT = Dataset(
         ["flows", "throughput_sum"],
         SHOWN_BINS,
     ),
-    [FLOWS, told_by("network", "flows", "connections"),
+    [FLOWS, told_by("series", "flows", "connections"),
      share_of_series("flows", "share of connections"),
      mean_rate("throughput", "mean throughput")],
 )  # fmt: skip
@@ -443,7 +467,7 @@ TCP_SHARE = Dataset(
         f"{KEYS}, {USER_GROUPS}",
         ["flows"],
         "fig11_tcp_share",
-        "bin",
+        f"least(bin, {1 - 1 / throughput.TWENTIETHS})",
         str(1 / throughput.TWENTIETHS),
         "tcp_share",
     ),
@@ -458,7 +482,7 @@ USER_THROUGHPUT = Dataset(
         ["flows", "user_throughput_sum"],
         SHOWN_BINS,
     ),
-    [FLOWS, told_by("network", "flows", "connections"),
+    [FLOWS, told_by("series", "flows", "connections"),
      share_of_series("flows", "share of connections"),
      mean_rate("user_throughput", "mean user throughput")],
 )  # fmt: skip
@@ -484,15 +508,31 @@ from stalls_by_class
         Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
     ],
 )
+CAUSES_COLOURS = dict(
+    zip(
+        (
+            *(limit.replace("_", " ") for limit in LIMITS),
+            "ack delay", "client idle", "continuous loss", "data unavailable", "double resend",
+            "packet delay", "small window", "tail resend", "zero window",
+        ),
+        (
+            "#c7b299", "#9fb8ad", "#d8c3d1", "#d9a7a0", "#a9a4c9", "#cfd3a5", "#b6c9d8", "#8f9e8b",
+            "#e3cfa6", "#a58e8e", "#87a3b8", "#c9b1bd", "#b8b8b8", "#d6c0b0", "#93aa7f", "#bba98f",
+        ),
+        strict=False,
+    )
+)  # fmt: skip
+"""Of what is no network: dull, and none of theirs."""
 PASSED, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
 """What a rate is of: the paper's, and what reached the mobile."""
 TRANSFERS = Dashboard(
     "Transfers",
     "giscope-transfers",
+    filters=FILTERS,
     rows=[
         [
             histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
-                      "flows_by_network", "Throughput [kbit/s]", "Share of connections",
+                      "flows_by_series", "Throughput [kbit/s]", "Share of connections",
                       where=PASSED),
             cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
                        "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
@@ -500,7 +540,7 @@ TRANSFERS = Dashboard(
         ],
         [
             histogram("Fig. 9. Throughput of what arrived", THROUGHPUT, "rate_kbps",
-                      "flows_by_network", "Throughput [kbit/s]", "Share of connections",
+                      "flows_by_series", "Throughput [kbit/s]", "Share of connections",
                       where=ARRIVED),
             cumulative("Fig. 9. Throughput of what arrived, peak and off-peak", THROUGHPUT,
                        "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
@@ -516,12 +556,11 @@ TRANSFERS = Dashboard(
             bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
                  "series", horizontal=True),
             histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
-                      "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections",
-                      by="series"),
+                      "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections"),
         ],
         [
             histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps",
-                      "flows_by_network", "User throughput [kbit/s]", "Share of connections",
+                      "flows_by_series", "User throughput [kbit/s]", "Share of connections",
                       where=PASSED),
             bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
                  "user_throughput", "series", horizontal=True, descending=True,
@@ -538,10 +577,13 @@ TRANSFERS = Dashboard(
         [
             shares("What limited transfers", LIMITED, "limited_by", "seconds",
                    "Share of the transfers' time"),
+        ],
+        [
             shares("What connections stalled for", STALLS, "class", "seconds",
                    "Share of the time in stalls"),
         ],
     ],
+    colours=CAUSES_COLOURS,
 )  # fmt: skip
 
 # Options
@@ -558,16 +600,23 @@ NAMED = ",\n    ".join(
 )
 
 
+OPTIONS_COLOURS = {
+    f"{label}, {hours}": paler(colour, 0.5 if hours == "off-peak" else 0.75 * (hours == "other"))
+    for name in OPTIONS
+    for label, colour in zip(
+        table3.LABELS[name].values(), ("#7a6a9b", "#5c7f3b", "#8a5a44", "#555555"), strict=False
+    )
+    for hours in ("peak", "off-peak", "other")
+}
 VALUES = [*(label for name in OPTIONS for label in table3.LABELS[name].values()), "overall"]
 
 
 def _clusters(option: str) -> str:
-    """Each value of an option in every cluster of the others, then in all of them; of one access
-    technology, for means over several tell which has more of an option."""
+    """Each value of an option in every cluster of the others, then in all of them."""
     others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
     return f"""
 select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, '{option}' as option,
-    "{option}" as value, access || ': ' || unnest([{others}, 'overall']) as cluster
+    "{option}" as value, unnest([{others}, 'overall']) as cluster
 from named where "{option}" is not null"""
 
 
@@ -579,12 +628,12 @@ with named as (
     {NAMED}
     from table3_clusters
 )
-select *, list_position({VALUES}, value) as place
+select *, list_position({VALUES}, value) as place, value || ', ' || hours as value_hours
 from (
 {" union all ".join(map(_clusters, OPTIONS))}
 union all
 select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, 'overall', 'overall',
-    access || ': overall'
+    'overall'
 from named
 )
 """,
@@ -593,7 +642,7 @@ from named
         mean_rate("goodput", "mean goodput"),
         Metric(
             "deviation",
-            _told(
+            told_if_enough(
                 "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
                 " / nullif(sum(flows) - 1, 0)) / 1000",
                 "flows",
@@ -607,10 +656,9 @@ from named
 
 def _figure(figure: table3.Figure) -> Chart:
     return bars(
-        figure.title, OPTIONS_DATA, "cluster", "goodput", "value",
+        figure.title, OPTIONS_DATA, "cluster", "goodput", "value_hours",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=_enough("flows"), long_labels=True,
-        y_title="Goodput [kbit/s]", height=64,
+        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
     )  # fmt: skip
 
 
@@ -618,18 +666,20 @@ OPTION_CHARTS = [_figure(figure) for figure in table3.FIGURES]
 EFFECTS = Dashboard(
     "Options",
     "giscope-options",
+    filters=FILTERS,
     rows=[
         [
-            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["access", "value"],
-                  ["goodput", "deviation", "flows"], where="cluster like '%: overall'",
-                  order="place", height=52),
-            bars("Table III. Goodput by TCP options, peak and off-peak", OPTIONS_DATA, "value",
-                 "goodput", "series", where="cluster like '%: overall'", y_title="Goodput [kbit/s]",
-                 long_labels=True, height=52),
+            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["access", "value", "hours"],
+                  ["goodput", "deviation", "flows"], where="cluster = 'overall'",
+                  order="place", height=78),
+            bars("Table III. Goodput by TCP options, by network", OPTIONS_DATA, "value",
+                 "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
+                 horizontal=True, height=78),
         ],
         OPTION_CHARTS[:2],
         OPTION_CHARTS[2:],
     ],
+    colours=OPTIONS_COLOURS,
 )  # fmt: skip
 
-DASHBOARDS = (OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)
+DASHBOARDS = (PEAK_PAGE, OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)

@@ -3,14 +3,19 @@
 Run by start.sh in Superset's environment: load.py NETWORKS
 """
 
+import json
+import re
 import sys
 import tomllib
 from pathlib import Path
 
+import duckdb
 from flask import g
 from superset.app import create_app
 
 ASSETS = Path(__file__).parent / "assets"
+NUMBERED = r"network (\d+)( .*)?"
+COMMONEST_ACCESS = "access of most networks"
 ALL_COUNTRIES = "All countries"
 
 
@@ -22,6 +27,40 @@ def import_assets() -> None:
         str(path.relative_to(ASSETS)): path.read_text() for path in sorted(ASSETS.rglob("*.yaml"))
     }
     ImportAssetsCommand(files).run()
+
+
+def name_networks(warehouse: Path) -> None:
+    """The assets cannot know the networks. They give colours to the first by name, the second and
+    so on, and let pages start with the access of most: here these get their names."""
+    from superset import db
+    from superset.models.dashboard import Dashboard
+
+    if not warehouse.exists():
+        return
+    with duckdb.connect(warehouse, read_only=True) as connection:
+        answer = connection.execute("select distinct network from networks order by network")
+        names = [name for (name,) in answer.fetchall()]
+        accesses = connection.execute(
+            "select access from networks group by access order by count(distinct network) desc, 1"
+        ).fetchall()
+    if not names:
+        return
+    for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
+        commonest = json.dumps(accesses[0][0])
+        metadata = json.loads(page.json_metadata.replace(json.dumps(COMMONEST_ACCESS), commonest))
+        colours = metadata["label_colors"]
+        numbered = {label: re.fullmatch(NUMBERED, label) for label in colours}
+        places = len({match[1] for match in numbered.values() if match})
+        metadata["label_colors"] = {
+            label: colour for label, colour in colours.items() if not numbered[label]
+        } | {
+            name + (match[2] or ""): colours[label]
+            for n, name in enumerate(names)
+            for label, match in numbered.items()
+            if match and int(match[1]) == n % places + 1
+        }
+        page.json_metadata = json.dumps(metadata)
+    db.session.commit()
 
 
 def make_roles(countries: set[str]) -> None:
@@ -60,6 +99,7 @@ def main(networks: Path) -> None:
     with app.app_context():
         g.user = app.appbuilder.sm.find_user("admin")
         import_assets()
+        name_networks(Path(app.config["WAREHOUSE"]) / "warehouse.duckdb")
         make_roles(countries)
 
 

@@ -1,8 +1,11 @@
 """Datasets, charts and dashboards as values, and the few kinds of charts there are."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
 
 Form = dict[str, Any]
 """A chart's settings as Superset keeps them."""
@@ -36,39 +39,91 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart; `height` in units of the grid."""
+    """One chart; `height` in units of the grid; width: columns of it, else what others leave."""
 
     title: str
     dataset: Dataset
     kind: str
     form: Form
     height: int = 50
+    width: int = 0
+
+
+@dataclass(frozen=True)
+class Text:
+    """Markdown among the charts."""
+
+    text: str
+    height: int
+    width: int = 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A filter: a column's values, of which some are chosen.
+
+    dataset: whose values are offered; narrowed_by: columns of other filters; single: one value
+    at a time, never none; charts: titles of those that it is for, all if none is named.
+    """
+
+    column: str
+    name: str
+    dataset: Dataset
+    narrowed_by: Sequence[str] = ()
+    chosen: Sequence[str] = ()
+    single: bool = False
+    charts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Dates:
+    """A filter: from a day until a day; not for the charts `apart`."""
+
+    apart: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Rows of charts that share the width.
-
-    hours: what its filter of peak and off-peak starts with; colours: of labels.
-    """
+    """Rows of charts that share the width; colours: of labels that name no network."""
 
     title: str
     slug: str
-    rows: Sequence[Sequence[Chart]]
-    hours: Sequence[str] = COMPARED
+    rows: Sequence[Sequence[Chart | Text]]
+    filters: Sequence[Choice | Dates]
     colours: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def charts(self) -> list[Chart]:
+        """Without texts."""
+        return [part for row in self.rows for part in row if isinstance(part, Chart)]
+
+
+def enough(samples: str, over: str = "") -> str:
+    """The rule of what is shown, as SQL; over: of all rows with the same value, where a chart
+    groups by it."""
+    count, groups = f"sum({samples})", "bit_or(user_groups)"
+    if over:
+        window = f"over (partition by {over})"
+        count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
+    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
+
+
+def told_if_enough(sql: str, samples: str, over: str = "") -> str:
+    """Null where too few samples, or samples of too few users, tell it."""
+    return f"case when {enough(samples, over)} then {sql} end"
 
 
 def labelled(column: str, labels: Mapping[Any, str], otherwise: str = "null") -> str:
     """SQL that gives a value's label."""
     whens = " ".join(
-        f"when {_literal(value)} then {_literal(label)}" for value, label in labels.items()
+        f"when {literal(value)} then {literal(label)}" for value, label in labels.items()
     )
     return f"case {column} {whens} else {otherwise} end"
 
 
-def _literal(value: Any) -> str:
-    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+def literal(value: Any) -> str:
+    """A text or a number in SQL."""
+    return str(value) if isinstance(value, int | float) else "'" + value.replace("'", "''") + "'"
 
 
 def outlined(columns: str, sums: Sequence[str], rows: str, low: str, width: str, name: str) -> str:
@@ -135,6 +190,7 @@ def table(
     metrics: Sequence[str],
     *,
     order: str,
+    newest_first: bool = False,
     where: str = "",
     height: int = 32,
 ) -> Chart:
@@ -145,7 +201,7 @@ def table(
         "all_columns": [],
         "percent_metrics": [],
         "order_by_cols": [],
-        "order_desc": False,
+        "order_desc": newest_first,
         "timeseries_limit_metric": _sql_metric(f"min({order})", "order"),
         "row_limit": 1000,
         "table_timestamp_format": "%Y-%m-%d",
@@ -155,6 +211,79 @@ def table(
         "column_config": {m: {"d3NumberFormat": dataset.metric(m).format} for m in metrics},
     }
     return Chart(title, dataset, "table", form, height)
+
+
+def listed(
+    title: str,
+    dataset: Dataset,
+    columns: Sequence[str],
+    *,
+    order: str,
+    height: int = 50,
+    width: int = 0,
+) -> Chart:
+    """A dataset's rows as they are; order: columns; by a date the newest first."""
+    form = {
+        "query_mode": "raw",
+        "groupby": [],
+        "metrics": [],
+        "all_columns": list(columns),
+        "percent_metrics": [],
+        "order_by_cols": [json.dumps([c, c != "date"]) for c in order.split(", ")],
+        "row_limit": 1000,
+        "server_page_length": 10,
+        "table_timestamp_format": "%Y-%m-%d",
+        "show_cell_bars": False,
+        "color_pn": False,
+        "adhoc_filters": _filters(),
+        "column_config": {"date": {"d3TimeFormat": "%Y-%m-%d"}} if "date" in columns else {},
+    }
+    return Chart(title, dataset, "table", form, height, width)
+
+
+def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height: int = 50) -> Chart:
+    """A line a series, day by day."""
+    chosen = dataset.metric(metric)
+    form = {
+        **_axes("date", "series", [metric], "", chosen.label, chosen.format),
+        "time_grain_sqla": "P1D",
+        "x_axis_time_format": "%d %b",
+        "seriesType": "line",
+        "markerEnabled": True,
+        "markerSize": 4,
+        "adhoc_filters": _filters(where),
+    }
+    return Chart(title, dataset, "echarts_timeseries_line", form, height)
+
+
+def heat_map(
+    title: str, dataset: Dataset, x: str, y: str, metric: str, *, height: int = 50
+) -> Chart:
+    """The darker the more."""
+    form = {
+        "x_axis": x,
+        "time_grain_sqla": "P1D",
+        "groupby": y,
+        "metric": metric,
+        "sort_x_axis": "alpha_asc",
+        "sort_y_axis": "alpha_desc",
+        "normalize_across": "heatmap",
+        "linear_color_scheme": "oranges",
+        "legend_type": "continuous",
+        "show_legend": True,
+        "show_percentage": False,
+        "show_values": False,
+        "xscale_interval": -1,
+        "yscale_interval": 4,
+        "left_margin": "auto",
+        "bottom_margin": "auto",
+        "value_bounds": [None, None],
+        "y_axis_format": dataset.metric(metric).format,
+        "x_axis_time_format": "%d %b",
+        "row_limit": MOST_ROWS,
+        "adhoc_filters": _filters(),
+    }
+    return Chart(title, dataset, "heatmap_v2", form, height)
 
 
 def pivot(
@@ -207,6 +336,7 @@ def bars(
     where: str = "",
     having: str = "",
     height: int = 50,
+    width: int = 0,
 ) -> Chart:
     """A bar a value of x and `by`."""
     chosen = dataset.metric(metric)
@@ -222,19 +352,18 @@ def bars(
     }
     if x == "date":
         form |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
-    return Chart(title, dataset, "echarts_timeseries_bar", form, height)
+    return Chart(title, dataset, "echarts_timeseries_bar", form, height, width)
 
 
 def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> Chart:
     """A bar a series, made up of its parts."""
     form = {
         **_axes("series", of, [metric], "", y_title, ".0%"),
-        **LEGEND_AT_RIGHT,
-        "legendMargin": 215,
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
-        "y_axis_bounds": [0, 1],
+        # What rounding adds to a whole must not be beyond: the last part would be left out.
+        "y_axis_bounds": [0, 1.001],
         "truncateYAxis": True,
         "adhoc_filters": _filters(),
     }
@@ -248,12 +377,11 @@ def histogram(
     metric: str,
     x_title: str,
     y_title: str,
-    by: str = "network",
     where: str = "",
 ) -> Chart:
-    """Shares of each network's (or series') total, as steps through an outlined dataset."""
+    """Shares of each series' total, as steps through an outlined dataset."""
     form = {
-        **_axes(x, by, [metric], x_title, y_title, ".0%"),
+        **_axes(x, "series", [metric], x_title, y_title, ".0%"),
         **STEPS,
         "contributionMode": "column",
         "adhoc_filters": _filters(where),
@@ -280,12 +408,14 @@ STEPS = {
     "seriesType": "end",
     "markerEnabled": False,
     "xAxisForceCategorical": False,
-    "truncateXAxis": False,
+    # From zero to the last bin's edge: nothing is beyond.
+    "truncateXAxis": True,
+    "xAxisBounds": [0, None],
 }
 
 
-LEGEND = {"legendType": "scroll", "legendOrientation": "top"}
-LEGEND_AT_RIGHT = {"legendType": "scroll", "legendOrientation": "right"}
+# Room for two lines of names at the top: at the right it would take half of a narrow chart.
+LEGEND = {"legendType": "plain", "legendOrientation": "top", "legendMargin": 48}
 
 
 def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str) -> Form:
@@ -304,7 +434,7 @@ def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, n
         "x_axis_number_format": "~g",
         "truncate_metric": True,
         "show_legend": True,
-        **(LEGEND_AT_RIGHT | {"legendMargin": 165} if by == "series" else LEGEND),
+        **LEGEND,
         "rich_tooltip": True,
         "sort_series_type": "name",
         "sort_series_ascending": True,

@@ -8,7 +8,7 @@ networks=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 . "$(dirname "$0")/env.sh"
 sh infra/superset/setup.sh
 sh infra/superset/import.sh "$networks"
-echo "Dashboards: http://127.0.0.1:$3"
+echo "Dashboards: http://127.0.0.1:$3/superset/dashboard/giscope-peak/"
 echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
-exec gunicorn --bind "127.0.0.1:$3" --threads 8 --timeout 120 --log-level warning \
+exec gunicorn --bind "127.0.0.1:$3" --workers 2 --threads 4 --timeout 120 --log-level warning \
     "superset.app:create_app()" >"$SUPERSET_HOME/server.log" 2>&1

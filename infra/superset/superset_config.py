@@ -1,7 +1,9 @@
 """Superset's settings. Nothing secret here: the key is made at first start by setup.sh."""
 
 import os
+import sys
 from pathlib import Path
+from sqlite3 import Connection as SQLite
 from threading import Lock
 
 from duckdb_engine import ConnectionWrapper
@@ -19,6 +21,17 @@ SQLALCHEMY_DATABASE_URI = os.environ.get("SUPERSET_METADATA", f"sqlite:///{HOME 
 SUPERSET_WEBSERVER_ADDRESS = "127.0.0.1"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
+# Pages are read here, and each of these asks the server once more for every dataset of a page.
+FEATURE_FLAGS = {"DRILL_BY": False, "DRILL_TO_DETAIL": False}
+
+# Answers, by role and filters, until a job publishes.
+sys.path.append(str(Path(__file__).parent))
+DATA_CACHE_CONFIG = {
+    "CACHE_TYPE": "answers.UntilPublished",
+    "CACHE_DIR": str(HOME / "answers"),
+    "CACHE_DEFAULT_TIMEOUT": 24 * 3600,
+    "CACHE_THRESHOLD": 2000,
+}
 
 
 def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
@@ -34,7 +47,13 @@ def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
 
 @event.listens_for(Pool, "connect")
 def keep_to_the_warehouse(connection: object, _record: object) -> None:
-    """No other file is in reach of a query. Connections open at once share DuckDB's settings."""
+    """No other file is in reach of a query. Connections open at once share DuckDB's settings.
+
+    Metadata in SQLite: what is written, a log of each request mostly, makes nobody wait.
+    """
+    if isinstance(connection, SQLite):
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = normal")
     if not isinstance(connection, ConnectionWrapper):
         return
     with SETTINGS:

@@ -6,9 +6,7 @@ from infra.superset.assets import FOLDER, assets, written
 from infra.superset.dashboards import DASHBOARDS
 from schemas import MARTS
 
-DATASETS = {
-    chart.dataset.name: chart.dataset for page in DASHBOARDS for row in page.rows for chart in row
-}
+DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
 
 
 def test_yaml_is_what_the_description_says():

@@ -1,0 +1,25 @@
+"""Which colours networks have on the pages: the report's, in the order of their names.
+
+The assets cannot know a warehouse's networks: they give the colours of the first network, the
+second and so on; `load.py` puts their names there.
+"""
+
+from spark_jobs.report.selection import COLOURS
+
+NUMBERED = "network {}"
+"""A network in the assets, by its place among the names of all."""
+PALER = {"": 0.0, " peak": 0.0, " off-peak": 0.5, " other": 0.75}
+"""How far from its hue to white, by what follows a network's name in a label."""
+
+
+def paler(colour: str, share: float) -> str:
+    """A colour so far on its way to white."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + share * (255 - part)):02x}" for part in parts)
+
+
+NETWORKS_COLOURS = {
+    NUMBERED.format(n) + suffix: paler(colour, share)
+    for n, colour in enumerate(COLOURS, 1)
+    for suffix, share in PALER.items()
+}

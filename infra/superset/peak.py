@@ -1,0 +1,304 @@
+"""What peak and off-peak differ in, as SQL over the mart `metrics`: as the report has it.
+
+`estimators/differences.py` says how sure a difference is; this is the same in SQL, so that it is
+made anew with the mart and for whoever asks: ratios of sums, errors robust to what a group of users
+has being alike (CR1), Student's t, and which differences are beyond chance (Holm 1979).
+"""
+
+import numpy as np
+from scipy import stats
+
+from infra.superset.parts import (
+    Choice,
+    Dashboard,
+    Dataset,
+    Dates,
+    Metric,
+    Text,
+    bars,
+    heat_map,
+    lines,
+    listed,
+    literal,
+    told_if_enough,
+)
+from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
+from spark_jobs.estimators.differences import FEWEST_TELLING
+from spark_jobs.report.compare import OFF_PEAK, PEAK
+from spark_jobs.report.metrics import MINUS, SHOWN
+from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+
+SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
+"""Days up to the warehouse's last that are compared."""
+SHOWN_SPAN = "last 30 days"
+DIFFERS = "what differs (95 % interval)"
+
+
+def _rows(rows: list[tuple]) -> str:
+    return ",\n        ".join(f"({', '.join(map(literal, row))})" for row in rows)
+
+
+UNITS = _rows(
+    [
+        (
+            place, metric, shown.title, shown.unit.name, shown.unit.step, float(shown.unit.scale),
+            shown.unit.more, shown.unit.less,
+        )
+        for place, (metric, shown) in enumerate(SHOWN.items(), 1)
+    ]
+)  # fmt: skip
+WITH_UNITS = f"""units(place, metric, title, unit, step, scale, more, less) as (
+    from (values
+        {UNITS})
+)"""
+
+
+def _polynomial(x: np.ndarray, y: np.ndarray, degree: int, of: str) -> str:
+    """The polynomial nearest to points, as SQL of an expression."""
+    terms = [f"{float(term):.8f}" for term in np.polyfit(x, y, degree)]
+    text = terms[0]
+    for term in terms[1:]:
+        text = f"({text}) * {of} + {term}"
+    return text
+
+
+def _students_t() -> str:
+    """The quantile of Student's t for CONFIDENCE, by 1 / freedom between 0 and 1: its logarithm is
+    nearly a polynomial (error below 0.01 %)."""
+    u = np.linspace(0.0005, 1, 2000)
+    logarithm = np.log(stats.t.ppf((1 + CONFIDENCE) / 2, 1 / u))
+    return f"exp({_polynomial(u, logarithm, 6, '(1 / freedom)')})"
+
+
+def _normal(t: str, freedom: str) -> str:
+    """The normal deviate that is as unlikely as a t: of two degrees of freedom and more by Hill
+    (1970, Algorithm 395); below, by the probability, whose logarithm lies between those of one and
+    of two, which are known."""
+    a = f"({freedom} - 0.5)"
+    w = f"({a} * ln(1 + {t} ** 2 / {freedom}))"
+    b = f"(48 * {a} ** 2)"
+    series = f"((-0.4 * {w} - 3.3) * {w} - 24) * {w} - 85.5"
+    hill = f"sqrt({w}) * (1 + ({w} + 3 + ({series}) / (0.8 * {w} ** 2 + 100 + {b})) / {b})"
+    one = f"ln(atan(1 / {t}) / pi())"
+    two = f"-ln(2 + {t} ** 2 + {t} * sqrt(2 + {t} ** 2))"
+    between = f"(2 - {freedom}) * {one} + ({freedom} - 1) * {two}"
+    return f"case when {freedom} < 2 then {_beyond(between)} else {hill} end"
+
+
+def _beyond(logarithm: str) -> str:
+    """The normal deviate exceeded with a probability below a half, by its logarithm; nearly a
+    polynomial of the root (error below 0.00001)."""
+    roots = np.linspace(1.17, 8, 2000)
+    deviates = stats.norm.isf(np.exp(-(roots**2) / 2))
+    return _polynomial(roots, deviates, 9, f"sqrt(-2 * ({logarithm}))")
+
+
+def _places(value: str, digits: int) -> str:
+    """Decimal places in which a value has so many significant digits; four at most."""
+    return (
+        f"case when {value} = 0 then 0 else least(greatest("
+        f"{digits - 1} - floor(log10(abs({value}))), 0), 4) end::int"
+    )
+
+
+def _text(value: str, places: str) -> str:
+    text = f"format('{{:,.{{}}f}}', abs({value}), {places})"
+    return f"if({value} < 0 and regexp_matches({text}, '[1-9]'), '{MINUS}', '') || {text}"
+
+
+def _value(value: str) -> str:
+    text = f"{_text(value, _places(value, 3))} || '{NO_BREAK}' || unit"
+    return f"coalesce({text}, '{NOT_MEASURED}')"
+
+
+COMPARED_SQL = f"""
+with {WITH_UNITS}, spans(days, since) as (
+    select days, (select max(date) from metrics) - length + 1
+    from (values {_rows(list(SPANS.items()))}) as lengths(days, length)
+), daily as (
+    select network, country, access, metric, period, user_group, date,
+        sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
+    from metrics where period in ('peak', 'off_peak') group by all
+), groups as (
+    select days, network, country, access, metric, period, user_group, max(date) as date,
+        sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
+    from daily join spans on date >= since group by all having sum(bottom) > 0
+), halves as (
+    -- telling: as many equal groups of users would tell as much
+    select days, network, country, access, metric, period, max(date) as date,
+        count(*) as groups, sum(bottom) as whole, sum(top) / sum(bottom) as ratio,
+        if(sum(measured) >= {FEWEST_SAMPLES} and count(*) >= {FEWEST_USERS}, ratio, null) as value,
+        sum(bottom) ** 2 / sum(bottom ** 2) as telling
+    from groups group by all
+), scores as (
+    -- what each group of users adds to the difference
+    select days, network, metric, user_group,
+        sum(if(period = 'peak', 1, -1) * (top - ratio * bottom) / whole) as score
+    from groups join halves using (days, network, metric, period)
+    group by all
+), errors as (
+    select days, network, metric, count(*) as clusters, sum(score ** 2) as squares
+    from scores group by all
+), pairs as (
+    select days, network, country, access, metric, max(date) as date, sum(groups) as n,
+        count(*) filter (period = 'peak') as peaks,
+        count(*) filter (period = 'off_peak') as off_peaks,
+        max(value) filter (period = 'peak') as first,
+        max(value) filter (period = 'off_peak') as second,
+        min(groups) as fewest, greatest(min(telling) - 1, 1) as freedom
+    from halves group by all
+), differences as (
+    -- one or two halves, so two rows or more: the correction for few groups is CR1
+    select *, first - second as difference,
+        sqrt(squares * clusters / (clusters - 1) * (n - 1) / (n - 2)) as rough,
+        if(peaks = 1 and off_peaks = 1 and difference is not null
+            and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error,
+        error * {_students_t()} as reach,
+        {_normal("(abs(difference) / error)", "freedom")} as deviate
+    from pairs join errors using (days, network, metric)
+), ordered as (
+    -- how many of a page's differences are as likely to be chance, or less
+    select *, row_number() over (partition by days order by deviate desc nulls last) as rank,
+        count(deviate) over (partition by days) as told,
+        {_beyond(f"ln({(1 - CONFIDENCE) / 2:.5g} / greatest(told - rank + 1, 1))")}
+            as limit_of_chance
+    from differences
+), judged as (
+    select *, error is not null and bool_and(coalesce(deviate >= limit_of_chance,
+        false)) over (partition by days order by rank) as claimed
+    from ordered
+), shown as (
+    select * exclude (first, second, difference, reach),
+        first * scale as first, second * scale as second, difference * scale as difference,
+        (difference - reach) * scale as low, (difference + reach) * scale as high,
+        100 * difference / nullif(second, 0) as percent,
+        {_places("((high - low) / 2)", 2)} as places
+    from judged join units using (metric)
+)
+select days, network, country, access, date, place, metric, title,
+    title || ' [' || unit || ']' as title_unit, first as peak, second as off_peak, difference,
+    low, high, claimed, percent,
+    {_value("first")} as "at peak",
+    {_value("second")} as "off-peak",
+    case
+        when peaks = 0 then 'nothing to compare: no peak data'
+        when off_peaks = 0 then 'nothing to compare: no off-peak data'
+        when difference is null then 'too few to compare'
+        when error is null then 'too few users to say how sure the difference is'
+        when not claimed and low <= 0 and high >= 0
+            then 'no difference beyond chance (' || {_text("low", "places")} || ' … '
+                || {_text("high", "places")} || '{NO_BREAK}' || step || ')'
+        else if(claimed, '', 'perhaps ') || {_text("abs(difference)", "places")}
+            || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
+            || ' {PEAK.name} than {OFF_PEAK.name} ('
+            || {_text("if(difference > 0, low, -high)", "places")} || ' … '
+            || {_text("if(difference > 0, high, -low)", "places")} || ')'
+    end as sentence,
+    if(claimed, '● ', '') || sentence as "{DIFFERS}"
+from shown
+"""
+COMPARED = Dataset(
+    "peak_against_off_peak",
+    COMPARED_SQL,
+    [
+        Metric(
+            "percent",
+            "sum(if(claimed, percent, 0))",
+            "difference in % of off-peak",
+            "+,.0f",
+        ),
+    ],
+)
+
+ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
+MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
+TREND = Dataset(
+    "trend",
+    f"""
+with {WITH_UNITS}, told as (
+    select network, date, country, access, hour, period, metric,
+        bit_or(1::ubigint << user_group) as user_groups, sum(measured) as measured,
+        sum(top) as top, sum(bottom) as bottom
+    from metrics group by all
+)
+select network, date, country, access, hour, replace(period, '_', '-') as hours,
+    network || ' ' || hours as series,
+    network || ' ' || format('{{:02d}}', hour) || ' h' as network_hour,
+    title || ' [' || unit || ']' as metric, user_groups, measured, top * scale as top, bottom
+from told join units using (metric)
+""",
+    [
+        Metric(
+            "value",
+            told_if_enough("sum(top) / sum(bottom)", "measured"),
+            "as chosen at the left",
+            ",.3~r",
+        ),
+        Metric(
+            "part_of_mean",
+            told_if_enough(f"sum(top) / sum(bottom) / ({MEAN})", "measured"),
+            "of the network's mean",
+            ".0%",
+        ),
+    ],
+)
+TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN.values()]
+DAYS = Dataset(
+    "days",
+    """
+select network, date, country, access,
+    case when bool_and(passed) then 'published' when bool_and(passed or released is not null)
+        then 'released in spite of a failed check' else 'HELD BACK' end as state,
+    coalesce(string_agg(finding, '; ' order by measure) filter (not passed), 'nothing') as amiss,
+    max(released) as released
+from quality join networks using (network) group by all
+""",
+    [Metric("checked", "count(*)", "days", ",d")],
+)
+TEXT = f"""
+**Peak against off-peak**, by each network's own local hours. Above: by how many per cent a metric
+is higher at peak, of differences beyond chance only; a network that is not there differs in
+nothing, or has nothing to compare. ● marks the same differences below: chance alone would show one
+on fewer than one page in twenty, all networks and metrics of its days taken together. Where it is
+said *perhaps*, the interval alone leaves out nothing. Intervals are of {CONFIDENCE:.0%} and allow
+for what one user has being alike.
+Every other selection, before and after a change say, is compared by
+`giscope report --compare`; the report (`report.html` in the warehouse's folder, made by
+`giscope report`) also has time slots in use and intervals of every figure.
+"""
+COMPARISON, GLANCE, TRENDS, MAP = (
+    "What differs between peak and off-peak",
+    "Differences beyond chance, in % of off-peak",
+    "Day by day, at peak and off-peak",
+    "Hour by hour, in % of the network's mean",
+)
+PEAK_PAGE = Dashboard(
+    "Peak against off-peak",
+    "giscope-peak",
+    rows=[
+        [
+            bars(GLANCE, COMPARED, "title", "percent", "network", horizontal=True, descending=True,
+                 y_title="Peak less off-peak, in % of off-peak", height=58, width=7),
+            listed("Days, newest first", DAYS, ["date", "network", "state", "amiss"],
+                   order="date", height=58),
+        ],
+        [
+            listed(COMPARISON, COMPARED,
+                   ["access", "network", "title", "at peak", "off-peak", DIFFERS],
+                   order="network, place", height=100, width=9),
+            Text(TEXT, height=100),
+        ],
+        [lines(TRENDS, TREND, "value", where="hours <> 'other'")],
+        [heat_map(MAP, TREND, "date", "network_hour", "part_of_mean", height=100)],
+    ],
+    filters=[
+        Choice("days", "Days compared", COMPARED, chosen=[SHOWN_SPAN], single=True,
+               charts=[COMPARISON, GLANCE]),
+        Choice("metric", "Metric by day and hour", TREND, chosen=TITLES[:1], single=True,
+               charts=[TRENDS, MAP]),
+        Choice("country", "Country", DAYS),
+        Choice("access", "Access", DAYS),
+        Choice("network", "Network", DAYS, narrowed_by=("country", "access")),
+        Dates(apart=[COMPARISON, GLANCE]),
+    ],
+)  # fmt: skip
