@@ -27,8 +27,8 @@ REACHED = {
     "aa-gprs-offpeak": Reached(0.997, 0.995, 0.997),
     "bb-gprs-peak": Reached(0.990, 0.991, 0.992),
     "cc-dialup-peak": Reached(0.992, 0.990, 0.991),
-    # Before Gi: ten losses and twelve. Without SACK 61 of the wrong ones are one mobile's that
-    # received them and, by its IP IDs, acknowledged none.
+    # Before Gi: ten losses and twelve. Without SACK 61 of the wrong ones are a burst of lost ACKs
+    # that is taken for a burst of losses, though the mobile's IP IDs tell.
     "ns3-lte-sack": Reached(0.98, 0.995, 0.995, 0.02, 0.75, 0.9, 0.4),
     "ns3-lte-no-sack": Reached(0.84, 0.97, 0.97, 0.13, 0.75, 0.9, 0.4),
 }
