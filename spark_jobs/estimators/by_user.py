@@ -56,7 +56,7 @@ def enough(samples: float, users: int) -> bool:
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
     """Of the sums float64[G] and weights (or counts) float64[G] of groups of users."""
     value, error, groups = _ratio(total, weight)
-    if groups < FEWEST_USERS or _effective(weight) < FEWEST_EFFECTIVE:
+    if groups < FEWEST_USERS or effective(weight) < FEWEST_EFFECTIVE:
         return UNKNOWN
     half = _students_t(weight) * error
     if value <= 0:
@@ -117,13 +117,13 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
     return float(model.params[0]), float(model.bse[0]), groups
 
 
-def _effective(weight: np.ndarray) -> float:
+def effective(weight: np.ndarray) -> float:
     """How many groups of equal weight tell as much."""
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 def _students_t(weight: np.ndarray) -> float:
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, max(_effective(weight) - 1, 1)))
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, max(effective(weight) - 1, 1)))
 
 
 def _normal() -> float:

@@ -15,7 +15,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from spark_jobs.estimators.by_user import CONFIDENCE, enough
+from spark_jobs.estimators.by_user import CONFIDENCE, effective, enough
 
 FEWEST_TELLING = 10
 """Groups of users on either side below which no interval is given."""
@@ -40,11 +40,6 @@ class Sums:
         if not enough(self.measured, len(self.group)):
             return None
         return float(self.top.sum() / self.bottom.sum())
-
-    @property
-    def telling(self) -> float:
-        """As many equal groups would tell as much."""
-        return float(self.bottom.sum() ** 2 / (self.bottom**2).sum()) if len(self.group) else 0.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ def difference(first: Sums, second: Sums) -> Difference:
     error = float(fit.bse[1])
     if not error > 0:
         return Difference(first.value, second.value)
-    freedom = max(min(first.telling, second.telling) - 1, 1.0)
+    freedom = max(min(effective(first.bottom), effective(second.bottom)) - 1, 1.0)
     estimate = first.value - second.value
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
     p = float(2 * stats.t.sf(abs(estimate) / error, freedom))

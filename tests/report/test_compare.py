@@ -12,6 +12,7 @@ from test_report import Page
 from typer.testing import CliRunner
 
 from schemas import FLOWS, QUALITY
+from schemas.marts import METRICS
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
@@ -80,6 +81,10 @@ def chosen(warehouse: Warehouse) -> Selection:
 
 def of(found: list[Comparison], metric: str, network: str = "aa-gprs") -> Comparison:
     return next(c for c in found if (c.network.name, c.metric) == (network, metric))
+
+
+def test_metrics_shown_are_those_of_the_mart():
+    assert list(SHOWN) == list(METRICS)
 
 
 def test_known_difference_is_found(different):
