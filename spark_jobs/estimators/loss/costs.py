@@ -10,10 +10,11 @@ NEXT_LOSS = 1.4
 """A loss right after another: buffers overflow and radio fails for some packets in a row."""
 LOST_ACK = 4.6
 """An ACK that Gi never saw: one in a hundred."""
-PASSED_ACK = 0.7
-"""The same where IP IDs tell that the mobile sent one that Gi never saw,"""
 UNSENT_ACK = 8.0
-"""and where they tell that it did not: what called for an ACK did not come, or stacks differ."""
+"""The same where IP IDs tell that the mobile sent none: what called for an ACK did not come, or
+stacks differ (where they tell that it did, it is no wonder);"""
+UNCALLED_ACK = 1.0
+"""what the mobile sent, by its IP IDs, that Gi never saw and no arrival called for."""
 COMPRESSED_ACK = 2.0
 """The same with SACK, where Linux sends one ACK for several arrivals at high rates."""
 DELAYED_ACK = 2.0
@@ -45,7 +46,7 @@ def no_ack(unseen):
     since then that Gi never saw (NOT_TOLD: who knows)."""
     if unseen < 0:
         return LOST_ACK
-    return PASSED_ACK if unseen > 0 else UNSENT_ACK
+    return 0.0 if unseen > 0 else UNSENT_ACK
 
 
 @inner

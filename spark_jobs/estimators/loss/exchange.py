@@ -67,6 +67,8 @@ them, what it costs as a stray and as a duplicate ACK of data (see `costs`); how
 sent since the last one that Gi never saw (NOT_TOLD: who knows); echoed timestamp, window."""
 
 NOT_TOLD = -1
+SPENT = 16
+"""For each IP ID that was passed over, so many packets are looked through for who came with it."""
 
 SEEN = np.dtype(
     [
@@ -224,32 +226,47 @@ def _read(x, segments, connections, packets, to, original):
         seen.questions |= copies[k].ambiguous and seen.seen
     if seen.questions:
         seen.waited = -np.log(1 - _alone(copies[:n], top, acks[:m]))
-        _set_unseen(connections.first[x], connections.first[x + 1], segments, acks)
+        _set_unseen(connections.first[x], connections.first[x + 1], segments, packets, acks)
     return n, m
 
 
 @inner
-def _set_unseen(begin, end, segments, acks):
+def _set_unseen(begin, end, segments, packets, acks):
     """Sets how many packets a mobile sent before each ACK that Gi never saw, by IP IDs, as far as
     they count the packets of segments [begin, end); what else they count may stand between."""
     counts, alone = ip_ids.count_these(begin, end, segments, False)
-    latest = np.int64(-1)
+    before = np.int64(-1)
     m, passed = 0, np.int64(0)
     for i in range(begin, end):
         if segments.downlink[i]:
             continue
         told = counts and segments.ip_id[i] != 0 and segments.tcp_flags[i] & RST == 0
         if told:
-            step = ip_ids.ahead(segments.ip_id[i], latest) if latest >= 0 else np.int64(0)
+            latest = np.int64(segments.ip_id[before]) if before >= 0 else np.int64(0)
+            step = ip_ids.ahead(segments.ip_id[i], latest) if before >= 0 else np.int64(0)
             told = step > 0
-            if step > 0 or latest < 0:
-                latest = np.int64(segments.ip_id[i])
             if told:
-                passed += step - 1
+                others = _of_others(packets, segments.place[before], segments.place[i], step)
+                told = others == 0 or others == step - 1
+                passed += step - 1 - others
+            if step > 0 or before < 0:
+                before = np.int64(i)
         if segments.number[i] != NONE:
             acks[m].unseen = passed if told and (alone or passed == 0) else NOT_TOLD
             m += 1
             passed = np.int64(0)
+
+
+@inner
+def _of_others(packets, before, after, step):
+    """How many of the IP IDs between those of a mobile's two packets, `step` apart, others of its
+    packets came with meanwhile."""
+    latest, others = packets.ip_id[before], np.int64(0)
+    if step > 1:
+        for p in range(before + 1, min(after, before + SPENT * step)):
+            if not packets.downlink[p] and 0 < ip_ids.ahead(packets.ip_id[p], latest) < step:
+                others += 1
+    return others
 
 
 @inner

@@ -155,6 +155,8 @@ def arrived_before(copies):
     for k in range(len(copies)):
         out[k] = highest
         c = copies[k]
+        if c.low == c.high:
+            continue  # a pure ACK bears the number of what comes next, but brings nothing
         if c.fate == ARRIVED or (c.fate == UNPROVEN and not c.ambiguous):
             highest = max(highest, c.high)
     return out

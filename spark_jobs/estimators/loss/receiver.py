@@ -54,6 +54,7 @@ HYPOTHESIS = np.dtype(
         ("held", "i4"),
         ("owed", "i4"),
         ("passed", "i4"),
+        ("folded", "i4"),
         ("parent", "i4"),
         ("since", "i4"),
         ("lost", "?"),
@@ -88,7 +89,7 @@ def begin(h, rcv_nxt, clock):
     h.next_ack = 0
     h.due = h.clock = clock
     h.lent = h.waited = 0.0
-    h.held = h.owed = h.passed = h.parent = 0
+    h.held = h.owed = h.passed = h.folded = h.parent = 0
     h.ts_recent = h.ts_maybe = 0
     h.lost, h.since = False, link.SINCE
     h.untold = NONE
@@ -108,7 +109,7 @@ def copy(to, h):
     to.odd = h.odd
     to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
     to.due, to.lent, to.waited = h.due, h.lent, h.waited
-    to.clock, to.untold, to.passed = h.clock, h.untold, h.passed
+    to.clock, to.untold, to.passed, to.folded = h.clock, h.untold, h.passed, h.folded
     to.held, to.owed, to.parent, to.lost, to.since = h.held, h.owed, h.parent, h.lost, h.since
     for k in range(h.held):
         to.low[k], to.high[k] = h.low[k], h.high[k]
@@ -200,14 +201,18 @@ def settle(h, until, acks):
             h.owed = 0
         else:
             _stray(h, value, stray)
-        _explained(h)
+        explained(h, acks)
 
 
 @inner
-def _explained(h):
-    """The next ACK is that after this one."""
+def explained(h, acks):
+    """The next ACK is that after this one; what the mobile sent before it that Gi never saw, some
+    arrivals must have called for."""
+    uncalled = acks[h.next_ack].unseen - h.passed - h.folded
+    if uncalled > 0:
+        h.cost += costs.UNCALLED_ACK * uncalled
     h.next_ack += 1
-    h.passed = 0
+    h.passed = h.folded = 0
 
 
 @inner
@@ -271,7 +276,7 @@ def arrive(h, c, heard, path):
                 h.lent = h.due
                 h.waited = costs.DELAYED_ACK if h.owed >= FULL_SEGMENTS_OWED else heard.waited
             h.cost += cost
-            _answer(h, acks[j])
+            _answer(h, acks)
             return kind != PLAIN and lent > 0
     if kind != PLAIN and lent > 0 and _had_waited(h, c, lent, kind, heard, path):
         return False
@@ -279,7 +284,9 @@ def arrive(h, c, heard, path):
         h.cost += costs.beyond(h.due - c.ts, path)
     if c.watched and h.owed > FULL_SEGMENTS_OWED:
         h.cost += costs.DELAYED_ACK
-    if kind != PLAIN:
+    if kind == PLAIN:
+        h.folded += 1
+    else:
         h.cost += unseen if c.watched else 0.0
         h.passed += 1
         h.last_sent = h.rcv_nxt
@@ -350,18 +357,19 @@ def _take_in(h, c, acks):
     advance(h, c.high)
     while h.next_ack < len(acks) and acks[h.next_ack].value < h.rcv_nxt:
         _stray(h, acks[h.next_ack].value, acks[h.next_ack].stray)
-        _explained(h)
+        explained(h, acks)
     return kind
 
 
 @inner
-def _answer(h, ack):
+def _answer(h, acks):
     """The next ACK answers what arrived last."""
+    ack = acks[h.next_ack]
     if ack.has_ts and h.ts_recent != 0:
         if np.int32(ack.ecr - h.ts_recent) > 0:
             h.ts_recent = ack.ecr
     h.acked = h.last_sent = h.rcv_nxt
-    _explained(h)
+    explained(h, acks)
     h.due = float(ack.ts)
     h.untold = NONE
     h.owed = 0
@@ -375,7 +383,7 @@ def _empty(h, c, acks):
     j = h.next_ack
     if c.low < h.rcv_nxt and j < len(acks):
         if acks[j].value == h.rcv_nxt == h.acked and acks[j].sack_count == 0:
-            _explained(h)
+            explained(h, acks)
 
 
 @inner

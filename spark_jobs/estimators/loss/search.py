@@ -221,7 +221,9 @@ def _branch(x, c, heard, path, space, made):
         to = spare[made]
         _follow(to, h, x, False)
         to.cost += skipped
-        to.next_ack, to.passed = j + 1, 0
+        to.next_ack = h.next_ack
+        while to.next_ack <= j:
+            receiver.explained(to, heard.acks)
         receiver.arrive(to, c, heard, path)
         made += 1
     return made
