@@ -12,9 +12,11 @@ LOST_ACK = 4.6
 """An ACK that Gi never saw: one in a hundred."""
 UNSENT_ACK = 8.0
 """The same where IP IDs tell that the mobile sent none: what called for an ACK did not come, or
-stacks differ (where they tell that it did, it is no wonder);"""
+stacks differ. Where they tell that it did, it is no wonder, and"""
+SHARED_ACK = 0.7
+"""little where it may have been another connection's."""
 UNCALLED_ACK = 1.0
-"""what the mobile sent, by its IP IDs, that Gi never saw and no arrival called for."""
+"""What the mobile sent, by its IP IDs, that Gi never saw and no arrival called for."""
 COMPRESSED_ACK = 2.0
 """The same with SACK, where Linux sends one ACK for several arrivals at high rates."""
 DELAYED_ACK = 2.0
@@ -41,12 +43,14 @@ MARGIN, BEYOND, MOST_BEYOND = 1.0, 20.0, 4.0
 
 
 @inner
-def no_ack(unseen):
+def no_ack(unseen, shared):
     """What it costs that an arrival was not acknowledged, if the mobile has sent so many packets
-    since then that Gi never saw (NOT_TOLD: who knows)."""
+    since then that Gi never saw (NOT_TOLD: who knows), other connections' perhaps among them."""
     if unseen < 0:
         return LOST_ACK
-    return 0.0 if unseen > 0 else UNSENT_ACK
+    if unseen == 0:
+        return UNSENT_ACK
+    return SHARED_ACK if shared else 0.0
 
 
 @inner

@@ -56,6 +56,7 @@ ACK_SEEN = np.dtype(
         ("stray", "f8"),
         ("moved", "f8"),
         ("unseen", "i4"),
+        ("shared", "?"),
         ("ecr", "u4"),
         ("window", "u2"),
         ("sack_count", "u1"),
@@ -64,7 +65,8 @@ ACK_SEEN = np.dtype(
 )
 """An uplink packet at Gi: time (µs), what it acknowledges, its SACK blocks' place and the first of
 them, what it costs as a stray and as a duplicate ACK of data (see `costs`); how many the mobile
-sent since the last one that Gi never saw (NOT_TOLD: who knows); echoed timestamp, window."""
+sent since the last one that Gi never saw (NOT_TOLD: who knows), or at most, for others share what
+was passed over; echoed timestamp, window."""
 
 NOT_TOLD = -1
 SPENT = 16
@@ -236,7 +238,7 @@ def _set_unseen(begin, end, segments, packets, acks):
     they count the packets of segments [begin, end); what else they count may stand between."""
     counts, alone = ip_ids.count_these(begin, end, segments, False)
     before = np.int64(-1)
-    m, passed = 0, np.int64(0)
+    m, passed, shared = 0, np.int64(0), False
     for i in range(begin, end):
         if segments.downlink[i]:
             continue
@@ -247,14 +249,15 @@ def _set_unseen(begin, end, segments, packets, acks):
             told = step > 0
             if told:
                 others = _of_others(packets, segments.place[before], segments.place[i], step)
-                told = others == 0 or others == step - 1
+                shared |= others > 0
                 passed += step - 1 - others
             if step > 0 or before < 0:
                 before = np.int64(i)
         if segments.number[i] != NONE:
             acks[m].unseen = passed if told and (alone or passed == 0) else NOT_TOLD
+            acks[m].shared = shared
             m += 1
-            passed = np.int64(0)
+            passed, shared = np.int64(0), False
 
 
 @inner
@@ -305,7 +308,7 @@ def _read_ack(ack, i, segments):
     ack.ecr, ack.has_ts = segments.ts_ecr[i], segments.has_timestamps[i]
     ack.sack_at, ack.sack_count = segments.sack_at[i], segments.sack_count[i]
     ack.block_low = ack.block_high = NONE
-    ack.unseen = NOT_TOLD
+    ack.unseen, ack.shared = NOT_TOLD, False
     ack.moved = 0.0
     ack.stray = costs.STRAY_SACK if ack.sack_count else costs.STRAY_ACK
     if segments.payload_len[i] or segments.tcp_flags[i] & (SYN | FIN):

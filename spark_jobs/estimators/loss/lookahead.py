@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs, link
-from spark_jobs.estimators.loss.exchange import LOST, NOT_TOLD, UNPROVEN
+from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
 from spark_jobs.estimators.loss.order import arrived_before
 from spark_jobs.estimators.sequence import NONE
 
@@ -98,8 +98,10 @@ def at_least(exchange, rest, start, path, out):
             if may_arrive:
                 arrived = passed + after[place, 0]
                 value = acks[j].value if j < len(acks) else NONE
-                unseen = acks[j].unseen if j < len(acks) else NOT_TOLD
-                arrived += _unanswered(c, value, costs.no_ack(unseen), max(before[j], above), sack)
+                missed = costs.LOST_ACK
+                if j < len(acks):
+                    missed = costs.no_ack(acks[j].unseen, acks[j].shared)
+                arrived += _unanswered(c, value, missed, max(before[j], above), sack)
                 if j < len(acks):
                     to = max(j + 1, then)
                     answered = skip[to] - skip[j + 1] + after[min(to - then, last), 0]

@@ -208,8 +208,9 @@ def settle(h, until, acks):
 def explained(h, acks):
     """The next ACK is that after this one; what the mobile sent before it that Gi never saw, some
     arrivals must have called for."""
-    uncalled = acks[h.next_ack].unseen - h.passed - h.folded
-    if uncalled > 0:
+    ack = acks[h.next_ack]
+    uncalled = ack.unseen - h.passed - h.folded
+    if uncalled > 0 and not ack.shared:
         h.cost += costs.UNCALLED_ACK * uncalled
     h.next_ack += 1
     h.passed = h.folded = 0
@@ -313,7 +314,8 @@ def _no_ack(h, acks):
     """What it costs that an arrival was not acknowledged."""
     if h.next_ack >= len(acks) or acks[h.next_ack].unseen == NOT_TOLD:
         return costs.LOST_ACK
-    return costs.no_ack(max(acks[h.next_ack].unseen - h.passed, 0))
+    ack = acks[h.next_ack]
+    return costs.no_ack(max(ack.unseen - h.passed, 0), ack.shared)
 
 
 @inner
