@@ -22,19 +22,28 @@ ROWS, BEYOND, SCRATCH = 128, 256, 3
 """Copies for which costs are kept at a time, how much farther is looked, and rows to work in."""
 WIDTH = 512
 """ACKs that may answer a copy."""
+MOST_UNSEEN = 255
+"""If more were sent at once that Gi never saw, they are not told from any number."""
 
 
 class Rest(NamedTuple):
-    """What is to come of a connection with n copies and m ACKs."""
+    """What is to come of a connection with n copies and m ACKs. An ACK that Gi never saw, though
+    IP IDs tell that it was sent, stands before the next one that was seen: together they are M."""
 
+    first: np.ndarray
+    """int64[m + 1]: of the M, the first that stands for each ACK;"""
+    ack: np.ndarray
+    """int64[M]: the ACK seen that each stands for, or before which it was sent;"""
+    unseen: np.ndarray
+    """bool[M]: Gi never saw it."""
     answer: np.ndarray
-    """int64[n + 1]: the first ACK that may answer each copy or a later one;"""
+    """int64[n + 1]: the first of the M that may answer each copy or a later one;"""
     width: np.ndarray
     """int64[n + 1]: how many may, and one more."""
     skip: np.ndarray
-    """float64[m + 1]: what it costs to explain the ACKs before each by no copy;"""
+    """float64[M + 1]: what it costs to explain those before each by no copy;"""
     before: np.ndarray
-    """int64[m + 1]: the highest number before each."""
+    """int64[M + 1]: the highest number before each."""
     above: np.ndarray
     """int64[n]: the highest number that has certainly arrived before each copy."""
 
@@ -44,31 +53,63 @@ def begin(exchange, soonest, latest):
     """Rest of an Exchange; no ACK comes sooner than `soonest` after a copy (µs), nor, it is
     supposed, later than `latest`."""
     copies, acks = exchange.copies, exchange.heard.acks
-    n, m = len(copies), len(acks)
+    first, ack, unseen = _with_unseen(acks)
+    n, m = len(copies), len(ack)
     answer = np.full(n + 1, m)
     width = np.ones(n + 1, np.int64)
     j = end = 0
     for k in range(n):
-        while j < m and acks[j].ts < copies[k].ts + soonest:
+        while j < m and acks[ack[j]].ts < copies[k].ts + soonest:
             j += 1
-        while end < m and acks[end].ts <= copies[k].ts + latest:
+        while end < m and acks[ack[end]].ts <= copies[k].ts + latest:
             end += 1
         answer[k], width[k] = j, min(max(end - j, 0) + 1, WIDTH)
     skip = np.zeros(m + 1)
     before = np.full(m + 1, NONE)
     for j in range(m):
-        stray = acks[j].stray if acks[j].value == before[j] else 0.0
-        skip[j + 1] = skip[j] + stray
-        before[j + 1] = max(before[j], acks[j].value)
-    return Rest(answer, width, skip, before, arrived_before(copies))
+        one = acks[ack[j]]
+        before[j + 1] = before[j]
+        if unseen[j]:
+            skip[j + 1] = skip[j] + (0.0 if one.shared else costs.UNCALLED_ACK)
+            continue
+        skip[j + 1] = skip[j] + (one.stray if one.value == before[j] else 0.0)
+        before[j + 1] = max(before[j], one.value)
+    return Rest(first, ack, unseen, answer, width, skip, before, arrived_before(copies))
+
+
+@making
+def _with_unseen(acks):
+    """`first`, `ack` and `unseen` of a Rest."""
+    first = np.zeros(len(acks) + 1, np.int64)
+    for j in range(len(acks)):
+        first[j + 1] = first[j] + 1 + _stand_ins(acks[j])
+    ack = np.empty(first[-1], np.int64)
+    unseen = np.ones(first[-1], np.bool_)
+    for j in range(len(acks)):
+        ack[first[j] : first[j + 1]] = j
+        unseen[first[j + 1] - 1] = False
+    return first, ack, unseen
+
+
+@inner
+def _stand_ins(ack):
+    """How many stand for what was sent before an ACK and not seen: if too many, none."""
+    return max(ack.unseen, 0) if ack.unseen <= MOST_UNSEEN else 0
 
 
 @inner
 def to_come(rest, k, row, h):
     """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
     answer, skip = rest.answer, rest.skip
-    j = max(h.next_ack, answer[k])
-    return skip[j] - skip[h.next_ack] + row[min(j - answer[k], rest.width[k] - 1), int(h.lost)]
+    now = rest.first[h.next_ack]
+    spare = 0
+    if h.next_ack + 1 < len(rest.first):
+        stand_ins = rest.first[h.next_ack + 1] - 1 - now
+        now += min(h.passed, stand_ins)
+        spare = min(h.folded, stand_ins)
+    j = max(now, answer[k])
+    least = skip[j] - skip[now] + row[min(j - answer[k], rest.width[k] - 1), int(h.lost)]
+    return max(least - spare * costs.UNCALLED_ACK, 0.0)
 
 
 @inner
@@ -78,7 +119,8 @@ def at_least(exchange, rest, start, path, out):
     on), if the copy before has arrived or not. Of an Exchange, its Rest and its user's PATH; out
     has SCRATCH more rows to work in."""
     answer, width, skip, before = rest.answer, rest.width, rest.skip, rest.before
-    copies, acks, sack = exchange.copies, exchange.heard.acks, exchange.heard.sack
+    copies, sack = exchange.copies, exchange.heard.sack
+    acks, ack, unseen = exchange.heard.acks, rest.ack, rest.unseen
     loss, next_loss = _least_loss(path)
     end = min(start + ROWS + BEYOND, len(copies))
     last = width[end] - 1
@@ -97,24 +139,43 @@ def at_least(exchange, rest, start, path, out):
             arrived = lost = next_lost = np.inf
             if may_arrive:
                 arrived = passed + after[place, 0]
-                value = acks[j].value if j < len(acks) else NONE
-                missed = costs.LOST_ACK
-                if j < len(acks):
-                    missed = costs.no_ack(acks[j].unseen, acks[j].shared)
+                value, missed = NONE, costs.LOST_ACK
+                if j < len(ack):
+                    value, missed = acks[ack[j]].value, _missed(acks[ack[j]], unseen[j])
                 arrived += _unanswered(c, value, missed, max(before[j], above), sack)
-                if j < len(acks):
+                if j < len(ack):
                     to = max(j + 1, then)
                     answered = skip[to] - skip[j + 1] + after[min(to - then, last), 0]
-                    arrived = min(arrived, answered + _answered(c, acks[j], before[j], path))
+                    if unseen[j]:
+                        answered += _answered_unseen(c, acks[ack[j]])
+                    else:
+                        answered += _answered(c, acks[ack[j]], before[j], path)
+                    arrived = min(arrived, answered)
             if may_go:
                 lost = passed + after[place, 1] + loss
                 next_lost = passed + after[place, 1] + next_loss
-            over = skip[min(j + 1, len(acks))] - skip[j]
+            over = skip[min(j + 1, len(ack))] - skip[j]
             later = np.float32(min(lost, arrived, over + later))
             next_later = np.float32(min(next_lost, arrived, over + next_later))
             now[x, 0], now[x, 1] = later, next_later
         last = width[k] - 1
         after = now
+
+
+@inner
+def _missed(ack, unseen):
+    """What it costs that an arrival was not acknowledged, but for those that stand for what was not
+    seen, with this ACK next or, if it is itself not seen, with others before it."""
+    if unseen or (ack.unseen > 0 and not _stand_ins(ack)):
+        return 0.0
+    return costs.no_ack(min(ack.unseen, 0), False)
+
+
+@inner
+def _answered_unseen(c, ack):
+    """What an arrival costs that causes an ACK which Gi never saw, before this one; infinity if it
+    calls for none."""
+    return np.inf if c.low == c.high else costs.no_ack(1, ack.shared)
 
 
 @inner
