@@ -293,8 +293,8 @@ def _longest_round_trip(exchange, path, seen):
 @inner
 def _least_round_trip(exchange, base):
     """The least round trip that an Exchange's ACKs allow (µs), by its user's: what an ACK is the
-    first to tell of came with no earlier copy than the first that Gi saw. Less than half the user's
-    is no round trip: then Gi missed a copy."""
+    first to tell of came with no earlier copy than the first that Gi saw and that is not known to
+    be lost. Less than half the user's is no round trip: then Gi missed a copy."""
     copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
     least = base
     first, missing = 0, acks[0].value
@@ -304,7 +304,9 @@ def _least_round_trip(exchange, base):
         while first < len(copies) and top[first] <= missing:
             first += 1
         k = first
-        while k < len(copies) and not copies[k].low <= missing < copies[k].high:
+        while k < len(copies) and not (
+            copies[k].low <= missing < copies[k].high and copies[k].fate != LOST
+        ):
             k += 1
         if k < len(copies) and 2 * (acks[j].ts - copies[k].ts) > base:
             least = min(least, float(acks[j].ts - copies[k].ts))
