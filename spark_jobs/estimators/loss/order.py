@@ -67,7 +67,8 @@ def _prove_once(exchange, report, limit, above):
     longest = np.int64(0)
     reached = np.int64(-1)  # a copy of this index or a later one has arrived
     passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
-    missing = acks[0].value
+    missing, told = acks[0].value, max(acks[0].value, acks[0].block_high)
+    newest = by = np.int64(-1)  # the last copy that a SACK block told of, and that ACK
     for j in range(1, len(acks)):
         value = acks[j].value
         if value > missing:
@@ -82,11 +83,14 @@ def _prove_once(exchange, report, limit, above):
                 if above[cause] > value:
                     limit[j] = min(limit[j], cause + 1)
         elif value == missing and acks[j].stray >= STRAY_ACK:
-            cause = _cause_of_duplicate(copies, acks[j], reached, limit[j])
+            cause = _cause_of_duplicate(copies, top, acks[j], told, reached, limit[j])
+            if cause >= 0 and copies[cause].high == acks[j].block_high > told:
+                newest, by = cause, j
             after = _first_copy_beyond(top, after, value)
             begin = max(after, reached + 1)
         else:
             continue
+        told = max(told, value, acks[j].block_high)
         if cause < 0 or _only_copy_between(copies, value, begin, cause):
             continue
         for k in range(begin, cause):
@@ -98,7 +102,18 @@ def _prove_once(exchange, report, limit, above):
         if exchange.heard.sack and passed < reached:
             _lose_untold(copies, acks[j], report, passed, reached, j)
             passed = reached
+    if by >= 0 and not _again_between(copies, newest, limit[by]):
+        longest = max(longest, acks[by].ts - copies[newest].ts)
     return longest, reached
+
+
+@inner
+def _again_between(copies, k, end):
+    """Whether a copy's data was sent again before copy `end`."""
+    for o in range(k + 1, end):
+        if copies[o].low < copies[k].high and copies[k].low < copies[o].high:
+            return True
+    return False
 
 
 @inner
@@ -297,8 +312,13 @@ def _cause_of_advance(copies, ack, missing, reached, limit):
 
 
 @inner
-def _cause_of_duplicate(copies, ack, reached, limit):
-    """The earliest copy of another byte that may have caused a duplicate ACK, or -1."""
+def _cause_of_duplicate(copies, top, ack, told, reached, limit):
+    """The earliest copy of another byte that may have caused a duplicate ACK, or -1. A SACK block
+    that ends beyond all that was told before ends with it."""
+    if ack.block_high > max(ack.block_low, told):
+        k = first_above(top, 0, len(top), ack.block_high - 1)
+        if reached < k < limit and copies[k].high == ack.block_high and copies[k].fate != LOST:
+            return k
     for k in range(reached + 1, limit):
         c = copies[k]
         if c.fate == LOST or c.low == c.high or c.low <= ack.value < c.high:
