@@ -241,25 +241,97 @@ def test_mobile_that_is_heard_no_more_may_still_receive():
     assert {evidence for _, evidence in lost(lines)} == {"undecided"}
 
 
-@pytest.mark.parametrize("sent_acks", [4, 5])
-def test_ip_ids_tell_whether_an_ack_was_sent(sent_acks):
-    """d4 is lost; of five copies after it four are answered. If the mobile's IP IDs count on, it
-    sent no fifth ACK: a copy was lost, too. If they lack one, it was the ACK.
+@pytest.mark.parametrize(("was_sent", "missed"), [(True, 1), (False, 11)])
+def test_ip_ids_tell_whether_acks_were_sent(was_sent, missed):
+    """d4 is lost; of 30 copies after it the first ten are not answered, and the user is known for
+    losses in a row. If the mobile's IP IDs lack ten, it had sent as many ACKs all the same; if they
+    count on, it had got nothing.
 
-    Gi     | d4 (lost) d5 ... d9                    d4' ... d9'
-    mobile |                     a3  a3     a3  a3             a9 ...
+    Gi     | d4 (lost) d5 ... d34
+    mobile |                      (10 x a3)  20 x a3
     """
-    flight = [sent(T + n * MS, 4 + n) for n in range(6)]
-    again = [sent(T + 8 * SECOND + n * SECOND, 4 + n) for n in range(6)]
-    missed = flight[:1] if sent_acks == 5 else flight[:2]
-    lines = exchange([*flight, *again], missed)
+    in_a_row = [sent(T + n * MS, 4 + n) for n in range(40)]
+    again = [sent(T + (10 + n) * SECOND, 4 + n) for n in range(39)]
+    other = [replace(p, port=3000) for p in exchange([*in_a_row, *again], in_a_row[:-1])]
+    lines = [p.later(100 * SECOND) for p in ten_acks_are_not_seen(was_sent)]
+    assert expected([*other, *lines]) == pytest.approx(39 + missed, abs=0.5)
+
+
+def test_ip_ids_that_another_connection_spent_are_no_acks():
+    """The mobile counts what it sends to all servers. Ten IDs are missing between two ACKs; if an
+    ACK of another connection came with each, none of this one was sent."""
+    lines = ten_acks_are_not_seen(was_sent=False)
+    first = next(p for p in lines if p.way == "up" and p.us > T)
+    lines = [replace(p, id=p.id + 10) if p.way == "up" and p.us > T else p for p in lines]
+    other = [replace(first, us=T + n * MS, id=first.id + n, port=3000) for n in range(10)]
+    assert expected(lines) == pytest.approx(1, abs=0.5)
+    lines = sorted([*lines, *other], key=lambda p: p.us)
+    assert expected(lines) == pytest.approx(11, abs=0.5)
+
+
+def ten_acks_are_not_seen(was_sent: bool) -> list[Packet]:
+    """Of `test_ip_ids_tell_whether_acks_were_sent`, with the mobile's IP IDs."""
+    flight = [sent(T + n * MS, 4 + n) for n in range(31)]
+    lines = exchange(flight, flight[:1] if was_sent else flight[:11])
     ups = [replace(p, id=100 + n) for n, p in enumerate(p for p in lines if p.way == "up")]
-    if sent_acks == 5:
-        ups.remove(next(p for p in ups if p.us > T))
+    if was_sent:
+        first = next(n for n, p in enumerate(ups) if p.us > T)
+        del ups[first : first + 10]
     downs = [p for p in lines if p.way == "down"]
-    found = gone(sorted([*downs, *ups], key=lambda p: p.us))
-    assert len(found) == len(missed)
-    assert found[0] == flight[0]
+    return sorted([*downs, *ups], key=lambda p: p.us)
+
+
+def expected(lines: list[Packet]) -> float:
+    """How many packets were lost behind Gi; the user is observed for another minute."""
+    rows = tables([*lines, *later(lines[-1].us + 60 * SECOND)])["losses"]
+    return sum(r["probability"] for r in rows if r["side"] == "access")
+
+
+def test_ack_without_data_brings_none():
+    """A pure ACK bears the number of what comes next. That it came is no sign that d5 ... d7, which
+    were sent before it, did: d5' does not fill a hole, its ACK waits for d6'.
+
+    Gi     | d5 d6 d7 (lost)  ack  d5' d6' d7'
+    mobile |                                   a6 a7
+    """
+    flight = [sent(T + n * MS, 5 + n) for n in range(3)]
+    again = [sent(T + 8 * SECOND + n * MS, 5 + n) for n in range(3)]
+    pure = replace(sent(T + 3 * MS, 8), data=0)
+    t = T + 8 * SECOND + RTT_US
+    lines = [*in_pairs(2), *flight, pure, *again]
+    for n, slot, echo in ((6, 2, 0), (7, 3, 2)):
+        lines.append(replace(acked(t + slot * SLOT_US, n), tsecr=again[echo].us // MS + 1))
+    lines = stamped(lines)
+    assert [p.us for p in gone(lines)] == [p.us for p in flight]
+
+
+def test_round_trip_that_only_a_resend_shows_to_be_shorter():
+    """The radio has become faster: d5' is answered sooner than anything before. d6 was told of by
+    SACK first, so d5 was lost; d5' was not.
+
+    Gi     | d5 (lost) d6              d5' d7
+    mobile |               a4 {d6}           a6 a7
+    """
+    d5, d6, again = sent(T, 5), sent(T + MS, 6), sent(T + 2 * SECOND, 5)
+    before = [p for p in started(True, 4) if p.us < T]
+    lines = [*before, d5, d6, acked(T + RTT_US + SLOT_US, 4, (6, 6)), again]
+    lines += [sent(T + 2 * SECOND + MS, 7)]
+    lines += [acked(T + 2 * SECOND + n * RTT_US // 3, 6 + n - 1) for n in (1, 2)]
+    assert gone(lines) == [d5]
+
+
+def test_how_long_a_round_trip_has_become_is_told_by_the_last_sack_block():
+    """The queue grows; then the mobile is heard no more, though another of its connections was a
+    little before. Its last ACK, for d12, took 3 s: what was sent after d12 need not be lost.
+
+    Gi     | d4 (lost) d5 ... d12      d13 ... d20
+    mobile |                {d5} ... {d5-d12}
+    """
+    flight = [sent(T + n * 100 * MS, 4 + n) for n in range(17)]
+    told = [acked(T + 1_000 * MS + n * 400 * MS, 3, (5, 5 + n)) for n in range(8)]
+    lines = sorted([*started(True), *flight, *told], key=lambda p: p.us)
+    rows = [r for r in tables(lines)["losses"] if r["side"] == "access"]
+    assert [r["evidence"] for r in rows if r["probability"] > 0.5] == ["order"]
 
 
 def test_several_were_lost_and_nobody_can_say_which():
