@@ -33,7 +33,7 @@ from spark_jobs.warehouse.packets import RowGroups, read_packets
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
-FORMAT = 14
+FORMAT = 15
 """Raised when flows of the same packets would come out otherwise than before."""
 
 

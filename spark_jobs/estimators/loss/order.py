@@ -68,7 +68,7 @@ def _prove_once(exchange, report, limit, above):
     reached = np.int64(-1)  # a copy of this index or a later one has arrived
     passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
     missing, told = acks[0].value, max(acks[0].value, acks[0].block_high)
-    newest = by = np.int64(-1)  # the last copy that a SACK block told of, and that ACK
+    newest = by = -1  # the last copy that a SACK block told of, and that ACK
     for j in range(1, len(acks)):
         value = acks[j].value
         if value > missing:
