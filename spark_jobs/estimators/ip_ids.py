@@ -15,6 +15,8 @@ IN_ORDER = 16
 """IP IDs count a connection's packets up if most steps, forth or back, are of fewer than these,"""
 MOSTLY = 0.8
 """which is this share."""
+SPENT = 16
+"""For each ID that was passed over, so many packets are looked through for who came with it."""
 NEAR = 1000
 """An ID that lies so little behind the latest is of an earlier packet (RFC 6864)."""
 
@@ -85,3 +87,15 @@ def count_alone(begin, end, segments):
             first = segments.ip_id[i]
             return answered and first != number and ahead(first, number) <= 0
     return False
+
+
+@inner
+def of_others(packets, before, after, step):
+    """With how many of the IDs between those of two Packets of a mobile, `step` apart, others of its
+    packets came in between."""
+    latest, others = packets.ip_id[before], np.int64(0)
+    if step > 1:
+        for p in range(before + 1, min(after, before + SPENT * step)):
+            if not packets.downlink[p] and 0 < ahead(packets.ip_id[p], latest) < step:
+                others += 1
+    return others

@@ -69,8 +69,6 @@ sent since the last one that Gi never saw (NOT_TOLD: who knows), or at most, for
 was passed over; echoed timestamp, window."""
 
 NOT_TOLD = -1
-SPENT = 16
-"""For each IP ID that was passed over, so many packets are looked through for who came with it."""
 
 SEEN = np.dtype(
     [
@@ -248,7 +246,7 @@ def _set_unseen(begin, end, segments, packets, acks):
             step = ip_ids.ahead(segments.ip_id[i], latest) if before >= 0 else np.int64(0)
             told = step > 0
             if told:
-                others = _of_others(packets, segments.place[before], segments.place[i], step)
+                others = ip_ids.of_others(packets, segments.place[before], segments.place[i], step)
                 shared |= others > 0
                 passed += step - 1 - others
             if step > 0 or before < 0:
@@ -258,18 +256,6 @@ def _set_unseen(begin, end, segments, packets, acks):
             acks[m].shared = shared
             m += 1
             passed, shared = np.int64(0), False
-
-
-@inner
-def _of_others(packets, before, after, step):
-    """How many of the IP IDs between those of a mobile's two packets, `step` apart, others of its
-    packets came with meanwhile."""
-    latest, others = packets.ip_id[before], np.int64(0)
-    if step > 1:
-        for p in range(before + 1, min(after, before + SPENT * step)):
-            if not packets.downlink[p] and 0 < ip_ids.ahead(packets.ip_id[p], latest) < step:
-                others += 1
-    return others
 
 
 @inner
