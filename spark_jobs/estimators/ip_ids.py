@@ -91,8 +91,8 @@ def count_alone(begin, end, segments):
 
 @inner
 def of_others(packets, before, after, step):
-    """With how many of the IDs between those of two Packets of a mobile, `step` apart, others of its
-    packets came in between."""
+    """With how many of the IDs between those of two Packets of a mobile, `step` apart, others of
+    its packets came in between."""
     latest, others = packets.ip_id[before], np.int64(0)
     if step > 1:
         for p in range(before + 1, min(after, before + SPENT * step)):
