@@ -108,6 +108,8 @@ class Heard(NamedTuple):
     """The mobile tells by D-SACK (RFC 2883) what came twice: it has done so."""
     waited: float
     """What it costs that the ACK of a single segment waited for the next one (see `costs`)."""
+    longest: int
+    """The longest round trip that is certain (µs; 0: none is)."""
 
 
 class Exchange(NamedTuple):
@@ -144,7 +146,7 @@ def exchange_of(exchanges, x, edges, sack):
     return Exchange(
         exchanges.copies[seen.copy : seen.copy_end],
         exchanges.top[seen.copy : seen.copy_end],
-        Heard(acks, edges, sack, seen.acked, exchanges.d_sack, seen.waited),
+        Heard(acks, edges, sack, seen.acked, exchanges.d_sack, seen.waited, seen.longest),
     )
 
 

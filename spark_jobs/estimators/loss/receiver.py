@@ -257,6 +257,8 @@ def arrive(h, c, heard, path):
     COPY, what the connection's mobile was Heard to tell, and its user's PATH. Returns whether the
     copy may have been answered by the ACK before, too (see `arrive_late`)."""
     acks = heard.acks
+    if c.low < c.high:
+        _overdue(h, c, heard, path)
     h.due, lent = due(h.due, c, path), h.lent
     h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
     if c.low == c.high:
@@ -272,6 +274,8 @@ def arrive(h, c, heard, path):
     j = h.next_ack
     if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
         cost = _misfit(h, c, acks[j], kind, heard, path)
+        if kind == PLAIN and _waits_too_long(h, acks[j].ts, heard):
+            cost += unseen
         if kind == PLAIN or cost <= unseen:
             if kind == PLAIN:
                 h.lent = h.due
@@ -295,6 +299,23 @@ def arrive(h, c, heard, path):
         if kind == AHEAD:
             h.untold = c.high
     return False
+
+
+@inner
+def _overdue(h, c, heard, path):
+    """If what came before a copy had owed an ACK for too long by then, that was sent and not seen."""
+    if h.next_ack < len(heard.acks) and _waits_too_long(h, c.ts + soonest(path), heard):
+        h.cost += _no_ack(h, heard.acks)
+        h.passed += 1
+        h.last_sent = h.rcv_nxt
+        h.owed = 0
+
+
+@inner
+def _waits_too_long(h, ts, heard):
+    """Whether an ACK that is owed would be later than the FIFO's turn by more than any round trip
+    that is certain."""
+    return h.owed > 0 and 0 < heard.longest < ts - h.due
 
 
 @inner
