@@ -334,6 +334,21 @@ def test_how_long_a_round_trip_has_become_is_told_by_the_last_sack_block():
     assert [r["evidence"] for r in rows if r["probability"] > 0.5] == ["order"]
 
 
+def test_no_ack_waits_longer_than_any_is_known_to():
+    """The window holds three segments. d42 was lost, so d41's ACK was sent when d43 came; had d42
+    come, three segments would have waited 4 s for theirs.
+
+    Gi     | d41 d42 (lost) d43              d42'
+    mobile |                    a41              a43  a43 (with more room)
+    """
+    d42, again = sent(50 * SECOND + MS, 42), sent(54 * SECOND, 42)
+    lines = [*in_pairs(20), sent(50 * SECOND, 41), d42, sent(50 * SECOND + 10 * MS, 43)]
+    lines += [acked(50 * SECOND + RTT_US + 2 * SLOT_US, 41), again]
+    a43 = acked(54 * SECOND + RTT_US + SLOT_US, 43)
+    lines += [a43, replace(a43, us=a43.us + 20 * MS, win=12000)]
+    assert gone(lines) == [d42]
+
+
 def test_several_were_lost_and_nobody_can_say_which():
     """Of d5 ... d13 six arrived, out of order; then the capture ends. That three were lost is
     certain, which ones is not."""
