@@ -1,31 +1,23 @@
-"""The giscope command."""
+"""The giscope command. What a command needs is imported when it runs: all answer at once."""
 
-import csv
-import json
+from __future__ import annotations
+
 import sys
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import duckdb
 import typer
 from rich.console import Console
 
-from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.files import find_captures
-from spark_jobs.capture.front_end import FrontEnd, subscribers_script
+from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError
-from spark_jobs.jobs import flows as flows_job
-from spark_jobs.jobs import ingest as ingest_job
-from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import quality
-from spark_jobs.jobs.summary import ingest_summary, table1_summary
-from spark_jobs.jobs.why import why as why_job
-from spark_jobs.networks import Network, find_network, load_networks
-from spark_jobs.report import write_report
-from spark_jobs.report.compare import parse
-from spark_jobs.warehouse import Warehouse, dictionary
+
+if TYPE_CHECKING:
+    from spark_jobs.jobs.ingest import Ingested
+    from spark_jobs.networks import Network
+    from spark_jobs.warehouse import Warehouse
 
 app = typer.Typer(
     help="Passive measurement of TCP performance for the users of mobile networks.",
@@ -86,6 +78,14 @@ def run(
     front_end: FrontEndOption = FrontEnd.AUTO,
 ) -> None:
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
+    from spark_jobs.jobs import flows as flows_job
+    from spark_jobs.jobs import marts as marts_job
+    from spark_jobs.jobs import quality
+    from spark_jobs.jobs.summary import table1_summary
+    from spark_jobs.networks import load_networks
+    from spark_jobs.report import write_report
+    from spark_jobs.warehouse import Warehouse
+
     store, known = Warehouse(warehouse), load_networks(networks)
     work = _captures(captures, known, networks, front_end)
     failed = _ingest(store, work, front_end)
@@ -126,6 +126,9 @@ def ingest(
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one; in a
     folder named for a day, YYYY-MM-DD, it is that day's."""
+    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.warehouse import Warehouse
+
     chosen = find_network(load_networks(networks), network, networks)
     work = [
         (chosen, found)
@@ -149,6 +152,10 @@ def ingest(
 )
 def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
     """Print the Zeek script that gives the package in zeek_scripts/ the network's subscribers."""
+    from spark_jobs.capture.addresses import subscriber_prefixes
+    from spark_jobs.capture.front_end import subscribers_script
+    from spark_jobs.networks import find_network, load_networks
+
     chosen = find_network(load_networks(networks), network, networks)
     typer.echo(subscribers_script(subscriber_prefixes(chosen.subscribers)), nl=False)
 
@@ -169,6 +176,10 @@ def flows(
     ] = None,
 ) -> None:
     """Make the flows of a network's day, or of every day whose packets have changed."""
+    from spark_jobs.jobs import flows as flows_job
+    from spark_jobs.networks import find_network, load_networks
+    from spark_jobs.warehouse import Warehouse
+
     chosen = find_network(load_networks(networks), network, networks)
     store = Warehouse(warehouse)
     if day is None:
@@ -195,6 +206,9 @@ def check(
 ) -> None:
     """Check the quality of every day with new flows. A day that fails is held back: `giscope marts`
     leaves what is published of it. Exit status 2 where this holds a day."""
+    from spark_jobs.jobs import quality
+    from spark_jobs.networks import find_network, load_networks
+
     known = load_networks(networks)
     chosen = [find_network(known, network, networks)] if network else list(known.values())
     wanted = day.date() if day else None
@@ -228,6 +242,10 @@ def release(
     ],
 ) -> None:
     """Publish a day in spite of its checks, until its packets change again."""
+    from spark_jobs.jobs import marts as marts_job
+    from spark_jobs.jobs import quality
+    from spark_jobs.networks import find_network, load_networks
+
     chosen = find_network(load_networks(networks), network, networks)
     store = _existing(warehouse)
     quality.release(store, chosen, day.date(), reason)
@@ -245,6 +263,9 @@ def marts(
     ] = False,
 ) -> None:
     """Bring the marts up to date with the flows, but for days that are held back."""
+    from spark_jobs.jobs import marts as marts_job
+    from spark_jobs.jobs import quality
+
     store = _existing(warehouse)
 
     def leave(day: tuple[str, date]) -> bool:
@@ -278,6 +299,9 @@ def report(
 ) -> None:
     """Write peak against off-peak and the paper's tables and figures as one page that opens
     offline."""
+    from spark_jobs.report import write_report
+    from spark_jobs.report.compare import parse
+
     if compare and len(compare) != 2:
         raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
     halves = [parse(text) for text in compare or ()]
@@ -302,7 +326,12 @@ def sql(
     form: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Ask SQL of every table."""
-    connection = _existing(warehouse).connect()
+    import csv
+    import json
+
+    import duckdb
+
+    connection = _existing(warehouse).connect(query)
     try:
         answer = connection.sql(query)
     except duckdb.Error as error:
@@ -329,7 +358,9 @@ def why(
     flow_id: Annotated[int, typer.Argument(help="The connection, as in the table flows.")],
 ) -> None:
     """Tell why a connection was as fast as it was, in five sentences."""
-    for sentence in why_job(_existing(warehouse), flow_id):
+    from spark_jobs.jobs.why import why as sentences_of
+
+    for sentence in sentences_of(_existing(warehouse), flow_id):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
@@ -339,6 +370,8 @@ def schema(
     form: Annotated[Pages, typer.Option("--format", help="How to print.")] = Pages.TABLE,
 ) -> None:
     """Print the data dictionary: every column with type, unit, meaning and source."""
+    from spark_jobs import dictionary
+
     if form is Pages.MARKDOWN:
         typer.echo(dictionary.markdown(table), nl=False)
     else:
@@ -346,6 +379,8 @@ def schema(
 
 
 def _existing(warehouse: Path) -> Warehouse:
+    from spark_jobs.warehouse import Warehouse
+
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
     return Warehouse(warehouse)
@@ -354,6 +389,8 @@ def _existing(warehouse: Path) -> Warehouse:
 def _captures(
     folder: Path, known: dict[str, Network], networks: Path, front_end: FrontEnd
 ) -> list[tuple[Network, Path]]:
+    from spark_jobs.networks import find_network
+
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     work = [
@@ -369,6 +406,8 @@ def _captures(
 
 def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
     """What can be ingested of a folder; tells which kinds of logs are left out."""
+    from spark_jobs.capture.files import find_captures
+
     found, others = find_captures(folder, front_end)
     if found and others:
         typer.echo(f"giscope: {folder}: logs left out: {', '.join(sorted(others))}", err=True)
@@ -377,9 +416,12 @@ def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
 
 def _ingest(
     store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
-) -> list[ingest_job.Ingested]:
+) -> list[Ingested]:
     """Ingest and tell about it; returns the files that gave nothing."""
-    results = ingest_job.ingest(store, work, front_end)
+    from spark_jobs.jobs.ingest import ingest as ingest_all
+    from spark_jobs.jobs.summary import ingest_summary
+
+    results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
             typer.echo(f"giscope: {note}", err=True)
@@ -387,7 +429,7 @@ def _ingest(
     return [result for result in results if result.error]
 
 
-def _fail_for(failed: list[ingest_job.Ingested]) -> None:
+def _fail_for(failed: list[Ingested]) -> None:
     if failed:
         raise UserError("\n".join(result.error or "" for result in failed))
 

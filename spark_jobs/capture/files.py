@@ -4,7 +4,7 @@ import re
 from datetime import date, datetime
 from pathlib import Path
 
-from spark_jobs.capture.front_end import FrontEnd
+from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.zeek_lines import log_kind
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")

@@ -4,13 +4,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from ipaddress import IPv6Address
 from pathlib import Path
 
 import numpy as np
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG
+from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
 from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.zeek_lines import is_zeek_log
@@ -20,15 +20,6 @@ from spark_jobs.errors import UserError
 BARE_SCRIPT = COLUMNS_SCRIPT.with_name("bare.zeek")
 BARE = ("-b", "-C", "-O", "ZAM")
 """Without Zeek's own scripts; checksums ignored; scripts compiled."""
-
-
-class FrontEnd(StrEnum):
-    """What reads a file."""
-
-    AUTO = "auto"
-    BUILTIN = "builtin"
-    ZEEK = "zeek"
-    ZEEK_LOG = "zeek-log"
 
 
 def chosen_front_end(asked: FrontEnd, path: Path) -> FrontEnd:

@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 
 from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
+from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import DAY_US, EPOCH, packet_tables, within_dates
 from spark_jobs.capture.duplicates import without_duplicates
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
-from spark_jobs.capture.front_end import READERS, FrontEnd, chosen_front_end
+from spark_jobs.capture.front_end import READERS, chosen_front_end
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
 from spark_jobs.capture.site_logs import TABLES as SITE_LOG_TABLES
 from spark_jobs.capture.site_logs import read_site_log

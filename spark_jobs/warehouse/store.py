@@ -28,7 +28,7 @@ import xxhash
 
 from schemas import TABLES, Table
 from spark_jobs.warehouse.files import LARGEST_ROW_GROUP, table_writer
-from spark_jobs.warehouse.views import create_views
+from spark_jobs.warehouse.views import create_views, may_ask
 
 COMMITS, LOCKS, STAGING, OWNER = "_commits", "locks", "_staging", "owner.lock"
 VIEWS = "warehouse.duckdb"
@@ -220,11 +220,16 @@ class Warehouse:
     def _commit_file(self, unit: Unit) -> Path:
         return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """SQL over every table: one view each, empty where nothing has been published."""
+    def connect(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
+        """SQL over every table: one view each, empty where nothing has been published. With the
+        query that is to be asked, of the tables that it may be about only: a view of many files
+        takes its time."""
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        create_views(connection, self.tables())
+        tables = self.tables()
+        if query is not None:
+            tables = {table: files for table, files in tables.items() if may_ask(query, table.name)}
+        create_views(connection, tables)
         return connection
 
     def update_views(self) -> None:

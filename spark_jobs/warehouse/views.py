@@ -1,26 +1,55 @@
 """The tables as DuckDB views over their Parquet files, with the schemas' words as comments."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from schemas import Table
+
+CATALOG = re.compile(
+    r"\b(show|desc|describe|summarize|pragma|export|import|copy|query\w*|information_schema"
+    r"|pg_\w+|duckdb_\w+|sqlite_\w+)\b",
+    re.IGNORECASE,
+)
+"""What asks of all tables, or of some by no name."""
+SQL_TYPES = {
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.float64(): "DOUBLE",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.date32(): "DATE",
+    pa.timestamp("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def may_ask(query: str, name: str) -> bool:
+    """Whether a query may be about a table: it has its name, or asks of the catalog."""
+    return name.lower() in query.lower() or CATALOG.search(query) is not None
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
     """One view a table, empty where it has no files."""
     for table, files in tables.items():
-        connection.execute(_view(table, _types(connection, table), files))
-        connection.execute(f'comment on view "{table.name}" is {_text(f"one row is {table.row}")}')
-        for column in (*table.partitions, *table.columns):
-            connection.execute(
-                f'comment on column "{table.name}"."{column.name}" is {_text(column.comment)}'
-            )
+        view = f'view "{table.name}" is {_text(f"one row is {table.row}")}'
+        comments = [
+            f'column "{table.name}"."{column.name}" is {_text(column.comment)}'
+            for column in (*table.partitions, *table.columns)
+        ]
+        connection.execute(
+            ";".join([_view(table, files), *(f"comment on {text}" for text in (view, *comments))])
+        )
 
 
-def _view(table: Table, types: dict[str, str], files: list[Path]) -> str:
+def _view(table: Table, files: list[Path]) -> str:
     """Files of an earlier version may lack columns: these are null there."""
+    types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
     create = f'create view "{table.name}" as'
     empty = f"select {nulls} where false"
@@ -35,10 +64,13 @@ def _view(table: Table, types: dict[str, str], files: list[Path]) -> str:
     )
 
 
-def _types(connection: duckdb.DuckDBPyConnection, table: Table) -> dict[str, str]:
-    """Each column's type in SQL."""
-    rows = connection.from_arrow(table.arrow_with_partitions.empty_table())
-    return {name: str(type_) for name, type_ in zip(rows.columns, rows.types, strict=True)}
+def sql_type(type_: pa.DataType) -> str:
+    """A column's type in SQL. Raises KeyError: no table has such a column so far."""
+    if pa.types.is_list(type_):
+        return f"{sql_type(type_.value_type)}[]"
+    if pa.types.is_map(type_):
+        return f"MAP({sql_type(type_.key_type)}, {sql_type(type_.item_type)})"
+    return SQL_TYPES[type_]
 
 
 def _text(value: str) -> str:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from zeek_logs import NAMES, log, minimal_rows, site_log
 
 from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
-from spark_jobs.capture import zeek_log
+from spark_jobs.capture import FrontEnd, zeek_log
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
-from spark_jobs.capture.front_end import FrontEnd, chosen_front_end, subscribers_script
+from spark_jobs.capture.front_end import chosen_front_end, subscribers_script
 from spark_jobs.capture.reader import Reading, read_capture
 from spark_jobs.capture.users import user_key
 from spark_jobs.capture.zeek_log import read_zeek_log

@@ -149,3 +149,21 @@ def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
     answer = giscope("run", "--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE, tmp_path)
     assert answer.status == 2
     assert "no network 'zz'; it has aa-gprs, bb-gprs, cc-dialup" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["schema", "flows"], ["run", "--help"], ["sql", "--warehouse", ".", "select 1"]],
+    ids=lambda command: command[0],
+)
+def test_answers_at_once(command, tmp_path):
+    """What takes seconds to import is left to the commands that need it."""
+    code = "import sys; from spark_jobs.cli import main\n"
+    code += "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+    code += "print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout
+    slow = {"numba", "pandas", "plotly", "pyspark", "scipy", "statsmodels"}
+    assert slow & set(done.stderr.split()) == set()

@@ -11,8 +11,8 @@ from zeek_logs import header, lines, log, package_log, site_log
 
 import spark_jobs.jobs.ingest as job
 from schemas.zeek import MONITOR_LOG
+from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_name, find_captures
-from spark_jobs.capture.front_end import FrontEnd
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

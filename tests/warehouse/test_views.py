@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 from test_warehouse import countries, data_files, publish
 
 from schemas import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.views import sql_type
 
 COUNT = """
 import sys, duckdb
@@ -111,3 +113,30 @@ def test_nothing_but_the_views_is_left(tmp_path):
     publish(warehouse, "AA")
     warehouse.update_views()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [VIEWS]
+
+
+def test_types_are_those_that_duckdb_gives_arrows():
+    """Asked through pandas, which takes half a second to import."""
+    connection = duckdb.connect()
+    for table in TABLES.values():
+        schema = table.arrow_with_partitions
+        theirs = connection.from_arrow(schema.empty_table()).types
+        assert [sql_type(field.type) for field in schema] == [str(type_) for type_ in theirs]
+
+
+@pytest.mark.parametrize(
+    ("query", "some", "others"),
+    [
+        ("select 1", set(), True),
+        ('select count(*) from "flows" natural join Losses', {"flows", "losses"}, True),
+        ("show tables", set(TABLES), False),
+        ("select view_name from duckdb_views()", set(TABLES), False),
+        ("from query_table('fl' || 'ows')", set(TABLES), False),
+    ],
+)
+def test_only_tables_that_a_query_may_be_about_are_opened(tmp_path, query, some, others):
+    connection = Warehouse(tmp_path).connect(query)
+    names = connection.sql("select view_name from duckdb_views() where not internal").fetchall()
+    opened = {name for (name,) in names}
+    assert opened >= some
+    assert (opened < set(TABLES)) is others

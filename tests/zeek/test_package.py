@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, UDP
 from typer.testing import CliRunner
 from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
-from spark_jobs.capture.front_end import FrontEnd
+from spark_jobs.capture import FrontEnd
 from spark_jobs.cli import app
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse

@@ -303,7 +303,7 @@ def arrive(h, c, heard, path):
 
 @inner
 def _overdue(h, c, heard, path):
-    """If what came before a copy had owed an ACK for too long by then, that was sent and not seen."""
+    """If what came before a copy had owed an ACK for too long by then, it was sent and not seen."""
     if h.next_ack < len(heard.acks) and _waits_too_long(h, c.ts + soonest(path), heard):
         h.cost += _no_ack(h, heard.acks)
         h.passed += 1
