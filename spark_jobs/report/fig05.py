@@ -151,6 +151,13 @@ class Placed:
 
 def section(selection: Selection) -> Section:
     """The tree as a drawing and as a table."""
+    selection.connection.execute("""
+        create or replace temp table setups as
+        select network, user_group, setup_class, setup_repeat, setup_reset, reset_by, background,
+            sum(flows)::bigint as flows, sum(delay_flows)::bigint as delay_flows,
+            sum(delay_sum) as delay_sum
+        from fig05_setup_tree group by all order by all
+    """)
     numbers = {id(node): _numbers(selection, node) for node in _nodes(TREE)}
     tree = _without_empty(TREE, numbers)
     names = [network.name for network in selection.networks]
@@ -236,7 +243,7 @@ def _numbers(selection: Selection, node: Node) -> dict[str, list[dict]]:
         select network, user_group, sum(flows)::bigint as flows,
             coalesce(sum(flows) filter (background), 0)::bigint as background,
             sum(delay_flows)::bigint as delay_flows, sum(delay_sum) as delay_sum
-        from fig05_setup_tree where {node.where} group by all order by all
+        from setups where {node.where} group by all order by all
     """)
     found = group(rows, "network")
     return {network.name: found.get((network.name,), []) for network in selection.networks}

@@ -1,4 +1,6 @@
 // Draws the figures when they come into view (Plotly is carried packed), saves tables as CSV.
+const template = JSON.parse(document.getElementById("template").textContent);
+
 async function unpacked(id) {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), c => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -9,6 +11,7 @@ function draw(plot) {
   if (plot.dataset.drawn) return;
   plot.dataset.drawn = "1";
   const figure = JSON.parse(plot.nextElementSibling.textContent);
+  figure.layout.template = template;
   const name = plot.closest("section").id;
   Plotly.newPlot(plot, figure.data, figure.layout, {
     displaylogo: false,

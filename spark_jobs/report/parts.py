@@ -1,12 +1,14 @@
 """What the page is made of: sections, tables of numbers, Plotly figures."""
 
 import gzip
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import plotly.graph_objects as go
+import plotly.io as pio
 from markupsafe import Markup
 
 from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
@@ -87,13 +89,15 @@ def kilobits(value: float | None) -> str:
 
 
 LEGEND_PX = 64
+TEMPLATE = json.dumps(pio.templates["simple_white"].to_plotly_json())
+"""What all figures have in common; the page has it once."""
+pio.templates.default = None
 
 
 def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) -> Markup:
     """A figure as HTML; `label` describes it to those who cannot see it. Without a legend where a
     width is given."""
     figure.update_layout(
-        template="simple_white",
         font={"family": FONT, "size": 13, "color": TEXT},
         height=height,
         width=width,

@@ -173,6 +173,7 @@ def _trend(
             for t in (f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour")
         ],
     )
+    traces: list[go.Scatter | go.Heatmap] = []
     for row, metric in enumerate(metrics, 1):
         scale = SHOWN[metric].unit.scale
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
@@ -181,7 +182,7 @@ def _trend(
                 for key, sums in daily
                 if key[:2] == (metric, period) and sums.value is not None
             ]
-            figure.add_trace(
+            traces.append(
                 go.Scatter(
                     x=[str(day)[:10] for day, _ in points],
                     y=[value for _, value in points],
@@ -191,9 +192,7 @@ def _trend(
                     showlegend=row == 1,
                     marker={"size": 4},
                     line={"color": network.colour, "dash": dash, "width": 1.8},
-                ),
-                row=row,
-                col=1,
+                )
             )
         cells = {
             (int(key[1]), str(key[2])[:10]): scale * sums.value
@@ -201,7 +200,7 @@ def _trend(
             if key[0] == metric and sums.value is not None
         }
         days = sorted({day for _, day in cells})
-        figure.add_trace(
+        traces.append(
             go.Heatmap(
                 x=days,
                 y=list(range(24)),
@@ -211,12 +210,15 @@ def _trend(
                 hovertemplate="%{x}, %{y} h: %{z:.3g} "
                 + SHOWN[metric].unit.name
                 + "<extra></extra>",
-            ),
-            row=row,
-            col=2,
+            )
         )
-        figure.update_yaxes(rangemode="tozero", row=row, col=1)
-        figure.update_yaxes(tickvals=[0, 6, 12, 18], ticksuffix=" h", row=row, col=2)
+    figure.add_traces(
+        traces,
+        rows=[row + 1 for row in range(len(metrics)) for _ in range(3)],
+        cols=[1, 1, 2] * len(metrics),
+    )
+    figure.update_yaxes(rangemode="tozero", col=1)
+    figure.update_yaxes(tickvals=[0, 6, 12, 18], ticksuffix=" h", col=2)
     figure.update_xaxes(type="date", tickformat="%d %b")
     figure.update_annotations(font_size=13)
     return drawn(figure, f"Metrics of {network.name} by day and by hour", 80 + 170 * len(metrics))

@@ -79,6 +79,8 @@ OPTION_OF = {
     if key in name
 }
 """The option that a row tells of."""
+OF_EFFECTS = ("hour", "size_class", "rate_bin")
+"""What effects are adjusted for, beside the options."""
 PAPERS_ACCESS = "gprs"
 """What the paper's values stand beside."""
 
@@ -123,19 +125,23 @@ LABELS = {
 def sections(selection: Selection) -> list[Section]:
     """Of each access technology Table III with the adjusted effects, then a figure an option."""
     found = []
+    by_access = group(_cells(selection, *OF_EFFECTS), "access")
     for (access,), cells in group(_cells(selection), "access").items():
-        found += [_table(access, cells), *(_figure(figure, access, cells) for figure in FIGURES)]
+        found += [_table(access, cells, by_access[access,])]
+        found += [_figure(figure, access, cells) for figure in FIGURES]
     return found
 
 
-def _cells(selection: Selection) -> list[dict]:
-    """The mart's rows with the options' values named as in option_effects."""
-    return selection.rows("""
-        select access, network, hour, size_class, user_group, rate_bin, mss_class as mss,
+def _cells(selection: Selection, *also: str) -> list[dict]:
+    """The mart's rows with the options' values named as in option_effects; also: by which columns
+    they stand apart besides network, users and options."""
+    return selection.rows(f"""
+        select {", ".join(("access", "network", "user_group", *also))}, mss_class as mss,
             window_class as window, if(sack, 'yes', 'no') as sack,
             if(timestamps, 'yes', 'no') as timestamps,
             sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
-            sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum
+            sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum,
+            coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as rated_flows
         from table3_clusters group by all order by all
     """)
 
@@ -178,8 +184,8 @@ def _turned(rows: Rows, option: str, pair: tuple[str, str]) -> bool:
     return over_all[0] * sum(difference * weight for difference, weight in within) < 0
 
 
-def _table(access: str, cells: Rows) -> Section:
-    found = effects(cells)
+def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
+    found = effects(by_covariates)
     headings = ["", "goodput, mean", "standard deviation", "samples"]
     beside = ["paper: goodput", "paper: samples"] if access == PAPERS_ACCESS else []
     by_network = group(cells, "network")
@@ -194,7 +200,7 @@ def _table(access: str, cells: Rows) -> Section:
         )
         for (network,), mine in by_network.items()
     ]
-    rated = [row for row in cells if row["rate_bin"] is not None]
+    rated = [row for row in cells if row["rated_flows"]]
     count = sum(row["flows"] for row in cells)
     return Section(
         anchor=f"table3-{access}",
@@ -204,7 +210,7 @@ def _table(access: str, cells: Rows) -> Section:
         "regression of log goodput on all options, size of the transfer, network and hour, and on "
         "the channel's rate, of transfers whose user's is known in their hour; for windows without "
         "that rate, which small windows hide. The channel's rate is known of "
-        f"{number(sum(row['flows'] for row in rated))} of {number(count)} connections, "
+        f"{number(sum(row['rated_flows'] for row in rated))} of {number(count)} connections, "
         f"{users_in_words(rated)} of {users_in_words(cells)}. Effects have "
         f"{CONFIDENCE:.0%} intervals and are told from {FEWEST_GROUPS} users on each side. "
         + INTERVALS,
