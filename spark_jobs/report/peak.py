@@ -1,10 +1,11 @@
 """The first page: what differs between peak and off-peak, network by network, and day by day."""
 
+from typing import Any
+
 import plotly.graph_objects as go
 from markupsafe import Markup
 from plotly.subplots import make_subplots
 
-from spark_jobs.estimators.differences import Sums
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.parts import Section, TableOfNumbers, drawn
@@ -22,8 +23,28 @@ def sections(selection: Selection) -> list[Section]:
     """Peak against off-peak, then each network's days and hours if there are several days."""
     out = [comparison(selection, PEAK, OFF_PEAK)]
     if selection.first_day < selection.last_day:
-        out += [_days(selection, network) for network in selection.networks]
+        daily = _values(selection, "period")
+        hourly = _values(selection, "hour")
+        out += [
+            _days(selection, network, daily[network.name], hourly[network.name])
+            for network in selection.networks
+        ]
     return out
+
+
+Values = dict[str, list[tuple[Any, str, float]]]
+"""By metric: a period or an hour, the day, and the value in the unit that is shown."""
+
+
+def _values(selection: Selection, column: str) -> dict[str, Values]:
+    """Every network's metrics day by day, where they rest on enough."""
+    found: dict[str, Values] = {network.name: {} for network in selection.networks}
+    for key, sums in by(selection, "metrics", "true", ("network", "metric", column, "date")):
+        network, metric, part, day = key
+        if network in found and sums.value is not None:
+            of_metric = found[network].setdefault(metric, [])
+            of_metric.append((part, str(day)[:10], SHOWN[metric].unit.scale * sums.value))
+    return found
 
 
 def comparison(selection: Selection, first: Half, second: Half) -> Section:
@@ -139,11 +160,8 @@ def _part(comparison: Comparison) -> tuple[float, float] | None:
     return told.estimate * part, (told.interval.high - told.estimate) * part
 
 
-def _days(selection: Selection, network: ShownNetwork) -> Section:
+def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Values) -> Section:
     """A network's days: each metric at peak and off-peak, and by hour."""
-    where = f"network = '{network.name}'"
-    daily = by(selection, "metrics", where, ("metric", "period", "date"))
-    hourly = by(selection, "metrics", where, ("metric", "hour", "date"))
     return Section(
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
@@ -157,10 +175,8 @@ def _days(selection: Selection, network: ShownNetwork) -> Section:
     )
 
 
-def _trend(
-    network: ShownNetwork, daily: list[tuple[tuple, Sums]], hourly: list[tuple[tuple, Sums]]
-) -> Markup:
-    metrics = [m for m in SHOWN if any(key[0] == m for key, _ in daily)]
+def _trend(network: ShownNetwork, daily: Values, hourly: Values) -> Markup:
+    metrics = [m for m in SHOWN if m in daily]
     figure = make_subplots(
         rows=len(metrics),
         cols=COLUMNS,
@@ -175,16 +191,11 @@ def _trend(
     )
     traces: list[go.Scatter | go.Heatmap] = []
     for row, metric in enumerate(metrics, 1):
-        scale = SHOWN[metric].unit.scale
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
-            points = [
-                (key[2], scale * sums.value)
-                for key, sums in daily
-                if key[:2] == (metric, period) and sums.value is not None
-            ]
+            points = [(day, value) for part, day, value in daily[metric] if part == period]
             traces.append(
                 go.Scatter(
-                    x=[str(day)[:10] for day, _ in points],
+                    x=[day for day, _ in points],
                     y=[value for _, value in points],
                     mode="lines+markers",
                     name=name,
@@ -194,11 +205,7 @@ def _trend(
                     line={"color": network.colour, "dash": dash, "width": 1.8},
                 )
             )
-        cells = {
-            (int(key[1]), str(key[2])[:10]): scale * sums.value
-            for key, sums in hourly
-            if key[0] == metric and sums.value is not None
-        }
+        cells = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
         days = sorted({day for _, day in cells})
         traces.append(
             go.Heatmap(
