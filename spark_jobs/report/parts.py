@@ -112,6 +112,7 @@ def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) 
             "y": 1,
             "xanchor": "left",
             "yanchor": "top",
+            "traceorder": "normal",
         },
         hovermode="closest",
         hoverlabel={"font": {"family": FONT}},

@@ -113,7 +113,8 @@ FIGURES = (
 )
 ROOM = 1.6
 """How high a figure is for its highest bar."""
-SHADES = ("#9db8cf", "#3f78a8", "#1b3a57")
+SHADES = ("#c2c2c2", "#868686", "#3a3a3a")
+"""Of an option's values; hues are networks'."""
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
     "sack": {"yes": "SACK", "no": "no SACK"},

@@ -171,12 +171,19 @@ def user_throughput(selection: Selection) -> Section:
     figure.update_xaxes(rangemode="tozero")
     figure.update_xaxes(title_text="User throughput [kbit/s]", row=len(levels), col=1)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
-    figure.update_yaxes(
-        title_text=f"Share of connections per {width / 1000:g} kbit/s",
-        row=(len(levels) + 1) // 2,
-        col=1,
-    )
     figure.update_annotations(font_size=13)
+    figure.add_annotation(
+        text=f"Share of connections per {width / 1000:g} kbit/s",
+        textangle=-90,
+        showarrow=False,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=0.5,
+        xanchor="right",
+        xshift=-44,
+        font_size=14,
+    )
     return Section(
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
