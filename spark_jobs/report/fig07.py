@@ -3,6 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
@@ -32,7 +33,8 @@ from spark_jobs.report.selection import Selection
 SLOTTED = ("gprs", "edge")
 """Kinds of access whose channel is a number of time slots."""
 MOST_SLOTS = 8
-SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b", "#041838")
+SHADES = ("#e4e4e4", "#cccccc", "#b2b2b2", "#969696", "#787878", "#5a5a5a", "#3c3c3c", "#1e1e1e")
+"""Of one, two, ... slots; hues are networks'."""
 
 
 def sections(selection: Selection) -> list[Section]:
@@ -62,8 +64,17 @@ def _peaks(rows: list[dict], slotted: bool, nominal: float | None) -> SlotPeaks:
     rates, seconds = _rates(rows)
     if slotted or nominal:
         return slot_peaks(rates, seconds, nominal)
-    rate, share = rate_peaks(rates, seconds)
-    return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), float("nan"))
+    rate, part, valleys = rate_peaks(rates, seconds)
+    return SlotPeaks(rate, part, np.zeros(len(rate), np.int64), float("nan"), valleys)
+
+
+def _around(peaks: SlotPeaks, samples: list[dict]) -> list[list[dict]]:
+    """Rows of the mart distributions by the peak in whose valleys they lie."""
+    found: list[list[dict]] = [[] for _ in peaks.rate]
+    for row in samples:
+        middle = np.exp((row["bin"] + 0.5) / BINS)
+        found[int(np.searchsorted(peaks.valleys, middle))].append(row)
+    return found
 
 
 def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
@@ -98,8 +109,22 @@ def _histogram(
             continue
         x, y = histogram(mine, "seconds", width)
         figure.add_trace(steps(x, y, network.name, network.colour))
-        for rate, part, slots in zip(found.rate, found.share, found.slots, strict=True):
+        around = _around(found, of_users) if len(found.rate) else []
+        for place, (rate, slots) in enumerate(zip(found.rate, found.slots, strict=True)):
             name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
+            mine_here = around[place]
+            peak_table.append(
+                [
+                    network.name,
+                    name,
+                    kilobits(rate),
+                    with_interval(quantile(mine_here, 0.5), kilobits),
+                    with_interval(_part(of_users, mine_here), _percent),
+                    number(sum(row["samples"] for row in mine_here)),
+                ]
+            )
+            if not are_enough(mine_here, "samples"):
+                continue
             figure.add_annotation(
                 x=rate / 1000,
                 y=max(y[min(int(rate / width), len(y) - 1)], 0),
@@ -109,8 +134,8 @@ def _histogram(
                 arrowhead=2,
                 ax=0,
                 ay=-24,
+                bgcolor="rgba(255, 255, 255, 0.8)",
             )
-            peak_table.append([network.name, name, kilobits(rate), percent(part, digits=1)])
     figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of measured time per {width / 1000:g} kbit/s",
@@ -128,7 +153,11 @@ def _histogram(
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
         figure=drawn(figure, "Histograms of the channel rate by network", 420),
         tables=[
-            TableOfNumbers(["network", "peak", "rate", "share of time"], peak_table, "peaks"),
+            TableOfNumbers(
+                ["network", "peak", "highest at", "median rate", "share of time", "periods"],
+                peak_table,
+                "peaks, each from the valley before it to the valley after it",
+            ),
             TableOfNumbers(
                 [
                     "network",
@@ -146,6 +175,14 @@ def _histogram(
         ],
         notes=[paper.CHANNEL_RATE],
     )
+
+
+def _part(samples: list[dict], inside: list[dict]) -> Estimate:
+    """The share of measured time that some of the rows have; unknown where they are too few."""
+    if not are_enough(inside, "samples"):
+        return UNKNOWN
+    chosen = {id(row) for row in inside}
+    return share(samples, lambda row: row["weight"] if id(row) in chosen else 0.0, of("weight"))
 
 
 def _rated(selection: Selection) -> TableOfNumbers:

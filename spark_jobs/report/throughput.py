@@ -20,6 +20,7 @@ from spark_jobs.report.rates import bin_width, histogram, steps
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
+    error_bars,
     numbers,
     share,
     with_interval,
@@ -87,7 +88,7 @@ def tcp_share(selection: Selection) -> Section:
         select network, bin, user_group, sum(flows)::bigint as flows
         from fig11_tcp_share group by all order by all
     """)
-    figure, table = go.Figure(), []
+    figure, table, by_bin = go.Figure(), [], []
     by_network = group(rows, "network")
     for network in selection.networks:
         mine = by_network.get((network.name,), [])
@@ -98,15 +99,20 @@ def tcp_share(selection: Selection) -> Section:
         table.append([network.name, number(total), *(with_interval(n, _percent) for n in thirds)])
         if not are_enough(mine):
             continue
-        counts = [0] * (TWENTIETHS + 1)
-        for row in mine:
-            counts[round(row["bin"] * TWENTIETHS)] += row["flows"]
+        bars = [share(mine, _between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
+        by_bin += [
+            [network.name, _twentieth(n), with_interval(bar, _percent)]
+            for n, bar in enumerate(bars)
+            if bar.value
+        ]
+        drawn_bars = {n: bar for n, bar in enumerate(bars) if bar.value}
         figure.add_trace(
             go.Bar(
-                x=[place / TWENTIETHS for place in range(TWENTIETHS + 1)],
-                y=[100 * count / total for count in counts],
+                x=[n / TWENTIETHS for n in drawn_bars],
+                y=[100 * (bar.value or 0) for bar in drawn_bars.values()],
                 name=network.name,
                 marker={"color": network.colour},
+                error_y=error_bars(list(drawn_bars.values()), 0.01),
                 hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
             )
         )
@@ -126,7 +132,23 @@ def tcp_share(selection: Selection) -> Section:
                 table,
             )
         ],
+        folded_tables=[
+            TableOfNumbers(
+                ["network", "share of the bytes", "share of connections"],
+                by_bin,
+                "each bar's number",
+            )
+        ]
+        if by_bin
+        else [],
     )
+
+
+def _twentieth(place: int) -> str:
+    """The values of a bar of Fig. 11."""
+    if place == TWENTIETHS:
+        return "1: alone"
+    return f"{place / TWENTIETHS:.2f} to below {(place + 1) / TWENTIETHS:.2f}"
 
 
 def user_throughput(selection: Selection) -> Section:
