@@ -16,6 +16,7 @@ from spark_jobs.report.parts import (
     number,
     percent,
     seconds,
+    tenths,
 )
 from spark_jobs.report.samples import Rows, mean, of, share, with_interval
 from spark_jobs.report.selection import Selection
@@ -194,8 +195,8 @@ def section(selection: Selection) -> Section:
         title="Fig. 5. Connection set-up classification tree",
         source="INFOCOM 2004, Section III.C",
         caption="In each node, by network: share of the set-ups, their mean set-up delay, and the "
-        "share of them that met background traffic. Only connections that the mobile opened and "
-        "whose handshake was seen whole. " + INTERVALS,
+        "share of them that met background traffic (bg). Only connections that the mobile opened "
+        "and whose handshake was seen whole. " + INTERVALS,
         samples=f"{number(sum(_count(rows) for rows in total.values()))} set-ups",
         figure=drawing,
         tables=[TableOfNumbers(headings, rows)],
@@ -258,7 +259,7 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
     inside = {row["user_group"]: row["flows"] for row in rows}
     found = [
         with_interval(
-            share(total, lambda row: inside.get(row["user_group"], 0)), percent, bool(total)
+            share(total, lambda row: inside.get(row["user_group"], 0)), tenths, bool(total)
         ),
         with_interval(
             mean(rows, "delay_sum", "delay_flows", "delay_flows"),
@@ -272,6 +273,11 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
     if not with_intervals:
         found = [text.split(" (")[0] for text in found]
     return [number(_count(rows)), *found]
+
+
+def _with_background(share: str) -> str:
+    """What a node says of background traffic."""
+    return f"{share} bg" if share[0].isdigit() else share
 
 
 def _whole_percent(share: float | None) -> str:
@@ -327,7 +333,7 @@ def _draw(
         )
         y = top + HEAD + LINE * (line + 0.5)
         _write(parts, left + 8, y, network.name, network.colour)
-        for text, right in ((share, 142), (delay, 196), (f"{background} bg", BOX_W - 8)):
+        for text, right in ((share, 142), (delay, 196), (_with_background(background), BOX_W - 8)):
             _write(parts, left + right, y, text, network.colour, "right")
 
 

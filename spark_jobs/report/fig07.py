@@ -15,7 +15,7 @@ from spark_jobs.report.parts import (
     group,
     kilobits,
     number,
-    percent,
+    tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, rate_of, steps
 from spark_jobs.report.samples import (
@@ -111,7 +111,7 @@ def _histogram(
         figure.add_trace(steps(x, y, network.name, network.colour))
         around = _around(found, of_users) if len(found.rate) else []
         for place, (rate, slots) in enumerate(zip(found.rate, found.slots, strict=True)):
-            name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
+            name = _slots_in_words(slots) if slots else "peak"
             mine_here = around[place]
             peak_table.append(
                 [
@@ -119,7 +119,7 @@ def _histogram(
                     name,
                     kilobits(rate),
                     with_interval(quantile(mine_here, 0.5), kilobits),
-                    with_interval(_part(of_users, mine_here), _percent),
+                    with_interval(_part(of_users, mine_here), tenths),
                     number(sum(row["samples"] for row in mine_here)),
                 ]
             )
@@ -146,10 +146,12 @@ def _histogram(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
         source="INFOCOM 2004, Section IV",
-        caption="IP bytes to the user over the time between the ACKs of periods in which a "
-        "connection kept more in flight than the path holds, without loss, reordering or resend. "
-        "Peaks stand out by half their height; where they are multiples of one rate, that is one "
-        "time slot's. Weighted by time: each period counts for as long as it lasted. " + INTERVALS,
+        caption="Rate at which the access link delivered IP bytes while a connection kept it "
+        "busy: periods with more data in flight than the path holds, without loss, reordering or "
+        "retransmission, timed by their ACKs. A peak stands out from the valleys beside it by half "
+        "its height; where the peaks are multiples of one rate, that is one time slot's. Shares "
+        "and quantiles are of measured time: each period counts for as long as it lasted. Rates "
+        "are known to a bin of 2 %. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
         figure=drawn(figure, "Histograms of the channel rate by network", 420),
         tables=[
@@ -196,7 +198,7 @@ def _rated(selection: Selection) -> TableOfNumbers:
     table = []
     for network in selection.networks:
         mine = [row for row in rows if row["network"] == network.name]
-        windows = {f"window {w}": found for (w,), found in group(mine, "window_class").items()}
+        windows = {w: found for (w,), found in group(mine, "window_class").items()}
         for label, found in {"all": mine, **windows}.items():
             if not found:
                 continue
@@ -207,23 +209,27 @@ def _rated(selection: Selection) -> TableOfNumbers:
                     number(sum(row["flows"] for row in found)),
                     number(sum(row["rated_flows"] for row in found)),
                     users_in_words([row for row in found if row["rated_flows"]]),
-                    with_interval(share(found, of("rated_flows")), percent),
-                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), percent),
+                    with_interval(share(found, of("rated_flows")), tenths),
+                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), tenths),
                 ]
             )
     return TableOfNumbers(
         [
             "network",
+            "receive window",
             "connections above 100 KB",
-            "in all",
-            "gave a rate",
+            "with a known rate",
             "of",
             "share",
             "share of their bytes",
         ],
         table,
-        "of which traffic the rate is known",
+        "how much of the traffic has a known channel rate",
     )
+
+
+def _slots_in_words(count: int) -> str:
+    return f"{count} slot{'s' if count > 1 else ''}"
 
 
 def _slots(rows: list[dict], slot_bps: float) -> list[dict]:
@@ -250,13 +256,13 @@ def _dimensioning(
             found = _slots(mine, peaks[network.name].slot_bps)
             estimates = [share(found, of(f"at {n + 1}"), of("weight")) for n in range(MOST_SLOTS)]
             name = f"{network.name} {label}"
-            texts[name] = [with_interval(estimate, _percent) for estimate in estimates]
+            texts[name] = [with_interval(estimate, tenths) for estimate in estimates]
             if are_enough(mine, "samples"):
                 shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
     figure = go.Figure()
     used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
     for slots in range(used):
-        name = f"{slots + 1} slot{'s' if slots else ''}"
+        name = _slots_in_words(slots + 1)
         figure.add_trace(
             go.Bar(
                 y=list(shares),
@@ -276,18 +282,14 @@ def _dimensioning(
         source="INFOCOM 2004, Section IV (dimensioning)",
         hours="peak and off-peak apart",
         caption="Share of the measured time at one, two, three … time slots, each rate counted to "
-        "the nearest. Much time on few slots at peak, little at off-peak, tells that slots are "
-        "short. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
+        "the nearest. More time on few slots at peak than off-peak tells that slots are "
+        "scarce at peak. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
         samples=f"{number(sum(row['weight'] for row in samples))} s measured",
         figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
         tables=[
             TableOfNumbers(
-                ["network and hours", *(f"{n + 1}" for n in range(used))],
+                ["network and hours", *(_slots_in_words(n + 1) for n in range(used))],
                 [[name, *found[:used]] for name, found in texts.items()],
             )
         ],
     )
-
-
-def _percent(share: float | None) -> str:
-    return percent(share, digits=1)

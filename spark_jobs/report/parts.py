@@ -18,8 +18,9 @@ TOO_FEW = "too few"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
-    f"In brackets: {CONFIDENCE:.0%} intervals that allow for what one user meets being alike; "
-    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one."
+    f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user; "
+    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one "
+    "user."
 )
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -37,7 +38,8 @@ class TableOfNumbers:
     def is_number(self, column: int) -> bool:
         """Whether a column holds numbers, to be aligned right."""
         return all(
-            row[column].lstrip("+-")[:1].isdigit() or row[column] in (NOT_MEASURED, TOO_FEW)
+            row[column].lstrip("+-\N{MINUS SIGN}")[:1].isdigit()
+            or row[column] in (NOT_MEASURED, TOO_FEW)
             for row in self.rows
         )
 
@@ -73,6 +75,11 @@ def percent(part: float | None, whole: float | None = 1, digits: int = 2) -> str
     return f"{100 * part / whole:.{digits}f}{NO_BREAK}%"
 
 
+def tenths(share: float | None) -> str:
+    """A share, to a tenth of a per cent."""
+    return percent(share, digits=1)
+
+
 def seconds(value: float | None) -> str:
     """A time in s."""
     return NOT_MEASURED if value is None else f"{value:.2f}{NO_BREAK}s"
@@ -84,8 +91,14 @@ def milliseconds(value: float | None) -> str:
 
 
 def kilobits(value: float | None) -> str:
-    """A rate given in bit/s, in kbit/s."""
-    return NOT_MEASURED if value is None else f"{value / 1000:,.1f}{NO_BREAK}kbit/s"
+    """A rate given in bit/s, in kbit/s; from 1 Mbit/s in whole ones."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value / 1000:,.{1 if abs(value) < 1e6 else 0}f}{NO_BREAK}kbit/s"
+
+
+ACCESS = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
+"""Access technologies as they are written; others as they are named."""
 
 
 LEGEND_PX = 64

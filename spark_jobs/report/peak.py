@@ -8,14 +8,17 @@ from plotly.subplots import make_subplots
 
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
 from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.parts import Section, TableOfNumbers, drawn
+from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 COLUMNS = 2
 CLAIM = (
-    "Intervals are of 95 %, robust to what one user has being alike. A full dot is a difference "
-    "that chance alone would show on fewer than one page in twenty, all on it taken together (Holm "
-    "1979); where it is said 'perhaps', the interval alone leaves out nothing."
+    "Behind Gi is the access side, before Gi the Internet side. Round trips are the handshake's; "
+    "the channel rate is the mean over measured time; throughput and goodput are means of "
+    "connections and count what arrived at the mobile. Ranges are 95 % confidence intervals, "
+    "clustered by user. A full dot: a difference beyond chance, with all comparisons on this page "
+    "taken into account (Holm 1979, 5 % for all together). 'Perhaps': its own interval leaves out "
+    "zero, but among so many comparisons chance may do that."
 )
 
 
@@ -51,14 +54,15 @@ def comparison(selection: Selection, first: Half, second: Half) -> Section:
     """Two halves, metric by metric."""
     found = comparisons(selection, first, second)
     notes = [
-        f"{network.name}: nothing to compare, one of the two selections has too little of it."
+        f"{network.name}: not compared; too few connections, or none, {first.name} or "
+        f"{second.name}."
         for network in selection.networks
         if not any(c.network is network and c.difference.estimate is not None for c in found)
     ]
     return Section(
         anchor="compare",
         title=f"{_title(first)} against {second.name.removeprefix('with ')}",
-        source="Selections compared by user",
+        source=_hours(selection) if first is PEAK and second is OFF_PEAK else "two selections",
         caption=CLAIM,
         hours="",
         samples=f"{sum(c.claimed for c in found)} of {len(found)} differences are beyond chance",
@@ -66,6 +70,20 @@ def comparison(selection: Selection, first: Half, second: Half) -> Section:
         tables=_tables(selection, found, first, second),
         open_tables=True,
         notes=notes,
+    )
+
+
+def _hours(selection: Selection) -> str:
+    """When peak and off-peak are, where the networks agree on it."""
+    rows = selection.rows("""
+        select distinct peak_from, peak_until, off_peak_from, off_peak_until from networks
+        where network in (select network from table1_summary)
+    """)
+    if len(rows) != 1:
+        return "peak and off-peak hours as each network's profile has them, local time"
+    return (
+        "Peak: {peak_from} to {peak_until} h, off-peak: {off_peak_from} to {off_peak_until} h, "
+        "local time".format(**rows[0])
     )
 
 
@@ -91,7 +109,7 @@ def _tables(
                 for c in found
                 if c.network is network
             ],
-            f"{network.name} ({network.access})",
+            f"{network.name} ({ACCESS.get(network.access, network.access)})",
         )
         for network in selection.networks
         if any(c.network is network for c in found)
@@ -132,7 +150,7 @@ def _forest(selection: Selection, found: list[Comparison], first: Half, second: 
     reach = min(max(1.6 * widest, 10.0), 200.0)
     figure.add_vline(x=0, line={"color": "#777777", "width": 1})
     figure.update_xaxes(
-        title_text=f"{_title(first)} less {second.name}, in % of {second.name}",
+        title_text=f"{_title(first)} minus {second.name}, in % of the value {second.name}",
         ticksuffix=" %",
         range=[-reach, reach],
         zeroline=False,
@@ -165,10 +183,10 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
     return Section(
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
-        source="Selections compared by user",
+        source="As on the first figure",
         caption="On the left each day's value, at peak as a line, off-peak dashed; on the right by "
-        "local hour, the darker the higher. What rests on fewer than five connections of three "
-        "groups of users is left out.",
+        "local hour, the darker the higher. What rests on fewer than five connections or three "
+        "users is left out.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak apart",
         figure=_trend(network, daily, hourly),

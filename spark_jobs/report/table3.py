@@ -22,7 +22,9 @@ from spark_jobs.estimators.option_effects import (
     effects,
 )
 from spark_jobs.report import paper
+from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.parts import (
+    ACCESS,
     INTERVALS,
     NO_BREAK,
     NOT_MEASURED,
@@ -205,16 +207,16 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
     count = sum(row["flows"] for row in cells)
     return Section(
         anchor=f"table3-{access}",
-        title=f"Table III. Goodput by TCP options, {access}",
+        title=f"Table III. Goodput by TCP options, {ACCESS.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Raw: what the geometric means differ by within networks. Adjusted: by a "
-        "regression of log goodput on all options, size of the transfer, network and hour, and on "
-        "the channel's rate, of transfers whose user's is known in their hour; for windows without "
-        "that rate, which small windows hide. The channel's rate is known of "
-        f"{number(sum(row['rated_flows'] for row in rated))} of {number(count)} connections, "
-        f"{users_in_words(rated)} of {users_in_words(cells)}. Effects have "
-        f"{CONFIDENCE:.0%} intervals and are told from {FEWEST_GROUPS} users on each side. "
-        + INTERVALS,
+        caption=SAMPLE + "Raw difference: of the geometric mean goodputs with and without the "
+        "option, within networks. Adjusted difference: from a regression of log goodput on all "
+        "options, size of the transfer, network and local hour, and on the channel rate of the "
+        "user in that hour, for transfers where that is known; for windows without the channel "
+        "rate, which small windows hide. The channel rate is known for "
+        f"{number(sum(row['rated_flows'] for row in rated))} of {number(count)} connections, of "
+        f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
+        f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
         tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
         folded_tables=networks if len(networks) > 1 else [],
@@ -265,7 +267,7 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
             ]
             for effect in found
         ],
-        "effect of each option (with it / without; users by groups, at most as many)",
+        "effect of each option (samples and users: with it / without)",
     )
 
 
@@ -283,7 +285,9 @@ def _difference(difference: Difference) -> str:
 
 
 def _share(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{100 * value:+.1f}{NO_BREAK}%"
+    if value is None:
+        return NOT_MEASURED
+    return f"{100 * value:+.1f}{NO_BREAK}%".replace("-", MINUS)
 
 
 def _interval(difference: Difference) -> str:
@@ -304,11 +308,9 @@ def in_words(effect: Effect) -> str:
     if adjusted.supported:
         verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
     else:
-        verdict = "the data do not tell a difference from none"
+        verdict = "no difference beyond chance"
         if raw.supported:
-            verdict += (
-                ": what the raw difference shows goes with the channel, other options, size or hour"
-            )
+            verdict += "; the raw one comes with channel rate, other options, size, network or hour"
     return (
         f"{name}: {_share(adjusted.estimate)} ({_interval(adjusted)}) after adjustment, "
         f"{_share(raw.estimate)} before; {verdict}."
@@ -359,14 +361,14 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
     ]
     return Section(
         anchor=f"{figure.anchor}-{access}",
-        title=f"{figure.title}, {access}",
+        title=f"{figure.title}, {ACCESS.get(access, access)}",
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
         "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
-        f"sides of enough transfers are drawn, over all networks of {access} unless that turns "
-        "round what each of them shows. " + INTERVALS,
+        f"sides of enough transfers are drawn, over all {ACCESS.get(access, access)} networks "
+        "unless that turns round what each of them shows. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        figure=drawn(drawing, f"{figure.title}, {access}", 520),
+        figure=drawn(drawing, f"{figure.title}, {ACCESS.get(access, access)}", 520),
         tables=tables,
     )
 

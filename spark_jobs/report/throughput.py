@@ -14,7 +14,7 @@ from spark_jobs.report.parts import (
     group,
     kilobits,
     number,
-    percent,
+    tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, steps
 from spark_jobs.report.samples import (
@@ -35,8 +35,8 @@ LEVELS = {
 TWENTIETHS = 20
 COUNTED = {"passed": ("passed Gi", "solid"), "arrived": ("arrived", "dot")}
 BOTH = (
-    "Solid, as in the paper: what passed Gi, lost bytes and the first packet's included; dotted: "
-    "what arrived at the mobile in the same time. "
+    "Solid, as in the paper: bytes that passed Gi, those lost behind it and the first packet's "
+    "included; dotted: bytes that arrived at the mobile in the same time. "
 )
 
 
@@ -96,12 +96,12 @@ def tcp_share(selection: Selection) -> Section:
         if not total:
             continue
         thirds = [share(mine, _between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
-        table.append([network.name, number(total), *(with_interval(n, _percent) for n in thirds)])
+        table.append([network.name, number(total), *(with_interval(n, tenths) for n in thirds)])
         if not are_enough(mine):
             continue
         bars = [share(mine, _between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
         by_bin += [
-            [network.name, _twentieth(n), with_interval(bar, _percent)]
+            [network.name, _twentieth(n), with_interval(bar, tenths)]
             for n, bar in enumerate(bars)
             if bar.value
         ]
@@ -116,14 +116,17 @@ def tcp_share(selection: Selection) -> Section:
                 hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
             )
         )
-    figure.update_xaxes(title_text="Btcp / (Btcp + Bother)", range=[-0.03, 1.03])
+    figure.update_xaxes(
+        title_text="The connection's share of its user's bytes", range=[-0.03, 1.03]
+    )
     figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
     return Section(
         anchor="fig11",
         title="Fig. 11. Background traffic during TCP flows",
         source="INFOCOM 2004, Section VI.B",
-        caption="What a connection above 100 KB carried of all that its user received from its "
-        "first to its last data packet; 1: it was alone. " + INTERVALS,
+        caption="Of all bytes that a user received from the first to the last data packet of a "
+        "connection above 100 KB, the connection's share: Btcp / (Btcp + Bother). 1: nothing else "
+        "was received meanwhile. Bars are a twentieth wide. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
@@ -210,10 +213,10 @@ def user_throughput(selection: Selection) -> Section:
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
-        caption="R = 8 (Btcp + Bother) / (T2ack − T1ack) of connections above 100 KB, by the "  # noqa: RUF001
-        "share of other traffic that the user received meanwhile; levels without any are left out. "
-        + BOTH
-        + INTERVALS,
+        caption="All that a user received during a connection above 100 KB, the connection's "
+        "bytes and others', over the time from the ACK of its first to the ACK of its last data "
+        "packet: R = 8 (Btcp + Bother) / (T2ack − T1ack); by the share of the others' bytes. "  # noqa: RUF001
+        "Levels without any connection are left out. " + BOTH + INTERVALS,
         samples=f"{number(_transfers(rows))} connections",
         figure=drawn(
             figure,
@@ -242,10 +245,6 @@ def _transfers(rows: list[dict]) -> int:
 def _between(low: int, high: int) -> Callable[[dict], float]:
     """The connections whose share is from low to below high sixtieths."""
     return lambda row: row["flows"] if low <= 3 * round(row["bin"] * TWENTIETHS) < high else 0
-
-
-def _percent(share: float | None) -> str:
-    return percent(share, digits=1)
 
 
 def _step(name: str, colour: str, dash: str, rows: list[dict], width: float) -> go.Scatter:

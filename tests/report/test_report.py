@@ -81,7 +81,7 @@ def test_table_1_shows_the_flows_and_their_shares(demo, page):
     )
     assert page.row("table1", "TCP connections")[0] == f"{flows:,}"
     shown = page.row("table1", "SACK enabled")[0]
-    assert shown.startswith(f"{100 * sack:.2f} % (")
+    assert shown.startswith(f"{100 * sack:.1f} % (")
 
 
 def test_table_1_stands_beside_the_papers_values(page):
@@ -139,7 +139,7 @@ def test_numbers_are_those_of_the_flows(demo, page, network):
     early = rows[rows["setup_class"].notna()]["setup_repeat"] == "premature"
     name = "\N{EM SPACE}" * 2 + "Slight problem: too short a timer"
     assert value(page.row("fig05", name, network)[1]) == pytest.approx(
-        100 * early.mean(), abs=0.0051
+        100 * early.mean(), abs=0.051
     )
 
 
