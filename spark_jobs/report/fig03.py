@@ -11,7 +11,6 @@ from spark_jobs.report.parts import (
     drawn,
     group,
     number,
-    percent,
     seconds,
     tenths,
 )
@@ -153,7 +152,7 @@ def _numbers(
     with_part = with_interval(part, tenths, bool(samples))
     return [
         number(sum(row["samples"] for row in inside)),
-        percent(1 if samples else None) if category == (None, None) else with_part,
+        tenths(1 if samples else None) if category == (None, None) else with_part,
         *numbers(inside, seconds, (0.5, 0.9)),
         number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

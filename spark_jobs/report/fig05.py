@@ -269,7 +269,7 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
         with_interval(share(rows, of("background")), _whole_percent, bool(rows)),
     ]
     if rows is total:
-        found[0] = percent(1 if total else None)
+        found[0] = tenths(1 if total else None)
     if not with_intervals:
         found = [text.split(" (")[0] for text in found]
     return [number(_count(rows)), *found]

@@ -58,7 +58,7 @@ def section(selection: Selection) -> Section:
             for c, members in mine.items()
         ]
     figure.update_xaxes(
-        title_text="Lost to sent data packets",
+        title_text="Share of the sent data packets that was lost",
         categoryorder="array",
         categoryarray=list(CLASSES.values()),
     )

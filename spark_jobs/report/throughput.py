@@ -139,7 +139,7 @@ def tcp_share(selection: Selection) -> Section:
             TableOfNumbers(
                 ["network", "share of the bytes", "share of connections"],
                 by_bin,
-                "each bar's number",
+                "numbers of each bar",
             )
         ]
         if by_bin
