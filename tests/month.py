@@ -129,6 +129,8 @@ def _copies(table: Table, of: Copied, day: date) -> str:
     changed = [f"{start} as start_ts", f"{start} + (end_ts - start_ts) as end_ts"]
     changed += [f"{c} * {slow} / {of.faster} as {c}" for c in TIMES if c in columns]
     changed += [f"{c} * {of.faster} / {slow} as {c}" for c in RATES if c in columns]
+    if table is CHANNEL_RATES:
+        changed[1] = f"{start} + (end_ts - start_ts) * ({slow} / {of.faster}) as end_ts"
     if "flow_id" in columns:
         changed.append(f"{COPIED} as flow_id")
     share = _share(day, "flow_id" if "flow_id" in columns else "start_ts")

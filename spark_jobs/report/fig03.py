@@ -10,8 +10,8 @@ from spark_jobs.report.parts import (
     TableOfNumbers,
     drawn,
     group,
+    milliseconds,
     number,
-    seconds,
     tenths,
 )
 from spark_jobs.report.samples import (
@@ -153,6 +153,6 @@ def _numbers(
     return [
         number(sum(row["samples"] for row in inside)),
         tenths(1 if samples else None) if category == (None, None) else with_part,
-        *numbers(inside, seconds, (0.5, 0.9)),
+        *numbers(inside, milliseconds, (0.5, 0.9)),
         number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

@@ -13,9 +13,9 @@ from spark_jobs.report.parts import (
     TableOfNumbers,
     drawn,
     group,
+    milliseconds,
     number,
     percent,
-    seconds,
     tenths,
 )
 from spark_jobs.report.samples import Rows, mean, of, share, with_interval
@@ -263,7 +263,7 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
         ),
         with_interval(
             mean(rows, "delay_sum", "delay_flows", "delay_flows"),
-            seconds,
+            milliseconds,
             any(row["delay_flows"] for row in rows),
         ),
         with_interval(share(rows, of("background")), _whole_percent, bool(rows)),

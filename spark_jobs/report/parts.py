@@ -80,14 +80,11 @@ def tenths(share: float | None) -> str:
     return percent(share, digits=1)
 
 
-def seconds(value: float | None) -> str:
-    """A time in s."""
-    return NOT_MEASURED if value is None else f"{value:.2f}{NO_BREAK}s"
-
-
 def milliseconds(value: float | None) -> str:
-    """A time given in s, in ms."""
-    return NOT_MEASURED if value is None else f"{1000 * value:,.0f}{NO_BREAK}ms"
+    """A time given in s, in ms; below 100 ms with a decimal."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{1000 * value:,.{0 if abs(value) >= 0.1 else 1}f}{NO_BREAK}ms"
 
 
 def kilobits(value: float | None) -> str:

@@ -1,5 +1,6 @@
 """The first page: what differs between peak and off-peak, network by network, and day by day."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,6 +13,8 @@ from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 COLUMNS = 2
+ROWS = 5
+"""Metrics a figure: as many as a sheet of paper has room for."""
 CLAIM = (
     "Behind Gi is the access side, before Gi the Internet side. Round trips are the handshake's; "
     "the channel rate is the mean over measured time; throughput and goodput are means of "
@@ -180,6 +183,7 @@ def _part(comparison: Comparison) -> tuple[float, float] | None:
 
 def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Values) -> Section:
     """A network's days: each metric at peak and off-peak, and by hour."""
+    metrics = [metric for metric in SHOWN if metric in daily]
     return Section(
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
@@ -189,12 +193,14 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
         "users is left out.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak apart",
-        figure=_trend(network, daily, hourly),
+        figure=Markup().join(
+            _trend(network, metrics[n : n + ROWS], daily, hourly)
+            for n in range(0, len(metrics), ROWS)
+        ),
     )
 
 
-def _trend(network: ShownNetwork, daily: Values, hourly: Values) -> Markup:
-    metrics = [m for m in SHOWN if m in daily]
+def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
     figure = make_subplots(
         rows=len(metrics),
         cols=COLUMNS,
