@@ -189,8 +189,8 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
         title=f"{network.name}: day by day, hour by hour",
         source="As on the first figure",
         caption="On the left each day's value, at peak as a line, off-peak dashed; on the right by "
-        "local hour, the darker the higher. What rests on fewer than five connections or three "
-        "users is left out.",
+        "local hour, the darker the higher, white what rests on fewer than five connections or "
+        "three users.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak apart",
         figure=Markup().join(
@@ -198,6 +198,12 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
             for n in range(0, len(metrics), ROWS)
         ),
     )
+
+
+def _pale(colour: str) -> str:
+    """A tenth of a colour on white: what is low is not what is left out."""
+    parts = [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - 0.1 * (255 - part)):02x}" for part in parts)
 
 
 def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
@@ -236,7 +242,7 @@ def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly:
                 x=days,
                 y=list(range(24)),
                 z=[[cells.get((hour, day)) for day in days] for hour in range(24)],
-                colorscale=[[0, "#ffffff"], [1, network.colour]],
+                colorscale=[[0, _pale(network.colour)], [1, network.colour]],
                 showscale=False,
                 hovertemplate="%{x}, %{y} h: %{z:.3g} "
                 + SHOWN[metric].unit.name
@@ -249,7 +255,7 @@ def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly:
         cols=[1, 1, 2] * len(metrics),
     )
     figure.update_yaxes(rangemode="tozero", col=1)
-    figure.update_yaxes(tickvals=[0, 6, 12, 18], ticksuffix=" h", col=2)
+    figure.update_yaxes(tickvals=[0, 6, 12, 18], ticktext=["0 h", "6 h", "12 h", "18 h"], col=2)
     figure.update_xaxes(type="date", tickformat="%d %b")
     figure.update_annotations(font_size=13)
     return drawn(figure, f"Metrics of {network.name} by day and by hour", 80 + 170 * len(metrics))
