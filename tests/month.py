@@ -65,14 +65,14 @@ def main(source: Path, target: Path) -> None:
             day = FIRST + timedelta(days=n)
             with warehouse.staging() as staging:
                 for table in (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS):
-                    rows = sql.sql(_copies(sql, table, of, day)).to_arrow_table()
+                    rows = sql.sql(_copies(table, of, day)).to_arrow_table()
                     rows = rows.select(table.arrow.names).cast(table.arrow)
                     staging.write(table, network.name, day, "month", rows)
                 warehouse.publish(
                     Unit.of_day("day", network.name, day), staging.files, {"inputs": ""}
                 )
             with warehouse.staging() as staging:
-                rows = sql.sql(_copies(sql, INGEST_LOG, of, day)).to_arrow_table()
+                rows = sql.sql(_copies(INGEST_LOG, of, day)).to_arrow_table()
                 staging.write(
                     INGEST_LOG, network.name, day, "month",
                     rows.select(INGEST_LOG.arrow.names).cast(INGEST_LOG.arrow),
@@ -94,15 +94,74 @@ def _network(of: Copied) -> Network:
     )
 
 
-def _copies(sql, table: Table, of: Copied, day: date) -> str:
-    """A table's rows on a day: what has a start at COPIES hours, the rest moved by days."""
+def _copies(table: Table, of: Copied, day: date) -> str:
+    """A table's rows on a day: what has a start at COPIES hours, what is of connections with them,
+    the rest moved by days."""
     columns = set(table.arrow.names)
-    days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
+    if table is ROUND_TRIPS:
+        return f"""
+            select round_trips.* replace (
+                copied as flow_id, ts + moved as ts, rtt * slow / {of.faster} as rtt
+            )
+            from round_trips join ({_connections(of, day)}) using (flow_id)
+            where network = '{of.of}' and hash(ts) % 20 = 0
+        """
+    if table is LINKS:
+        return f"""
+            with hours as (
+                select distinct "user", date_trunc('hour', start_ts + moved) as copied
+                from ({_connections(of, day)})
+            )
+            select links.* replace (
+                copied as hour, rtt_min / {of.faster} as rtt_min,
+                rtt_median / {of.faster} as rtt_median, rtt_max / {of.faster} as rtt_max,
+                rate * {of.faster} as rate, queue_s / {of.faster} as queue_s
+            )
+            from links join hours using ("user") where network = '{of.of}'
+            qualify row_number() over (partition by "user", copied order by hour) = 1
+        """
     if "start_ts" not in columns:
-        when = [c for c in ("ts", "hour", "first_ts", "last_ts") if c in columns]
+        days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
+        when = [c for c in ("first_ts", "last_ts") if c in columns]
         moved = ", ".join(f"{c} + {days} as {c}" for c in when)
-        few = "and hash(ts) % 20 = 0" if table is ROUND_TRIPS else ""
-        return f"select * replace ({moved}) from {table.name} where network = '{of.of}' {few}"
+        return f"select * replace ({moved}) from {table.name} where network = '{of.of}'"
+    start, slow = _when(of, day)
+    changed = [f"{start} as start_ts", f"{start} + (end_ts - start_ts) as end_ts"]
+    changed += [f"{c} * {slow} / {of.faster} as {c}" for c in TIMES if c in columns]
+    changed += [f"{c} * {of.faster} / {slow} as {c}" for c in RATES if c in columns]
+    if table is CHANNEL_RATES:
+        changed[1] = f"{start} + (end_ts - start_ts) * ({slow} / {of.faster}) as end_ts"
+    if "flow_id" in columns:
+        changed.append(f"{COPIED} as flow_id")
+    share = _share(day, "flow_id" if "flow_id" in columns else "start_ts")
+    return f"""
+        select * exclude (copy) replace ({", ".join(changed)})
+        from {table.name}, range({COPIES}) as copies(copy)
+        where network = '{of.of}' and {share}
+    """
+
+
+def _connections(of: Copied, day: date) -> str:
+    """Of each copy: which connection it is of, whose, by how much moved, how much slower."""
+    start, slow = _when(of, day)
+    return f"""
+        select flow_id, "user", start_ts, {COPIED} as copied, {start} - start_ts as moved,
+            {slow} as slow
+        from flows, range({COPIES}) as copies(copy)
+        where network = '{of.of}' and {_share(day, "flow_id")}
+    """
+
+
+COPIED = "(hash(flow_id, copy) >> 2)::bigint"
+
+
+def _share(day: date, key: str) -> str:
+    """A quarter of the rows, another each day."""
+    return f"hash({key}, '{day}') % 4 = 0"
+
+
+def _when(of: Copied, day: date) -> tuple[str, str]:
+    """A copy's start, and how much slower its hour is."""
     midnight = f"timezone('{of.timezone}', timestamp '{day} 00:00:00')"
     hour = (
         f"case when copy = 0 then 10 + hash(start_ts, '{day}') % 2 "
@@ -111,19 +170,7 @@ def _copies(sql, table: Table, of: Copied, day: date) -> str:
     )
     into = "(extract(minute from start_ts) * interval 1 minute)"
     start = f"({midnight} + ({hour})::bigint * interval 1 hour + {into})"
-    load = f"({LOAD}[({hour})::int + 1])"
-    changed = [f"{start} as start_ts", f"{start} + (end_ts - start_ts) as end_ts"]
-    slow = f"(1 + {of.slower} * {load})"
-    changed += [f"{c} * {slow} / {of.faster} as {c}" for c in TIMES if c in columns]
-    changed += [f"{c} * {of.faster} / {slow} as {c}" for c in RATES if c in columns]
-    if "flow_id" in columns:
-        changed.append("(hash(flow_id, copy) >> 2)::bigint as flow_id")
-    share = f"hash({'flow_id' if 'flow_id' in columns else 'start_ts'}, '{day}') % 4 = 0"
-    return f"""
-        select * exclude (copy) replace ({", ".join(changed)})
-        from {table.name}, range({COPIES}) as copies(copy)
-        where network = '{of.of}' and {share}
-    """
+    return start, f"(1 + {of.slower} * {LOAD}[({hour})::int + 1])"
 
 
 if __name__ == "__main__":

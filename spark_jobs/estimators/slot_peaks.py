@@ -19,11 +19,12 @@ class SlotPeaks(NamedTuple):
     share: np.ndarray  # float64[P], of measured time, from the valley before to the valley after
     slots: np.ndarray  # int64[P], 0: not near a multiple of slot_bps
     slot_bps: float  # NaN: the peaks do not tell
+    valleys: np.ndarray  # float64[P - 1], bit/s, between the peaks
 
 
 def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
-    """Peaks of the density of the logarithm of rates: (rate, share), see SlotPeaks. Each must stand
-    out from the valleys beside it by half its height.
+    """Peaks of the density of the logarithm of rates: (rate, share, valleys), see SlotPeaks. Each
+    must stand out from the valleys beside it by half its height.
 
     rates float64[K] (bit/s), seconds float64[K]: how long each was measured (default: the same).
     resolution: the kernel's relative width; the channel-rate estimator's own error is that large.
@@ -33,7 +34,7 @@ def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
     seconds = np.ones(len(rates)) if seconds is None else np.asarray(seconds, float)
     known = (rates > 0) & (seconds > 0)
     if not known.any():
-        return np.empty(0), np.empty(0)
+        return np.empty(0), np.empty(0), np.empty(0)
     step = resolution / 10
     cell = np.round(np.log(rates[known]) / step).astype(np.int64)
     margin = 60  # six kernel widths, where the density is nought
@@ -43,15 +44,16 @@ def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
     density = gaussian_filter1d(mass, 10, truncate=6)
     top, _ = find_peaks(density)
     top = top[peak_prominences(density, top)[0] >= density[top] / 2]
-    share = _shares(mass, density, top)
+    share = np.add.reduceat(mass, [0, *_valleys(density, top)])
     top = top[share >= min_share]
-    return np.exp((top + origin) * step), _shares(mass, density, top)
+    valleys = _valleys(density, top)
+    share = np.add.reduceat(mass, [0, *valleys])
+    return np.exp((top + origin) * step), share, np.exp((valleys + origin) * step)
 
 
-def _shares(mass, density, top):
-    """The mass around each top, from valley to valley."""
-    valleys = [a + np.argmin(density[a:b]) for a, b in pairwise(top)]
-    return np.add.reduceat(mass, [0, *valleys])
+def _valleys(density, top):
+    """The lowest place between each two tops."""
+    return np.array([a + np.argmin(density[a:b]) for a, b in pairwise(top)], np.int64)
 
 
 def slot_rate(rate, share, max_slots=8, tolerance=0.2, min_explained=0.95):
@@ -79,12 +81,12 @@ def slot_peaks(rates, seconds=None, slot_bps=None, max_slots=8):
 
     slot_bps: one slot's nominal rate, where the network's profile gives it.
     """
-    rate, share = rate_peaks(rates, seconds)
+    rate, share, valleys = rate_peaks(rates, seconds)
     if slot_bps is None:
         slot_bps = slot_rate(rate, share, max_slots)
     if not slot_bps > 0:
-        return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), np.nan)
-    return SlotPeaks(rate, share, slots_of(rate, slot_bps, max_slots), float(slot_bps))
+        return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), np.nan, valleys)
+    return SlotPeaks(rate, share, slots_of(rate, slot_bps, max_slots), float(slot_bps), valleys)
 
 
 def slot_shares(rates, seconds, slot_bps, max_slots=8):

@@ -28,7 +28,7 @@ from spark_jobs.report import (
     throughput,
 )
 from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import Section, packed
+from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Warehouse
 
@@ -92,5 +92,7 @@ def _page(selection: Selection, halves: Halves | None) -> str:
         selection=selection,
         sections=_sections(selection, halves),
         plotly=packed(get_plotlyjs()),
+        access=ACCESS,
+        template=Markup(TEMPLATE),
         scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
     )

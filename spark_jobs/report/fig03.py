@@ -10,9 +10,9 @@ from spark_jobs.report.parts import (
     TableOfNumbers,
     drawn,
     group,
+    milliseconds,
     number,
-    percent,
-    seconds,
+    tenths,
 )
 from spark_jobs.report.samples import (
     are_enough,
@@ -93,7 +93,8 @@ def section(selection: Selection) -> Section:
         anchor="fig03",
         title="Fig. 3. Connection set-up time components",
         source="INFOCOM 2004, Section III.A",
-        caption="First SYN to first ACK at Gi. The four lower histograms add up to the uppermost. "
+        caption="Time from the first SYN to the first ACK, seen at Gi. The four lower histograms "
+        "add up to the uppermost; 1+ SYN and/or 1+ SYN ACK, as in the paper: one was sent again. "
         "Background: another packet of the user within the 5 s before the first SYN, or during "
         "the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
@@ -148,10 +149,10 @@ def _numbers(
         lambda row: row["samples"] if row["category"] in names else 0,
         lambda row: row["samples"],
     )
-    with_part = with_interval(part, percent, bool(samples))
+    with_part = with_interval(part, tenths, bool(samples))
     return [
         number(sum(row["samples"] for row in inside)),
-        percent(1 if samples else None) if category == (None, None) else with_part,
-        *numbers(inside, seconds, (0.5, 0.9)),
+        tenths(1 if samples else None) if category == (None, None) else with_part,
+        *numbers(inside, milliseconds, (0.5, 0.9)),
         number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

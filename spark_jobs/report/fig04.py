@@ -23,8 +23,8 @@ FEW = 30
 SHOWN = 0.99
 """The share of every curve that the axis shows at least."""
 SIDES = {
-    "access": "Access side (Gi to the mobile and back)",
-    "internet": "Internet side (Gi to the server and back)",
+    "access": "Access side: Gi, mobile, Gi",
+    "internet": "Internet side: Gi, server, Gi",
 }
 PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other": ("other", "dot")}
 
@@ -98,7 +98,8 @@ def section(selection: Selection) -> Section:
         title="Fig. 4. CDF of the round-trip time",
         source="INFOCOM 2004, Section III.B",
         hours="peak and off-peak apart",
-        caption="SYN ACK to ACK on the access side, SYN to SYN ACK on the Internet side; only "
+        caption="The handshake's round trips, seen at Gi: SYN ACK to ACK on the access side, SYN "
+        "to SYN ACK on the Internet side; only "
         "connections with one SYN, one SYN ACK and no background traffic, and only below 3 s. "
         "Peak and off-peak are hours of the network's local time. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} round trips",

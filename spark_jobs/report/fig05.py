@@ -13,9 +13,10 @@ from spark_jobs.report.parts import (
     TableOfNumbers,
     drawn,
     group,
+    milliseconds,
     number,
     percent,
-    seconds,
+    tenths,
 )
 from spark_jobs.report.samples import Rows, mean, of, share, with_interval
 from spark_jobs.report.selection import Selection
@@ -151,6 +152,13 @@ class Placed:
 
 def section(selection: Selection) -> Section:
     """The tree as a drawing and as a table."""
+    selection.connection.execute("""
+        create or replace temp table setups as
+        select network, user_group, setup_class, setup_repeat, setup_reset, reset_by, background,
+            sum(flows)::bigint as flows, sum(delay_flows)::bigint as delay_flows,
+            sum(delay_sum) as delay_sum
+        from fig05_setup_tree group by all order by all
+    """)
     numbers = {id(node): _numbers(selection, node) for node in _nodes(TREE)}
     tree = _without_empty(TREE, numbers)
     names = [network.name for network in selection.networks]
@@ -187,8 +195,8 @@ def section(selection: Selection) -> Section:
         title="Fig. 5. Connection set-up classification tree",
         source="INFOCOM 2004, Section III.C",
         caption="In each node, by network: share of the set-ups, their mean set-up delay, and the "
-        "share of them that met background traffic. Only connections that the mobile opened and "
-        "whose handshake was seen whole. " + INTERVALS,
+        "share of them that met background traffic (bg). Only connections that the mobile opened "
+        "and whose handshake was seen whole. " + INTERVALS,
         samples=f"{number(sum(_count(rows) for rows in total.values()))} set-ups",
         figure=drawing,
         tables=[TableOfNumbers(headings, rows)],
@@ -236,7 +244,7 @@ def _numbers(selection: Selection, node: Node) -> dict[str, list[dict]]:
         select network, user_group, sum(flows)::bigint as flows,
             coalesce(sum(flows) filter (background), 0)::bigint as background,
             sum(delay_flows)::bigint as delay_flows, sum(delay_sum) as delay_sum
-        from fig05_setup_tree where {node.where} group by all order by all
+        from setups where {node.where} group by all order by all
     """)
     found = group(rows, "network")
     return {network.name: found.get((network.name,), []) for network in selection.networks}
@@ -251,20 +259,25 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
     inside = {row["user_group"]: row["flows"] for row in rows}
     found = [
         with_interval(
-            share(total, lambda row: inside.get(row["user_group"], 0)), percent, bool(total)
+            share(total, lambda row: inside.get(row["user_group"], 0)), tenths, bool(total)
         ),
         with_interval(
             mean(rows, "delay_sum", "delay_flows", "delay_flows"),
-            seconds,
+            milliseconds,
             any(row["delay_flows"] for row in rows),
         ),
         with_interval(share(rows, of("background")), _whole_percent, bool(rows)),
     ]
     if rows is total:
-        found[0] = percent(1 if total else None)
+        found[0] = tenths(1 if total else None)
     if not with_intervals:
         found = [text.split(" (")[0] for text in found]
     return [number(_count(rows)), *found]
+
+
+def _with_background(share: str) -> str:
+    """What a node says of background traffic."""
+    return f"{share} bg" if share[0].isdigit() else share
 
 
 def _whole_percent(share: float | None) -> str:
@@ -320,7 +333,7 @@ def _draw(
         )
         y = top + HEAD + LINE * (line + 0.5)
         _write(parts, left + 8, y, network.name, network.colour)
-        for text, right in ((share, 142), (delay, 196), (f"{background} bg", BOX_W - 8)):
+        for text, right in ((share, 142), (delay, 196), (_with_background(background), BOX_W - 8)):
             _write(parts, left + right, y, text, network.colour, "right")
 
 

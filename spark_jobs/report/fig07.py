@@ -3,6 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
+from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
@@ -14,7 +15,7 @@ from spark_jobs.report.parts import (
     group,
     kilobits,
     number,
-    percent,
+    tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, rate_of, steps
 from spark_jobs.report.samples import (
@@ -32,7 +33,8 @@ from spark_jobs.report.selection import Selection
 SLOTTED = ("gprs", "edge")
 """Kinds of access whose channel is a number of time slots."""
 MOST_SLOTS = 8
-SHADES = ("#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b", "#041838")
+SHADES = ("#e4e4e4", "#cccccc", "#b2b2b2", "#969696", "#787878", "#5a5a5a", "#3c3c3c", "#1e1e1e")
+"""Of one, two, ... slots; hues are networks'."""
 
 
 def sections(selection: Selection) -> list[Section]:
@@ -62,8 +64,17 @@ def _peaks(rows: list[dict], slotted: bool, nominal: float | None) -> SlotPeaks:
     rates, seconds = _rates(rows)
     if slotted or nominal:
         return slot_peaks(rates, seconds, nominal)
-    rate, share = rate_peaks(rates, seconds)
-    return SlotPeaks(rate, share, np.zeros(len(rate), np.int64), float("nan"))
+    rate, part, valleys = rate_peaks(rates, seconds)
+    return SlotPeaks(rate, part, np.zeros(len(rate), np.int64), float("nan"), valleys)
+
+
+def _around(peaks: SlotPeaks, samples: list[dict]) -> list[list[dict]]:
+    """Rows of the mart distributions by the peak in whose valleys they lie."""
+    found: list[list[dict]] = [[] for _ in peaks.rate]
+    for row in samples:
+        middle = np.exp((row["bin"] + 0.5) / BINS)
+        found[int(np.searchsorted(peaks.valleys, middle))].append(row)
+    return found
 
 
 def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
@@ -98,8 +109,22 @@ def _histogram(
             continue
         x, y = histogram(mine, "seconds", width)
         figure.add_trace(steps(x, y, network.name, network.colour))
-        for rate, part, slots in zip(found.rate, found.share, found.slots, strict=True):
-            name = f"{slots} slot{'s' if slots > 1 else ''}" if slots else "peak"
+        around = _around(found, of_users) if len(found.rate) else []
+        for place, (rate, slots) in enumerate(zip(found.rate, found.slots, strict=True)):
+            name = _slots_in_words(slots) if slots else "peak"
+            mine_here = around[place]
+            peak_table.append(
+                [
+                    network.name,
+                    name,
+                    kilobits(rate),
+                    with_interval(quantile(mine_here, 0.5), kilobits),
+                    with_interval(_part(of_users, mine_here), tenths),
+                    number(sum(row["samples"] for row in mine_here)),
+                ]
+            )
+            if not are_enough(mine_here, "samples"):
+                continue
             figure.add_annotation(
                 x=rate / 1000,
                 y=max(y[min(int(rate / width), len(y) - 1)], 0),
@@ -109,8 +134,8 @@ def _histogram(
                 arrowhead=2,
                 ax=0,
                 ay=-24,
+                bgcolor="rgba(255, 255, 255, 0.8)",
             )
-            peak_table.append([network.name, name, kilobits(rate), percent(part, digits=1)])
     figure.update_xaxes(title_text="Available channel rate [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of measured time per {width / 1000:g} kbit/s",
@@ -121,14 +146,20 @@ def _histogram(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
         source="INFOCOM 2004, Section IV",
-        caption="IP bytes to the user over the time between the ACKs of periods in which a "
-        "connection kept more in flight than the path holds, without loss, reordering or resend. "
-        "Peaks stand out by half their height; where they are multiples of one rate, that is one "
-        "time slot's. Weighted by time: each period counts for as long as it lasted. " + INTERVALS,
+        caption="Rate at which the access link delivered IP bytes while a connection kept it "
+        "busy: periods with more data in flight than the path holds, without loss, reordering or "
+        "retransmission, timed by their ACKs. A peak stands out from the valleys beside it by half "
+        "its height; where the peaks are multiples of one rate, that is one time slot's. Shares "
+        "and quantiles are of measured time: each period counts for as long as it lasted. Rates "
+        "are known to a bin of 2 %. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
         figure=drawn(figure, "Histograms of the channel rate by network", 420),
         tables=[
-            TableOfNumbers(["network", "peak", "rate", "share of time"], peak_table, "peaks"),
+            TableOfNumbers(
+                ["network", "peak", "highest at", "median rate", "share of time", "periods"],
+                peak_table,
+                "peaks, each from the valley before it to the valley after it",
+            ),
             TableOfNumbers(
                 [
                     "network",
@@ -148,6 +179,14 @@ def _histogram(
     )
 
 
+def _part(samples: list[dict], inside: list[dict]) -> Estimate:
+    """The share of measured time that some of the rows have; unknown where they are too few."""
+    if not are_enough(inside, "samples"):
+        return UNKNOWN
+    chosen = {id(row) for row in inside}
+    return share(samples, lambda row: row["weight"] if id(row) in chosen else 0.0, of("weight"))
+
+
 def _rated(selection: Selection) -> TableOfNumbers:
     """Of which traffic the channel's rate is known."""
     rows = selection.rows("""
@@ -159,7 +198,7 @@ def _rated(selection: Selection) -> TableOfNumbers:
     table = []
     for network in selection.networks:
         mine = [row for row in rows if row["network"] == network.name]
-        windows = {f"window {w}": found for (w,), found in group(mine, "window_class").items()}
+        windows = {w: found for (w,), found in group(mine, "window_class").items()}
         for label, found in {"all": mine, **windows}.items():
             if not found:
                 continue
@@ -170,23 +209,27 @@ def _rated(selection: Selection) -> TableOfNumbers:
                     number(sum(row["flows"] for row in found)),
                     number(sum(row["rated_flows"] for row in found)),
                     users_in_words([row for row in found if row["rated_flows"]]),
-                    with_interval(share(found, of("rated_flows")), percent),
-                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), percent),
+                    with_interval(share(found, of("rated_flows")), tenths),
+                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), tenths),
                 ]
             )
     return TableOfNumbers(
         [
             "network",
+            "receive window",
             "connections above 100 KB",
-            "in all",
-            "gave a rate",
+            "with a known rate",
             "of",
             "share",
             "share of their bytes",
         ],
         table,
-        "of which traffic the rate is known",
+        "how much of the traffic has a known channel rate",
     )
+
+
+def _slots_in_words(count: int) -> str:
+    return f"{count} slot{'s' if count > 1 else ''}"
 
 
 def _slots(rows: list[dict], slot_bps: float) -> list[dict]:
@@ -213,13 +256,13 @@ def _dimensioning(
             found = _slots(mine, peaks[network.name].slot_bps)
             estimates = [share(found, of(f"at {n + 1}"), of("weight")) for n in range(MOST_SLOTS)]
             name = f"{network.name} {label}"
-            texts[name] = [with_interval(estimate, _percent) for estimate in estimates]
+            texts[name] = [with_interval(estimate, tenths) for estimate in estimates]
             if are_enough(mine, "samples"):
                 shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
     figure = go.Figure()
     used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
     for slots in range(used):
-        name = f"{slots + 1} slot{'s' if slots else ''}"
+        name = _slots_in_words(slots + 1)
         figure.add_trace(
             go.Bar(
                 y=list(shares),
@@ -239,18 +282,14 @@ def _dimensioning(
         source="INFOCOM 2004, Section IV (dimensioning)",
         hours="peak and off-peak apart",
         caption="Share of the measured time at one, two, three … time slots, each rate counted to "
-        "the nearest. Much time on few slots at peak, little at off-peak, tells that slots are "
-        "short. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
+        "the nearest. More time on few slots at peak than off-peak tells that slots are "
+        "scarce at peak. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
         samples=f"{number(sum(row['weight'] for row in samples))} s measured",
         figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
         tables=[
             TableOfNumbers(
-                ["network and hours", *(f"{n + 1}" for n in range(used))],
+                ["network and hours", *(_slots_in_words(n + 1) for n in range(used))],
                 [[name, *found[:used]] for name, found in texts.items()],
             )
         ],
     )
-
-
-def _percent(share: float | None) -> str:
-    return percent(share, digits=1)

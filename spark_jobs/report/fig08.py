@@ -11,6 +11,7 @@ from spark_jobs.report.parts import (
     group,
     number,
     percent,
+    tenths,
 )
 from spark_jobs.report.samples import are_enough, share, where, with_interval
 from spark_jobs.report.selection import Selection
@@ -61,7 +62,7 @@ def section(selection: Selection) -> Section:
             *(
                 with_interval(
                     share(mine, where("bottleneck", side)),
-                    _percent,
+                    tenths,
                 )
                 for side in SIDES
             ),
@@ -88,7 +89,3 @@ def section(selection: Selection) -> Section:
             )
         ],
     )
-
-
-def _percent(share: float | None) -> str:
-    return percent(share, digits=1)

@@ -58,7 +58,7 @@ def section(selection: Selection) -> Section:
             for c, members in mine.items()
         ]
     figure.update_xaxes(
-        title_text="Lost to sent data packets",
+        title_text="Share of the sent data packets that was lost",
         categoryorder="array",
         categoryarray=list(CLASSES.values()),
     )
@@ -68,9 +68,9 @@ def section(selection: Selection) -> Section:
         title="Fig. 10. Average throughput and goodput by packet loss",
         source="INFOCOM 2004, Section VI.A",
         caption="Single request–response connections above 100 KB without other traffic of the "  # noqa: RUF001
-        "user; packets lost on either side to packets sent. The paper shows the first three "
-        "classes. What passed Gi counts lost bytes, as in the paper, and rises with loss; beside "
-        "it what arrived at the mobile. " + INTERVALS,
+        "user, by the share of the sent data packets that was lost on either side of Gi. The paper "
+        "shows the first three classes. What passed Gi counts lost bytes, as in the paper, and "
+        "may rise with loss; beside it what arrived at the mobile, and goodput. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=drawn(figure, "Throughput and goodput by class of loss and network", 420),
         tables=[

@@ -92,5 +92,5 @@ SHOWN = {
     "loss_internet": Shown("Loss before Gi", SHARE),
     "throughput": Shown("Throughput, alone, above 100 KB", RATE),
     "goodput": Shown("Goodput above 32 KB", RATE),
-    "parallel": Shown("Connections beside others", SHARE),
+    "parallel": Shown("With parallel traffic", SHARE),
 }

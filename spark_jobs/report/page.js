@@ -1,4 +1,6 @@
 // Draws the figures when they come into view (Plotly is carried packed), saves tables as CSV.
+const template = JSON.parse(document.getElementById("template").textContent);
+
 async function unpacked(id) {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), c => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -9,6 +11,7 @@ function draw(plot) {
   if (plot.dataset.drawn) return;
   plot.dataset.drawn = "1";
   const figure = JSON.parse(plot.nextElementSibling.textContent);
+  figure.layout.template = template;
   const name = plot.closest("section").id;
   Plotly.newPlot(plot, figure.data, figure.layout, {
     displaylogo: false,
@@ -43,6 +46,34 @@ function save(button) {
   URL.revokeObjectURL(link.href);
 }
 
+const paper = { width: 700, height: 800 };  // px, what A4 and Letter have room for under a heading
+
+// Figures as wide as the paper and whole on a page, all tables open; or as on screen again.
+function forPaper(plots) {
+  document.querySelectorAll("details:not([open])").forEach(d => { d.open = true; d.dataset.folded = "1"; });
+  for (const plot of plots) {
+    draw(plot);
+    const height = parseFloat(plot.style.height);
+    if (plot.dataset.responsive === "1") {
+      plot.dataset.height = height;
+      plot.style.height = Math.min(height, paper.height) + "px";
+      Plotly.relayout(plot, { autosize: false, width: paper.width, height: Math.min(height, paper.height) });
+    } else {
+      plot.style.zoom = Math.min(1, paper.width / plot.layout.width, paper.height / height);
+    }
+  }
+}
+
+function forScreen(plots) {
+  document.querySelectorAll("details[data-folded]").forEach(d => { d.open = false; delete d.dataset.folded; });
+  for (const plot of plots) {
+    plot.style.zoom = "";
+    if (!plot.dataset.height) continue;
+    plot.style.height = plot.dataset.height + "px";
+    Plotly.relayout(plot, { autosize: true, width: null, height: Number(plot.dataset.height) });
+  }
+}
+
 (async () => {
   document.querySelectorAll(".csv").forEach(b => b.addEventListener("click", () => save(b)));
   const plots = [...document.querySelectorAll(".plot")];
@@ -55,8 +86,6 @@ function save(button) {
     return;
   }
   drawWhenSeen(plots);
-  window.addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach(d => { d.open = true; });
-    plots.forEach(draw);
-  });
+  window.addEventListener("beforeprint", () => forPaper(plots));
+  window.addEventListener("afterprint", () => forScreen(plots));
 })();

@@ -1,12 +1,14 @@
 """What the page is made of: sections, tables of numbers, Plotly figures."""
 
 import gzip
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import plotly.graph_objects as go
+import plotly.io as pio
 from markupsafe import Markup
 
 from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
@@ -16,8 +18,9 @@ TOO_FEW = "too few"
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
-    f"In brackets: {CONFIDENCE:.0%} intervals that allow for what one user meets being alike; "
-    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one."
+    f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user; "
+    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one "
+    "user."
 )
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -35,7 +38,8 @@ class TableOfNumbers:
     def is_number(self, column: int) -> bool:
         """Whether a column holds numbers, to be aligned right."""
         return all(
-            row[column].lstrip("+-")[:1].isdigit() or row[column] in (NOT_MEASURED, TOO_FEW)
+            row[column].lstrip("+-\N{MINUS SIGN}")[:1].isdigit()
+            or row[column] in (NOT_MEASURED, TOO_FEW)
             for row in self.rows
         )
 
@@ -71,29 +75,39 @@ def percent(part: float | None, whole: float | None = 1, digits: int = 2) -> str
     return f"{100 * part / whole:.{digits}f}{NO_BREAK}%"
 
 
-def seconds(value: float | None) -> str:
-    """A time in s."""
-    return NOT_MEASURED if value is None else f"{value:.2f}{NO_BREAK}s"
+def tenths(share: float | None) -> str:
+    """A share, to a tenth of a per cent."""
+    return percent(share, digits=1)
 
 
 def milliseconds(value: float | None) -> str:
-    """A time given in s, in ms."""
-    return NOT_MEASURED if value is None else f"{1000 * value:,.0f}{NO_BREAK}ms"
+    """A time given in s, in ms; below 100 ms with a decimal."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{1000 * value:,.{0 if abs(value) >= 0.1 else 1}f}{NO_BREAK}ms"
 
 
 def kilobits(value: float | None) -> str:
-    """A rate given in bit/s, in kbit/s."""
-    return NOT_MEASURED if value is None else f"{value / 1000:,.1f}{NO_BREAK}kbit/s"
+    """A rate given in bit/s, in kbit/s; from 1 Mbit/s in whole ones."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value / 1000:,.{1 if abs(value) < 1e6 else 0}f}{NO_BREAK}kbit/s"
+
+
+ACCESS = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
+"""Access technologies as they are written; others as they are named."""
 
 
 LEGEND_PX = 64
+TEMPLATE = json.dumps(pio.templates["simple_white"].to_plotly_json())
+"""What all figures have in common; the page has it once."""
+pio.templates.default = None
 
 
 def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) -> Markup:
     """A figure as HTML; `label` describes it to those who cannot see it. Without a legend where a
     width is given."""
     figure.update_layout(
-        template="simple_white",
         font={"family": FONT, "size": 13, "color": TEXT},
         height=height,
         width=width,
@@ -108,6 +122,7 @@ def drawn(figure: go.Figure, label: str, height: int, width: int | None = None) 
             "y": 1,
             "xanchor": "left",
             "yanchor": "top",
+            "traceorder": "normal",
         },
         hovermode="closest",
         hoverlabel={"font": {"family": FONT}},

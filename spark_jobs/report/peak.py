@@ -1,20 +1,27 @@
 """The first page: what differs between peak and off-peak, network by network, and day by day."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import plotly.graph_objects as go
 from markupsafe import Markup
 from plotly.subplots import make_subplots
 
-from spark_jobs.estimators.differences import Sums
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
 from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.parts import Section, TableOfNumbers, drawn
+from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 COLUMNS = 2
+ROWS = 5
+"""Metrics a figure: as many as a sheet of paper has room for."""
 CLAIM = (
-    "Intervals are of 95 %, robust to what one user has being alike. A full dot is a difference "
-    "that chance alone would show on fewer than one page in twenty, all on it taken together (Holm "
-    "1979); where it is said 'perhaps', the interval alone leaves out nothing."
+    "Behind Gi is the access side, before Gi the Internet side. Round trips are the handshake's; "
+    "the channel rate is the mean over measured time; throughput and goodput are means of "
+    "connections and count what arrived at the mobile. Ranges are 95 % confidence intervals, "
+    "clustered by user. A full dot: a difference beyond chance, with all comparisons on this page "
+    "taken into account (Holm 1979, 5 % for all together). 'Perhaps': its own interval leaves out "
+    "zero, but among so many comparisons chance may do that."
 )
 
 
@@ -22,22 +29,43 @@ def sections(selection: Selection) -> list[Section]:
     """Peak against off-peak, then each network's days and hours if there are several days."""
     out = [comparison(selection, PEAK, OFF_PEAK)]
     if selection.first_day < selection.last_day:
-        out += [_days(selection, network) for network in selection.networks]
+        daily = _values(selection, "period")
+        hourly = _values(selection, "hour")
+        out += [
+            _days(selection, network, daily[network.name], hourly[network.name])
+            for network in selection.networks
+        ]
     return out
+
+
+Values = dict[str, list[tuple[Any, str, float]]]
+"""By metric: a period or an hour, the day, and the value in the unit that is shown."""
+
+
+def _values(selection: Selection, column: str) -> dict[str, Values]:
+    """Every network's metrics day by day, where they rest on enough."""
+    found: dict[str, Values] = {network.name: {} for network in selection.networks}
+    for key, sums in by(selection, "metrics", "true", ("network", "metric", column, "date")):
+        network, metric, part, day = key
+        if network in found and sums.value is not None:
+            of_metric = found[network].setdefault(metric, [])
+            of_metric.append((part, str(day)[:10], SHOWN[metric].unit.scale * sums.value))
+    return found
 
 
 def comparison(selection: Selection, first: Half, second: Half) -> Section:
     """Two halves, metric by metric."""
     found = comparisons(selection, first, second)
     notes = [
-        f"{network.name}: nothing to compare, one of the two selections has too little of it."
+        f"{network.name}: not compared; too few connections, or none, {first.name} or "
+        f"{second.name}."
         for network in selection.networks
         if not any(c.network is network and c.difference.estimate is not None for c in found)
     ]
     return Section(
         anchor="compare",
         title=f"{_title(first)} against {second.name.removeprefix('with ')}",
-        source="Selections compared by user",
+        source=_hours(selection) if first is PEAK and second is OFF_PEAK else "two selections",
         caption=CLAIM,
         hours="",
         samples=f"{sum(c.claimed for c in found)} of {len(found)} differences are beyond chance",
@@ -45,6 +73,20 @@ def comparison(selection: Selection, first: Half, second: Half) -> Section:
         tables=_tables(selection, found, first, second),
         open_tables=True,
         notes=notes,
+    )
+
+
+def _hours(selection: Selection) -> str:
+    """When peak and off-peak are, where the networks agree on it."""
+    rows = selection.rows("""
+        select distinct peak_from, peak_until, off_peak_from, off_peak_until from networks
+        where network in (select network from table1_summary)
+    """)
+    if len(rows) != 1:
+        return "peak and off-peak hours as each network's profile has them, local time"
+    return (
+        "Peak: {peak_from} to {peak_until} h, off-peak: {off_peak_from} to {off_peak_until} h, "
+        "local time".format(**rows[0])
     )
 
 
@@ -70,7 +112,7 @@ def _tables(
                 for c in found
                 if c.network is network
             ],
-            f"{network.name} ({network.access})",
+            f"{network.name} ({ACCESS.get(network.access, network.access)})",
         )
         for network in selection.networks
         if any(c.network is network for c in found)
@@ -111,7 +153,7 @@ def _forest(selection: Selection, found: list[Comparison], first: Half, second: 
     reach = min(max(1.6 * widest, 10.0), 200.0)
     figure.add_vline(x=0, line={"color": "#777777", "width": 1})
     figure.update_xaxes(
-        title_text=f"{_title(first)} less {second.name}, in % of {second.name}",
+        title_text=f"{_title(first)} minus {second.name}, in % of the value {second.name}",
         ticksuffix=" %",
         range=[-reach, reach],
         zeroline=False,
@@ -139,28 +181,32 @@ def _part(comparison: Comparison) -> tuple[float, float] | None:
     return told.estimate * part, (told.interval.high - told.estimate) * part
 
 
-def _days(selection: Selection, network: ShownNetwork) -> Section:
+def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Values) -> Section:
     """A network's days: each metric at peak and off-peak, and by hour."""
-    where = f"network = '{network.name}'"
-    daily = by(selection, "metrics", where, ("metric", "period", "date"))
-    hourly = by(selection, "metrics", where, ("metric", "hour", "date"))
+    metrics = [metric for metric in SHOWN if metric in daily]
     return Section(
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
-        source="Selections compared by user",
+        source="As on the first figure",
         caption="On the left each day's value, at peak as a line, off-peak dashed; on the right by "
-        "local hour, the darker the higher. What rests on fewer than five connections of three "
-        "groups of users is left out.",
+        "local hour, the darker the higher, white what rests on fewer than five connections or "
+        "three users.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak apart",
-        figure=_trend(network, daily, hourly),
+        figure=Markup().join(
+            _trend(network, metrics[n : n + ROWS], daily, hourly)
+            for n in range(0, len(metrics), ROWS)
+        ),
     )
 
 
-def _trend(
-    network: ShownNetwork, daily: list[tuple[tuple, Sums]], hourly: list[tuple[tuple, Sums]]
-) -> Markup:
-    metrics = [m for m in SHOWN if any(key[0] == m for key, _ in daily)]
+def _pale(colour: str) -> str:
+    """A tenth of a colour on white: what is low is not what is left out."""
+    parts = [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
+    return "#" + "".join(f"{round(255 - 0.1 * (255 - part)):02x}" for part in parts)
+
+
+def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
     figure = make_subplots(
         rows=len(metrics),
         cols=COLUMNS,
@@ -173,17 +219,13 @@ def _trend(
             for t in (f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour")
         ],
     )
+    traces: list[go.Scatter | go.Heatmap] = []
     for row, metric in enumerate(metrics, 1):
-        scale = SHOWN[metric].unit.scale
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
-            points = [
-                (key[2], scale * sums.value)
-                for key, sums in daily
-                if key[:2] == (metric, period) and sums.value is not None
-            ]
-            figure.add_trace(
+            points = [(day, value) for part, day, value in daily[metric] if part == period]
+            traces.append(
                 go.Scatter(
-                    x=[str(day)[:10] for day, _ in points],
+                    x=[day for day, _ in points],
                     y=[value for _, value in points],
                     mode="lines+markers",
                     name=name,
@@ -191,32 +233,29 @@ def _trend(
                     showlegend=row == 1,
                     marker={"size": 4},
                     line={"color": network.colour, "dash": dash, "width": 1.8},
-                ),
-                row=row,
-                col=1,
+                )
             )
-        cells = {
-            (int(key[1]), str(key[2])[:10]): scale * sums.value
-            for key, sums in hourly
-            if key[0] == metric and sums.value is not None
-        }
+        cells = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
         days = sorted({day for _, day in cells})
-        figure.add_trace(
+        traces.append(
             go.Heatmap(
                 x=days,
                 y=list(range(24)),
                 z=[[cells.get((hour, day)) for day in days] for hour in range(24)],
-                colorscale=[[0, "#ffffff"], [1, network.colour]],
+                colorscale=[[0, _pale(network.colour)], [1, network.colour]],
                 showscale=False,
                 hovertemplate="%{x}, %{y} h: %{z:.3g} "
                 + SHOWN[metric].unit.name
                 + "<extra></extra>",
-            ),
-            row=row,
-            col=2,
+            )
         )
-        figure.update_yaxes(rangemode="tozero", row=row, col=1)
-        figure.update_yaxes(tickvals=[0, 6, 12, 18], ticksuffix=" h", row=row, col=2)
+    figure.add_traces(
+        traces,
+        rows=[row + 1 for row in range(len(metrics)) for _ in range(3)],
+        cols=[1, 1, 2] * len(metrics),
+    )
+    figure.update_yaxes(rangemode="tozero", col=1)
+    figure.update_yaxes(tickvals=[0, 6, 12, 18], ticktext=["0 h", "6 h", "12 h", "18 h"], col=2)
     figure.update_xaxes(type="date", tickformat="%d %b")
     figure.update_annotations(font_size=13)
     return drawn(figure, f"Metrics of {network.name} by day and by hour", 80 + 170 * len(metrics))

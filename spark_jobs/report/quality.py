@@ -34,7 +34,7 @@ def state(selection: Selection) -> Section:
     return Section(
         anchor="state",
         title="The last days",
-        source="quality",
+        source="Daily checks (table quality)",
         hours="",
         caption="What is held back is not in the figures below. How to release a day: "
         "docs/operations.md.",
@@ -92,7 +92,7 @@ def section(selection: Selection) -> Section:
     return Section(
         anchor="quality",
         title="Data quality",
-        source="ingest_log",
+        source="Captures read (table ingest_log)",
         hours="",
         caption="Every frame of a capture is either a packet or counted by the reason why not."
         + ("" if skipped else " Here every frame is a packet."),

@@ -1,7 +1,15 @@
 """Table I: summary statistics, ours and the paper's."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import INTERVALS, Section, TableOfNumbers, group, number, percent
+from spark_jobs.report.parts import (
+    INTERVALS,
+    Section,
+    TableOfNumbers,
+    group,
+    number,
+    percent,
+    tenths,
+)
 from spark_jobs.report.samples import of, share, with_interval
 from spark_jobs.report.selection import Selection
 
@@ -10,9 +18,9 @@ ROWS = {
     "timestamps": "TCP timestamp",
     "mss_low": "MSS low (largest IP packet 400–600 B)",  # noqa: RUF001
     "mss_high": "MSS high (1400–1600 B)",  # noqa: RUF001
-    "window_low": "Wnd low (< 10 000 B)",
-    "window_med": "Wnd med (10 000–20 000 B)",  # noqa: RUF001
-    "window_high": "Wnd high (> 20 000 B)",
+    "window_low": "Wnd low (< 10,000 B)",
+    "window_med": "Wnd med (10,000–20,000 B)",  # noqa: RUF001
+    "window_high": "Wnd high (> 20,000 B)",
 }
 
 
@@ -35,7 +43,7 @@ def section(selection: Selection) -> Section:
         rows.append(
             [
                 label,
-                *(with_interval(share(mine, of(name)), percent) for mine in ours.values()),
+                *(with_interval(share(mine, of(name)), tenths) for mine in ours.values()),
                 *(percent(column[name]) for column in paper.TABLE_1.values()),
             ]
         )

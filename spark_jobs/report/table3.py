@@ -22,7 +22,9 @@ from spark_jobs.estimators.option_effects import (
     effects,
 )
 from spark_jobs.report import paper
+from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.parts import (
+    ACCESS,
     INTERVALS,
     NO_BREAK,
     NOT_MEASURED,
@@ -79,6 +81,8 @@ OPTION_OF = {
     if key in name
 }
 """The option that a row tells of."""
+OF_EFFECTS = ("hour", "size_class", "rate_bin")
+"""What effects are adjusted for, beside the options."""
 PAPERS_ACCESS = "gprs"
 """What the paper's values stand beside."""
 
@@ -111,7 +115,8 @@ FIGURES = (
 )
 ROOM = 1.6
 """How high a figure is for its highest bar."""
-SHADES = ("#9db8cf", "#3f78a8", "#1b3a57")
+SHADES = ("#c2c2c2", "#868686", "#3a3a3a")
+"""Of an option's values; hues are networks'."""
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
     "sack": {"yes": "SACK", "no": "no SACK"},
@@ -123,19 +128,23 @@ LABELS = {
 def sections(selection: Selection) -> list[Section]:
     """Of each access technology Table III with the adjusted effects, then a figure an option."""
     found = []
+    by_access = group(_cells(selection, *OF_EFFECTS), "access")
     for (access,), cells in group(_cells(selection), "access").items():
-        found += [_table(access, cells), *(_figure(figure, access, cells) for figure in FIGURES)]
+        found += [_table(access, cells, by_access[access,])]
+        found += [_figure(figure, access, cells) for figure in FIGURES]
     return found
 
 
-def _cells(selection: Selection) -> list[dict]:
-    """The mart's rows with the options' values named as in option_effects."""
-    return selection.rows("""
-        select access, network, hour, size_class, user_group, rate_bin, mss_class as mss,
+def _cells(selection: Selection, *also: str) -> list[dict]:
+    """The mart's rows with the options' values named as in option_effects; also: by which columns
+    they stand apart besides network, users and options."""
+    return selection.rows(f"""
+        select {", ".join(("access", "network", "user_group", *also))}, mss_class as mss,
             window_class as window, if(sack, 'yes', 'no') as sack,
             if(timestamps, 'yes', 'no') as timestamps,
             sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
-            sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum
+            sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum,
+            coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as rated_flows
         from table3_clusters group by all order by all
     """)
 
@@ -178,8 +187,8 @@ def _turned(rows: Rows, option: str, pair: tuple[str, str]) -> bool:
     return over_all[0] * sum(difference * weight for difference, weight in within) < 0
 
 
-def _table(access: str, cells: Rows) -> Section:
-    found = effects(cells)
+def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
+    found = effects(by_covariates)
     headings = ["", "goodput, mean", "standard deviation", "samples"]
     beside = ["paper: goodput", "paper: samples"] if access == PAPERS_ACCESS else []
     by_network = group(cells, "network")
@@ -194,20 +203,20 @@ def _table(access: str, cells: Rows) -> Section:
         )
         for (network,), mine in by_network.items()
     ]
-    rated = [row for row in cells if row["rate_bin"] is not None]
+    rated = [row for row in cells if row["rated_flows"]]
     count = sum(row["flows"] for row in cells)
     return Section(
         anchor=f"table3-{access}",
-        title=f"Table III. Goodput by TCP options, {access}",
+        title=f"Table III. Goodput by TCP options, {ACCESS.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Raw: what the geometric means differ by within networks. Adjusted: by a "
-        "regression of log goodput on all options, size of the transfer, network and hour, and on "
-        "the channel's rate, of transfers whose user's is known in their hour; for windows without "
-        "that rate, which small windows hide. The channel's rate is known of "
-        f"{number(sum(row['flows'] for row in rated))} of {number(count)} connections, "
-        f"{users_in_words(rated)} of {users_in_words(cells)}. Effects have "
-        f"{CONFIDENCE:.0%} intervals and are told from {FEWEST_GROUPS} users on each side. "
-        + INTERVALS,
+        caption=SAMPLE + "Raw difference: of the geometric mean goodputs with and without the "
+        "option, within networks. Adjusted difference: from a regression of log goodput on all "
+        "options, size of the transfer, network and local hour, and on the channel rate of the "
+        "user in that hour, for transfers where that is known; for windows without the channel "
+        "rate, which small windows hide. The channel rate is known for "
+        f"{number(sum(row['rated_flows'] for row in rated))} of {number(count)} connections, of "
+        f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
+        f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
         tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
         folded_tables=networks if len(networks) > 1 else [],
@@ -258,7 +267,7 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
             ]
             for effect in found
         ],
-        "effect of each option (with it / without; users by groups, at most as many)",
+        "effect of each option (samples and users: with it / without)",
     )
 
 
@@ -276,7 +285,9 @@ def _difference(difference: Difference) -> str:
 
 
 def _share(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{100 * value:+.1f}{NO_BREAK}%"
+    if value is None:
+        return NOT_MEASURED
+    return f"{100 * value:+.1f}{NO_BREAK}%".replace("-", MINUS)
 
 
 def _interval(difference: Difference) -> str:
@@ -297,11 +308,9 @@ def in_words(effect: Effect) -> str:
     if adjusted.supported:
         verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
     else:
-        verdict = "the data do not tell a difference from none"
+        verdict = "no difference beyond chance"
         if raw.supported:
-            verdict += (
-                ": what the raw difference shows goes with the channel, other options, size or hour"
-            )
+            verdict += "; the raw one comes with channel rate, other options, size, network or hour"
     return (
         f"{name}: {_share(adjusted.estimate)} ({_interval(adjusted)}) after adjustment, "
         f"{_share(raw.estimate)} before; {verdict}."
@@ -352,14 +361,14 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
     ]
     return Section(
         anchor=f"{figure.anchor}-{access}",
-        title=f"{figure.title}, {access}",
+        title=f"{figure.title}, {ACCESS.get(access, access)}",
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
         "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
-        f"sides of enough transfers are drawn, over all networks of {access} unless that turns "
-        "round what each of them shows. " + INTERVALS,
+        f"sides of enough transfers are drawn, over all {ACCESS.get(access, access)} networks "
+        "unless that turns round what each of them shows. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        figure=drawn(drawing, f"{figure.title}, {access}", 520),
+        figure=drawn(drawing, f"{figure.title}, {ACCESS.get(access, access)}", 520),
         tables=tables,
     )
 

@@ -14,12 +14,13 @@ from spark_jobs.report.parts import (
     group,
     kilobits,
     number,
-    percent,
+    tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, steps
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
+    error_bars,
     numbers,
     share,
     with_interval,
@@ -34,8 +35,8 @@ LEVELS = {
 TWENTIETHS = 20
 COUNTED = {"passed": ("passed Gi", "solid"), "arrived": ("arrived", "dot")}
 BOTH = (
-    "Solid, as in the paper: what passed Gi, lost bytes and the first packet's included; dotted: "
-    "what arrived at the mobile in the same time. "
+    "Solid, as in the paper: bytes that passed Gi, those lost behind it and the first packet's "
+    "included; dotted: bytes that arrived at the mobile in the same time. "
 )
 
 
@@ -87,7 +88,7 @@ def tcp_share(selection: Selection) -> Section:
         select network, bin, user_group, sum(flows)::bigint as flows
         from fig11_tcp_share group by all order by all
     """)
-    figure, table = go.Figure(), []
+    figure, table, by_bin = go.Figure(), [], []
     by_network = group(rows, "network")
     for network in selection.networks:
         mine = by_network.get((network.name,), [])
@@ -95,29 +96,37 @@ def tcp_share(selection: Selection) -> Section:
         if not total:
             continue
         thirds = [share(mine, _between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
-        table.append([network.name, number(total), *(with_interval(n, _percent) for n in thirds)])
+        table.append([network.name, number(total), *(with_interval(n, tenths) for n in thirds)])
         if not are_enough(mine):
             continue
-        counts = [0] * (TWENTIETHS + 1)
-        for row in mine:
-            counts[round(row["bin"] * TWENTIETHS)] += row["flows"]
+        bars = [share(mine, _between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
+        by_bin += [
+            [network.name, _twentieth(n), with_interval(bar, tenths)]
+            for n, bar in enumerate(bars)
+            if bar.value
+        ]
+        drawn_bars = {n: bar for n, bar in enumerate(bars) if bar.value}
         figure.add_trace(
             go.Bar(
-                x=[place / TWENTIETHS for place in range(TWENTIETHS + 1)],
-                y=[100 * count / total for count in counts],
+                x=[n / TWENTIETHS for n in drawn_bars],
+                y=[100 * (bar.value or 0) for bar in drawn_bars.values()],
                 name=network.name,
                 marker={"color": network.colour},
+                error_y=error_bars(list(drawn_bars.values()), 0.01),
                 hovertemplate="%{x:.2f}: %{y:.1f} %<extra>" + network.name + "</extra>",
             )
         )
-    figure.update_xaxes(title_text="Btcp / (Btcp + Bother)", range=[-0.03, 1.03])
+    figure.update_xaxes(
+        title_text="The connection's share of its user's bytes", range=[-0.03, 1.03]
+    )
     figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
     return Section(
         anchor="fig11",
         title="Fig. 11. Background traffic during TCP flows",
         source="INFOCOM 2004, Section VI.B",
-        caption="What a connection above 100 KB carried of all that its user received from its "
-        "first to its last data packet; 1: it was alone. " + INTERVALS,
+        caption="Of all bytes that a user received from the first to the last data packet of a "
+        "connection above 100 KB, the connection's share: Btcp / (Btcp + Bother). 1: nothing else "
+        "was received meanwhile. Bars are a twentieth wide. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
@@ -126,7 +135,23 @@ def tcp_share(selection: Selection) -> Section:
                 table,
             )
         ],
+        folded_tables=[
+            TableOfNumbers(
+                ["network", "share of the bytes", "share of connections"],
+                by_bin,
+                "numbers of each bar",
+            )
+        ]
+        if by_bin
+        else [],
     )
+
+
+def _twentieth(place: int) -> str:
+    """The values of a bar of Fig. 11."""
+    if place == TWENTIETHS:
+        return "1: alone"
+    return f"{place / TWENTIETHS:.2f} to below {(place + 1) / TWENTIETHS:.2f}"
 
 
 def user_throughput(selection: Selection) -> Section:
@@ -171,20 +196,27 @@ def user_throughput(selection: Selection) -> Section:
     figure.update_xaxes(rangemode="tozero")
     figure.update_xaxes(title_text="User throughput [kbit/s]", row=len(levels), col=1)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
-    figure.update_yaxes(
-        title_text=f"Share of connections per {width / 1000:g} kbit/s",
-        row=(len(levels) + 1) // 2,
-        col=1,
-    )
     figure.update_annotations(font_size=13)
+    figure.add_annotation(
+        text=f"Share of connections per {width / 1000:g} kbit/s",
+        textangle=-90,
+        showarrow=False,
+        xref="paper",
+        yref="paper",
+        x=0,
+        y=0.5,
+        xanchor="right",
+        xshift=-44,
+        font_size=14,
+    )
     return Section(
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
-        caption="R = 8 (Btcp + Bother) / (T2ack − T1ack) of connections above 100 KB, by the "  # noqa: RUF001
-        "share of other traffic that the user received meanwhile; levels without any are left out. "
-        + BOTH
-        + INTERVALS,
+        caption="All that a user received during a connection above 100 KB, the connection's "
+        "bytes and others', over the time from the ACK of its first to the ACK of its last data "
+        "packet: R = 8 (Btcp + Bother) / (T2ack − T1ack); by the share of the others' bytes. "  # noqa: RUF001
+        "Levels without any connection are left out. " + BOTH + INTERVALS,
         samples=f"{number(_transfers(rows))} connections",
         figure=drawn(
             figure,
@@ -213,10 +245,6 @@ def _transfers(rows: list[dict]) -> int:
 def _between(low: int, high: int) -> Callable[[dict], float]:
     """The connections whose share is from low to below high sixtieths."""
     return lambda row: row["flows"] if low <= 3 * round(row["bin"] * TWENTIETHS) < high else 0
-
-
-def _percent(share: float | None) -> str:
-    return percent(share, digits=1)
 
 
 def _step(name: str, colour: str, dash: str, rows: list[dict], width: float) -> go.Scatter:

@@ -1,5 +1,6 @@
 """The page as its readers meet it, in a browser."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,3 +85,23 @@ def test_page_is_small_and_needs_nothing_from_outside(browser, report):
     page.goto(report.as_uri())
     page.wait_for_selector(".plot .main-svg")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_on_paper_figures_are_as_wide_as_the_sheet_and_then_as_before(browser, report):
+    """A sheet of A4 has 703 px between its margins, and 1031 from top to bottom."""
+    page = opened(browser, report)
+    shape = """[...document.querySelectorAll('.plot')].map(p => {
+        const box = p.querySelector('.main-svg').getBoundingClientRect();
+        return [box.width, box.height];
+    })"""
+    page.evaluate("document.querySelectorAll('.plot').forEach(draw)")
+    page.wait_for_function("[...document.querySelectorAll('.plot')].every(p => p.data)")
+    before = page.evaluate(shape)
+    opened_before = page.locator("details[open]").count()
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(f"{shape}.every(([w, h]) => w <= 703 && h <= 900)")
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    same = json.dumps(json.dumps(before, separators=(",", ":")))
+    page.wait_for_function(f"JSON.stringify({shape}) === {same}")
+    assert page.locator("details[open]").count() == opened_before
