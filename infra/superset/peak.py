@@ -8,6 +8,7 @@ has being alike (CR1), Student's t, and which differences are beyond chance (Hol
 import numpy as np
 from scipy import stats
 
+from infra.superset.charts import bars, heat_map, lines, listed
 from infra.superset.parts import (
     Choice,
     Dashboard,
@@ -15,10 +16,6 @@ from infra.superset.parts import (
     Dates,
     Metric,
     Text,
-    bars,
-    heat_map,
-    lines,
-    listed,
     literal,
     told_if_enough,
 )
