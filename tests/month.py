@@ -25,6 +25,7 @@ COPIES = 3
 LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
     0.9, 0.8, 0.7, 0.7, 0.8, 0.8, 0.9, 0.9, 0.8, 0.7, 0.6, 0.4]"""
 """By local hour."""
+COPIED_FLOW = "(hash(flow_id, copy) >> 2)::bigint"
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,10 @@ def _copies(sql, table: Table, of: Copied, day: date) -> str:
     """A table's rows on a day: what has a start at COPIES hours, the rest moved by days."""
     columns = set(table.arrow.names)
     days = f"({(day - date(2004, 3, 2)).days} * interval 1 day)"
-    if "start_ts" not in columns:
-        when = [c for c in ("ts", "hour", "first_ts", "last_ts") if c in columns]
+    if "start_ts" not in columns and table not in (ROUND_TRIPS, LINKS):
+        when = [c for c in ("ts", "first_ts", "last_ts") if c in columns]
         moved = ", ".join(f"{c} + {days} as {c}" for c in when)
-        few = "and hash(ts) % 20 = 0" if table is ROUND_TRIPS else ""
-        return f"select * replace ({moved}) from {table.name} where network = '{of.of}' {few}"
+        return f"select * replace ({moved}) from {table.name} where network = '{of.of}'"
     midnight = f"timezone('{of.timezone}', timestamp '{day} 00:00:00')"
     hour = (
         f"case when copy = 0 then 10 + hash(start_ts, '{day}') % 2 "
@@ -112,13 +112,27 @@ def _copies(sql, table: Table, of: Copied, day: date) -> str:
     into = "(extract(minute from start_ts) * interval 1 minute)"
     start = f"({midnight} + ({hour})::bigint * interval 1 hour + {into})"
     load = f"({LOAD}[({hour})::int + 1])"
+    if table is LINKS:  # of a user the same at every hour
+        return f"""
+            select * exclude (copy) replace ({midnight} + copy * interval 1 hour as hour)
+            from (select * from links where network = '{of.of}'
+                qualify row_number() over (partition by "user" order by hour) = 1),
+                range(24) as copies(copy)
+        """
+    share = f"hash(flow_id, '{day}') % 4 = 0"
+    if table is ROUND_TRIPS:  # with their connections
+        return f"""
+            select round_trips.* replace ({start} + (ts - start_ts) as ts,
+                {COPIED_FLOW} as flow_id)
+            from round_trips join (select flow_id, start_ts from flows where network = '{of.of}')
+                using (flow_id), range(1) as copies(copy)
+            where network = '{of.of}' and {share} and hash(ts) % 20 = 0
+        """
     changed = [f"{start} as start_ts", f"{start} + (end_ts - start_ts) as end_ts"]
     slow = f"(1 + {of.slower} * {load})"
     changed += [f"{c} * {slow} / {of.faster} as {c}" for c in TIMES if c in columns]
     changed += [f"{c} * {of.faster} / {slow} as {c}" for c in RATES if c in columns]
-    if "flow_id" in columns:
-        changed.append("(hash(flow_id, copy) >> 2)::bigint as flow_id")
-    share = f"hash({'flow_id' if 'flow_id' in columns else 'start_ts'}, '{day}') % 4 = 0"
+    changed.append(f"{COPIED_FLOW} as flow_id")
     return f"""
         select * exclude (copy) replace ({", ".join(changed)})
         from {table.name}, range({COPIES}) as copies(copy)
