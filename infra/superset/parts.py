@@ -61,7 +61,8 @@ class Choice:
     """A filter: a column's values, of which some are chosen.
 
     dataset: whose values are offered; narrowed_by: columns of other filters; single: one value
-    at a time, never none; charts: titles of those that it is for, all if none is named.
+    at a time, never none; first: the first is chosen; charts: titles of those that it is for, all
+    if none is named; key: where a page has two of a column.
     """
 
     column: str
@@ -70,7 +71,9 @@ class Choice:
     narrowed_by: Sequence[str] = ()
     chosen: Sequence[str] = ()
     single: bool = False
+    first: bool = False
     charts: Sequence[str] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True)
