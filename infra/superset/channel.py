@@ -1,8 +1,9 @@
 """The page of the channel and of losses (Figs. 7 and 8, Table II)."""
 
-from infra.superset.charts import bars, cumulative, histogram, pivot, shares
+from infra.superset.charts import bars, cumulative, histogram, shares, table
 from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share, share_of_series, told_by
-from infra.superset.parts import Dashboard, Dataset, Metric, labelled, rate_axis, told_if_enough
+from infra.superset.intervals import Ratio, as_told, share_of, sums, tabled
+from infra.superset.parts import Dashboard, Dataset, Metric, labelled, rate_axis
 from spark_jobs.report import fig08
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -21,28 +22,59 @@ CHANNEL_RATE = Dataset(
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
         told_by("series", "seconds", "measured time [s]", "periods"),
         share_of_series("seconds", "share of measured time", "periods"),
-        Metric(
-            "mean_rate",
-            told_if_enough("8 * sum(ip_bytes) / nullif(sum(seconds), 0) / 1000", "periods"),
-            "mean rate [kbit/s]",
-            ",.1f",
-        ),
+    ],
+)
+CELLS = ["network", "country", "access", "hours"]
+RATES = Dataset(
+    "mean_rates",
+    tabled(
+        sums("metrics", "measured, top, bottom", "metric = 'channel_rate'"),
+        CELLS,
+        [Ratio("mean_rate", "top", "bottom", "measured", scale=1e-3)],
+        {"periods": "sum(measured)", "seconds": "sum(bottom)"},
+    ),
+    [
+        Metric("periods", "max(periods)", "measurement periods", ",d"),
+        Metric("seconds", "max(seconds)", "measured time [s]", ",.0f"),
+        as_told("mean_rate", "mean rate [kbit/s]"),
     ],
 )
 RATED = Dataset(
-    "rated_transfers",
-    f"""select {KEYS}, {USER_GROUPS}, coalesce(window_class, 'not known') as "window",
-    flows, rated_flows, ip_bytes, rated_ip_bytes
-from rated_transfers""",
-    [
-        FLOWS,
-        share("rated_share", "gave a rate", "rated_flows"),
-        Metric(
-            "rated_bytes",
-            told_if_enough("sum(rated_ip_bytes) / nullif(sum(ip_bytes), 0)", "flows"),
-            "of their bytes",
-            ".2%",
+    "rated",
+    tabled(
+        sums(
+            "rated_transfers",
+            """coalesce(window_class, 'not known') as "window",
+        flows, rated_flows, ip_bytes, rated_ip_bytes""",
         ),
+        [*CELLS, '"window"'],
+        [
+            share_of("rated_share", "rated_flows", "flows"),
+            share_of("rated_bytes", "rated_ip_bytes", "ip_bytes"),
+        ],
+        {"flows": "sum(flows)"},
+    ),
+    [
+        Metric("flows", "max(flows)", "connections", ",d"),
+        as_told("rated_share", "gave a rate"),
+        as_told("rated_bytes", "of their bytes"),
+    ],
+)
+LOSSES = Dataset(
+    "losses_by_side",
+    tabled(
+        sums("table2_loss", "flows, data_packets, lost_access, lost_internet"),
+        CELLS,
+        [
+            share_of("internet_loss", "lost_internet", "data_packets + lost_internet"),
+            share_of("access_loss", "lost_access", "data_packets"),
+        ],
+        {"data_packets": "sum(data_packets)"},
+    ),
+    [
+        as_told("internet_loss", "Internet side loss"),
+        as_told("access_loss", "Access side loss"),
+        Metric("data_packets", "max(data_packets)", "data packets seen at Gi", ",d"),
     ],
 )
 BOTTLENECK = Dataset(
@@ -55,15 +87,10 @@ from fig08_bottleneck""",
 LOSS = Dataset(
     "loss",
     f"""
-select {KEYS}, {USER_GROUPS}, flows, data_packets, lost_access, lost_internet,
-    data_packets + lost_internet as sent
+select {KEYS}, {USER_GROUPS}, flows, data_packets, lost_access
 from table2_loss
 """,
-    [
-        share("internet_loss", "Internet side loss", "lost_internet", "sent"),
-        share("access_loss", "Access side loss", "lost_access", "data_packets"),
-        Metric("data_packets", "sum(data_packets)", "data packets seen at Gi", ",d"),
-    ],
+    [share("access_loss", "Access side loss", "lost_access", "data_packets")],
 )
 ROUND_TRIPS_BY_FLIGHT = Dataset(
     "rtt_by_flight",
@@ -98,16 +125,17 @@ CHANNEL = Dashboard(
                        "Cumulative share of measured time"),
         ],
         [
-            pivot("Fig. 7. Measured periods and mean rate", CHANNEL_RATE,
-                  ["periods", "seconds", "mean_rate"], columns=["network", "hours"],
-                  metrics_in_rows=True, height=40),
-            pivot("Table II. Packet loss", LOSS, ["internet_loss", "access_loss", "data_packets"],
-                  columns=["network", "hours"], metrics_in_rows=True, height=40),
+            table("Fig. 7. Measured periods and mean rate, with 95 % intervals", RATES,
+                  ["network", "hours"], ["periods", "seconds", "mean_rate"],
+                  order="network || hours", height=40),
+            table("Table II. Packet loss, with 95 % intervals", LOSSES, ["network", "hours"],
+                  ["internet_loss", "access_loss", "data_packets"], order="network || hours",
+                  height=40),
         ],
         [
-            pivot("Fig. 7. Connections above 100 KB that gave a rate", RATED,
-                  ["flows", "rated_share", "rated_bytes"], rows=["window"],
-                  columns=["network", "hours"], height=44),
+            table("Fig. 7. Connections above 100 KB that gave a rate, with 95 % intervals", RATED,
+                  ["network", "window", "hours"], ["flows", "rated_share", "rated_bytes"],
+                  order='network || "window" || hours', height=60),
         ],
         [
             shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows_by_series",

@@ -43,7 +43,11 @@ def table(
         "show_cell_bars": False,
         "color_pn": False,
         "adhoc_filters": _filters(where),
-        "column_config": {m: {"d3NumberFormat": dataset.metric(m).format} for m in metrics},
+        "column_config": {
+            m: {"d3NumberFormat": dataset.metric(m).format}
+            for m in metrics
+            if dataset.metric(m).format
+        },
     }
     return Chart(title, dataset, "table", form, height)
 
@@ -130,16 +134,17 @@ def pivot(
     rows: Sequence[str] = (),
     metrics_in_rows: bool = False,
     share: bool = False,
+    text: bool = False,
     where: str = "",
     height: int = 32,
 ) -> Chart:
-    """share: of a column's total, with subtotals."""
+    """share: of a column's total, with subtotals; text: what is told is no number."""
     form = {
         "groupbyRows": list(rows),
         "groupbyColumns": list(columns),
         "metrics": list(metrics),
         "metricsLayout": "ROWS" if metrics_in_rows else "COLUMNS",
-        "aggregateFunction": "Sum as Fraction of Columns" if share else "Sum",
+        "aggregateFunction": "Sum as Fraction of Columns" if share else "First" if text else "Sum",
         "rowSubTotals": share,
         "rowSubtotalPosition": True,
         "colTotals": False,

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from infra.superset.parts import Choice, Dataset, Dates, Metric, told_if_enough
-from spark_jobs.report import table1
 
 NETWORK = "network, date, country, access"
 SERIES = f"{NETWORK}, hour, hours, series"
@@ -50,7 +49,6 @@ CONNECTIONS = Dataset(
         Metric("bytes_down", "sum(ip_bytes_down)", "IP bytes to the mobiles [B]", ".3s"),
         Metric("bytes_up", "sum(ip_bytes_up)", "IP bytes from the mobiles [B]", ".3s"),
         Metric("networks", "count(distinct network)", "networks", ",d"),
-        *(share(f"{name}_share", label, name) for name, label in table1.ROWS.items()),
     ],
 )
 DATES = Dates()

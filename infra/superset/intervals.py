@@ -5,13 +5,13 @@ a group have is alike, so that sums by group must be known before the cell's int
 filters that a dataset's rows would be too late for are put into its SQL (`CHOSEN`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from infra.superset.parts import literal
+from infra.superset.parts import Metric, literal
 from spark_jobs.estimators.by_user import (
     CONFIDENCE,
     FEWEST_EFFECTIVE,
@@ -181,8 +181,13 @@ from counted
 """
 
 
-def tabled(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
-    """SQL: a row a cell, with each ratio as text: its value and interval."""
+def tabled(
+    rows: str, cells: Sequence[str], ratios: Sequence[Ratio], others: Mapping[str, str]
+) -> str:
+    """SQL: a row a cell, with each ratio as text: its value and interval.
+
+    others: what else a cell tells, as SQL of all its rows.
+    """
     names = ", ".join(cells)
     scales = f"case ratio {' '.join(f'when {literal(r.name)} then {r.scale}' for r in ratios)} end"
     units = {r.name: f"{NO_BREAK}{r.unit}" if r.unit else "" for r in ratios}
@@ -191,20 +196,41 @@ def tabled(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
         f' as "{r.name}"'
         for r in ratios
     )
+    told = "".join(f",\n        {sql} as {name}" for name, sql in others.items())
     return f"""
-with estimates as ({estimates(rows, cells, ratios)}
+with all_cells as (
+    select {names}, max(day) as date{told}
+    from ({rows}) group by {names}
+), estimates as ({estimates(rows, cells, ratios)}
 ), scaled as (
-    select {names}, ratio, day, {scales} as scale, value * scale as value, low * scale as low,
-        high * scale as high, {places("nullif((high - low) / 2, 0)", 2)} as decimals
+    select {names}, ratio, {scales} as scale, value * scale as told, low * scale as least,
+        high * scale as most
     from estimates
-), shown as (
-    select {names}, ratio, day,
-        {text("value", f"coalesce(decimals, {places('value', 3)})")} as shown,
-        coalesce(' (' || {text("low", "decimals")} || '{NO_BREAK}…{NO_BREAK}'
-            || {text("high", "decimals")} || ')', '') as ends
+), rounded as (
+    select *, coalesce({places("nullif((most - least) / 2, 0)", 2)}, {places("told", 3)})
+        as decimals
     from scaled
+), shown as (
+    select {names}, ratio, {text("told", "decimals")} as shown,
+        coalesce(' (' || {text("least", "decimals")} || '{NO_BREAK}…{NO_BREAK}'
+            || {text("most", "decimals")} || ')', '') as ends
+    from rounded
 )
-select {names}, max(day) as date,
+select * from all_cells left join (
+    select {names},
     {columns}
-from shown group by {names}
+    from shown group by {names}
+) using ({names})
 """
+
+
+def sums(mart: str, columns: str, where: str = "true") -> str:
+    """Rows of a mart for what a page's filters choose."""
+    return f"""select network, country, access, hour, date as day, user_group,
+        replace(period, '_', '-') as hours, {columns}
+    from {mart} where {where} {CHOSEN}"""
+
+
+def as_told(name: str, label: str) -> Metric:
+    """A column of `tabled`, where a chart groups by its cells."""
+    return Metric(name, f'max("{name}")', label, "")

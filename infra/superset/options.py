@@ -3,6 +3,7 @@
 from infra.superset.charts import bars, table
 from infra.superset.colours import paler
 from infra.superset.common import FILTERS, FLOWS, KEYS, SERIES, USER_GROUPS, mean_rate
+from infra.superset.intervals import Ratio, as_told, sums, tabled
 from infra.superset.parts import Chart, Dashboard, Dataset, Metric, enough, labelled, told_if_enough
 from spark_jobs.report import table3
 
@@ -58,16 +59,39 @@ from named
     [
         FLOWS,
         mean_rate("goodput", "mean goodput"),
+    ],
+)
+
+
+DEVIATION = (
+    "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
+    " / nullif(sum(flows) - 1, 0)) / 1000"
+)
+VALUES_OF = ", ".join([*(f'"{name}"' for name in OPTIONS), "'overall'"])
+GOODPUTS = Dataset(
+    "goodputs",
+    tabled(
+        f"""select *, list_position({VALUES}, "option") as place
+    from (select *, unnest([{VALUES_OF}]) as "option"
+        from ({sums("table3_clusters", f"flows, goodput_sum, goodput_squares, {NAMED}")}))
+    where "option" is not null""",
+        ["network", "country", "access", "hours", '"option"', "place"],
+        [Ratio("goodput", "goodput_sum", "flows", "flows", scale=1e-3)],
+        {
+            "flows": "sum(flows)",
+            "user_groups": "bit_or(1::ubigint << user_group)",
+            "deviation": DEVIATION,
+        },
+    ),
+    [
+        as_told("goodput", "mean goodput [kbit/s]"),
         Metric(
             "deviation",
-            told_if_enough(
-                "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
-                " / nullif(sum(flows) - 1, 0)) / 1000",
-                "flows",
-            ),
+            told_if_enough("max(deviation)", "flows"),
             "standard deviation [kbit/s]",
             ",.1f",
         ),
+        Metric("flows", "max(flows)", "connections", ",d"),
     ],
 )
 
@@ -87,12 +111,12 @@ EFFECTS = Dashboard(
     filters=FILTERS,
     rows=[
         [
-            table("Table III. Goodput by TCP options", OPTIONS_DATA, ["access", "value", "hours"],
-                  ["goodput", "deviation", "flows"], where="cluster = 'overall'",
-                  order="place", height=78),
+            table("Table III. Goodput by TCP options, with 95 % intervals", GOODPUTS,
+                  ["network", "option", "hours"], ["goodput", "deviation", "flows"],
+                  order="place", height=90),
             bars("Table III. Goodput by TCP options, by network", OPTIONS_DATA, "value",
                  "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
-                 horizontal=True, height=78),
+                 horizontal=True, height=90),
         ],
         OPTION_CHARTS[:2],
         OPTION_CHARTS[2:],

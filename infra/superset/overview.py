@@ -1,11 +1,26 @@
 """The page of how much was measured, where and when."""
 
-from infra.superset.charts import bars, big_number, pivot, table
+from infra.superset.charts import bars, big_number, table
 from infra.superset.common import CONNECTIONS, COUNTRY, DATES, FRAMES, HOUR, HOURS, NETWORKS
+from infra.superset.intervals import as_told, share_of, sums, tabled
 from infra.superset.parts import Choice, Dashboard, Dataset, Metric, labelled
 from schemas import SKIP_REASONS
 from spark_jobs.report import table1
 
+CELLS = ["network", "country", "access", "hours"]
+SUMMARY = Dataset(
+    "summary",
+    tabled(
+        sums("table1_summary", "* exclude (network, country, access, hour, date, user_group)"),
+        CELLS,
+        [share_of(f"{name}_share", name, "flows") for name in table1.ROWS],
+        {"flows": "sum(flows)"},
+    ),
+    [
+        Metric("flows", "max(flows)", "TCP connections", ",d"),
+        *(as_told(f"{name}_share", label) for name, label in table1.ROWS.items()),
+    ],
+)
 QUALITY = Dataset(
     "capture_quality",
     f"""
@@ -47,14 +62,10 @@ OVERVIEW = Dashboard(
             big_number("Networks", CONNECTIONS, "networks"),
         ],
         [
-            pivot(
-                "Table I. Summary statistics",
-                CONNECTIONS,
-                ["flows", *(f"{name}_share" for name in table1.ROWS)],
-                rows=["access", "network", "hours"],
-                columns=[],
-                height=78,
-            )
+            table("Table I. Summary statistics, with 95 % intervals", SUMMARY,
+                  ["access", "network", "hours"],
+                  ["flows", *(f"{name}_share" for name in table1.ROWS)],
+                  order="network || hours", height=92),
         ],
         [
             bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),

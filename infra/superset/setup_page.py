@@ -2,6 +2,7 @@
 
 from infra.superset.charts import bars, cumulative, histogram, pivot, shares
 from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share_of_series, told_by
+from infra.superset.intervals import Ratio, as_told, sums, tabled
 from infra.superset.parts import Dashboard, Dataset, Metric, labelled, outlined, told_if_enough
 from spark_jobs.report import fig03, fig04, fig05
 
@@ -51,12 +52,7 @@ SETUP_CLASSES = {
     "refused": "refused",
     "serious_problem": "serious problem",
 }
-SETUP_TREE = Dataset(
-    "setup_tree",
-    f"""
-select {KEYS},
-    if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
-    {labelled("setup_class", SETUP_CLASSES)}
+AREA = f"""{labelled("setup_class", SETUP_CLASSES)}
         || case when setup_repeat = 'premature' then ': timer too short'
             when setup_repeat = 'lost' then ': lost'
             when setup_class <> 'serious_problem' then ''
@@ -64,19 +60,28 @@ select {KEYS},
                 when 'server' then ' by the server' when 'between' then ' by something between'
                 else '' end
             else ': silent' end as area,
-    if(background, 'background', 'no background') as background,
-    flows, delay_flows, delay_sum, {USER_GROUPS}
+    if(background, 'background', 'no background') as background"""
+SETUP_TREE = Dataset(
+    "setup_tree",
+    f"""
+select {KEYS},
+    if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
+    {AREA}, flows, {USER_GROUPS}
 from fig05_setup_tree
 """,
+    [FLOWS, Metric("setups", "sum(flows)", "share of set-ups", "")],
+)
+SETUP_DELAYS = Dataset(
+    "setup_delays",
+    tabled(
+        sums("fig05_setup_tree", f"{AREA}, delay_flows, delay_sum", "delay_flows > 0"),
+        ["network", "country", "access", "hours", "area", "background"],
+        [Ratio("mean_delay", "delay_sum", "delay_flows", "delay_flows")],
+        {},
+    ),
     [
-        FLOWS,
-        Metric("setups", "sum(flows)", "share of set-ups", ""),
-        Metric(
-            "mean_delay",
-            told_if_enough("sum(delay_sum) / nullif(sum(delay_flows), 0)", "delay_flows"),
-            "mean set-up delay [s]",
-            ",.2f",
-        ),
+        as_told("mean_delay", "mean set-up delay [s]"),
+        Metric("flows", "max(flows)", "set-ups", ",d"),
     ],
 )
 SETUP_COLOURS = {
@@ -126,9 +131,9 @@ SETUP = Dashboard(
                    "Share of set-ups"),
         ],
         [
-            pivot("Fig. 5. Mean set-up delay [s]", SETUP_TREE,
+            pivot("Fig. 5. Mean set-up delay [s], with 95 % intervals", SETUP_DELAYS,
                   ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
-                  where="delay_flows > 0", height=64),
+                  text=True, height=64),
         ],
         [
             pivot("Fig. 5. Connection set-up classification tree, share of set-ups", SETUP_TREE,

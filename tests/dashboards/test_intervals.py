@@ -62,7 +62,7 @@ def test_intervals_are_those_of_the_estimators(seed):
 
 def test_nothing_is_said_of_two_users_or_of_four_samples():
     rows = [("a", 0, DAY, 2, 1, 9.0, 3.0), ("a", 1, DAY, 2, 1, 8.0, 3.0)]
-    columns = "network user_group date flows part total weight".split()
+    columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
     assert asked(pd.DataFrame(rows, columns=columns), estimates(ROWS, ["network"], RATIOS)) == []
 
 
@@ -70,8 +70,12 @@ def test_a_cell_says_value_and_interval():
     """Ten users of 100 connections of which 20 have it: as if all were independent is too sure by
     nothing here, for they are all alike."""
     rows = [("a", n, DAY, 100, 20, 3000.0, 100.0) for n in range(10)]
-    columns = "network user_group date flows part total weight".split()
-    shown = asked(pd.DataFrame(rows, columns=columns), tabled(ROWS, ["network"], RATIOS))
+    columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
+    shown = asked(
+        pd.DataFrame(rows, columns=columns),
+        tabled(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}),
+    )
+    assert shown[0]["counted"] == 1000
     assert shown[0]["mean"].startswith("30")
     assert shown[0]["share"].startswith("20")
     assert "\N{NO-BREAK SPACE}%" in shown[0]["share"]
