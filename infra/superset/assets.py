@@ -240,6 +240,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "sortAscending": True,
         "defaultToFirstItem": choice.first,
     }
+    if choice.first:
+        made["requiredFirst"] = {"defaultToFirstItem": True}
     made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in choice.narrowed_by]
     if chosen:
         made["defaultDataMask"] = {

@@ -56,8 +56,8 @@ RATED = Dataset(
     ),
     [
         Metric("flows", "max(flows)", "connections", ",d"),
-        as_told("rated_share", "gave a rate"),
-        as_told("rated_bytes", "of their bytes"),
+        as_told("rated_share", "gave a rate [%]"),
+        as_told("rated_bytes", "of their bytes [%]"),
     ],
 )
 LOSSES = Dataset(
@@ -72,8 +72,8 @@ LOSSES = Dataset(
         {"data_packets": "sum(data_packets)"},
     ),
     [
-        as_told("internet_loss", "Internet side loss"),
-        as_told("access_loss", "Access side loss"),
+        as_told("internet_loss", "Internet side loss [%]"),
+        as_told("access_loss", "Access side loss [%]"),
         Metric("data_packets", "max(data_packets)", "data packets seen at Gi", ",d"),
     ],
 )
@@ -127,10 +127,10 @@ CHANNEL = Dashboard(
         [
             table("Fig. 7. Measured periods and mean rate, with 95 % intervals", RATES,
                   ["network", "hours"], ["periods", "seconds", "mean_rate"],
-                  order="network || hours", height=40),
+                  order="network || hours", height=52),
             table("Table II. Packet loss, with 95 % intervals", LOSSES, ["network", "hours"],
                   ["internet_loss", "access_loss", "data_packets"], order="network || hours",
-                  height=40),
+                  height=52),
         ],
         [
             table("Fig. 7. Connections above 100 KB that gave a rate, with 95 % intervals", RATED,

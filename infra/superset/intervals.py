@@ -61,7 +61,7 @@ def templated(sql: str) -> str:
 class Ratio:
     """A column of a table: sums of a numerator by sums of a denominator, as SQL.
 
-    measured: of how many samples; share: between 0 and 1; scale, unit: of what is shown.
+    measured: of how many samples; share: between 0 and 1; scale: of what is shown.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Ratio:
     measured: str
     share: bool = False
     scale: float = 1.0
-    unit: str = ""
 
 
 def share_of(name: str, part: str, whole: str, measured: str = "flows") -> Ratio:
-    return Ratio(name, part, whole, measured, share=True, scale=100, unit="%")
+    """Shown in %."""
+    return Ratio(name, part, whole, measured, share=True, scale=100)
 
 
 def polynomial(x: np.ndarray, y: np.ndarray, degree: int, of: str) -> str:
@@ -190,11 +190,8 @@ def tabled(
     """
     names = ", ".join(cells)
     scales = f"case ratio {' '.join(f'when {literal(r.name)} then {r.scale}' for r in ratios)} end"
-    units = {r.name: f"{NO_BREAK}{r.unit}" if r.unit else "" for r in ratios}
     columns = ",\n    ".join(
-        f"max(shown || {literal(units[r.name])} || ends) filter (ratio = {literal(r.name)})"
-        f' as "{r.name}"'
-        for r in ratios
+        f'max(shown || ends) filter (ratio = {literal(r.name)}) as "{r.name}"' for r in ratios
     )
     told = "".join(f",\n        {sql} as {name}" for name, sql in others.items())
     return f"""

@@ -100,7 +100,7 @@ def _figure(figure: table3.Figure) -> Chart:
     return bars(
         figure.title, OPTIONS_DATA, "cluster", "goodput", "value_hours",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
+        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=96,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ SUMMARY = Dataset(
     ),
     [
         Metric("flows", "max(flows)", "TCP connections", ",d"),
-        *(as_told(f"{name}_share", label) for name, label in table1.ROWS.items()),
+        *(as_told(f"{name}_share", f"{label} [%]") for name, label in table1.ROWS.items()),
     ],
 )
 QUALITY = Dataset(

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from infra.superset.charts import bars, heat_map, lines, listed
+from infra.superset.colours import BANDS_COLOURS, ENDS
 from infra.superset.intervals import (
     CHOSEN,
     DATES_CHOSEN,
@@ -198,14 +199,14 @@ TREND = Dataset(
     f"""
 with {WITH_UNITS}, shown as ({BY_DAY})
 select network, country, access, date, hours, title || ' [' || unit || ']' as metric,
-    unnest(['', '__yhat_lower', '__yhat_upper']) as end_of,
+    unnest(['', {", ".join(map(literal, ENDS))}]) as end_of,
     network || ' ' || hours || end_of as series,
-    unnest([value, low, high]) * scale as value
+    unnest([value, value, low, high]) * scale as value
 from shown join units using (metric)
 """,
     [Metric("value", "max(value)", "in the unit of the metric at the left", ",.3~r")],
 )
-"""Superset draws what these ends are of as a band about the line."""
+"""Superset draws a point, a line and a band."""
 
 ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
 MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
@@ -247,8 +248,8 @@ nothing, or has nothing to compare. ● marks the same differences below: chance
 on fewer than one page in twenty, all networks and metrics of its days taken together. Where it is
 said *perhaps*, the interval alone leaves out nothing. Intervals are of {CONFIDENCE:.0%} and allow
 for what one user has being alike.
-Every other selection, before and after a change say, is compared by
-`giscope report --compare`; the report (`report.html` in the warehouse's folder, made by
+What is compared is the days of *Dates*, if any are chosen. Every other selection, before and after
+a change say, is compared by `giscope report --compare`; the report (`report.html` in the warehouse's folder, made by
 `giscope report`) also has time slots in use and intervals of every figure.
 """
 COMPARISON, GLANCE, STATES, TRENDS, MAP = (
@@ -290,4 +291,5 @@ PEAK_PAGE = Dashboard(
         Choice("network", "Network by day and hour", DAYS, single=True, first=True,
                charts=[TRENDS, MAP], key="drawn"),
     ],
+    colours=BANDS_COLOURS,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from duckdb_engine import ConnectionWrapper
 from sqlalchemy import event
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import Pool
-from superset.config import TALISMAN_CONFIG
+from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
 HOME = Path(os.environ["SUPERSET_HOME"])
 WAREHOUSE = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve()
@@ -28,6 +28,9 @@ SESSION_COOKIE_HTTPONLY = True
 # Superset's pages would tell its makers of every visit by a picture of theirs.
 ALLOWED = TALISMAN_CONFIG["content_security_policy"]
 ALLOWED["img-src"] = [source for source in ALLOWED["img-src"] if "scarf.sh" not in source]
+# Buttons beside a legend take the place of its names.
+LEGENDS = {"echartsOptionsOverrides": {"legend": {"selector": False}}}
+THEME_DEFAULT, THEME_DARK = THEME_DEFAULT | LEGENDS, THEME_DARK | LEGENDS
 FEATURE_FLAGS = {
     # Pages are read here, and each of these asks the server once more for every dataset of a page.
     "DRILL_BY": False,

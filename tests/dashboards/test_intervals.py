@@ -67,18 +67,16 @@ def test_nothing_is_said_of_two_users_or_of_four_samples():
 
 
 def test_a_cell_says_value_and_interval():
-    """Ten users of 100 connections of which 20 have it: as if all were independent is too sure by
-    nothing here, for they are all alike."""
-    rows = [("a", n, DAY, 100, 20, 3000.0, 100.0) for n in range(10)]
+    """Ten users who have it as often as each other, of 10 to 19 connections: nothing is not sure
+    of it but how many users there are, each as if he were one sample. Of ten samples a share of a
+    half is between 18.7 and 81.3 % (Clopper and Pearson 1934)."""
+    rows = [("a", n, DAY, 10 + n, (10 + n) / 2, 3000.0, 100.0) for n in range(10)]
     columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
-    shown = asked(
-        pd.DataFrame(rows, columns=columns),
-        tabled(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}),
-    )
-    assert shown[0]["counted"] == 1000
-    assert shown[0]["mean"].startswith("30")
-    assert shown[0]["share"].startswith("20")
-    assert "\N{NO-BREAK SPACE}%" in shown[0]["share"]
+    frame = pd.DataFrame(rows, columns=columns)
+    (shown,) = asked(frame, tabled(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}))
+    assert shown["counted"] == 145
+    assert shown["share"].replace("\N{NO-BREAK SPACE}", " ") == "50 (19 … 81)"
+    assert shown["mean"].startswith("30")
 
 
 def test_elsewhere_than_in_superset_everything_is_chosen():
