@@ -100,7 +100,7 @@ def _figure(figure: table3.Figure) -> Chart:
     return bars(
         figure.title, OPTIONS_DATA, "cluster", "goodput", "value_hours",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=96,
+        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
     )  # fmt: skip
 
 
@@ -113,13 +113,14 @@ EFFECTS = Dashboard(
         [
             table("Table III. Goodput by TCP options, with 95 % intervals", GOODPUTS,
                   ["network", "option", "hours"], ["goodput", "deviation", "flows"],
-                  order="place", height=90),
+                  order="place", height=64),
+        ],
+        [
             bars("Table III. Goodput by TCP options, by network", OPTIONS_DATA, "value",
                  "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
-                 horizontal=True, height=90),
+                 horizontal=True, height=80),
         ],
-        OPTION_CHARTS[:2],
-        OPTION_CHARTS[2:],
+        *([chart] for chart in OPTION_CHARTS),
     ],
     colours=OPTIONS_COLOURS,
 )  # fmt: skip

@@ -249,8 +249,9 @@ on fewer than one page in twenty, all networks and metrics of its days taken tog
 said *perhaps*, the interval alone leaves out nothing. Intervals are of {CONFIDENCE:.0%} and allow
 for what one user has being alike.
 What is compared is the days of *Dates*, if any are chosen. Every other selection, before and after
-a change say, is compared by `giscope report --compare`; the report (`report.html` in the warehouse's folder, made by
-`giscope report`) also has time slots in use and intervals of every figure.
+a change say, is compared by `giscope report --compare`; the report (`report.html` in the
+warehouse's folder, made by `giscope report`) also has time slots in use and intervals of every
+figure.
 """
 COMPARISON, GLANCE, STATES, TRENDS, MAP = (
     "What differs between peak and off-peak",
