@@ -30,10 +30,12 @@ DATES_CHOSEN = "/* dates chosen */"
 """In a dataset's SQL: where only the dates are asked for."""
 FILTERED = ("country", "access", "network", "hours", "hour")
 
+_DATES = (
+    "{% set dates = get_time_filter('date', strftime='%Y-%m-%d %H:%M:%S', remove_filter=True) %}"
+)
 DATES_SQL = (
-    "{% set dates = get_time_filter('date', target_type='DATE', remove_filter=True) %}"
-    "{% if dates.from_expr %} and date >= {{ dates.from_expr }}{% endif %}"
-    "{% if dates.to_expr %} and date < {{ dates.to_expr }}{% endif %}"
+    _DATES + "{% if dates.from_expr %} and date >= timestamp '{{ dates.from_expr }}'{% endif %}"
+    "{% if dates.to_expr %} and date < timestamp '{{ dates.to_expr }}'{% endif %}"
 )
 IN_SUPERSET = {
     CHOSEN: DATES_SQL
@@ -44,8 +46,8 @@ IN_SUPERSET = {
         for column in FILTERED
     ),
     DATES_CHOSEN: DATES_SQL,
-    SINCE: "{% set dates = get_time_filter('date', target_type='DATE') %}"
-    "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date{% else %}null::date{% endif %}",
+    SINCE: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
+    "{% else %}null::date{% endif %}",
 }
 """What Superset's templates make of these; elsewhere they are comments, so that all is chosen."""
 

@@ -113,7 +113,7 @@ EFFECTS = Dashboard(
         [
             table("Table III. Goodput by TCP options, with 95 % intervals", GOODPUTS,
                   ["network", "option", "hours"], ["goodput", "deviation", "flows"],
-                  order="place", height=64),
+                  order="format('{:02d}', place) || network || hours", height=64),
         ],
         [
             bars("Table III. Goodput by TCP options, by network", OPTIONS_DATA, "value",

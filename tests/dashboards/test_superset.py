@@ -182,14 +182,16 @@ def test_every_chart_of_every_dashboard_has_data(opened):
 
 
 def test_every_query_is_fast(server, opened):
+    """In CPU seconds of one thread: whatever else the machine does."""
     slow = []
     with duckdb.connect(server.warehouse.root / VIEWS, read_only=True) as connection:
+        connection.execute("set threads = 1")
         for _, result in results(opened):
             took = []
             for _ in range(3):
-                start = time.perf_counter()
+                start = time.process_time()
                 connection.sql(result["query"]).fetchall()
-                took.append(time.perf_counter() - start)
+                took.append(time.process_time() - start)
             if min(took) >= QUERY_S:
                 slow.append((took, result["query"]))
     assert slow == []
@@ -353,8 +355,7 @@ def test_a_role_of_a_country_is_told_no_other_networks_names(analyst):
     assert analyst.get("/api/v1/dashboard/export/?q=!(1)").status == 403
 
 
-def test_dates_that_are_chosen_are_those_compared(server, opened, analyst):
-    """Also hours and networks, whose rows are summed before Superset sees them."""
+def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, analyst):
     asked, _ = table1(opened)
     for column, value, where in (
         ("hour", [11], "hour = 11"),
@@ -369,8 +370,8 @@ def test_dates_that_are_chosen_are_those_compared(server, opened, analyst):
         sql = f"select sum(flows)::bigint as n from table1_summary where {where}"
         expected = server.sql(f"{sql} and network = 'aa-gprs'")[0]["n"]
         assert sum(row["flows"] for row in rows) == (expected or 0), answer.text()
-    query = asked["queries"][0] | {"time_range": "1999-01-01 : 1999-02-01"}
-    query["filters"] = [{"col": "date", "op": "TEMPORAL_RANGE", "val": "1999-01-01 : 1999-02-01"}]
+    never = {"col": "date", "op": "TEMPORAL_RANGE", "val": "1999-01-01 : 1999-02-01"}
+    query = asked["queries"][0] | {"filters": [never]}
     answer = analyst.post("/api/v1/chart/data", data=asked | {"queries": [query]})
     assert answer.json()["result"][0]["data"] == []
 
