@@ -79,10 +79,7 @@ SETUP_DELAYS = Dataset(
         [Ratio("mean_delay", "delay_sum", "delay_flows", "delay_flows")],
         {},
     ),
-    [
-        as_told("mean_delay", "mean set-up delay [s]"),
-        Metric("flows", "max(flows)", "set-ups", ",d"),
-    ],
+    [as_told("mean_delay", "mean set-up delay [s]")],
 )
 SETUP_COLOURS = {
     "optimal": "#7fb77e",
