@@ -84,11 +84,16 @@ def _without(told: Any, hidden: tuple[str, ...]) -> Any:
     if not isinstance(told, dict):
         return told
     return {
-        key: {label: c for label, c in part.items() if not _of(label, hidden)}
-        if key.endswith("label_colors") and isinstance(part, dict)
-        else _without(part, hidden)
+        key: _left(part, hidden) if key.endswith("label_colors") else _without(part, hidden)
         for key, part in told.items()
     }
+
+
+def _left(labels: Any, hidden: tuple[str, ...]) -> Any:
+    """Labels with their colours, or a list of labels that several charts have."""
+    if isinstance(labels, dict):
+        return {label: colour for label, colour in labels.items() if not _of(label, hidden)}
+    return [label for label in labels or [] if not _of(label, hidden)]
 
 
 def _of(label: str, networks: tuple[str, ...]) -> bool:
