@@ -12,6 +12,7 @@ import yaml
 
 from infra.superset.colours import NETWORKS_COLOURS
 from infra.superset.dashboards import DASHBOARDS
+from infra.superset.intervals import templated
 from infra.superset.parts import (
     COLOUR_SCHEME,
     Chart,
@@ -78,7 +79,7 @@ def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
         {
             "table_name": dataset.name,
             "database_uuid": _uuid("database", "giscope"),
-            "sql": re.sub(r"[ \n]+\n", "\n", dataset.sql.strip()),
+            "sql": templated(re.sub(r"[ \n]+\n", "\n", dataset.sql.strip())),
             "main_dttm_col": "date",
             "filter_select_enabled": True,
             "always_filter_main_dttm": False,
@@ -228,7 +229,7 @@ def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
 
 def _choice(choice: Choice) -> dict[str, Any]:
     column, chosen = choice.column, list(choice.chosen)
-    made = _filter(column, choice.name, "filter_select")
+    made = _filter(choice.key or column, choice.name, "filter_select")
     made["targets"] = [
         {"datasetUuid": _uuid("dataset", choice.dataset.name), "column": {"name": column}}
     ]
@@ -237,7 +238,10 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "enableEmptyFilter": choice.single,
         "searchAllOptions": False,
         "sortAscending": True,
+        "defaultToFirstItem": choice.first,
     }
+    if choice.first:
+        made["requiredFirst"] = {"defaultToFirstItem": True}
     made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in choice.narrowed_by]
     if chosen:
         made["defaultDataMask"] = {

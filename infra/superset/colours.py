@@ -4,6 +4,8 @@ The assets cannot know a warehouse's networks: they give the colours of the firs
 second and so on; `load.py` puts their names there.
 """
 
+from collections.abc import Iterable
+
 from spark_jobs.report.selection import COLOURS
 
 NUMBERED = "network {}"
@@ -18,8 +20,18 @@ def paler(colour: str, share: float) -> str:
     return "#" + "".join(f"{round(part + share * (255 - part)):02x}" for part in parts)
 
 
-NETWORKS_COLOURS = {
-    NUMBERED.format(n) + suffix: paler(colour, share)
-    for n, colour in enumerate(COLOURS, 1)
-    for suffix, share in PALER.items()
-}
+ENDS = ("__yhat", "__yhat_lower", "__yhat_upper")
+"""What Superset knows a line and its band by, if added to a label."""
+
+
+def _coloured(ends: Iterable[str]) -> dict[str, str]:
+    return {
+        NUMBERED.format(n) + suffix + end: paler(colour, PALER[suffix])
+        for n, colour in enumerate(COLOURS, 1)
+        for suffix in PALER
+        for end in ends
+    }
+
+
+NETWORKS_COLOURS = _coloured([""])
+BANDS_COLOURS = _coloured(ENDS)

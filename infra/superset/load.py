@@ -17,6 +17,8 @@ ASSETS = Path(__file__).parent / "assets"
 NUMBERED = r"network (\d+)( .*)?"
 COMMONEST_ACCESS = "access of most networks"
 ALL_COUNTRIES = "All countries"
+NOT_FOR_READERS = ("can export on Dashboard", "can get drill info on Dataset")
+"""An export has every network's name; the other is asked for with each page, and for nothing."""
 
 
 def import_assets() -> None:
@@ -32,19 +34,22 @@ def import_assets() -> None:
 def name_networks(warehouse: Path) -> None:
     """The assets cannot know the networks. They give colours to the first by name, the second and
     so on, and let pages start with the access of most: here these get their names."""
+    from hooks import write_countries
     from superset import db
     from superset.models.dashboard import Dashboard
 
     if not warehouse.exists():
         return
     with duckdb.connect(warehouse, read_only=True) as connection:
-        answer = connection.execute("select distinct network from networks order by network")
-        names = [name for (name,) in answer.fetchall()]
+        answer = connection.execute("select distinct network, country from networks order by all")
+        countries = dict(answer.fetchall())
         accesses = connection.execute(
             "select access from networks group by access order by count(distinct network) desc, 1"
         ).fetchall()
+    names = list(countries)
     if not names:
         return
+    write_countries(countries)
     for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
         commonest = json.dumps(accesses[0][0])
         metadata = json.loads(page.json_metadata.replace(json.dumps(COMMONEST_ACCESS), commonest))
@@ -72,7 +77,11 @@ def make_roles(countries: set[str]) -> None:
 
     datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
     permissions = [
-        *security_manager.find_role("Gamma").permissions,
+        *(
+            permission
+            for permission in security_manager.find_role("Gamma").permissions
+            if str(permission) not in NOT_FOR_READERS
+        ),
         *(
             security_manager.add_permission_view_menu("datasource_access", dataset.perm)
             for dataset in datasets

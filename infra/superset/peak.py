@@ -8,6 +8,19 @@ has being alike (CR1), Student's t, and which differences are beyond chance (Hol
 import numpy as np
 from scipy import stats
 
+from infra.superset.charts import bars, heat_map, lines, listed
+from infra.superset.colours import BANDS_COLOURS, ENDS
+from infra.superset.intervals import (
+    CHOSEN,
+    DATES_CHOSEN,
+    SINCE,
+    Ratio,
+    estimates,
+    places,
+    polynomial,
+    students_t,
+    text,
+)
 from infra.superset.parts import (
     Choice,
     Dashboard,
@@ -15,21 +28,17 @@ from infra.superset.parts import (
     Dates,
     Metric,
     Text,
-    bars,
-    heat_map,
-    lines,
-    listed,
     literal,
     told_if_enough,
 )
 from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
 from spark_jobs.estimators.differences import FEWEST_TELLING
 from spark_jobs.report.compare import OFF_PEAK, PEAK
-from spark_jobs.report.metrics import MINUS, SHOWN
+from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
-"""Days up to the warehouse's last that are compared."""
+"""Days up to the warehouse's last that are compared, if no dates are chosen."""
 SHOWN_SPAN = "last 30 days"
 DIFFERS = "what differs (95 % interval)"
 
@@ -53,23 +62,6 @@ WITH_UNITS = f"""units(place, metric, title, unit, step, scale, more, less) as (
 )"""
 
 
-def _polynomial(x: np.ndarray, y: np.ndarray, degree: int, of: str) -> str:
-    """The polynomial nearest to points, as SQL of an expression."""
-    terms = [f"{float(term):.8f}" for term in np.polyfit(x, y, degree)]
-    text = terms[0]
-    for term in terms[1:]:
-        text = f"({text}) * {of} + {term}"
-    return text
-
-
-def _students_t() -> str:
-    """The quantile of Student's t for CONFIDENCE, by 1 / freedom between 0 and 1: its logarithm is
-    nearly a polynomial (error below 0.01 %)."""
-    u = np.linspace(0.0005, 1, 2000)
-    logarithm = np.log(stats.t.ppf((1 + CONFIDENCE) / 2, 1 / u))
-    return f"exp({_polynomial(u, logarithm, 6, '(1 / freedom)')})"
-
-
 def _normal(t: str, freedom: str) -> str:
     """The normal deviate that is as unlikely as a t: of two degrees of freedom and more by Hill
     (1970, Algorithm 395); below, by the probability, whose logarithm lies between those of one and
@@ -90,35 +82,21 @@ def _beyond(logarithm: str) -> str:
     polynomial of the root (error below 0.00001)."""
     roots = np.linspace(1.17, 8, 2000)
     deviates = stats.norm.isf(np.exp(-(roots**2) / 2))
-    return _polynomial(roots, deviates, 9, f"sqrt(-2 * ({logarithm}))")
-
-
-def _places(value: str, digits: int) -> str:
-    """Decimal places in which a value has so many significant digits; four at most."""
-    return (
-        f"case when {value} = 0 then 0 else least(greatest("
-        f"{digits - 1} - floor(log10(abs({value}))), 0), 4) end::int"
-    )
-
-
-def _text(value: str, places: str) -> str:
-    text = f"format('{{:,.{{}}f}}', abs({value}), {places})"
-    return f"if({value} < 0 and regexp_matches({text}, '[1-9]'), '{MINUS}', '') || {text}"
+    return polynomial(roots, deviates, 9, f"sqrt(-2 * ({logarithm}))")
 
 
 def _value(value: str) -> str:
-    text = f"{_text(value, _places(value, 3))} || '{NO_BREAK}' || unit"
-    return f"coalesce({text}, '{NOT_MEASURED}')"
+    return f"coalesce({text(value, places(value, 3))} || '{NO_BREAK}' || unit, '{NOT_MEASURED}')"
 
 
 COMPARED_SQL = f"""
 with {WITH_UNITS}, spans(days, since) as (
-    select days, (select max(date) from metrics) - length + 1
+    select days, coalesce({SINCE}, (select max(date) from metrics) - length::int + 1)
     from (values {_rows(list(SPANS.items()))}) as lengths(days, length)
 ), daily as (
     select network, country, access, metric, period, user_group, date,
         sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
-    from metrics where period in ('peak', 'off_peak') group by all
+    from metrics where period in ('peak', 'off_peak') {DATES_CHOSEN} group by all
 ), groups as (
     select days, network, country, access, metric, period, user_group, max(date) as date,
         sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
@@ -153,7 +131,7 @@ with {WITH_UNITS}, spans(days, since) as (
         sqrt(squares * clusters / (clusters - 1) * (n - 1) / (n - 2)) as rough,
         if(peaks = 1 and off_peaks = 1 and difference is not null
             and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error,
-        error * {_students_t()} as reach,
+        error * {students_t()} as reach,
         {_normal("(abs(difference) / error)", "freedom")} as deviate
     from pairs join errors using (days, network, metric)
 ), ordered as (
@@ -172,7 +150,7 @@ with {WITH_UNITS}, spans(days, since) as (
         first * scale as first, second * scale as second, difference * scale as difference,
         (difference - reach) * scale as low, (difference + reach) * scale as high,
         100 * difference / nullif(second, 0) as percent,
-        {_places("((high - low) / 2)", 2)} as places
+        {places("((high - low) / 2)", 2)} as places
     from judged join units using (metric)
 )
 select days, network, country, access, date, place, metric, title,
@@ -186,13 +164,13 @@ select days, network, country, access, date, place, metric, title,
         when difference is null then 'too few to compare'
         when error is null then 'too few users to say how sure the difference is'
         when not claimed and low <= 0 and high >= 0
-            then 'no difference beyond chance (' || {_text("low", "places")} || ' … '
-                || {_text("high", "places")} || '{NO_BREAK}' || step || ')'
-        else if(claimed, '', 'perhaps ') || {_text("abs(difference)", "places")}
+            then 'no difference beyond chance (' || {text("low", "places")} || ' … '
+                || {text("high", "places")} || '{NO_BREAK}' || step || ')'
+        else if(claimed, '', 'perhaps ') || {text("abs(difference)", "places")}
             || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
             || ' {PEAK.name} than {OFF_PEAK.name} ('
-            || {_text("if(difference > 0, low, -high)", "places")} || ' … '
-            || {_text("if(difference > 0, high, -low)", "places")} || ')'
+            || {text("if(difference > 0, low, -high)", "places")} || ' … '
+            || {text("if(difference > 0, high, -low)", "places")} || ')'
     end as sentence,
     if(claimed, '● ', '') || sentence as "{DIFFERS}"
 from shown
@@ -210,30 +188,38 @@ COMPARED = Dataset(
     ],
 )
 
-ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
-MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
+BY_DAY = estimates(
+    f"""select network, country, access, date, date as day, metric, user_group, measured,
+    replace(period, '_', '-') as hours, top, bottom from metrics where true {CHOSEN}""",
+    ["network", "country", "access", "date", "metric", "hours"],
+    [Ratio("value", "top", "bottom", "measured")],
+)
 TREND = Dataset(
     "trend",
     f"""
-with {WITH_UNITS}, told as (
-    select network, date, country, access, hour, period, metric,
-        bit_or(1::ubigint << user_group) as user_groups, sum(measured) as measured,
-        sum(top) as top, sum(bottom) as bottom
-    from metrics group by all
+with {WITH_UNITS}, shown as ({BY_DAY})
+select network, country, access, date, hours, title || ' [' || unit || ']' as metric,
+    unnest(['', {", ".join(map(literal, ENDS))}]) as end_of,
+    network || ' ' || hours || end_of as series,
+    unnest([value, value, low, high]) * scale as value
+from shown join units using (metric)
+""",
+    [Metric("value", "max(value)", "in the unit of the metric at the left", ",.3~r")],
 )
+"""Superset draws a point, a line and a band."""
+
+ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
+MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
+BY_HOUR = Dataset(
+    "by_hour",
+    f"""
+with {WITH_UNITS}
 select network, date, country, access, hour, replace(period, '_', '-') as hours,
-    network || ' ' || hours as series,
-    network || ' ' || format('{{:02d}}', hour) || ' h' as network_hour,
-    title || ' [' || unit || ']' as metric, user_groups, measured, top * scale as top, bottom
-from told join units using (metric)
+    format('{{:02d}} h', hour) as local_hour, title || ' [' || unit || ']' as metric,
+    1::ubigint << user_group as user_groups, measured, top * scale as top, bottom
+from metrics join units using (metric)
 """,
     [
-        Metric(
-            "value",
-            told_if_enough("sum(top) / sum(bottom)", "measured"),
-            "as chosen at the left",
-            ",.3~r",
-        ),
         Metric(
             "part_of_mean",
             told_if_enough(f"sum(top) / sum(bottom) / ({MEAN})", "measured"),
@@ -262,14 +248,16 @@ nothing, or has nothing to compare. ● marks the same differences below: chance
 on fewer than one page in twenty, all networks and metrics of its days taken together. Where it is
 said *perhaps*, the interval alone leaves out nothing. Intervals are of {CONFIDENCE:.0%} and allow
 for what one user has being alike.
-Every other selection, before and after a change say, is compared by
-`giscope report --compare`; the report (`report.html` in the warehouse's folder, made by
-`giscope report`) also has time slots in use and intervals of every figure.
+What is compared is the days of *Dates*, if any are chosen. Every other selection, before and after
+a change say, is compared by `giscope report --compare`; the report (`report.html` in the
+warehouse's folder, made by `giscope report`) also has time slots in use and intervals of every
+figure.
 """
-COMPARISON, GLANCE, TRENDS, MAP = (
+COMPARISON, GLANCE, STATES, TRENDS, MAP = (
     "What differs between peak and off-peak",
     "Differences beyond chance, in % of off-peak",
-    "Day by day, at peak and off-peak",
+    "Days, newest first",
+    "Day by day, at peak and off-peak, with 95 % intervals",
     "Hour by hour, in % of the network's mean",
 )
 PEAK_PAGE = Dashboard(
@@ -279,7 +267,7 @@ PEAK_PAGE = Dashboard(
         [
             bars(GLANCE, COMPARED, "title", "percent", "network", horizontal=True, descending=True,
                  y_title="Peak less off-peak, in % of off-peak", height=58, width=7),
-            listed("Days, newest first", DAYS, ["date", "network", "state", "amiss"],
+            listed(STATES, DAYS, ["date", "network", "state", "amiss"],
                    order="date", height=58),
         ],
         [
@@ -288,17 +276,21 @@ PEAK_PAGE = Dashboard(
                    order="network, place", height=100, width=9),
             Text(TEXT, height=100),
         ],
-        [lines(TRENDS, TREND, "value", where="hours <> 'other'")],
-        [heat_map(MAP, TREND, "date", "network_hour", "part_of_mean", height=100)],
+        [lines(TRENDS, TREND, "value", where="hours <> 'other'", height=58)],
+        [heat_map(MAP, BY_HOUR, "date", "local_hour", "part_of_mean", height=80)],
     ],
     filters=[
-        Choice("days", "Days compared", COMPARED, chosen=[SHOWN_SPAN], single=True,
-               charts=[COMPARISON, GLANCE]),
-        Choice("metric", "Metric by day and hour", TREND, chosen=TITLES[:1], single=True,
+        Dates(),
+        Choice("days", "Days compared, if no dates are chosen", COMPARED, chosen=[SHOWN_SPAN],
+               single=True, charts=[COMPARISON, GLANCE]),
+        Choice("country", "Country", DAYS, charts=[COMPARISON, GLANCE, STATES]),
+        Choice("access", "Access", DAYS, charts=[COMPARISON, GLANCE, STATES]),
+        Choice("network", "Network", DAYS, narrowed_by=("country", "access"),
+               charts=[COMPARISON, GLANCE, STATES]),
+        Choice("metric", "Metric by day and hour", BY_HOUR, chosen=TITLES[:1], single=True,
                charts=[TRENDS, MAP]),
-        Choice("country", "Country", DAYS),
-        Choice("access", "Access", DAYS),
-        Choice("network", "Network", DAYS, narrowed_by=("country", "access")),
-        Dates(apart=[COMPARISON, GLANCE]),
+        Choice("network", "Network by day and hour", DAYS, single=True, first=True,
+               charts=[TRENDS, MAP], key="drawn"),
     ],
+    colours=BANDS_COLOURS,
 )  # fmt: skip

@@ -182,14 +182,16 @@ def test_every_chart_of_every_dashboard_has_data(opened):
 
 
 def test_every_query_is_fast(server, opened):
+    """In CPU seconds of one thread: whatever else the machine does."""
     slow = []
     with duckdb.connect(server.warehouse.root / VIEWS, read_only=True) as connection:
+        connection.execute("set threads = 1")
         for _, result in results(opened):
             took = []
             for _ in range(3):
-                start = time.perf_counter()
+                start = time.process_time()
                 connection.sql(result["query"]).fetchall()
-                took.append(time.perf_counter() - start)
+                took.append(time.process_time() - start)
             if min(took) >= QUERY_S:
                 slow.append((took, result["query"]))
     assert slow == []
@@ -197,9 +199,7 @@ def test_every_query_is_fast(server, opened):
 
 def table1(opened) -> tuple[dict, dict]:
     return next(
-        (asked, result)
-        for asked, result in results(opened)
-        if asked["form_data"]["viz_type"] == "pivot_table_v2" and "sack_share" in result["colnames"]
+        (asked, result) for asked, result in results(opened) if "sack_share" in result["colnames"]
     )
 
 
@@ -217,7 +217,10 @@ def test_table_1_is_that_of_giscope_sql(server, opened):
     expected = server.sql(TABLE_1)
     assert shown == [{key: row[key] for key in shown[0]} for row in expected]
     for name in ("sack_share", "window_low_share"):
-        assert [row[name] for row in rows] == pytest.approx([row[name] for row in expected])
+        told = [row[name].split(" (")[0] for row in rows]
+        for text, row in zip(told, expected, strict=True):
+            decimals = len(text.partition(".")[2])
+            assert text == f"{100 * row[name]:.{decimals}f}"
 
 
 def connections_shown(page: Page) -> str:
@@ -335,6 +338,42 @@ def test_a_role_of_a_country_has_no_way_around_it(server, opened, analyst):
     )
     assert changed.status == 403, changed.text()
     assert analyst.get("/api/v1/rowlevelsecurity/").status == 403
+
+
+def test_a_role_of_a_country_is_told_no_other_networks_names(analyst):
+    paths = ["/api/v1/dashboard/?q=(page_size:100)", "/api/v1/chart/?q=(page_size:100)"]
+    for page in DASHBOARDS:
+        paths += [f"/api/v1/dashboard/{page.slug}", f"/api/v1/dashboard/{page.slug}/charts"]
+    for chart in analyst.get(paths[1]).json()["result"][:3]:
+        paths.append(f"/api/v1/chart/{chart['id']}")
+    for path in paths:
+        answer = analyst.get(path)
+        assert answer.status == 200, answer.text()
+        assert "bb-gprs" not in answer.text(), path
+        assert "cc-dialup" not in answer.text(), path
+    assert "aa-gprs off-peak" in analyst.get(paths[2]).text()
+    assert analyst.get("/api/v1/dashboard/export/?q=!(1)").status == 403
+
+
+def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, analyst):
+    asked, _ = table1(opened)
+    for column, value, where in (
+        ("hour", [11], "hour = 11"),
+        ("hours", ["peak"], "period = 'peak'"),
+    ):
+        query = asked["queries"][0]
+        chosen = [*query["filters"], {"col": column, "op": "IN", "val": value}]
+        answer = analyst.post(
+            "/api/v1/chart/data", data=asked | {"queries": [query | {"filters": chosen}]}
+        )
+        rows = answer.json()["result"][0]["data"]
+        sql = f"select sum(flows)::bigint as n from table1_summary where {where}"
+        expected = server.sql(f"{sql} and network = 'aa-gprs'")[0]["n"]
+        assert sum(row["flows"] for row in rows) == (expected or 0), answer.text()
+    never = {"col": "date", "op": "TEMPORAL_RANGE", "val": "1999-01-01 : 1999-02-01"}
+    query = asked["queries"][0] | {"filters": [never]}
+    answer = analyst.post("/api/v1/chart/data", data=asked | {"queries": [query]})
+    assert answer.json()["result"][0]["data"] == []
 
 
 def test_two_countries_roles_see_both(server, browser, opened):

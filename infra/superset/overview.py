@@ -1,0 +1,92 @@
+"""The page of how much was measured, where and when."""
+
+from infra.superset.charts import bars, big_number, table
+from infra.superset.common import CONNECTIONS, COUNTRY, DATES, FRAMES, HOUR, HOURS, NETWORKS
+from infra.superset.intervals import as_told, share_of, sums, tabled
+from infra.superset.parts import Choice, Dashboard, Dataset, Metric, labelled
+from schemas import SKIP_REASONS
+from spark_jobs.report import table1
+
+CELLS = ["network", "country", "access", "hours"]
+SUMMARY = Dataset(
+    "summary",
+    tabled(
+        sums("table1_summary", "* exclude (network, country, access, hour, date, user_group)"),
+        CELLS,
+        [share_of(f"{name}_share", name, "flows") for name in table1.ROWS],
+        {"flows": "sum(flows)"},
+    ),
+    [
+        Metric("flows", "max(flows)", "TCP connections", ",d"),
+        *(as_told(f"{name}_share", f"{label} [%]") for name, label in table1.ROWS.items()),
+    ],
+)
+QUALITY = Dataset(
+    "capture_quality",
+    f"""
+with counted as (
+    select network, date, 'kept as packets' as fate, packets as frames from ingest_log
+    union all
+    select network, date, entry.key, entry.value
+    from (select network, date, unnest(map_entries(skipped)) as entry from ingest_log)
+)
+select counted.*, country, access,
+    {labelled("fate", SKIP_REASONS, "'rows of packets'")} as meaning
+from counted join networks using (network)
+""",
+    [FRAMES],
+)
+CAPTURES = Dataset(
+    "captures",
+    """
+select network, date, country, access, capture, frames, packets, first_ts, last_ts,
+    error is not null as failed
+from ingest_log join networks using (network)
+""",
+    [
+        Metric("captures", "count(*)", "captures", ",d"),
+        Metric("failed", "count_if(failed)", "unreadable captures", ",d"),
+        FRAMES,
+        Metric("packets", "sum(packets)", "packets kept", ",d"),
+        Metric("kept", "sum(packets) / nullif(sum(frames), 0)", "frames kept", ".2%"),
+    ],
+)
+OVERVIEW = Dashboard(
+    "Overview",
+    "giscope-overview",
+    rows=[
+        [
+            big_number("TCP connections", CONNECTIONS, "flows"),
+            big_number("IP bytes to the mobiles", CONNECTIONS, "bytes_down"),
+            big_number("IP bytes from the mobiles", CONNECTIONS, "bytes_up"),
+            big_number("Networks", CONNECTIONS, "networks"),
+        ],
+        [
+            table("Table I. Summary statistics, with 95 % intervals", SUMMARY,
+                  ["access", "network", "hours"],
+                  ["flows", *(f"{name}_share" for name in table1.ROWS)],
+                  order="network || hours", height=92),
+        ],
+        [
+            bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),
+            bars("IP bytes to the mobiles by day", CONNECTIONS, "date", "bytes_down", "network",
+                 stacked=True),
+        ],
+        [
+            bars("TCP connections by local hour", CONNECTIONS, "hour", "flows", "network",
+                 x_title="Local hour [h]"),
+            bars("IP bytes to the mobiles by local hour", CONNECTIONS, "hour", "bytes_down",
+                 "network", x_title="Local hour [h]"),
+        ],
+        [
+            table("Data quality: captures", CAPTURES, ["network", "date"],
+                  ["captures", "failed", "frames", "packets", "kept"], order="date",
+                  newest_first=True, height=40),
+        ],
+        [
+            table("Data quality: what became of the frames", QUALITY,
+                  ["network", "fate", "meaning"], ["frames"], order="network", height=40),
+        ],
+    ],
+    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS, DATES, HOURS, HOUR],
+)  # fmt: skip

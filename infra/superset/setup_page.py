@@ -1,0 +1,142 @@
+"""The page of set-up and round trips (Figs. 3 to 5)."""
+
+from infra.superset.charts import bars, cumulative, histogram, pivot, shares
+from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share_of_series, told_by
+from infra.superset.intervals import Ratio, as_told, sums, tabled
+from infra.superset.parts import Dashboard, Dataset, Metric, labelled, outlined, told_if_enough
+from spark_jobs.report import fig03, fig04, fig05
+
+SETUP_CATEGORIES = " ".join(
+    f"when single = {single} and background = {background} then '{label}'"
+    for label, (single, background) in fig03.CATEGORIES.items()
+    if single is not None
+)
+SETUP_DELAY = Dataset(
+    "setup_delay",
+    outlined(
+        f"{KEYS}, user_groups, case {SETUP_CATEGORIES} end as category",
+        ["flows", "delay_sum"],
+        "fig03_setup_delay",
+        f"least(bin, {fig03.SHOWN_S})",
+        str(fig03.BIN_S),
+        "delay",
+    ),
+    [
+        FLOWS,
+        told_by("series", "flows", "set-ups"),
+        share_of_series("flows", "share of set-ups"),
+        Metric(
+            "mean_delay",
+            told_if_enough("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
+            "mean set-up delay [s]",
+            ",.2f",
+        ),
+    ],
+)
+ROUND_TRIPS = Dataset(
+    "round_trip_time",
+    outlined(
+        f"{KEYS}, side, user_groups",
+        ["flows"],
+        "fig04_round_trip_time",
+        "1000 * bin",
+        str(1000 * fig04.BIN_S),
+        "rtt_ms",
+    ),
+    [FLOWS, share_of_series("flows", "share of connections")],
+)
+SETUP_CLASSES = {
+    "optimal": "optimal",
+    "slight_problem": "slight problem",
+    "no_response": "no response",
+    "refused": "refused",
+    "serious_problem": "serious problem",
+}
+AREA = f"""{labelled("setup_class", SETUP_CLASSES)}
+        || case when setup_repeat = 'premature' then ': timer too short'
+            when setup_repeat = 'lost' then ': lost'
+            when setup_class <> 'serious_problem' then ''
+            when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
+                when 'server' then ' by the server' when 'between' then ' by something between'
+                else '' end
+            else ': silent' end as area,
+    if(background, 'background', 'no background') as background"""
+SETUP_TREE = Dataset(
+    "setup_tree",
+    f"""
+select {KEYS},
+    if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
+    {AREA}, flows, {USER_GROUPS}
+from fig05_setup_tree
+""",
+    [FLOWS, Metric("setups", "sum(flows)", "share of set-ups", "")],
+)
+SETUP_DELAYS = Dataset(
+    "setup_delays",
+    tabled(
+        sums("fig05_setup_tree", f"{AREA}, delay_flows, delay_sum", "delay_flows > 0"),
+        ["network", "country", "access", "hours", "area", "background"],
+        [Ratio("mean_delay", "delay_sum", "delay_flows", "delay_flows")],
+        {},
+    ),
+    [as_told("mean_delay", "mean set-up delay [s]")],
+)
+SETUP_COLOURS = {
+    "optimal": "#7fb77e",
+    "slight problem": "#f2cf63",
+    "slight problem: lost": "#e3b52e",
+    "slight problem: timer too short": "#f0a35e",
+    "no response": "#8fb4d9",
+    "refused": "#b493c9",
+    "serious problem: RST": "#d9735b",
+    "serious problem: RST by the mobile": "#d9735b",
+    "serious problem: RST by the server": "#c4573e",
+    "serious problem: RST by something between": "#e39a87",
+    "serious problem: silent": "#a8452f",
+}
+SETUP = Dashboard(
+    "Set-up and delay",
+    "giscope-setup",
+    filters=FILTERS,
+    rows=[
+        [
+            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_series",
+                      f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
+                      f"Share of set-ups per {fig03.BIN_S} s"),
+            cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
+                       "Set-up delay [s]", "Cumulative share of set-ups"),
+        ],
+        [
+            bars("Fig. 3. Share of set-ups by component", SETUP_DELAY, "category", "share",
+                 "series", horizontal=True, y_title="Share of set-ups", where="flows > 0",
+                 height=40),
+        ],
+        [
+            bars("Fig. 3. Mean set-up delay by component", SETUP_DELAY, "category", "mean_delay",
+                 "series", horizontal=True, where="flows > 0", height=40),
+        ],
+        [
+            cumulative("Fig. 4. CDF of the round-trip time, access side", ROUND_TRIPS,
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+                       where="side = 'access'"),
+            cumulative("Fig. 4. CDF of the round-trip time, Internet side", ROUND_TRIPS,
+                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+                       where="side = 'internet'"),
+        ],
+        [
+            shares("Fig. 5. Connection set-up classes", SETUP_TREE, "area", "flows",
+                   "Share of set-ups"),
+        ],
+        [
+            pivot("Fig. 5. Mean set-up delay [s], with 95 % intervals", SETUP_DELAYS,
+                  ["mean_delay"], rows=["area", "background"], columns=["network", "hours"],
+                  text=True, height=64),
+        ],
+        [
+            pivot("Fig. 5. Connection set-up classification tree, share of set-ups", SETUP_TREE,
+                  ["setups"], rows=["outcome", "area", "background"],
+                  columns=["network", "hours"], share=True, height=96),
+        ],
+    ],
+    colours=SETUP_COLOURS,
+)  # fmt: skip

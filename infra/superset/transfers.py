@@ -1,0 +1,165 @@
+"""The page of what users get (Figs. 9 to 13)."""
+
+from infra.superset.charts import bars, cumulative, histogram, shares
+from infra.superset.common import (
+    FILTERS,
+    FLOWS,
+    KEYS,
+    USER_GROUPS,
+    mean_rate,
+    share_of_series,
+    told_by,
+)
+from infra.superset.parts import Dashboard, Dataset, Metric, labelled, outlined, rate_axis
+from schemas.flows import LIMITS
+from spark_jobs.report import fig10, throughput
+from spark_jobs.report.rates import SHOWN_BINS
+
+THROUGHPUT = Dataset(
+    "throughput",
+    rate_axis(
+        "fig09_throughput",
+        f"{KEYS}, counted, user_groups",
+        ["flows", "throughput_sum"],
+        SHOWN_BINS,
+    ),
+    [FLOWS, told_by("series", "flows", "connections"),
+     share_of_series("flows", "share of connections"),
+     mean_rate("throughput", "mean throughput")],
+)  # fmt: skip
+BY_LOSS = Dataset(
+    "throughput_by_loss",
+    f"""select {KEYS}, {USER_GROUPS}, flows, throughput_sum, received_sum, goodput_sum, loss_class,
+    {labelled("loss_class", fig10.CLASSES)} as loss
+from fig10_throughput_by_loss""",
+    [
+        FLOWS,
+        mean_rate("throughput", "mean throughput, passed Gi"),
+        mean_rate("received", "mean throughput, arrived"),
+        mean_rate("goodput", "mean goodput"),
+    ],
+)
+TCP_SHARE = Dataset(
+    "tcp_share",
+    outlined(
+        f"{KEYS}, {USER_GROUPS}",
+        ["flows"],
+        "fig11_tcp_share",
+        f"least(bin, {1 - 1 / throughput.TWENTIETHS})",
+        str(1 / throughput.TWENTIETHS),
+        "tcp_share",
+    ),
+    [FLOWS, told_by("series", "flows", "connections")],
+)
+USER_THROUGHPUT = Dataset(
+    "user_throughput",
+    rate_axis(
+        "fig13_user_throughput",
+        f"{KEYS}, counted, user_groups, "
+        f"{labelled('background_thirds', throughput.LEVELS)} as level",
+        ["flows", "user_throughput_sum"],
+        SHOWN_BINS,
+    ),
+    [FLOWS, told_by("series", "flows", "connections"),
+     share_of_series("flows", "share of connections"),
+     mean_rate("user_throughput", "mean user throughput")],
+)  # fmt: skip
+LIMITED = Dataset(
+    "limits",
+    f"""
+select {KEYS}, mss, window_segments, parallel,
+    unnest({[limit.replace("_", " ") for limit in LIMITS]}) as limited_by,
+    unnest([{", ".join(f"limited_{limit}" for limit in LIMITS)}]) as seconds
+from limits_by_window
+""",
+    [Metric("seconds", "sum(seconds)", "time of transfers [s]", ",.0f")],
+)
+STALLS = Dataset(
+    "stalls",
+    f"""
+select {KEYS}, replace(class, '_', ' ') as class, bin, users_at_once, stalls, seconds, lost,
+    timeout_stalls
+from stalls_by_class
+""",
+    [
+        Metric("stalls", "sum(stalls)", "stalls", ",d"),
+        Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
+    ],
+)
+CAUSES_COLOURS = dict(
+    zip(
+        (
+            *(limit.replace("_", " ") for limit in LIMITS),
+            "ack delay", "client idle", "continuous loss", "data unavailable", "double resend",
+            "packet delay", "small window", "tail resend", "zero window",
+        ),
+        (
+            "#c7b299", "#9fb8ad", "#d8c3d1", "#d9a7a0", "#a9a4c9", "#cfd3a5", "#b6c9d8", "#8f9e8b",
+            "#e3cfa6", "#a58e8e", "#87a3b8", "#c9b1bd", "#b8b8b8", "#d6c0b0", "#93aa7f", "#bba98f",
+        ),
+        strict=False,
+    )
+)  # fmt: skip
+"""Of what is no network: dull, and none of theirs."""
+PASSED, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
+"""What a rate is of: the paper's, and what reached the mobile."""
+TRANSFERS = Dashboard(
+    "Transfers",
+    "giscope-transfers",
+    filters=FILTERS,
+    rows=[
+        [
+            histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
+                      "flows_by_series", "Throughput [kbit/s]", "Share of connections",
+                      where=PASSED),
+            cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
+                       where=PASSED),
+        ],
+        [
+            histogram("Fig. 9. Throughput of what arrived", THROUGHPUT, "rate_kbps",
+                      "flows_by_series", "Throughput [kbit/s]", "Share of connections",
+                      where=ARRIVED),
+            cumulative("Fig. 9. Throughput of what arrived, peak and off-peak", THROUGHPUT,
+                       "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
+                       where=ARRIVED),
+        ],
+        [
+            bars("Fig. 10. Average throughput by packet loss", BY_LOSS, "loss", "throughput",
+                 "series", horizontal=True),
+            bars("Fig. 10. Average throughput of what arrived by packet loss", BY_LOSS, "loss",
+                 "received", "series", horizontal=True),
+        ],
+        [
+            bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
+                 "series", horizontal=True),
+            histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
+                      "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections"),
+        ],
+        [
+            histogram("Fig. 13. User throughput", USER_THROUGHPUT, "rate_kbps",
+                      "flows_by_series", "User throughput [kbit/s]", "Share of connections",
+                      where=PASSED),
+            bars("Fig. 13. Mean user throughput by background traffic", USER_THROUGHPUT, "level",
+                 "user_throughput", "series", horizontal=True, descending=True,
+                 where=f"flows > 0 and {PASSED}"),
+        ],
+        [
+            cumulative("Fig. 13. User throughput, peak and off-peak", USER_THROUGHPUT,
+                       "rate_kbps_below", "User throughput [kbit/s]",
+                       "Cumulative share of connections", where=PASSED),
+            bars("Fig. 13. Mean of what users received by background traffic", USER_THROUGHPUT,
+                 "level", "user_throughput", "series", horizontal=True, descending=True,
+                 where=f"flows > 0 and {ARRIVED}"),
+        ],
+        [
+            shares("What limited transfers", LIMITED, "limited_by", "seconds",
+                   "Share of the transfers' time"),
+        ],
+        [
+            shares("What connections stalled for", STALLS, "class", "seconds",
+                   "Share of the time in stalls"),
+        ],
+    ],
+    colours=CAUSES_COLOURS,
+)  # fmt: skip
