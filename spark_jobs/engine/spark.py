@@ -12,10 +12,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_jobs.engine.memory import WORKER_MALLOC
 from spark_jobs.errors import UserError
-
-# Freed memory stays with the worker: fresh pages cost more than the packets put into them.
-WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 
 SETTINGS = {
     "spark.app.name": "giscope",

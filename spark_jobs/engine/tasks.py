@@ -1,5 +1,10 @@
-"""One task a work item, on all cores; progress shown to people."""
+"""One task a work item, on all cores; progress shown to people.
 
+Where GISCOPE_MASTER names a Spark master, or spark-submit has started the job, Spark does them;
+else processes of this machine do.
+"""
+
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +13,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from spark_jobs.engine.spark import spark_session
+from spark_jobs.engine import processes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -17,22 +22,38 @@ POLL_S = 0.05
 
 
 def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:
-    """task(item) for each item, each a Spark task; results in the items' order.
+    """task(item) for each item; results in the items' order.
 
     Items and results are small: tasks read and write the warehouse themselves, so that no packet
-    crosses into the JVM.
+    crosses from one process to another, or into the JVM.
     """
     if not items:
         return []
+    with _progress() as progress:
+        shown = progress.add_task(label, total=len(items))
+        if by_spark():
+            return _run_by_spark(task, items, label, lambda n: progress.update(shown, completed=n))
+        return processes.run(task, items, lambda: progress.advance(shown))
+
+
+def by_spark() -> bool:
+    """Whether Spark is asked to do the work."""
+    return "GISCOPE_MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _run_by_spark(
+    task: Callable[[Item], Result], items: list[Item], label: str, done: Callable[[int], object]
+) -> list[Result]:
+    from spark_jobs.engine.spark import spark_session
+
     context = spark_session().sparkContext
     work = context.parallelize(items, len(items)).map(task)
-    with _progress() as progress, ThreadPoolExecutor(1) as pool:
-        shown = progress.add_task(label, total=len(items))
+    with ThreadPoolExecutor(1) as pool:
         job = pool.submit(_collect, context, work, label)
         while not job.done():
             time.sleep(POLL_S)
-            progress.update(shown, completed=_tasks_done(context, label))
-        progress.update(shown, completed=len(items))
+            done(_tasks_done(context, label))
+        done(len(items))
         return job.result()
 
 

@@ -1,0 +1,72 @@
+"""Processes of this machine that do tasks: at work in a second, where Spark takes ten."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import connection, get_context, parent_process
+from threading import Thread
+from typing import TypeVar
+
+from spark_jobs.engine.memory import WORKER_MALLOC
+from spark_jobs.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+LOST = "a process that did the work was killed, perhaps for want of memory"
+
+
+def run(
+    task: Callable[[Item], Result], items: list[Item], done: Callable[[], object]
+) -> list[Result]:
+    """task(item) for each item, in the items' order; done() is called as each is. The first error
+    of a task is raised, and what has not begun is left. Raises UserError where a process is
+    killed."""
+    with _work() as pool:
+        futures = [pool.submit(task, item) for item in items]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                done()
+        finally:
+            for future in futures:
+                future.cancel()
+        return [future.result() for future in futures]
+
+
+@contextmanager
+def _work() -> Iterator[ProcessPoolExecutor]:
+    try:
+        yield _pool()
+    except BrokenProcessPool as error:
+        _pool.cache_clear()
+        raise UserError(LOST) from error
+
+
+@cache
+def _pool() -> ProcessPoolExecutor:
+    """One a core at most, begun when there is work, kept for more. All are forks of a server that
+    has imported what is imported here."""
+    for name, value in WORKER_MALLOC.items():
+        os.environ.setdefault(name, value)
+    context = get_context("forkserver")
+    context.set_forkserver_preload([name for name in sys.modules if name.startswith("spark_jobs.")])
+    return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _begin)
+
+
+def _begin() -> None:
+    """No process goes on when who wants its work has gone, or asks it to end (Ctrl-C)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,104 @@
+"""Tasks, by processes of this machine and by Spark: the same results."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import CAPTURES, NETWORKS_FILE, ROOT
+
+from schemas import TABLES
+from spark_jobs.engine.processes import LOST
+from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Warehouse
+
+WAITS = """
+import os, sys, time
+from spark_jobs.engine.tasks import run_tasks
+def wait(item):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+if __name__ == "__main__":
+    run_tasks(wait, [1], "wait")
+"""
+
+
+MAIN = "from spark_jobs.cli import main; main()"
+
+
+@pytest.fixture(autouse=True)
+def by_processes(monkeypatch):
+    monkeypatch.delenv("GISCOPE_MASTER", raising=False)
+
+
+def double(item: int) -> int:
+    if item < 0:
+        raise UserError(f"{item}: below nought")
+    return 2 * item
+
+
+def die(item: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_results_come_in_the_items_order():
+    assert run_tasks(double, list(range(20)), "double") == list(range(0, 40, 2))
+    assert run_tasks(double, [], "double") == []
+
+
+def test_a_tasks_error_is_raised_as_it_is():
+    with pytest.raises(UserError, match="-3: below nought"):
+        run_tasks(double, [1, 2, -3, 4], "double")
+
+
+def test_a_killed_process_is_told_in_a_line_and_the_next_tasks_run():
+    with pytest.raises(UserError, match=LOST):
+        run_tasks(die, [1], "die")
+    assert run_tasks(double, [4], "double") == [8]
+
+
+def test_no_process_outlives_who_wanted_its_work(tmp_path):
+    script = tmp_path / "waits.py"
+    script.write_text(WAITS)
+    asked = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    worker = int(asked.stdout.readline())
+    asked.kill()
+    asked.wait()
+    give_up = time.monotonic() + 20
+    while _is_there(worker):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_spark_makes_the_same_tables(tmp_path, demo):
+    """The demo's were made by processes."""
+    day = ["--network", "bb-gprs"]
+    folder = ["--warehouse", str(tmp_path), "--networks", str(NETWORKS_FILE)]
+    for command in (["ingest", str(CAPTURES / "bb-gprs/peak.pcap.zst")], ["flows"]):
+        subprocess.run(
+            [sys.executable, "-c", MAIN, command[0], *folder, *day, *command[1:]],
+            check=True, cwd=ROOT, capture_output=True,
+            env={**os.environ, "GISCOPE_MASTER": "local[2]"},
+        )  # fmt: skip
+    mine, theirs = Warehouse(tmp_path).connect(), demo.warehouse.connect()
+    for name in ("packets", "flows", "losses", "retransmissions", "channel_rates", "stalls"):
+        columns = [c.name for c in TABLES[name].columns]
+        query = f"select {', '.join(map(repr, columns)).replace(chr(39), chr(34))} from {name}"
+        query += " where network = 'bb-gprs' order by all"
+        rows = mine.sql(query).fetchall()
+        assert rows
+        assert rows == theirs.sql(query).fetchall()
