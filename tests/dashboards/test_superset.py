@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,14 @@ class Server:
 
     def sql(self, query: str) -> list[dict[str, Any]]:
         """What `giscope sql` answers."""
-        command = ("giscope", "sql", "--warehouse", str(self.warehouse.root), "--format", "json")
+        command = (
+            str(Path(sys.executable).with_name("giscope")),
+            "sql",
+            "--warehouse",
+            str(self.warehouse.root),
+            "--format",
+            "json",
+        )
         return json.loads(self.run(*command, query))
 
 
