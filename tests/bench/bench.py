@@ -38,7 +38,7 @@ SAMPLE_S = 0.1
 
 
 class PeakMemory(threading.Thread):
-    """The largest resident size of any one Python worker while the thread runs."""
+    """The largest resident size of any one worker while the thread runs."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class PeakMemory(threading.Thread):
         while not self._stop_asked.wait(SAMPLE_S):
             for process in me.children(recursive=True):
                 try:
-                    if "pyspark" in " ".join(process.cmdline()) and "java" not in process.name():
+                    if "java" not in process.name():
                         self.peak = max(self.peak, process.memory_info().rss)
                 except psutil.Error:
                     continue
