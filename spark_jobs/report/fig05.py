@@ -333,7 +333,7 @@ def _draw(
         )
         y = top + HEAD + LINE * (line + 0.5)
         _write(parts, left + 8, y, network.name, network.colour)
-        for text, right in ((share, 142), (delay, 196), (_with_background(background), BOX_W - 8)):
+        for text, right in ((share, 130), (delay, 202), (_with_background(background), BOX_W - 8)):
             _write(parts, left + right, y, text, network.colour, "right")
 
 
