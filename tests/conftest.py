@@ -1,6 +1,7 @@
 """What tests share: the shipped captures, taken through the whole main job once; a network and an
 empty warehouse; jobs without Spark."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import zeek_program
+from playwright.sync_api import Browser, sync_playwright
 
 from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import Ingested, ingest
@@ -27,6 +29,8 @@ TRUTH = ROOT / "tests/data/truth"
 DAY = date(2004, 3, 2)
 NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""
+CHROMIUM = shutil.which("chromium")
+"""What looks at pages, where it is installed."""
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +51,14 @@ def zeek_plugin(zeek: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZEEK_PLUGIN_PATH", str(folder))
         yield
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 @dataclass

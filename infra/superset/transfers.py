@@ -15,18 +15,18 @@ from schemas.flows import LIMITS
 from spark_jobs.report import fig10, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
-THROUGHPUT = Dataset(
-    "throughput",
-    rate_axis(
-        "fig09_throughput",
-        f"{KEYS}, counted, user_groups",
-        ["flows", "throughput_sum"],
-        SHOWN_BINS,
-    ),
-    [FLOWS, told_by("series", "flows", "connections"),
-     share_of_series("flows", "share of connections"),
-     mean_rate("throughput", "mean throughput")],
-)  # fmt: skip
+
+def _rates(name: str, mart: str, keys: str, title: str) -> Dataset:
+    """Outlined histograms of a rate, which a mart has the sums of."""
+    return Dataset(
+        name,
+        rate_axis(mart, f"{KEYS}, {keys}", ["flows", f"{name}_sum"], SHOWN_BINS),
+        [FLOWS, told_by("series", "flows", "connections"),
+         share_of_series("flows", "share of connections"), mean_rate(name, title)],
+    )  # fmt: skip
+
+
+THROUGHPUT = _rates("throughput", "fig09_throughput", "counted, user_groups", "mean throughput")
 BY_LOSS = Dataset(
     "throughput_by_loss",
     f"""select {KEYS}, {USER_GROUPS}, flows, throughput_sum, received_sum, goodput_sum, loss_class,
@@ -51,19 +51,12 @@ TCP_SHARE = Dataset(
     ),
     [FLOWS, told_by("series", "flows", "connections")],
 )
-USER_THROUGHPUT = Dataset(
+USER_THROUGHPUT = _rates(
     "user_throughput",
-    rate_axis(
-        "fig13_user_throughput",
-        f"{KEYS}, counted, user_groups, "
-        f"{labelled('background_thirds', throughput.LEVELS)} as level",
-        ["flows", "user_throughput_sum"],
-        SHOWN_BINS,
-    ),
-    [FLOWS, told_by("series", "flows", "connections"),
-     share_of_series("flows", "share of connections"),
-     mean_rate("user_throughput", "mean user throughput")],
-)  # fmt: skip
+    "fig13_user_throughput",
+    f"counted, user_groups, {labelled('background_thirds', throughput.LEVELS)} as level",
+    "mean user throughput",
+)
 LIMITED = Dataset(
     "limits",
     f"""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -18,13 +17,13 @@ from urllib.request import urlopen
 
 import duckdb
 import pytest
-from playwright.sync_api import APIRequestContext, Browser, Page, Response, sync_playwright
+from conftest import CHROMIUM
+from playwright.sync_api import APIRequestContext, Browser, Page, Response
 
 from infra.superset.dashboards import DASHBOARDS
 from spark_jobs.warehouse import VIEWS, Warehouse
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium")
 QUERY_S = 0.3
 START_S = 600
 PATIENCE_MS = 120_000
@@ -104,14 +103,6 @@ def answers(port: int) -> bool:
             return answer.status == 200
     except OSError:
         return False
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

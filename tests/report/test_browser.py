@@ -1,17 +1,15 @@
 """The page as its readers meet it, in a browser."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from conftest import CHROMIUM
+from playwright.sync_api import Browser, Page
 
 from spark_jobs.jobs.marts import marts
 from spark_jobs.report import write_report
 
-CHROMIUM = shutil.which("chromium")
 PATIENCE_MS = 60_000
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -21,14 +19,6 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 def report(demo, tmp_path_factory) -> Path:
     marts(demo.warehouse)
     return write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 def opened(browser: Browser, report: Path, width: int = 1280) -> Page:
