@@ -13,8 +13,9 @@ is inside counts as bytes of the outer addresses. It opens GTP-U, MPLS, PPPoE an
 PACKETS = Table(
     name="packets",
     row="one IP packet of a subscriber, in capture order within a file; no payload is ever kept",
+    ranges=("capture", "bucket", "user", "ts"),
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True),
+        Column("capture", pa.string(), "name of the capture file", required=True, compressed=False),
         Column(
             "frame",
             pa.int64(),
@@ -28,12 +29,14 @@ PACKETS = Table(
             pa.int32(),
             "share of the users it belongs to: user key's hash modulo the network's bucket count",
             required=True,
+            compressed=False,
         ),
         Column(
             "user",
             pa.string(),
             "the subscriber's key: its address, or its pseudonym",
             required=True,
+            compressed=False,
         ),
         Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port"),
         Column("server", pa.string(), "the Internet side's address", required=True),
@@ -45,6 +48,7 @@ PACKETS = Table(
             "protocol above IP, after IPv6 extension headers",
             source="IANA protocol numbers",
             required=True,
+            compressed=False,
         ),
         Column(
             "ip_len",
@@ -61,7 +65,9 @@ PACKETS = Table(
             source="RFC 6864",
             encoding=SPLIT,
         ),
-        Column("ttl", pa.uint8(), "time to live or hop limit", "hops", required=True),
+        Column(
+            "ttl", pa.uint8(), "time to live or hop limit", "hops", required=True, compressed=False
+        ),
         Column(
             "tcp_flags",
             pa.uint16(),
@@ -76,9 +82,22 @@ PACKETS = Table(
         ),
         Column("window", pa.uint16(), "window as on the wire, not scaled", source=TCP),
         Column("payload_len", pa.uint32(), "TCP payload, by the IP and TCP headers", "B", TCP),
-        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP),
-        Column("window_scale", pa.uint8(), "window scale option: shift count", "bit", "RFC 7323"),
-        Column("sack_permitted", pa.bool_(), "true where the option is there", source="RFC 2018"),
+        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compressed=False),
+        Column(
+            "window_scale",
+            pa.uint8(),
+            "window scale option: shift count",
+            "bit",
+            "RFC 7323",
+            compressed=False,
+        ),
+        Column(
+            "sack_permitted",
+            pa.bool_(),
+            "true where the option is there",
+            source="RFC 2018",
+            compressed=False,
+        ),
         Column(
             "ts_val",
             pa.uint32(),

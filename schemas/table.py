@@ -29,6 +29,7 @@ class Column:
     source: str = ""
     required: bool = False
     encoding: str = ""
+    compressed: bool = True
 
     @property
     def stored_as(self) -> str:
@@ -62,6 +63,9 @@ class Table:
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
     sorted_by: tuple[str, ...] = ()
     """In each file, where that is promised."""
+    ranges: tuple[str, ...] = ()
+    """Columns of which each row group has the least and the greatest value, where not all have:
+    readers leave out row groups by these."""
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -84,17 +88,16 @@ class Table:
     @cached_property
     def parquet_options(self) -> dict[str, Any]:
         """How a ParquetWriter stores the columns."""
+        stored = {path: column for column in self.columns for path in _paths(column)}
+        compressed = [path for path, column in stored.items() if column.compressed]
         return {
-            "compression": "zstd",
-            "compression_level": 1,
-            "use_dictionary": [
-                c.name + (".list.element" if pa.types.is_list(c.type) else "")
-                for c in self.columns
-                if c.stored_as == DICTIONARY
-            ],
+            "compression": {path: "zstd" if path in compressed else "none" for path in stored},
+            "compression_level": dict.fromkeys(compressed, 1),
+            "use_dictionary": [p for p, c in stored.items() if c.stored_as == DICTIONARY],
             "column_encoding": {
-                c.name: c.stored_as for c in self.columns if c.stored_as != DICTIONARY
+                p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY
             },
+            "write_statistics": list(self.ranges) or True,
         }
 
     @cached_property
@@ -106,6 +109,16 @@ class Table:
     def arrow_with_partitions(self) -> pa.Schema:
         """The columns a reader sees."""
         return _arrow(self.partitions + self.columns)
+
+
+def _paths(column: Column) -> list[str]:
+    """A column's names in Parquet, which has lists' elements, and maps' keys and values, as columns
+    of their own."""
+    if pa.types.is_list(column.type):
+        return [f"{column.name}.list.element"]
+    if pa.types.is_map(column.type):
+        return [f"{column.name}.key_value.{part}" for part in ("key", "value")]
+    return [column.name]
 
 
 def _arrow(columns: tuple[Column, ...]) -> pa.Schema:

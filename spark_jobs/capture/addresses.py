@@ -5,12 +5,12 @@ An address is two 64-bit halves; IPv4 is IPv4-mapped IPv6 (RFC 4291, 2.5.5.2).
 
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
 
-from spark_jobs.compiled import compiled
+from spark_jobs.compiled import compiled, inner
 
 MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
@@ -54,12 +54,21 @@ class AddressTable:
         _refill(larger.entries, larger.slots, self.prefixes, self.entries)
         self.entries, self.slots = larger.entries, larger.slots
 
-    def text(self, number: int) -> str:
-        """The address as people write it (RFC 5952)."""
-        packed = self.entries[number, :2].astype(">u8").tobytes()
-        if packed.startswith(MAPPED_PREFIX):
-            return socket.inet_ntop(socket.AF_INET, packed[12:])
-        return socket.inet_ntop(socket.AF_INET6, packed)
+    def number(self, high: int, low: int) -> int:
+        """The number of an address, added if it is new; there must be room."""
+        entries, slots, prefixes = self.entries, self.slots, self.prefixes
+        return int(_number(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
+
+    def texts(self, numbers: Sequence[int]) -> list[str]:
+        """Addresses as people write them (RFC 5952)."""
+        packed = self.entries[numbers, :2].astype(">u8").tobytes()
+        return [_text(packed[at : at + 16]) for at in range(0, len(packed), 16)]
+
+
+def _text(packed: bytes) -> str:
+    if packed.startswith(MAPPED_PREFIX):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed)
 
 
 @compiled
@@ -68,7 +77,7 @@ def _refill(entries, slots, prefixes, old):
         find_or_add(entries, slots, prefixes, old[i, 0], old[i, 1])
 
 
-@compiled
+@inner
 def _in_prefixes(prefixes, high, low):
     for i in range(len(prefixes)):
         if high & prefixes[i, 2] == prefixes[i, 0] and low & prefixes[i, 3] == prefixes[i, 1]:
@@ -76,7 +85,7 @@ def _in_prefixes(prefixes, high, low):
     return False
 
 
-@compiled
+@inner
 def find_or_add(entries, slots, prefixes, high, low):
     """The number of an address in an AddressTable, added if it is new."""
     mask = np.uint64(len(slots) - 1)
@@ -94,3 +103,8 @@ def find_or_add(entries, slots, prefixes, high, low):
     slots[slot] = number
     entries[0, 0] = number
     return number
+
+
+@compiled
+def _number(entries, slots, prefixes, high, low):
+    return find_or_add(entries, slots, prefixes, high, low)

@@ -24,14 +24,31 @@ def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:
 
     days: the dates so far, as days since 1970; the run's are added.
     """
-    found = run.rows["ts"] // DAY_US
-    low, high = int(found.min()), int(found.max())
+    low, high = _days(run.rows)
     if low == high and low in days:
         return run, 0
+    found = run.rows["ts"] // DAY_US
     new = [day for day in np.unique(found).tolist() if day not in days]
     days.update(new[: max(0, most - len(days))])
     keep = np.isin(found, list(days))
+    if keep.all():
+        return run, 0
     return Run(run.rows[keep], run.edges, run.addresses), int(len(keep) - keep.sum())
+
+
+def _days(rows: np.ndarray) -> tuple[int, int]:
+    """The first and the last day of some packets, since 1970."""
+    first, last = _times(rows)
+    return int(first // DAY_US), int(last // DAY_US)
+
+
+@compiled
+def _times(rows):
+    """The first and the last time of rows, ROW[n] (µs)."""
+    first = last = rows[0].ts
+    for i in range(len(rows)):
+        first, last = min(first, rows[i].ts), max(last, rows[i].ts)
+    return first, last
 
 
 def packet_tables(
@@ -45,55 +62,112 @@ def packet_tables(
     bounds = [i for i, user in enumerate(users) if i == 0 or user[0] != users[i - 1][0]]
     for low, high in zip(bounds, [*bounds[1:], len(users)], strict=True):
         bucket, keys = users[low][0], [key for _, key in users[low:high]]
-        rows = gather(run.rows, order[first[low] : first[high]])
-        rows["user"] = np.repeat(np.arange(high - low), np.diff(first[low : high + 1]))
-        if not sorted_within_groups(first[low : high + 1] - first[low], rows["ts"]):
-            rows = rows[np.lexsort((rows["frame"], rows["ts"], rows["user"]))]
-        days = rows["ts"] // DAY_US
-        several = days.min() != days.max()
-        for day in np.unique(days) if several else days[:1]:
-            part = rows[days == day] if several else rows
-            table = _table(part, run, capture, bucket, keys)
-            yield EPOCH + timedelta(days=int(day)), table
+        of_user = first[low : high + 1] - first[low]
+        columns = _columns(run.rows, order[first[low] : first[high]])
+        columns["user"] = np.repeat(np.arange(high - low, dtype=np.int32), np.diff(of_user))
+        if not sorted_within_groups(of_user, columns["ts"]):
+            in_time = np.lexsort((columns["frame"], columns["ts"], columns["user"]))
+            columns = {name: values[in_time] for name, values in columns.items()}
+        for day, part in _by_day(columns):
+            yield EPOCH + timedelta(days=day), _table(part, run, capture, bucket, keys)
 
 
 def _users(
     run: Run, buckets: int, user_key: Callable[[str], str]
 ) -> tuple[list[tuple[int, str]], np.ndarray]:
     """The run's users as (bucket, key), sorted, and each packet's place among them."""
-    seen = np.flatnonzero(np.bincount(run.rows["user"])).tolist()
-    keys = [user_key(run.addresses.text(i)) for i in seen]
-    users = sorted({(user_bucket(key, buckets), key) for key in keys})
+    numbers = np.ascontiguousarray(run.rows["user"])
+    seen = np.flatnonzero(np.bincount(numbers))
+    keys = [user_key(address) for address in run.addresses.texts(seen)]
+    users = sorted((user_bucket(key, buckets), key) for key in set(keys))
     place = {key: i for i, (_, key) in enumerate(users)}
     rank = np.full(len(run.addresses) + 1, -1, np.int32)
     rank[seen] = [place[key] for key in keys]
-    return users, rank[run.rows["user"]]
+    return users, gather(rank, numbers)
 
 
-def _table(rows: np.ndarray, run: Run, capture: str, bucket: int, keys: list[str]) -> pa.Table:
-    """Rows of one bucket, sorted, `user` counting `keys`. The dictionaries hold what occurs."""
-    n = len(rows)
-    has = np.ascontiguousarray(rows["has"])
-    in_all = int(np.bitwise_and.reduce(has))
-    server_codes, servers = _renumber(np.ascontiguousarray(rows["server"]), len(run.addresses) + 1)
+def _by_day(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """The packets of each day, since 1970."""
+    ts = columns["ts"]
+    if ts.min() // DAY_US == ts.max() // DAY_US:
+        yield int(ts[0] // DAY_US), columns
+        return
+    days = ts // DAY_US
+    for day in np.unique(days).tolist():
+        yield day, {name: values[days == day] for name, values in columns.items()}
+
+
+def _columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of rows[order]."""
+    out = {name: np.empty(len(order), rows.dtype[name]) for name in COLUMNS}
+    _fill(rows, order, tuple(out.values()))
+    return out
+
+
+COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
+
+
+@compiled
+def _fill(rows, order, columns):
+    """rows[order] into COLUMNS: one pass over the rows, where a pass for each column would read
+    them as often."""
+    (
+        frame,
+        ts,
+        server,
+        ip_len,
+        seq,
+        ack,
+        payload_len,
+        ts_val,
+        ts_ecr,
+        sack_at,
+        user_port,
+        server_port,
+        ip_id,
+        tcp_flags,
+        window,
+        mss,
+        has,
+        ip_proto,
+        ttl,
+        window_scale,
+        sack_edges,
+        downlink,
+    ) = columns
+    for i in range(len(order)):
+        row = rows[order[i]]
+        frame[i], ts[i], server[i], ip_len[i] = row.frame, row.ts, row.server, row.ip_len
+        seq[i], ack[i], payload_len[i] = row.seq, row.ack, row.payload_len
+        ts_val[i], ts_ecr[i], sack_at[i] = row.ts_val, row.ts_ecr, row.sack_at
+        user_port[i], server_port[i], ip_id[i] = row.user_port, row.server_port, row.ip_id
+        tcp_flags[i], window[i], mss[i], has[i] = row.tcp_flags, row.window, row.mss, row.has
+        ip_proto[i], ttl[i], window_scale[i] = row.ip_proto, row.ttl, row.window_scale
+        sack_edges[i], downlink[i] = row.sack_edges, row.downlink
+
+
+def _table(
+    columns: dict[str, np.ndarray], run: Run, capture: str, bucket: int, keys: list[str]
+) -> pa.Table:
+    """Packets of one bucket, sorted, `user` counting `keys`. The dictionaries hold what occurs."""
+    has = columns["has"]
+    n, in_all = len(has), int(np.bitwise_and.reduce(has))
+    server_codes, servers = _renumber(columns["server"], len(run.addresses) + 1)
     there = has & decode.HAS_SACK_PERMITTED != 0
-    columns = {
+    arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "bucket": pa.array(np.full(n, bucket, np.int32)),
-        "user": pa.DictionaryArray.from_arrays(np.ascontiguousarray(rows["user"]), keys),
-        "server": pa.DictionaryArray.from_arrays(
-            server_codes, [run.addresses.text(i) for i in servers]
-        ),
+        "user": pa.DictionaryArray.from_arrays(columns["user"], keys),
+        "server": pa.DictionaryArray.from_arrays(server_codes, run.addresses.texts(servers)),
         "sack_permitted": pa.array(there, mask=~there),
-        "sack": _sack(rows, has & decode.HAS_SACK != 0, run.edges),
+        "sack": _sack(columns, has & decode.HAS_SACK != 0, run.edges),
     }
     for name in PACKETS.arrow.names:
-        if name not in columns:
-            values = np.ascontiguousarray(rows[name])
-            columns[name] = pa.array(values, mask=_null_where(name, has, in_all))
-    columns["ts"] = columns["ts"].cast(TIMESTAMP)
+        if name not in arrays:
+            arrays[name] = pa.array(columns[name], mask=_null_where(name, has, in_all))
+    arrays["ts"] = arrays["ts"].cast(TIMESTAMP)
     schema = PACKETS.arrow_dictionary
-    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
 def _null_where(name: str, has: np.ndarray, in_all: int) -> np.ndarray | None:
@@ -101,11 +175,11 @@ def _null_where(name: str, has: np.ndarray, in_all: int) -> np.ndarray | None:
     return None if in_all & flag == flag else has & flag == 0
 
 
-def _sack(rows: np.ndarray, there: np.ndarray, edges: np.ndarray) -> pa.Array:
-    counts = np.where(there, rows["sack_edges"], 0)
-    offsets = np.zeros(len(rows) + 1, np.int32)
+def _sack(columns: dict[str, np.ndarray], there: np.ndarray, edges: np.ndarray) -> pa.Array:
+    counts = np.where(there, columns["sack_edges"], 0)
+    offsets = np.zeros(len(there) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
-    gathered = _gather(np.ascontiguousarray(rows["sack_at"]), offsets, edges)
+    gathered = _gather(columns["sack_at"], offsets, edges)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(gathered), mask=pa.array(~there))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_jobs.capture.addresses import find_or_add
 from spark_jobs.capture.link import NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, be16, ip_header
-from spark_jobs.compiled import compiled, inlined
+from spark_jobs.compiled import compiled, inlined, inner
 
 ROW = np.dtype(
     [
@@ -98,12 +98,12 @@ def be32(buf, at):
     return be16(buf, at) << 16 | be16(buf, at + 2)
 
 
-@compiled
+@inner
 def be64(buf, at):
     return np.uint64(be32(buf, at)) << np.uint64(32) | np.uint64(be32(buf, at + 4))
 
 
-@compiled
+@inner
 def _offloaded_len(at, on_wire_end):
     """Length of an IP packet whose header says 0, for segmentation offload, as it is longer than
     the field can say; 0 where the wire length cannot be true."""
@@ -111,7 +111,7 @@ def _offloaded_len(at, on_wire_end):
     return length if 0 < length <= LARGEST_OFFLOADED else 0
 
 
-@compiled
+@inner
 def _ip(buf, at, end, on_wire_end, row):
     """The IP header at `at` into `row`.
 
@@ -145,7 +145,7 @@ def _ip(buf, at, end, on_wire_end, row):
     return -1 - C_MALFORMED_IP, False
 
 
-@compiled
+@inner
 def _ipv6_extensions(buf, at, end, next_header, row):
     """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment."""
     later = False
@@ -172,7 +172,7 @@ def _ipv6_extensions(buf, at, end, next_header, row):
     return at, later
 
 
-@compiled
+@inner
 def _inside_gtp(buf, at, end):
     """Place of the IP header inside a G-PDU at `at` (a UDP payload), or -1."""
     if at + 8 > end or buf[at] >> 4 != 3 or buf[at + 1] != 255:
@@ -197,7 +197,7 @@ def _inside_gtp(buf, at, end):
     return -1
 
 
-@compiled
+@inner
 def _tcp_options(buf, at, end, row, edges, used):
     """Options in buf[at:end] into `row`, SACK edges behind `used` in `edges`.
 
@@ -236,7 +236,7 @@ def _tcp_options(buf, at, end, row, edges, used):
     return True
 
 
-@compiled
+@inner
 def _tcp(buf, ip_at, at, end, row, edges, used, counted):
     """The TCP header at `at` into `row`; its IP header lies at `ip_at`."""
     if at + 20 > end:
@@ -258,7 +258,7 @@ def _tcp(buf, ip_at, at, end, row, edges, used, counted):
         counted[C_OPTIONS] += 1
 
 
-@compiled
+@inner
 def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
     """One frame into `row`. Returns the ends' numbers in the address table, or (-1, -1) where
     the frame gives no row; the reason has been counted."""
@@ -318,9 +318,8 @@ def decode(
     slots, prefixes: see AddressTable; counted: int64[len(COUNTED)].
     Returns (rows in all, edges in all, time of the last packet).
     """
-    scratch = np.zeros(1, ROW)
     for i in range(len(frames)):
-        row = scratch[0]
+        row = rows[n]
         row.ts, row.frame = frames[i].ts, first_frame + i
         if row.ts < 0 or row.ts >= LATEST_TS_US:
             counted[C_TIME] += 1
@@ -339,11 +338,12 @@ def decode(
             used += row.sack_edges
         if from_subscriber:
             row.user, row.server, row.downlink = source, target, False
-            rows[n] = scratch[0]
             n += 1
+            if to_subscriber:
+                rows[n] = rows[n - 1]  # a copy of its bytes, one by one: slow, but seldom
+                row = rows[n]
         if to_subscriber:
             row.user, row.server, row.downlink = target, source, True
             row.user_port, row.server_port = row.server_port, row.user_port
-            rows[n] = scratch[0]
             n += 1
     return n, used, previous_ts

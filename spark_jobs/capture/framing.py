@@ -6,7 +6,7 @@ file and stops at its end, when its output is full, or where a record's header c
 
 import numpy as np
 
-from spark_jobs.compiled import compiled, inlined
+from spark_jobs.compiled import compiled, inlined, inner
 
 PCAP_MICRO, PCAP_NANO, PCAP_MODIFIED = 0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34
 PCAPNG_MAGIC = 0x0A0D0D0A
@@ -50,7 +50,7 @@ def u32(buf, at, big):
     return np.int64(u16(buf, at + 2, False)) << 16 | np.int64(u16(buf, at, False))
 
 
-@compiled
+@inner
 def _pcap_lengths(buf, at, big, minor):
     """Captured and wire length; versions before 2.3 wrote them the other way round, and some of
     2.3 too."""
@@ -60,7 +60,7 @@ def _pcap_lengths(buf, at, big, minor):
     return captured, on_wire
 
 
-@compiled
+@inner
 def _sound_pcap(buf, at, big, minor, snap):
     """Could a record start here, by its lengths and fraction of a second?"""
     captured, on_wire = _pcap_lengths(buf, at, big, minor)
@@ -109,7 +109,7 @@ def walk_pcap(
     return n, at, NEED_MORE
 
 
-@compiled
+@inner
 def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted):
     """How many records within a day follow one another from `at`, up to `wanted`; 0 where one
     before `end` cannot be true."""
@@ -147,7 +147,7 @@ def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ended):
     return -1
 
 
-@compiled
+@inner
 def _ticks_to_us(ticks, resolution, offset_s):
     """resolution: if_tsresol, 10^-n s, or 2^-n s with the top bit set."""
     if resolution & 0x80:
@@ -164,7 +164,7 @@ def _ticks_to_us(ticks, resolution, offset_s):
     return np.int64(us) + offset_s * 1_000_000
 
 
-@compiled
+@inner
 def _read_interface(buf, at, length, big, interfaces):
     """An Interface Description Block's link type, snap length, time resolution and offset."""
     i = interfaces[0, 0] + 1
@@ -189,7 +189,7 @@ def _read_interface(buf, at, length, big, interfaces):
     return True
 
 
-@compiled
+@inner
 def _block(buf, at, big):
     """A block's type, its section's byte order (big-endian or not), and length (0: it cannot be
     true). `big`: the order before it."""
@@ -237,7 +237,7 @@ def walk_pcapng(buf, start, end, state, interfaces, frames):
     return n, at, NEED_MORE
 
 
-@compiled
+@inner
 def _read_packet(buf, at, length, kind, big, interfaces, frame):
     """An enhanced, simple or (obsolete) packet block; False where its lengths cannot be true."""
     fixed = 16 if kind == SIMPLE_PACKET else 32

@@ -3,7 +3,7 @@
 Numbers: the LINKTYPE_ registry of tcpdump.org, IEEE 802 Ethertypes, PPP protocol numbers (IANA).
 """
 
-from spark_jobs.compiled import compiled, inlined
+from spark_jobs.compiled import inlined, inner
 
 NULL, ETHERNET, PPP, FDDI, LOOP = 0, 1, 9, 10, 108
 RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY = 101, 12, 14, 228, 229
@@ -25,7 +25,7 @@ def be16(buf, at):
     return int(buf[at]) << 8 | int(buf[at + 1])
 
 
-@compiled
+@inner
 def _after_vlan_tags(buf, at, end):
     """Behind the Ethertype at `at`, and behind VLAN tags if it is theirs: they may be stacked
     (802.1Q, 802.1ad). Beyond `end` where the frame is cut."""
@@ -34,7 +34,7 @@ def _after_vlan_tags(buf, at, end):
     return at + 2
 
 
-@compiled
+@inner
 def _after_mpls(buf, at, end):
     """Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet in a pseudowire
     (RFC 4448, with its control word)."""
@@ -56,7 +56,7 @@ def _after_mpls(buf, at, end):
     return TOO_SHORT
 
 
-@compiled
+@inner
 def _after_ppp(buf, at, end):
     """PPP (RFC 1661): address and control bytes and the protocol's first byte may be left out."""
     if at + 2 <= end and buf[at] == 0xFF and buf[at + 1] == 0x03:
@@ -76,7 +76,7 @@ def _after_ppp(buf, at, end):
     return NOT_IP
 
 
-@compiled
+@inner
 def _after_llc(buf, at, end):
     """802.2 LLC with a SNAP header (RFC 1042)."""
     if at + 8 > end:
@@ -89,7 +89,7 @@ def _after_llc(buf, at, end):
     return NOT_IP
 
 
-@compiled
+@inner
 def _after_ethertype(buf, at, end, ethertype):
     """at: the first byte behind the Ethertype."""
     if ethertype in VLAN_TAGS:
@@ -108,7 +108,7 @@ def _after_ethertype(buf, at, end, ethertype):
     return NOT_IP
 
 
-@compiled
+@inner
 def _after_address_family(buf, at, end):
     """NULL and LOOP: a 4-byte address family in either byte order; 24, 28 and 30 are the BSDs'
     and 10 Linux's IPv6."""
@@ -120,7 +120,7 @@ def _after_address_family(buf, at, end):
     return NOT_IP
 
 
-@compiled
+@inner
 def ip_header(buf, at, end, link_type):
     """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT or
     UNKNOWN_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""

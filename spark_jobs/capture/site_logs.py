@@ -106,10 +106,13 @@ class _Users:
         return self.addresses.is_subscriber(numbers.to_numpy())
 
     def texts(self, numbers: pd.Series) -> pd.Series:
-        return _each(numbers, self.addresses.table.text)
+        return _each(numbers, self._text)
 
     def keys(self, numbers: pd.Series) -> pd.Series:
-        return _each(numbers, lambda number: user_key(self.addresses.table.text(number)))
+        return _each(numbers, lambda number: user_key(self._text(number)))
+
+    def _text(self, number: int) -> str:
+        return self.addresses.table.texts([number])[0]
 
     def buckets_of(self, keys: pd.Series) -> pd.Series:
         return _each(keys, lambda key: user_bucket(key, self.buckets))

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from schemas.zeek import LOGS, Log
-from spark_jobs.capture.addresses import MAPPED_PREFIX, AddressTable, find_or_add
+from spark_jobs.capture.addresses import MAPPED_PREFIX, AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import Reading
 from spark_jobs.capture.stream import CaptureStream, first_bytes
@@ -389,9 +389,7 @@ class Addresses:
             self._numbers[text] = 0
             if packed:
                 high, low = (int.from_bytes(half, "big") for half in (packed[:8], packed[8:]))
-                self._numbers[text] = find_or_add(
-                    table.entries, table.slots, table.prefixes, np.uint64(high), np.uint64(low)
-                )
+                self._numbers[text] = table.number(high, low)
         return self._numbers[text]
 
 

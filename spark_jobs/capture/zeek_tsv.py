@@ -8,7 +8,7 @@ import numpy as np
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.addresses import find_or_add
-from spark_jobs.compiled import compiled, inlined
+from spark_jobs.compiled import compiled, inlined, inner, making
 
 FIELDS = tuple(PACKET_LOG.fields)
 (
@@ -64,7 +64,7 @@ def _number(text, at, end):
     return value
 
 
-@compiled
+@inner
 def _microseconds(text, at, end):
     """Seconds with up to six decimals as us; -1 where it is no such text."""
     dot = at
@@ -82,7 +82,7 @@ def _microseconds(text, at, end):
     return 1_000_000 * seconds + fraction
 
 
-@compiled
+@inner
 def _ipv4(text, at, end):
     """(the address's low half as in an AddressTable, whether it is one)."""
     value, dots, start = np.uint64(0), 0, at
@@ -97,7 +97,7 @@ def _ipv4(text, at, end):
     return MAPPED | value, dots == 3
 
 
-@compiled
+@making
 def _ipv6(text, at, end):
     """(high half, low half, whether it is an address); RFC 5952, without dotted parts."""
     groups = np.zeros(8, np.uint64)

@@ -15,7 +15,7 @@ SHIFT_US = 700_000_000
 COPY_OFFSET_US = 137
 
 
-def _records(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """The capture's bytes and its records: (uint8[m], FRAME[n])."""
     with CaptureStream(path) as stream:
         pieces = []
@@ -91,7 +91,7 @@ def tile(source: Path, target: Path, packets: int, copies: int = 40, first_copy:
 
     copies: how many of each user at a time; first_copy: shifts them, so that files differ.
     """
-    data, frames = _records(source)
+    data, frames = records(source)
     times = frames["ts"][:, None] + np.arange(copies)[None, :] * COPY_OFFSET_US
     order = np.argsort(times.ravel(), kind="stable")
     out = np.empty(copies * (len(data) + RECORD_HEADER), np.uint8)

@@ -10,7 +10,7 @@ from capture_files import NOON, Frame, enhanced, interface, pcap, read, section,
 from layers import GTP_IN, SYN, UP
 from scapy.layers.inet import TCP
 
-from spark_jobs.capture.addresses import AddressTable, find_or_add
+from spark_jobs.capture.addresses import AddressTable
 
 IP_LEN, TCP_OFFSET = 2, 20 + 12
 
@@ -138,7 +138,7 @@ def test_addresses_chosen_to_collide_take_no_long_time():
     start = time.perf_counter()
     for low in range(30_000):
         high = low * 0x9E3779B97F4A7C15 & 2**64 - 1
-        find_or_add(table.entries, table.slots, table.prefixes, np.uint64(high), np.uint64(low))
+        table.number(high, low)
     assert len(table) == 30_000
     assert time.perf_counter() - start < 5
 
