@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, SPLIT, TIMESTAMP, Column, Table
+from schemas.table import DELTA, LZ4, PLAIN, RAW, SPLIT, TIMESTAMP, Column, Table
 
 TCP = "RFC 9293"
 
@@ -13,34 +13,47 @@ is inside counts as bytes of the outer addresses. It opens GTP-U, MPLS, PPPoE an
 PACKETS = Table(
     name="packets",
     row="one IP packet of a subscriber, in capture order within a file; no payload is ever kept",
-    ranges=("capture", "bucket", "user", "ts"),
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True, compressed=False),
+        Column("capture", pa.string(), "name of the capture file", required=True, compression=RAW),
         Column(
             "frame",
             pa.int64(),
             "number of the packet in the file, from 1",
             required=True,
-            encoding=DELTA,
+            encoding=SPLIT,
         ),
-        Column("ts", TIMESTAMP, "when the monitor saw it", required=True, encoding=DELTA),
+        Column(
+            "ts",
+            TIMESTAMP,
+            "when the monitor saw it",
+            required=True,
+            encoding=DELTA,
+            compression=LZ4,
+        ),
         Column(
             "bucket",
             pa.int32(),
             "share of the users it belongs to: user key's hash modulo the network's bucket count",
             required=True,
-            compressed=False,
+            encoding=PLAIN,
+            compression=LZ4,
         ),
         Column(
             "user",
             pa.string(),
             "the subscriber's key: its address, or its pseudonym",
             required=True,
-            compressed=False,
+            compression=RAW,
         ),
-        Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port"),
+        Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port", encoding=PLAIN),
         Column("server", pa.string(), "the Internet side's address", required=True),
-        Column("server_port", pa.uint16(), "the Internet side's TCP or UDP port"),
+        Column(
+            "server_port",
+            pa.uint16(),
+            "the Internet side's TCP or UDP port",
+            encoding=PLAIN,
+            compression=LZ4,
+        ),
         Column("downlink", pa.bool_(), "towards the mobile", required=True),
         Column(
             "ip_proto",
@@ -48,7 +61,8 @@ PACKETS = Table(
             "protocol above IP, after IPv6 extension headers",
             source="IANA protocol numbers",
             required=True,
-            compressed=False,
+            encoding=PLAIN,
+            compression=LZ4,
         ),
         Column(
             "ip_len",
@@ -57,6 +71,7 @@ PACKETS = Table(
             "B",
             "RFC 791, RFC 8200",
             required=True,
+            encoding=SPLIT,
         ),
         Column(
             "ip_id",
@@ -64,9 +79,16 @@ PACKETS = Table(
             "IPv4 identification; null for IPv6",
             source="RFC 6864",
             encoding=SPLIT,
+            compression=LZ4,
         ),
         Column(
-            "ttl", pa.uint8(), "time to live or hop limit", "hops", required=True, compressed=False
+            "ttl",
+            pa.uint8(),
+            "time to live or hop limit",
+            "hops",
+            required=True,
+            encoding=PLAIN,
+            compression=LZ4,
         ),
         Column(
             "tcp_flags",
@@ -75,28 +97,42 @@ PACKETS = Table(
             "URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another "
             "protocol, a later fragment, a capture cut too short)",
             source=TCP,
+            encoding=SPLIT,
         ),
         Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
         Column(
             "ack", pa.uint32(), "acknowledgement number, as on the wire", source=TCP, encoding=PLAIN
         ),
-        Column("window", pa.uint16(), "window as on the wire, not scaled", source=TCP),
-        Column("payload_len", pa.uint32(), "TCP payload, by the IP and TCP headers", "B", TCP),
-        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compressed=False),
+        Column(
+            "window",
+            pa.uint16(),
+            "window as on the wire, not scaled",
+            source=TCP,
+            encoding=SPLIT,
+        ),
+        Column(
+            "payload_len",
+            pa.uint32(),
+            "TCP payload, by the IP and TCP headers",
+            "B",
+            TCP,
+            encoding=SPLIT,
+        ),
+        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=RAW),
         Column(
             "window_scale",
             pa.uint8(),
             "window scale option: shift count",
             "bit",
             "RFC 7323",
-            compressed=False,
+            compression=RAW,
         ),
         Column(
             "sack_permitted",
             pa.bool_(),
             "true where the option is there",
             source="RFC 2018",
-            compressed=False,
+            compression=RAW,
         ),
         Column(
             "ts_val",
@@ -110,13 +146,15 @@ PACKETS = Table(
             pa.uint32(),
             "timestamp option: echoed clock",
             source="RFC 7323",
-            encoding=PLAIN,
+            encoding=SPLIT,
         ),
         Column(
             "sack",
             pa.list_(pa.uint32()),
             "SACK block edges: left, right, left, right, ...",
             source="RFC 2018, RFC 2883",
+            encoding=PLAIN,
         ),
     ),
+    ranges=("capture", "bucket", "ts"),
 )

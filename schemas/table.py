@@ -8,6 +8,7 @@ import pyarrow as pa
 
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
+ZSTD, LZ4, RAW = "zstd", "lz4", "none"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -29,7 +30,7 @@ class Column:
     source: str = ""
     required: bool = False
     encoding: str = ""
-    compressed: bool = True
+    compression: str = ZSTD
 
     @property
     def stored_as(self) -> str:
@@ -89,10 +90,9 @@ class Table:
     def parquet_options(self) -> dict[str, Any]:
         """How a ParquetWriter stores the columns."""
         stored = {path: column for column in self.columns for path in _paths(column)}
-        compressed = [path for path, column in stored.items() if column.compressed]
         return {
-            "compression": {path: "zstd" if path in compressed else "none" for path in stored},
-            "compression_level": dict.fromkeys(compressed, 1),
+            "compression": {path: c.compression for path, c in stored.items()},
+            "compression_level": {path: 1 for path, c in stored.items() if c.compression == ZSTD},
             "use_dictionary": [p for p, c in stored.items() if c.stored_as == DICTIONARY],
             "column_encoding": {
                 p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY
