@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, LZ4, PLAIN, RAW, SPLIT, TIMESTAMP, Column, Table
+from schemas.table import DELTA, LZ4, PLAIN, RAW, SPLIT, TIMESTAMP, ZSTD, Column, Table
 
 TCP = "RFC 9293"
 
@@ -156,5 +156,6 @@ PACKETS = Table(
             encoding=PLAIN,
         ),
     ),
+    compression=ZSTD,
     ranges=("capture", "bucket", "ts"),
 )

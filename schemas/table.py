@@ -30,7 +30,7 @@ class Column:
     source: str = ""
     required: bool = False
     encoding: str = ""
-    compression: str = ZSTD
+    compression: str = ""
 
     @property
     def stored_as(self) -> str:
@@ -64,6 +64,7 @@ class Table:
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
     sorted_by: tuple[str, ...] = ()
     """In each file, where that is promised."""
+    compression: str = LZ4
     ranges: tuple[str, ...] = ()
     """Columns of which each row group has the least and the greatest value, where not all have:
     readers leave out row groups by these."""
@@ -90,9 +91,10 @@ class Table:
     def parquet_options(self) -> dict[str, Any]:
         """How a ParquetWriter stores the columns."""
         stored = {path: column for column in self.columns for path in _paths(column)}
+        codecs = {path: column.compression or self.compression for path, column in stored.items()}
         return {
-            "compression": {path: c.compression for path, c in stored.items()},
-            "compression_level": {path: 1 for path, c in stored.items() if c.compression == ZSTD},
+            "compression": codecs,
+            "compression_level": {path: 1 for path, codec in codecs.items() if codec == ZSTD},
             "use_dictionary": [p for p, c in stored.items() if c.stored_as == DICTIONARY],
             "column_encoding": {
                 p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY

@@ -57,9 +57,17 @@ def links(clean, connections, packets, limited):
 def rates_at(links, users, times):
     """float64[n], bit/s: the rates of users' links, LINK[L], in the hours of these times (µs); NaN
     where they are not known."""
-    of = {(link["user"], link["hour"]): link["rate"] for link in links}
-    hours = times // HOUR_US * HOUR_US
-    return np.array([of.get(key, np.nan) for key in zip(users, hours, strict=True)], np.float64)
+    if not len(links):
+        return np.full(len(users), np.nan)
+    known, wanted = _keys(links["user"], links["hour"]), _keys(users, times)
+    order = np.argsort(known)
+    place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(links) - 1)]
+    return np.where(known[place] == wanted, links["rate"][place], np.nan)
+
+
+def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """int64[n]: of a user and an hour."""
+    return users.astype(np.int64) << 32 | times // HOUR_US
 
 
 @compiled

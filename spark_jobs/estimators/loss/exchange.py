@@ -188,6 +188,8 @@ def _read(x, segments, connections, packets, to, original):
     copies, top, acks, seen = to.copies, to.top, to.acks, to.seen[0]
     begins = packets.first[connections.user[x]]
     number, downlink = segments.number, segments.downlink
+    if _leaves_no_question(connections.first[x], connections.first[x + 1], segments, seen):
+        return 0, 0
     n = m = 0
     highest = acked = NONE
     newest = np.uint32(0)
@@ -230,6 +232,34 @@ def _read(x, segments, connections, packets, to, original):
         seen.waited = -np.log(1 - _alone(copies[:n], top, acks[:m]))
         _set_unseen(connections.first[x], connections.first[x + 1], segments, packets, acks)
     return n, m
+
+
+@inner
+def _leaves_no_question(begin, end, segments, seen):
+    """Whether segments [begin, end) of a connection leave nothing to decide: nothing was sent that
+    might have been sent before, all of it was acknowledged, no SACK block came. If so, SEEN is all
+    that is told of it."""
+    number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
+    flags, payload = segments.tcp_flags, segments.payload_len
+    highest = sent = acked = NONE
+    down = up = False
+    for i in range(begin, end):
+        if number[i] == NONE:
+            continue
+        if not downlink[i]:
+            if sack_count[i]:
+                return False
+            acked, up = max(acked, number[i]), True
+            continue
+        high = number[i] + sequence_length(flags[i], payload[i])
+        if highest != NONE and number[i] < min(high, highest):
+            return False
+        highest, down = max(highest, high), True
+        sent = max(sent, high) if high > number[i] else sent
+    if down and up and sent > acked:
+        return False
+    seen.acked, seen.seen = acked, down and up
+    return True
 
 
 @inner
