@@ -6,23 +6,27 @@ A verdict stands as long as what it was made from: new packets or other limits a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import date
-from functools import cache
+from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from schemas import BROKEN_OFF, FLOWS, QUALITY, TUNNELS, UNREAD_REASONS
+from schemas import (
+    BROKEN_OFF,
+    FLOWS,
+    INGEST_LOG,
+    PACKETS,
+    QUALITY,
+    TABLES,
+    TUNNELS,
+    UNREAD_REASONS,
+)
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
 from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
-
-if TYPE_CHECKING:
-    import duckdb
 
 SQL = Path(__file__).with_suffix(".sql")
 COPY_MS = 100
@@ -226,10 +230,9 @@ def _percent(share: float | None) -> str:
 
 def check(warehouse: Warehouse, networks: list[Network], also: date | None = None) -> list[Verdict]:
     """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
-    connect = cache(warehouse.connect)
     asked = {also} if also else set()
     return [
-        _verdict(warehouse, connect, network, day, captures)
+        _verdict(warehouse, network, day, captures)
         for network in networks
         for captures in [_captures(warehouse, network.name)]
         for day in sorted(asked | {day for _, day in warehouse.days("day", network.name)})
@@ -239,7 +242,7 @@ def check(warehouse: Warehouse, networks: list[Network], also: date | None = Non
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
     """Let a day that is held be published as it is now."""
     captures = _captures(warehouse, network.name)
-    verdict = _verdict(warehouse, warehouse.connect, network, day, captures)
+    verdict = _verdict(warehouse, network, day, captures)
     if not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
     from spark_jobs.warehouse.files import read_rows
@@ -295,18 +298,12 @@ def _limits(network: Network) -> list[Any]:
     return [network.quality.model_dump(), list(network.peak_hours), network.timezone]
 
 
-def _verdict(
-    warehouse: Warehouse,
-    connect: Callable[[], duckdb.DuckDBPyConnection],
-    network: Network,
-    day: date,
-    captures: Captures,
-) -> Verdict:
+def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captures) -> Verdict:
     commit = warehouse.commit(_unit(network.name, day))
     data = _data(warehouse, network.name, day, captures)
     if commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network)):
         return _from(commit)
-    checks = judge(_measure(connect(), network, day), network.quality)
+    checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
     findings = [check.finding for check in checks if not check.passed]
     facts = {"findings": findings, "released": None, "data": data}
@@ -314,7 +311,21 @@ def _verdict(
     return Verdict(network.name, day, tuple(findings))
 
 
-def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date) -> dict[str, Any]:
+def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any]:
+    weeks = range(1, network.quality.volume_weeks + 1)
+    earlier = [day - timedelta(weeks=n) for n in weeks]
+    connection = warehouse.connect_to(
+        {
+            INGEST_LOG: warehouse.files(INGEST_LOG, network.name),
+            FLOWS: warehouse.files(FLOWS, network.name, day),
+            PACKETS: warehouse.files(PACKETS, network.name, day),
+            TABLES["table1_summary"]: [
+                path
+                for other in earlier
+                for path in warehouse.files(TABLES["table1_summary"], network.name, other)
+            ],
+        }
+    )
     answer = connection.execute(
         SQL.read_text(),
         {

@@ -18,7 +18,7 @@ import shutil
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -289,13 +289,15 @@ class Warehouse:
         """SQL over every table: one view each, empty where nothing has been published. With the
         query that is to be asked, of the tables that it may be about only: a view of many files
         takes its time."""
+        tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
+        return self.connect_to({table: self.files(table) for table in tables})
+
+    def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
+        """SQL over some files of some tables."""
         import duckdb
 
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        tables = self.tables()
-        if query is not None:
-            tables = {table: files for table, files in tables.items() if may_ask(query, table.name)}
         create_views(connection, tables)
         return connection
 
