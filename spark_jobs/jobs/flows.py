@@ -82,9 +82,10 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
     neighbours, the network's settings."""
     names = [
-        path.name
+        name
         for table in (PACKETS, APPLICATION_LOG)
-        for path in _around(warehouse, table, network, day)
+        for k in NEIGHBOURS
+        for name in warehouse.file_names(table, network.name, day + timedelta(days=k))
     ]
     leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
     return fingerprint(FORMAT, *_settings(network), names, leases)

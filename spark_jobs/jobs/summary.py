@@ -28,6 +28,12 @@ def ingest_summary(results: list[Ingested]) -> Grid:
     ):
         numeric = heading in ("frames", "packets", "other rows", "s")
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    unchanged = [result for result in results if result.already]
+    if len(unchanged) > MOST_UNCHANGED:
+        results = [result for result in results if not result.already]
+        frames, packets = (sum(getattr(r, n) for r in unchanged) for n in ("frames", "packets"))
+        captures = f"{len(unchanged):,} captures"
+        grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
     for result in results:
         reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
         note = "gave nothing" if result.error else "unchanged" if result.already else ""
@@ -45,7 +51,7 @@ def ingest_summary(results: list[Ingested]) -> Grid:
 
 def table1_summary(warehouse: Warehouse) -> Grid:
     """Table I, network by network, and the set-up's outcome."""
-    files = [path.name for table in SUMMED for path in warehouse.files(table)]
+    files = [warehouse.file_names(table) for table in SUMMED]
     columns = warehouse.remembered(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
     )
@@ -66,6 +72,8 @@ def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
 
+MOST_UNCHANGED = 20
+"""Captures that are listed though they have not changed."""
 SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))
 TABLE1 = """
         with summary as (

@@ -23,7 +23,7 @@ ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/ma
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:
     """Write REPORT where anything it shows has changed, or where it is not as it was written."""
-    files = [path.name for table in SHOWN for path in warehouse.files(table)]
+    files = [warehouse.file_names(table) for table in SHOWN]
     inputs = fingerprint(files, version(*ROOMS))
     if not warehouse.is_made(REPORT, inputs):
         write_report(warehouse, warehouse.root / REPORT)
