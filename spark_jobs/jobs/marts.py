@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS)
 """What the marts of a day are made of, beside the network's facts."""
-DAYS_AT_ONCE = 31
+DAYS_AT_ONCE, BYTES_AT_ONCE = 31, 256 << 20
+"""The latter of flows' files: about a million connections."""
 
 Day = tuple[str, date]
 
@@ -37,10 +38,25 @@ def marts(
         for day in warehouse.days("day", network)
         if not _is_current(warehouse, day) and not leave(day)
     ]
-    for start in range(0, len(stale), DAYS_AT_ONCE):
-        _make(warehouse, stale[start : start + DAYS_AT_ONCE])
+    for days in _batches(warehouse, stale):
+        _make(warehouse, days)
     warehouse.update_views()
     return stale
+
+
+def _batches(warehouse: Warehouse, days: list[Day]) -> Iterator[list[Day]]:
+    """Days that are made at once, so many that they fit."""
+    batch: list[Day] = []
+    held = 0
+    for day in days:
+        size = sum(path.stat().st_size for path in warehouse.files(FLOWS, *day))
+        if batch and (held + size > BYTES_AT_ONCE or len(batch) == DAYS_AT_ONCE):
+            yield batch
+            batch, held = [], 0
+        batch.append(day)
+        held += size
+    if batch:
+        yield batch
 
 
 def _unit(day: Day) -> Unit:

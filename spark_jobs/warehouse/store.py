@@ -179,7 +179,8 @@ class Warehouse:
             pending = commit_file.with_suffix(".pending")
             self._sweep(pending, old)
             old_files = old.files if old else ()
-            _write_durably(pending, json.dumps([*files, *old_files]))
+            if files or old_files:
+                _write_durably(pending, json.dumps([*files, *old_files]))
             for target, staged in files.items():
                 final = self.root / target
                 final.parent.mkdir(parents=True, exist_ok=True)
@@ -321,22 +322,20 @@ class Warehouse:
         VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
         """
         with self.locked("views"):
-            targets = sorted(
-                t for folder in self._folders() for c in folder.commits for t in c.files
-            )
+            targets = self._published()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
             if not self.is_made(VIEWS, inputs):
-                self._make_views()
+                self._make_views(self._tables_of(targets))
                 self.made(VIEWS, inputs)
             self._remove_superseded(targets)
 
-    def _make_views(self) -> None:
+    def _make_views(self, tables: Mapping[Table, list[Path]]) -> None:
         import duckdb
 
         fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
         try:
             with duckdb.connect(fresh) as connection:
-                create_views(connection, self.tables())
+                create_views(connection, tables)
             fresh.replace(self.root / VIEWS)
         finally:
             fresh.unlink(missing_ok=True)
@@ -361,7 +360,17 @@ class Warehouse:
 
     def tables(self) -> dict[Table, list[Path]]:
         """The published Parquet files of every table."""
-        return {table: self.files(table) for table in TABLES.values()}
+        return self._tables_of(self._published())
+
+    def _published(self) -> list[str]:
+        """Every published file's path under the root, sorted."""
+        return sorted(t for folder in self._folders() for c in folder.commits for t in c.files)
+
+    def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
+        found: dict[str, list[Path]] = defaultdict(list)
+        for target in targets:
+            found[target.partition("/")[0]].append(self.root / target)
+        return {table: found[name] for name, table in TABLES.items()}
 
     def _remove_superseded(self, targets: list[str]) -> None:
         """What is superseded but in use was so by a job that is about to update the views."""

@@ -15,7 +15,7 @@ from schemas import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 
-MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy", "statsmodels")
+MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""
 import json, sys
 from spark_jobs.cli import main
