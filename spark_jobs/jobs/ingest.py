@@ -143,7 +143,8 @@ def _if_unchanged(
     try:
         if not old:
             return None
-        of_auto = FrontEnd(old.facts.get("front_end", FrontEnd.BUILTIN))
+        was_log = old.facts.get("front_end") == FrontEnd.ZEEK_LOG
+        of_auto = FrontEnd.ZEEK_LOG if was_log else FrontEnd.BUILTIN
         chosen = of_auto if front_end == FrontEnd.AUTO else front_end
         if old.facts["stamp"] != _stamp(path, network, chosen):
             return None
