@@ -46,17 +46,18 @@ major=$(java_major || true)
 if [ "${major:-0}" -lt 17 ]; then
     needed=$(apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' 2>/dev/null |
         cut -d' ' -f1 | sort -V | awk -F- '$2 >= 17' | head -n 1 || true)
-    may_apt || {
-        say "a Java runtime 17 or newer is needed: sudo apt-get install ${needed:-openjdk-17-jre-headless}"
-        exit 1
-    }
-    if [ -z "$needed" ]; then
-        apt-get update -qq && apt_updated=yes
-        needed=$(apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' |
-            cut -d' ' -f1 | sort -V | awk -F- '$2 >= 17' | head -n 1)
+    if ! may_apt; then
+        say "no Java runtime 17 or newer: Spark, make test and make airflow need one:" \
+            "sudo apt-get install ${needed:-openjdk-17-jre-headless}"
+    else
+        if [ -z "$needed" ]; then
+            apt-get update -qq && apt_updated=yes
+            needed=$(apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' |
+                cut -d' ' -f1 | sort -V | awk -F- '$2 >= 17' | head -n 1)
+        fi
+        say "installing $needed"
+        apt "$needed"
     fi
-    say "installing $needed"
-    apt "$needed"
 fi
 
 say "installing the locked dependencies into .venv"

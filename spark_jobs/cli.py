@@ -83,7 +83,7 @@ def run(
     from spark_jobs.jobs import quality
     from spark_jobs.jobs.summary import table1_summary
     from spark_jobs.networks import load_networks
-    from spark_jobs.report import write_report
+    from spark_jobs.report import bring_up_to_date
     from spark_jobs.warehouse import Warehouse
 
     store, known = Warehouse(warehouse), load_networks(networks)
@@ -94,7 +94,7 @@ def run(
         for finding in verdict.findings:
             typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
     marts_job.marts(store)
-    report_file = write_report(store, warehouse / "report.html")
+    report_file = bring_up_to_date(store)
     out.print(table1_summary(store))
     out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
     _fail_for(failed)

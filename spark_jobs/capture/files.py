@@ -5,7 +5,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
-from spark_jobs.capture.zeek_lines import log_kind
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -44,6 +43,8 @@ def find_captures(folder: Path, front_end: FrontEnd = FrontEnd.AUTO) -> tuple[li
     files = sorted(path for place in places for path in place.iterdir() if path.is_file())
     captures = [path for path in files if ".pcap" in path.name]
     logs = [path for path in files if path not in captures and has_log_name(path)]
+    if logs:
+        from spark_jobs.capture.zeek_lines import log_kind
     known = [path for path in logs if log_kind(path)]
     others = {path.name.split(".")[0] for path in logs if path not in known}
     if front_end == FrontEnd.AUTO:

@@ -1,1 +1,1 @@
-"""Who runs the jobs' tasks and the marts' SQL: Spark."""
+"""Who runs the jobs' tasks: processes of this machine, or Spark."""

@@ -18,6 +18,8 @@ from spark_jobs.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+NEEDED = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
+"""What tasks import when they run, and the command need not."""
 LOST = "a process that did the work was killed, perhaps for want of memory"
 
 
@@ -51,11 +53,12 @@ def _work() -> Iterator[ProcessPoolExecutor]:
 @cache
 def _pool() -> ProcessPoolExecutor:
     """One a core at most, begun when there is work, kept for more. All are forks of a server that
-    has imported what is imported here."""
+    has imported what is imported here, and what is NEEDED."""
     for name, value in WORKER_MALLOC.items():
         os.environ.setdefault(name, value)
     context = get_context("forkserver")
-    context.set_forkserver_preload([name for name in sys.modules if name.startswith("spark_jobs.")])
+    ours = [name for name in sys.modules if name.startswith("spark_jobs.")]
+    context.set_forkserver_preload([*ours, *NEEDED])
     return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _begin)
 
 

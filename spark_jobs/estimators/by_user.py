@@ -18,9 +18,7 @@ quantile  where the distribution reaches the ends of the interval of the share t
 from dataclasses import dataclass
 
 import numpy as np
-import statsmodels.api as sm
-from scipy import stats
-from statsmodels.stats.proportion import proportion_confint
+import scipy
 
 CONFIDENCE = 0.95
 GROUPS = 64
@@ -77,7 +75,9 @@ def share(part: np.ndarray, whole: np.ndarray) -> Estimate:
         value = round(value)
     elif error > 0:
         samples = spread / error**2 * (_normal() / _students_t(whole)) ** 2
-    low, high = proportion_confint(value * samples, samples, 1 - CONFIDENCE, method="beta")
+    part_of_samples, tail = value * samples, (1 - CONFIDENCE) / 2
+    low = scipy.special.betaincinv(part_of_samples, samples - part_of_samples + 1, tail)
+    high = scipy.special.betaincinv(part_of_samples + 1, samples - part_of_samples, 1 - tail)
     return Estimate(value, float(np.nan_to_num(low)), float(np.nan_to_num(high, nan=1.0)))
 
 
@@ -113,8 +113,9 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
     groups = len(whole)
     if groups < 2:
         return np.nan, np.nan, groups
-    model = sm.WLS(part / whole, np.ones(groups), weights=whole).fit(cov_type="HC3")
-    return float(model.params[0]), float(model.bse[0]), groups
+    value = part.sum() / whole.sum()
+    turned = (part - value * whole) / (1 - whole / whole.sum())
+    return float(value), float(np.sqrt((turned**2).sum()) / whole.sum()), groups
 
 
 def effective(weight: np.ndarray) -> float:
@@ -123,8 +124,8 @@ def effective(weight: np.ndarray) -> float:
 
 
 def _students_t(weight: np.ndarray) -> float:
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, max(effective(weight) - 1, 1)))
+    return float(scipy.special.stdtrit(max(effective(weight) - 1, 1), (1 + CONFIDENCE) / 2))
 
 
 def _normal() -> float:
-    return float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+    return float(scipy.special.ndtri((1 + CONFIDENCE) / 2))

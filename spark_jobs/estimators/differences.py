@@ -3,7 +3,7 @@
 A metric is a ratio of sums: of lost packets by packets, of seconds by connections. What one user
 has is alike, and users are in both selections: so sums are kept by group of users, and intervals
 are robust to groups being alike (Liang and Zeger 1986; Cameron and Miller 2015, whose correction
-for few groups is statsmodels'). Groups that weigh little tell little: degrees of freedom are those
+for few groups, V-A, is made). Groups that weigh little tell little: degrees of freedom are those
 of as many equal groups as tell the same (Kish 1965, 8.2; Carter, Schnepel and Steigerwald 2017).
 """
 
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import statsmodels.api as sm
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+import scipy
 
 from spark_jobs.estimators.by_user import CONFIDENCE, effective, enough
 
@@ -75,27 +73,33 @@ def difference(first: Sums, second: Sums) -> Difference:
         return Difference(first.value, second.value)
     if min(len(first.group), len(second.group)) < FEWEST_TELLING:
         return Difference(first.value, second.value)
-    top, bottom = (
-        np.concatenate([getattr(s, n) for s in (first, second)]) for n in ("top", "bottom")
-    )
-    is_first = np.repeat([1.0, 0.0], [len(first.group), len(second.group)])
-    fit = sm.WLS(top / bottom, sm.add_constant(is_first), weights=bottom).fit(
-        cov_type="cluster",
-        cov_kwds={"groups": np.concatenate([first.group, second.group])},
-    )
-    error = float(fit.bse[1])
+    error = _error(first, second)
     if not error > 0:
         return Difference(first.value, second.value)
     freedom = max(min(effective(first.bottom), effective(second.bottom)) - 1, 1.0)
     estimate = first.value - second.value
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    p = float(2 * stats.t.sf(abs(estimate) / error, freedom))
+    reach = float(scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    p = float(2 * scipy.special.stdtr(freedom, -abs(estimate) / error))
     return Difference(first.value, second.value, Interval(estimate - reach, estimate + reach, p))
+
+
+def _error(first: Sums, second: Sums) -> float:
+    """The standard error of the difference: how far each group of users turns it."""
+    sides = (first, second)
+    group = np.concatenate([side.group for side in sides])
+    pulls = [(side.top - side.top.sum() / side.bottom.sum() * side.bottom) for side in sides]
+    pulls = [pull / side.bottom.sum() for pull, side in zip(pulls, sides, strict=True)]
+    groups, place = np.unique(group, return_inverse=True)
+    turned = np.bincount(place, np.concatenate([pulls[0], -pulls[1]]))
+    few = len(groups) / (len(groups) - 1) * (len(group) - 1) / (len(group) - 2)
+    return float(np.sqrt(few * (turned**2).sum()))
 
 
 def supported(differences: Sequence[Difference]) -> list[bool]:
     """Which of the differences on one page are more than chance makes of so many: with all of them
     none, one in twenty pages has one that is called so (Holm 1979)."""
-    p = [d.interval.p for d in differences if d.interval]
-    rejected = iter(multipletests(p, 1 - CONFIDENCE, "holm")[0] if p else ())
-    return [d.interval is not None and bool(next(rejected)) for d in differences]
+    p = sorted(d.interval.p for d in differences if d.interval)
+    allowed = (1 - CONFIDENCE) / np.arange(len(p), 0, -1)
+    failed = np.flatnonzero(p > allowed)
+    least_failed = p[failed[0]] if len(failed) else np.inf
+    return [d.interval is not None and d.interval.p < least_failed for d in differences]

@@ -10,8 +10,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
-from scipy.signal import find_peaks, peak_prominences
 
 
 class SlotPeaks(NamedTuple):
@@ -37,18 +35,30 @@ def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
         return np.empty(0), np.empty(0), np.empty(0)
     step = resolution / 10
     cell = np.round(np.log(rates[known]) / step).astype(np.int64)
-    margin = 60  # six kernel widths, where the density is nought
+    width, margin = 10, 60  # six kernel widths, where the density is nought
     origin = cell.min() - margin
     cells = np.ptp(cell) + 2 * margin + 1
     mass = np.bincount(cell - origin, seconds[known], cells) / seconds[known].sum()
-    density = gaussian_filter1d(mass, 10, truncate=6)
-    top, _ = find_peaks(density)
-    top = top[peak_prominences(density, top)[0] >= density[top] / 2]
+    kernel = np.exp(-0.5 * (np.arange(-margin, margin + 1) / width) ** 2)
+    density = np.convolve(mass, kernel / kernel.sum(), "same")
+    inner = density[1:-1]
+    top = np.flatnonzero((inner > density[:-2]) & (inner >= density[2:])) + 1
+    top = np.array([t for t in top if _prominence(density, t) >= density[t] / 2], np.int64)
     share = np.add.reduceat(mass, [0, *_valleys(density, top)])
     top = top[share >= min_share]
     valleys = _valleys(density, top)
     share = np.add.reduceat(mass, [0, *valleys])
     return np.exp((top + origin) * step), share, np.exp((valleys + origin) * step)
+
+
+def _prominence(density, top):
+    """By how much a top stands above the higher of the lowest places on the way to what is higher,
+    or to the end, on either side."""
+    higher = np.flatnonzero(density > density[top])
+    before, after = higher[higher < top], higher[higher > top]
+    left = density[before[-1] if len(before) else 0 : top + 1].min()
+    right = density[top : after[0] + 1 if len(after) else len(density)].min()
+    return density[top] - max(left, right)
 
 
 def _valleys(density, top):

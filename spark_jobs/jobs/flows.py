@@ -5,30 +5,29 @@ far as a connection may be silent, to know which connections are not new, and on
 far as those of the day go.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
-from spark_jobs.capture.columns import DAY_US
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
-from spark_jobs.estimators.links import HOUR_US
 from spark_jobs.jobs.leases import lease_state
 from spark_jobs.networks import Network
-from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import Bucket, Settings
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
-from spark_jobs.warehouse.files import read_rows, table_writer
-from spark_jobs.warehouse.packets import RowGroups, read_packets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_jobs.tables.bucket import Bucket, Settings
+    from spark_jobs.warehouse.packets import RowGroups
 
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
@@ -83,19 +82,24 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
     neighbours, the network's settings."""
     names = [
-        path.name
+        name
         for table in (PACKETS, APPLICATION_LOG)
-        for path in _around(warehouse, table, network, day)
+        for k in NEIGHBOURS
+        for name in warehouse.file_names(table, network.name, day + timedelta(days=k))
     ]
     leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
-    return fingerprint(FORMAT, *astuple(settings_of(network)), names, leases)
+    return fingerprint(FORMAT, *_settings(network), names, leases)
 
 
 def settings_of(network: Network) -> Settings:
     """What the estimators are told of a network."""
-    return Settings(
-        network.name, network.flight_size_bytes, network.initial_rto_s, network.least_rto_s
-    )
+    from spark_jobs.tables.bucket import Settings
+
+    return Settings(*_settings(network))
+
+
+def _settings(network: Network) -> tuple[str, int, float, float]:
+    return network.name, network.flight_size_bytes, network.initial_rto_s, network.least_rto_s
 
 
 def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:
@@ -144,6 +148,10 @@ def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
     """The day's tasks; new_path: see Staging.path."""
+    from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+    from spark_jobs.tables import ROWS
+    from spark_jobs.warehouse.packets import RowGroups
+
     midnight = _midnight_us(day)
     of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
     rows_of_bucket: dict[int, int] = defaultdict(int)
@@ -188,6 +196,8 @@ def work_items(
 
 def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
     """(capture, bucket, number, rows, first µs, last µs) of each row group."""
+    import pyarrow.parquet as pq
+
     metadata = pq.read_metadata(path)
     names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
     bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
@@ -209,11 +219,15 @@ def _us(time: datetime) -> int:
 
 
 def _midnight_us(day: date) -> int:
+    from spark_jobs.capture.columns import DAY_US
+
     return (day - date(1970, 1, 1)).days * DAY_US
 
 
 def make_flows(item: WorkItem) -> dict[str, int]:
     """The tables of one work item, written to its targets; returns the rows of each."""
+    from spark_jobs.tables import ROWS
+
     bucket = read_bucket(item)
     if bucket is None:
         return {}
@@ -229,6 +243,13 @@ def make_flows(item: WorkItem) -> dict[str, int]:
 
 def read_bucket(item: WorkItem) -> Bucket | None:
     """The item's packets, as far past midnight as the day's connections go; None without any."""
+    from spark_jobs.capture.columns import DAY_US
+    from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+    from spark_jobs.estimators.links import HOUR_US
+    from spark_jobs.tables.bucket import Bucket
+    from spark_jobs.warehouse.files import read_rows
+    from spark_jobs.warehouse.packets import read_packets
+
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
     until = next_midnight
@@ -257,6 +278,8 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
 
 
 def _write(table: Table, rows: pa.Table, target: Path) -> None:
+    from spark_jobs.warehouse.files import table_writer
+
     if table.sorted_by:
         rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
     with table_writer(table, target) as writer:

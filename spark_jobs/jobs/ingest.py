@@ -1,6 +1,8 @@
 """Capture files to the packets table, logs of Zeek to it or its neighbours: one task a file, each
 published whole."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,32 +10,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
-from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.columns import DAY_US, EPOCH, packet_tables, within_dates
-from spark_jobs.capture.duplicates import without_duplicates
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
-from spark_jobs.capture.front_end import READERS, chosen_front_end
-from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
-from spark_jobs.capture.site_logs import TABLES as SITE_LOG_TABLES
-from spark_jobs.capture.site_logs import read_site_log
 from spark_jobs.capture.users import user_key
-from spark_jobs.capture.zeek_lines import log_kind
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from spark_jobs.capture.reader import Reading, Run
 
 SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
@@ -104,6 +99,8 @@ def ingest_capture(
     warehouse: Warehouse, network: Network, path: Path, front_end: FrontEnd = FrontEnd.AUTO
 ) -> Ingested:
     """One capture file into packets and ingest_log. Errors of the file are in the result."""
+    from spark_jobs.capture.front_end import chosen_front_end
+
     started = time.monotonic()
     unit = Unit("capture", network.name, capture_name(path))
     old = warehouse.commit(unit)
@@ -146,7 +143,9 @@ def _if_unchanged(
     try:
         if not old:
             return None
-        chosen = chosen_front_end(front_end, path)
+        was_log = old.facts.get("front_end") == FrontEnd.ZEEK_LOG
+        of_auto = FrontEnd.ZEEK_LOG if was_log else FrontEnd.BUILTIN
+        chosen = of_auto if front_end == FrontEnd.AUTO else front_end
         if old.facts["stamp"] != _stamp(path, network, chosen):
             return None
     except OSError:
@@ -167,6 +166,8 @@ def _if_unchanged(
 
 def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> pa.Table:
     """The file's rows into staging; returns some of its packets (see _refuse_log_of_capture)."""
+    from spark_jobs.capture.reader import Reading
+
     reading = Reading()
     result.size = path.stat().st_size
     samples = []
@@ -202,11 +203,18 @@ def _parts(
     network: Network, path: Path, result: Ingested, reading: Reading
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
     """The table that a file's rows belong to, and the rows, one Arrow table a bucket and day."""
+    from spark_jobs.capture.addresses import subscriber_prefixes
+    from spark_jobs.capture.duplicates import without_duplicates
+    from spark_jobs.capture.front_end import READERS
+    from spark_jobs.capture.zeek_lines import log_kind
+
     prefixes = subscriber_prefixes(network.subscribers)
     log = log_kind(path) if result.front_end == FrontEnd.ZEEK_LOG else None
     if log and log is not PACKET_LOG:
+        from spark_jobs.capture.site_logs import TABLES, read_site_log
+
         rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets)
-        return SITE_LOG_TABLES[log.path], _by_bucket_and_day(rows, reading)
+        return TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
     return PACKETS, _tables(without_duplicates(runs, reading), network, result.capture, reading)
 
@@ -215,6 +223,8 @@ def _by_bucket_and_day(
     tables: Iterator[pa.Table], reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     """Rows in pieces of some million, each sorted and cut."""
+    from spark_jobs.capture.reader import RUN_PACKETS
+
     held: list[pa.Table] = []
     days: set[int] = set()
     for table in filter(len, tables):
@@ -227,6 +237,10 @@ def _by_bucket_and_day(
 
 
 def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[date, pa.Table]]:
+    import numpy as np
+
+    from spark_jobs.capture.columns import DAY_US, EPOCH
+
     rows = rows.unify_dictionaries().sort_by([("bucket", "ascending"), ("ts", "ascending")])
     day = rows["ts"].cast(pa.int64()).to_numpy() // DAY_US
     bucket = rows["bucket"].fill_null(-1).to_numpy()
@@ -243,6 +257,8 @@ def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[dat
 def _tables(
     runs: Iterator[Run], network: Network, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
+    from spark_jobs.capture.columns import packet_tables, within_dates
+
     days: set[int] = set()
     for run in runs:
         kept, others = within_dates(run, days, MOST_DATES)
@@ -253,6 +269,8 @@ def _tables(
 
 
 def _count(result: Ingested, table: pa.Table) -> None:
+    import pyarrow.compute as pc
+
     result.rows += len(table)
     low, high = pc.min_max(table["ts"].cast(pa.int64())).values()
     result.first_us = min(v for v in (result.first_us, low.as_py()) if v is not None)
@@ -274,6 +292,8 @@ def _refuse_log_of_capture(
     warehouse: Warehouse, network: Network, result: Ingested, sample: pa.Table
 ) -> None:
     """A capture and a packet log that Zeek made of the same packets must not both count."""
+    import duckdb
+
     is_log = result.front_end == FrontEnd.ZEEK_LOG
     for commit in warehouse.commits("capture", network.name):
         facts = commit.facts

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import xxhash
 
@@ -72,6 +71,8 @@ class _LeasesTask:
 def _leases_of(paths: list[Path], day: date) -> pa.Table:
     if not paths:
         return LEASES.arrow.empty_table()
+    import duckdb
+
     midnight = datetime.combine(day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")

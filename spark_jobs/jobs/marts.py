@@ -1,28 +1,27 @@
-"""Flows and the tables beside them to marts: one SQL file a table or figure, run by Spark for the
-days that changed."""
+"""Flows and the tables beside them to marts: one SQL file a table or figure, run by DuckDB or Spark
+for the days that changed."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import date
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, NETWORKS, ROUND_TRIPS, STALLS
-from spark_jobs.engine.spark import spark_session
 from spark_jobs.estimators.by_user import GROUPS
-from spark_jobs.marts import SHARED, SQL
+from spark_jobs.marts import KEPT, SHARED, SQL
+from spark_jobs.sources import version
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
-from spark_jobs.warehouse.spark_sql import read_table
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.sql import Engine
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS)
 """What the marts of a day are made of, beside the network's facts."""
-DAYS_AT_ONCE = 31
-USER_GROUP = f"""
-    create or replace temporary function user_group(key string) returns int
-    return cast(pmod(xxhash64(key), {GROUPS}) as int)
-"""
-"""SQL, for the marts'."""
+DAYS_AT_ONCE, BYTES_AT_ONCE = 31, 256 << 20
+"""The latter of flows' files: about a million connections."""
 
 Day = tuple[str, date]
 
@@ -39,10 +38,25 @@ def marts(
         for day in warehouse.days("day", network)
         if not _is_current(warehouse, day) and not leave(day)
     ]
-    for start in range(0, len(stale), DAYS_AT_ONCE):
-        _make(warehouse, stale[start : start + DAYS_AT_ONCE])
+    for days in _batches(warehouse, stale):
+        _make(warehouse, days)
     warehouse.update_views()
     return stale
+
+
+def _batches(warehouse: Warehouse, days: list[Day]) -> Iterator[list[Day]]:
+    """Days that are made at once, so many that they fit."""
+    batch: list[Day] = []
+    held = 0
+    for day in days:
+        size = sum(path.stat().st_size for path in warehouse.files(FLOWS, *day))
+        if batch and (held + size > BYTES_AT_ONCE or len(batch) == DAYS_AT_ONCE):
+            yield batch
+            batch, held = [], 0
+        batch.append(day)
+        held += size
+    if batch:
+        yield batch
 
 
 def _unit(day: Day) -> Unit:
@@ -51,10 +65,9 @@ def _unit(day: Day) -> Unit:
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
     """What a day's marts depend on, as a hash: its INPUTS, the network's facts, the SQL."""
-    files = [path.name for table in INPUTS for path in warehouse.files(table, *day)]
-    facts = [path.name for path in warehouse.files(NETWORKS, day[0])]
-    sql = [path.read_text() for path in sorted(SQL.glob("*.sql"))]
-    return fingerprint(files, facts, [*sql, USER_GROUP])
+    files = [name for table in INPUTS for name in warehouse.file_names(table, *day)]
+    facts = warehouse.file_names(NETWORKS, day[0])
+    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS)
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
@@ -64,45 +77,37 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:
     read = {day: _inputs(warehouse, day) for day in days}
-    results = dict(_results(warehouse, days))
+    from pyarrow.compute import field
+
+    from spark_jobs.warehouse.sql import engine
+
+    with engine(warehouse) as sql:
+        results = dict(results_of(sql, warehouse, days))
     for day in days:
         network, when = day
         with warehouse.staging() as staging:
             for table in MARTS:
                 rows = results[table.name]
-                mine = rows.filter((pc.field("network") == network) & (pc.field("date") == when))
+                mine = rows.filter((field("network") == network) & (field("date") == when))
                 if len(mine):
                     staging.write(table, network, when, "mart", mine)
             warehouse.publish(_unit(day), staging.files, {"inputs": read[day]})
 
 
-def _results(warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
-    files = {
-        table: [path for day in days for path in warehouse.files(table, *day)] for table in INPUTS
-    }
-    if not files[FLOWS]:
-        yield from ((t.name, t.arrow_with_partitions.empty_table()) for t in MARTS)
-        return
-    spark = spark_session()
-    for table, paths in files.items():
-        read_table(spark, warehouse, table, paths).createOrReplaceTempView(table.name)
-    networks = [
-        path for name in {day[0] for day in days} for path in warehouse.files(NETWORKS, name)
-    ]
-    read_table(spark, warehouse, NETWORKS, networks).createOrReplaceTempView("networks")
-    spark.sql(USER_GROUP)
-    shared = []
+def results_of(
+    sql: Engine, warehouse: Warehouse, days: list[Day]
+) -> Iterator[tuple[str, pa.Table]]:
+    """(name, rows) of each mart of these days, the rows sorted."""
+    for table in INPUTS:
+        sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
+    names = sorted({network for network, _ in days})
+    sql.read(NETWORKS, [path for name in names for path in warehouse.files(NETWORKS, name)])
     for name in SHARED:
-        view = _query(spark, name).cache()
-        view.createOrReplaceTempView(name)
-        shared.append(view)
+        sql.view(name, _text(name), name in KEPT)
     for table in MARTS:
-        rows = _query(spark, table.name).toArrow()
-        schema = table.arrow_with_partitions
-        yield table.name, rows.select(schema.names).cast(schema)
-    for view in shared:
-        view.unpersist()
+        rows = sql.rows(_text(table.name), table.arrow_with_partitions)
+        yield table.name, rows.sort_by([(name, "ascending") for name in rows.schema.names])
 
 
-def _query(spark: SparkSession, name: str) -> DataFrame:
-    return spark.sql((SQL / f"{name}.sql").read_text())
+def _text(name: str) -> str:
+    return (SQL / f"{name}.sql").read_text()

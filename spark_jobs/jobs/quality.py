@@ -3,20 +3,30 @@
 A verdict stands as long as what it was made from: new packets or other limits ask for a new one.
 """
 
+from __future__ import annotations
+
+from collections import defaultdict
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
-from schemas import BROKEN_OFF, FLOWS, QUALITY, TUNNELS, UNREAD_REASONS
+from schemas import (
+    BROKEN_OFF,
+    FLOWS,
+    INGEST_LOG,
+    PACKETS,
+    QUALITY,
+    TABLES,
+    TUNNELS,
+    UNREAD_REASONS,
+)
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
 from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
-from spark_jobs.warehouse.files import read_rows
 
 SQL = Path(__file__).with_suffix(".sql")
 COPY_MS = 100
@@ -220,31 +230,37 @@ def _percent(share: float | None) -> str:
 
 def check(warehouse: Warehouse, networks: list[Network], also: date | None = None) -> list[Verdict]:
     """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
-    connection = warehouse.connect()
     asked = {also} if also else set()
     return [
-        _verdict(warehouse, connection, network, day)
+        _verdict(warehouse, network, day, captures)
         for network in networks
+        for captures in [_captures(warehouse, network.name)]
         for day in sorted(asked | {day for _, day in warehouse.days("day", network.name)})
     ]
 
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
     """Let a day that is held be published as it is now."""
-    verdict = _verdict(warehouse, warehouse.connect(), network, day)
+    captures = _captures(warehouse, network.name)
+    verdict = _verdict(warehouse, network, day, captures)
     if not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
+    from spark_jobs.warehouse.files import read_rows
+
     rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
     released = rows.set_column(
         rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
     )
-    _publish(warehouse, network, day, released, {"findings": verdict.findings, "released": reason})
+    data = _data(warehouse, network.name, day, captures)
+    facts = {"findings": verdict.findings, "released": reason, "data": data}
+    _publish(warehouse, network, day, released, facts)
 
 
 def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     """The last verdict on the day, if the packets behind it are those that there are now."""
     commit = warehouse.commit(_unit(network, day))
-    if not commit or commit.facts["data"] != _data(warehouse, network, day):
+    captures = _captures(warehouse, network)
+    if not commit or commit.facts["data"] != _data(warehouse, network, day, captures):
         return None
     return _from(commit)
 
@@ -258,37 +274,58 @@ def _from(commit: Commit) -> Verdict:
     return Verdict(commit.unit.network, commit.unit.day, tuple(findings), released, fresh=False)
 
 
-def _data(warehouse: Warehouse, network: str, day: date) -> str:
+Captures = dict[str, list[tuple[str, str, int]]]
+"""By day: name, content and packets of each capture of it, or in its folder."""
+
+
+def _captures(warehouse: Warehouse, network: str) -> Captures:
+    found: Captures = defaultdict(list)
+    for commit in warehouse.commits("capture", network):
+        folder = capture_day(commit.unit.name)
+        facts = (commit.unit.name, commit.facts["content"], commit.facts["packets"])
+        for day in {*commit.facts["dates"], *([folder.isoformat()] if folder else [])}:
+            found[day].append(facts)
+    return found
+
+
+def _data(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
-    flows = [path.name for path in warehouse.files(FLOWS, network, day)]
-    captures = [
-        (commit.unit.name, commit.facts["content"], commit.facts["packets"])
-        for commit in warehouse.commits("capture", network)
-        if day.isoformat() in commit.facts["dates"] or capture_day(commit.unit.name) == day
-    ]
-    return fingerprint(flows, captures)
+    flows = warehouse.file_names(FLOWS, network, day)
+    return fingerprint(flows, captures.get(day.isoformat(), []))
 
 
 def _limits(network: Network) -> list[Any]:
     return [network.quality.model_dump(), list(network.peak_hours), network.timezone]
 
 
-def _verdict(
-    warehouse: Warehouse, connection: duckdb.DuckDBPyConnection, network: Network, day: date
-) -> Verdict:
+def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captures) -> Verdict:
     commit = warehouse.commit(_unit(network.name, day))
-    data = _data(warehouse, network.name, day)
+    data = _data(warehouse, network.name, day, captures)
     if commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network)):
         return _from(commit)
-    checks = judge(_measure(connection, network, day), network.quality)
+    checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
     findings = [check.finding for check in checks if not check.passed]
-    facts = {"findings": findings, "released": None}
+    facts = {"findings": findings, "released": None, "data": data}
     _publish(warehouse, network, day, pa.Table.from_pylist(rows, QUALITY.arrow), facts)
     return Verdict(network.name, day, tuple(findings))
 
 
-def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date) -> dict[str, Any]:
+def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any]:
+    weeks = range(1, network.quality.volume_weeks + 1)
+    earlier = [day - timedelta(weeks=n) for n in weeks]
+    connection = warehouse.connect_to(
+        {
+            INGEST_LOG: warehouse.files(INGEST_LOG, network.name),
+            FLOWS: warehouse.files(FLOWS, network.name, day),
+            PACKETS: warehouse.files(PACKETS, network.name, day),
+            TABLES["table1_summary"]: [
+                path
+                for other in earlier
+                for path in warehouse.files(TABLES["table1_summary"], network.name, other)
+            ],
+        }
+    )
     answer = connection.execute(
         SQL.read_text(),
         {
@@ -312,7 +349,7 @@ def _measure(connection: duckdb.DuckDBPyConnection, network: Network, day: date)
 def _publish(
     warehouse: Warehouse, network: Network, day: date, rows: pa.Table, facts: dict[str, Any]
 ) -> None:
-    made_from = {"data": _data(warehouse, network.name, day), "limits": _limits(network)}
     with warehouse.staging() as staging:
         staging.write(QUALITY, network.name, day, "checks", rows)
-        warehouse.publish(_unit(network.name, day), staging.files, made_from | facts)
+        facts = {"limits": _limits(network)} | facts
+        warehouse.publish(_unit(network.name, day), staging.files, facts)

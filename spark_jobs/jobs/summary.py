@@ -1,9 +1,17 @@
 """What a run prints at its end."""
 
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 from rich.table import Table as Grid
 
-from spark_jobs.jobs.ingest import Ingested
-from spark_jobs.warehouse import Warehouse
+from schemas import MARTS
+from spark_jobs.warehouse import Warehouse, fingerprint
+
+if TYPE_CHECKING:
+    from spark_jobs.jobs.ingest import Ingested
 
 
 def ingest_summary(results: list[Ingested]) -> Grid:
@@ -20,6 +28,12 @@ def ingest_summary(results: list[Ingested]) -> Grid:
     ):
         numeric = heading in ("frames", "packets", "other rows", "s")
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    unchanged = [result for result in results if result.already]
+    if len(unchanged) > MOST_UNCHANGED:
+        results = [result for result in results if not result.already]
+        frames, packets = (sum(getattr(r, n) for r in unchanged) for n in ("frames", "packets"))
+        captures = f"{len(unchanged):,} captures"
+        grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
     for result in results:
         reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
         note = "gave nothing" if result.error else "unchanged" if result.already else ""
@@ -37,9 +51,33 @@ def ingest_summary(results: list[Ingested]) -> Grid:
 
 def table1_summary(warehouse: Warehouse) -> Grid:
     """Table I, network by network, and the set-up's outcome."""
-    networks = warehouse.connect().sql("""
+    files = [warehouse.file_names(table) for table in SUMMED]
+    columns = warehouse.remembered(
+        "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
+    )
+    grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")
+    grid.add_column("network")
+    for column in columns:
+        grid.add_column(column["network"], justify="right")
+    for name, heading in _HEADINGS.items():
+        form = {"flows": "{:,}", "setup_delay": "{:.2f} s"}.get(name, "{:.2%}")
+        values = [column[name] for column in columns]
+        shown = [NOT_MEASURED if value is None else form.format(value) for value in values]
+        grid.add_row(heading, *shown)
+    return grid
+
+
+def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
+    answer = warehouse.connect(TABLE1).sql(TABLE1)
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
+
+
+MOST_UNCHANGED = 20
+"""Captures that are listed though they have not changed."""
+SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))
+TABLE1 = """
         with summary as (
-            select network, sum(flows) as flows, sum(sack) / sum(flows) as sack,
+            select network, sum(flows)::bigint as flows, sum(sack) / sum(flows) as sack,
                 sum(timestamps) / sum(flows) as timestamps, sum(mss_low) / sum(flows) as mss_low,
                 sum(mss_high) / sum(flows) as mss_high, sum(window_low) / sum(flows) as window_low,
                 sum(window_med) / sum(flows) as window_med,
@@ -47,28 +85,11 @@ def table1_summary(warehouse: Warehouse) -> Grid:
             from table1_summary group by network
         ),
         delay as (
-            select network, sum(delay_sum) / sum(delay_flows) as setup_delay
+            select network, sum(delay_sum) / nullif(sum(delay_flows), 0) as setup_delay
             from fig05_setup_tree group by network
         )
         select * from summary left join delay using (network) order by network
-    """)
-    grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")
-    grid.add_column("network")
-    columns = networks.fetchall()
-    for column in columns:
-        grid.add_column(str(column[0]), justify="right")
-    formats = {"flows": "{:,}", "setup_delay": "{:.2f} s"}
-    for place, name in enumerate(networks.columns[1:], 1):
-        form = formats.get(name, "{:.2%}")
-        grid.add_row(
-            _HEADINGS[name],
-            *(
-                NOT_MEASURED if column[place] is None else form.format(column[place])
-                for column in columns
-            ),
-        )
-    return grid
-
+"""
 
 NOT_MEASURED = "\N{EN DASH}"
 

@@ -7,7 +7,7 @@ select
     setup_background as background,
     floor(setup_delay * 10) / 10 as bin,
     count(*) as flows,
-    bit_or(shiftleft(1L, user_group)) as user_groups,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(setup_delay) as delay_sum
 from connections
 where setup_delay is not null

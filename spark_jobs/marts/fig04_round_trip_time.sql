@@ -12,7 +12,7 @@ select
     network, date, country, access, hour, period, side,
     floor(rtt * 100) / 100 as bin,
     count(*) as flows,
-    bit_or(shiftleft(1L, user_group)) as user_groups,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(rtt) as rtt_sum
 from round_trips
 where rtt is not null

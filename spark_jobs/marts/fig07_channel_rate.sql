@@ -4,8 +4,9 @@ select
     network, date, country, access, hour, period,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as periods,
-    bit_or(shiftleft(1L, user_group)) as user_groups,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(seconds) as seconds,
     sum(ip_bytes) as ip_bytes
 from rate_periods
+where rate > 0
 group by all

@@ -2,9 +2,10 @@
 -- One row: the single transfers of one network, date, local hour, what is counted (what passed Gi, as
 -- the paper has it, or what arrived) and throughput, in bins of 1 %.
 with rates as (
-    select
-        *,
-        stack(2, 'passed', throughput, 'arrived', throughput_received) as (counted, rate)
+    select *, 'passed' as counted, throughput as rate
+    from connections
+    union all
+    select *, 'arrived' as counted, throughput_received as rate
     from connections
 )
 select
@@ -12,7 +13,7 @@ select
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    bit_or(shiftleft(1L, user_group)) as user_groups,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(rate) as throughput_sum
 from rates
 where rate > 0

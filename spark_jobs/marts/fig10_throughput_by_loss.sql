@@ -5,7 +5,7 @@ with transfers as (
     select
         *,
         100 * (lost_access_expected + lost_internet_expected)
-            / (data_packets_down + lost_internet_expected) as loss
+            / nullif(data_packets_down + lost_internet_expected, 0) as loss
     from connections
     where single and request_response and throughput is not null and goodput is not null
         and lost_access is not null

@@ -2,18 +2,19 @@
 -- One row: the large transfers of one network, date, local hour, level of background traffic, what is
 -- counted (what passed Gi, as the paper has it, or what arrived) and user throughput, in bins of 1 %.
 with rates as (
-    select
-        *,
-        stack(2, 'passed', user_throughput, 'arrived', user_throughput_received) as (counted, rate)
+    select *, 'passed' as counted, user_throughput as rate
+    from connections
+    union all
+    select *, 'arrived' as counted, user_throughput_received as rate
     from connections
 )
 select
     network, date, country, access, hour, period,
-    cast(least(floor(3 * b_other / (b_tcp + b_other)), 2) as int) as background_thirds,
+    cast(least(floor(3 * b_other / nullif(b_tcp + b_other, 0)), 2) as int) as background_thirds,
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    bit_or(shiftleft(1L, user_group)) as user_groups,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(rate) as user_throughput_sum
 from rates
 where rate > 0

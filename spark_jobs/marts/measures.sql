@@ -1,5 +1,5 @@
 -- Not a mart: what each connection, or each period of a channel rate, adds to the metrics by which
--- hours, days and networks are compared. Plain SQL, for Spark and DuckDB alike.
+-- hours, days and networks are compared.
 -- One row: a metric of a connection or period; the metric is the sum of `top` by that of `bottom`.
 with added as (
     select *, 'setup_delay' as metric, setup_delay as top, 1 as bottom

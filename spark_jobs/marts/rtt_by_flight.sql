@@ -7,11 +7,14 @@ with trips as (
         round_trips.date,
         places.country,
         places.access,
-        places.period_of,
-        hour(from_utc_timestamp(round_trips.ts, places.timezone)) as hour,
+        places.peak_from,
+        places.peak_until,
+        places.off_peak_from,
+        places.off_peak_until,
+        local_hour(round_trips.ts, places.timezone) as hour,
         -- The greatest edge floor(2 ^ (k / 2)) that is not above flight.
-        floor(pow(2, (ceil(2 * log2(flight + 1)) - 1) / 2)) as flight,
-        cast(floor(10 * ln(rtt)) as int) as bin,
+        floor(power(2, highest_bit(cast(power(flight + 1e0, 2) as bigint) - 1) / 2)) as flight,
+        cast(floor(10 * ln(greatest(rtt, 1e-6))) as int) as bin,
         delayed,
         rtt,
         rtt - links.rtt_min as queueing
@@ -30,7 +33,7 @@ with trips as (
 )
 select
     network, date, country, access, hour,
-    period_of[hour] as period,
+    period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
     flight, bin, delayed,
     count(*) as round_trips,
     sum(rtt) as rtt_sum,

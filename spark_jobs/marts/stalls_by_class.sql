@@ -19,13 +19,14 @@ with users_stalls as (
 slots as (
     select
         network, date, flow_id, begun, ended, user_until, first_slot,
-        explode(sequence(first_slot, ended div 10000000)) as slot
+        explode(sequence(first_slot, last_slot)) as slot
     from (
         select
             *,
-            begun div 10000000 as first_slot,
+            cast(floor(begun / 1e7) as bigint) as first_slot,
+            cast(floor(ended / 1e7) as bigint) as last_slot,
             max(ended) over (
-                partition by network, date, user
+                partition by network, date, users_stalls.user
                 order by begun, ended
                 rows between unbounded preceding and 1 preceding
             ) as user_until
@@ -34,7 +35,7 @@ slots as (
     )
 ),
 -- Of each other user, the first stall that overlaps counts, and in the first slot in which both are.
-overlaps as (
+overlapping as (
     select one.network, one.date, one.flow_id, one.begun, count(*) as users
     from slots as one
     join slots as other
@@ -53,39 +54,43 @@ placed as (
         users_stalls.date,
         places.country,
         places.access,
-        places.period_of,
-        hour(from_utc_timestamp(start_ts, places.timezone)) as hour,
+        places.peak_from,
+        places.peak_until,
+        places.off_peak_from,
+        places.off_peak_until,
+        local_hour(start_ts, places.timezone) as hour,
         class,
         (ended - users_stalls.begun) / 1e6 as seconds,
         lost,
         slow_start,
         interruption,
-        overlaps.users
+        overlapping.users
     from users_stalls
     join places on places.network = users_stalls.network
-    left join overlaps
-        on overlaps.network = users_stalls.network
-        and overlaps.date = users_stalls.date
-        and overlaps.flow_id = users_stalls.flow_id
-        and overlaps.begun = users_stalls.begun
+    left join overlapping
+        on overlapping.network = users_stalls.network
+        and overlapping.date = users_stalls.date
+        and overlapping.flow_id = users_stalls.flow_id
+        and overlapping.begun = users_stalls.begun
         and of_path
 )
 select
     network, date, country, access, hour,
-    period_of[hour] as period,
+    period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
     class,
+    -- Twice the binary logarithm is that of the square.
     case
         when seconds < 0.1 then 0
-        else round(0.1 * pow(2, floor(2 * log2(seconds / 0.1)) / 2), 3)
+        else round(power(2, highest_bit(cast(floor(power(10 * seconds, 2)) as bigint)) / 2) / 10, 3)
     end as bin,
     -- n - 1 has so many binary digits more than one.
-    least(users, 1 + shiftleft(1L, length(bin(users - 1)) - 1)) as users_at_once,
+    least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
     count(*) as stalls,
     sum(seconds) as seconds,
     count(lost) as lost_stalls,
     coalesce(sum(lost), 0) as lost,
-    count_if(slow_start) as timeout_stalls,
-    count_if(interruption = 'pause') as pauses,
-    count_if(interruption = 'flush') as flushes
+    count(*) filter (where slow_start) as timeout_stalls,
+    count(*) filter (where interruption = 'pause') as pauses,
+    count(*) filter (where interruption = 'flush') as flushes
 from placed
 group by all

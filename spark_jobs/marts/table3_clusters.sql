@@ -3,14 +3,17 @@
 -- options, class of size, group of users and channel rate: the median of what its user's channel gave
 -- in the hour (UTC) in which the transfer starts, in bins of 1 %; null where nothing told it.
 with rated as (
-    select network, date, user, date_trunc('hour', start_ts) as rated_hour, median(rate) as rate
+    select
+        network, date, channel_rates.user, date_trunc('hour', start_ts) as rated_hour,
+        median(rate) as rate
     from channel_rates
+    where rate > 0
     group by all
 ),
 transfers as (
     select
         connections.*,
-        cast(floor(log2(payload_bytes_down)) as int) as size_class,
+        highest_bit(payload_bytes_down) as size_class,
         cast(floor(100 * ln(rated.rate)) as int) as rate_bin
     from connections
     left join rated

@@ -1,64 +1,34 @@
-"""Marts to one page: the paper's tables and figures, networks side by side.
+"""Marts to one page, made again when what it shows has changed."""
 
-A figure is a module with a function that takes a Selection and gives a Section, or several; it is
-listed in SECTIONS.
-"""
+from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
+from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY
 from spark_jobs.errors import UserError
-from spark_jobs.report import (
-    fig03,
-    fig04,
-    fig05,
-    fig07,
-    fig08,
-    fig10,
-    peak,
-    quality,
-    table1,
-    table2,
-    table3,
-    throughput,
-)
-from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed
-from spark_jobs.report.selection import Selection, select
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.sources import version
+from spark_jobs.warehouse import Warehouse, fingerprint
 
-SECTIONS = (
-    peak.sections,
-    quality.state,
-    table1.section,
-    fig03.section,
-    fig04.section,
-    fig05.section,
-    fig07.sections,
-    table2.section,
-    fig08.section,
-    throughput.throughput,
-    fig10.section,
-    throughput.tcp_share,
-    throughput.user_throughput,
-    table3.sections,
-    quality.section,
-)
+if TYPE_CHECKING:
+    from spark_jobs.report.compare import Half
+
+REPORT = "report.html"
+"""The page of all networks and days, beside the tables."""
+SHOWN = (*MARTS, INGEST_LOG, NETWORKS, QUALITY)
+ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
 
 
-Halves = tuple[Half, Half]
-
-
-def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
-    if halves:
-        return [peak.comparison(selection, *halves), quality.section(selection)]
-    made = [make(selection) for make in SECTIONS]
-    return [s for part in made for s in (part if isinstance(part, list) else [part])]
+def bring_up_to_date(warehouse: Warehouse) -> Path:
+    """Write REPORT where anything it shows has changed, or where it is not as it was written."""
+    files = [warehouse.file_names(table) for table in SHOWN]
+    inputs = fingerprint(files, version(*ROOMS))
+    if not warehouse.is_made(REPORT, inputs):
+        write_report(warehouse, warehouse.root / REPORT)
+        warehouse.made(REPORT, inputs)
+    return warehouse.root / REPORT
 
 
 def write_report(
@@ -67,32 +37,21 @@ def write_report(
     networks: list[str] | None = None,
     since: datetime.date | None = None,
     until: datetime.date | None = None,
-    halves: Halves | None = None,
+    halves: tuple[Half, Half] | None = None,
 ) -> Path:
     """Write the page for some networks and days (by default all); returns its path. halves: of the
     page, only these two beside each other.
 
     Raises UserError where there is nothing to show or the page cannot be written.
     """
-    page = _page(select(warehouse, networks, since, until), halves)
+    from spark_jobs.report.page import page
+    from spark_jobs.report.selection import select
+
+    text = page(select(warehouse, networks, since, until), halves)
     temporary = output.with_name(f".{output.name}.{uuid4().hex}")
     try:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(output)
     except OSError as error:
         raise UserError(f"{output}: {error.strerror}") from error
     return output
-
-
-def _page(selection: Selection, halves: Halves | None) -> str:
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    )
-    return templates.get_template("page.html.jinja").render(
-        selection=selection,
-        sections=_sections(selection, halves),
-        plotly=packed(get_plotlyjs()),
-        access=ACCESS,
-        template=Markup(TEMPLATE),
-        scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
-    )

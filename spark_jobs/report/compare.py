@@ -15,30 +15,14 @@ import numpy as np
 
 from spark_jobs.errors import UserError
 from spark_jobs.estimators.differences import Difference, Sums, difference, supported
-from spark_jobs.marts import SQL
+from spark_jobs.marts import SHARED, SQL
+from spark_jobs.marts.functions import for_duckdb
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 PERIODS = {"peak": "peak", "off-peak": "off_peak", "other": "other"}
 OPTIONS = ("sack", "timestamps", "mss", "window")
 KEYS = ("hours", "days", "network", "access", *OPTIONS)
-FROM_FLOWS = """
-create or replace temp view connections as
-select flows.*, hash("user") as user_group, country, access, {hour} as hour, {period} as period
-from flows join networks using (network)
-where initiator = 'mobile';
-create or replace temp view rate_periods as
-select channel_rates.*, hash("user") as user_group, country, access, {hour} as hour,
-    {period} as period, epoch(end_ts - start_ts) as seconds
-from channel_rates join networks using (network);
-"""
-"""What Spark's SQL gives the marts, for DuckDB."""
-HOUR = "hour(timezone(timezone, start_ts))"
-PERIOD = f"""case
-    when {HOUR} >= peak_from and {HOUR} < peak_until then 'peak'
-    when {HOUR} >= off_peak_from and {HOUR} < off_peak_until then 'off_peak'
-    else 'other'
-end"""
 
 
 @dataclass(frozen=True)
@@ -167,10 +151,11 @@ def _pairs(
 
 def _by_options(selection: Selection) -> str:
     """A view like the mart `metrics`, with the options of each connection, from all connections."""
-    statement = FROM_FLOWS.format(hour=HOUR, period=PERIOD)
-    selection.connection.execute(statement)
-    measures = (SQL / "measures.sql").read_text()
-    selection.connection.execute(f"create or replace temp view measures as {measures}")
+    for statement in for_duckdb():
+        selection.connection.execute(statement)
+    for name in SHARED:
+        query = (SQL / f"{name}.sql").read_text()
+        selection.connection.execute(f"create or replace temp view {name} as {query}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
         select *, 1 as measured from measures

@@ -8,44 +8,54 @@ ends. Then, or by the unit's next change, the files that a change superseded are
 an interrupted change left behind.
 """
 
+from __future__ import annotations
+
 import datetime
 import fcntl
 import json
 import os
 import shutil
+import time
 import uuid
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 
 from schemas import TABLES, Table
-from spark_jobs.warehouse.files import LARGEST_ROW_GROUP, table_writer
+from spark_jobs.sources import version
 from spark_jobs.warehouse.views import create_views, may_ask
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow.parquet as pq
 
 COMMITS, LOCKS, STAGING, OWNER = "_commits", "locks", "_staging", "owner.lock"
 VIEWS = "warehouse.duckdb"
+ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
+TICK_NS = 50_000_000
+"""No file system's clock is coarser (Linux: 10 ms)."""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is published together: kind is network, capture, or what is published by day: day (the
-    flows and the tables beside them), leases, marts, quality."""
+    """What is published together: kind is network, capture, made (a file beside the tables, as the
+    views), or what is published by day: day (the flows and the tables beside them), leases, marts,
+    quality."""
 
     kind: str
     network: str
     name: str = "all"
 
     @classmethod
-    def of_day(cls, kind: str, network: str, day: datetime.date) -> "Unit":
+    def of_day(cls, kind: str, network: str, day: datetime.date) -> Unit:
         """A network's day."""
         return cls(kind, network, day.isoformat())
 
@@ -68,7 +78,7 @@ class Staging:
     """Files of one change, written where no reader looks, each with its future partition."""
 
     def __init__(self, folder: Path):
-        self._folder = folder
+        self.folder = folder
         self.files: dict[str, Path] = {}
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Path:
@@ -78,13 +88,15 @@ class Staging:
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
         target = "/".join([*parts, f"{quote(stem, safe='')[:180]}-{version}.parquet"])
-        self.files[target] = self._folder / f"{len(self.files):05d}-{version}.parquet"
+        self.files[target] = self.folder / f"{len(self.files):05d}-{version}.parquet"
         return self.files[target]
 
     def writer(
         self, table: Table, network: str, date: datetime.date | None, stem: str
     ) -> pq.ParquetWriter:
         """A writer of tables with the schema `table.arrow_dictionary`."""
+        from spark_jobs.warehouse.files import table_writer
+
         path = self.path(table, network, date, stem)
         return table_writer(table, path)
 
@@ -92,6 +104,8 @@ class Staging:
         self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
     ) -> None:
         """Rows as one file of a partition; their columns must be the schema's."""
+        from spark_jobs.warehouse.files import LARGEST_ROW_GROUP
+
         with self.writer(table, network, date, stem) as writer:
             writer.write_table(
                 rows.select(table.arrow.names).cast(table.arrow_dictionary),
@@ -99,11 +113,42 @@ class Staging:
             )
 
 
+class _Folder:
+    """The commits of a kind and network; changed: when the folder last was, if that tells."""
+
+    def __init__(self, changed: int | None, commits: list[Commit]):
+        self.changed, self.commits = changed, commits
+        self.files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        """By table and day."""
+        for commit in commits:
+            for target in commit.files:
+                table, _, *rest = target.split("/")
+                self.files[table][rest[0].removeprefix("date=")].append(target)
+
+
+def _status(path: str) -> os.stat_result:
+    """A Path takes ten times as long, and a run asks of every network and day."""
+    return os.stat(path)  # noqa: PTH116
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 class Warehouse:
     """All tables under one folder."""
 
     def __init__(self, root: Path):
         self.root = root
+        self._commits: dict[str, tuple[tuple[int, int, int], Commit]] = {}
+        self._known: dict[str, _Folder] = {}
+
+    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path]]:
+        """To another process goes the place, not what is known of it."""
+        return Warehouse, (self.root,)
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
@@ -134,7 +179,8 @@ class Warehouse:
             pending = commit_file.with_suffix(".pending")
             self._sweep(pending, old)
             old_files = old.files if old else ()
-            _write_durably(pending, json.dumps([*files, *old_files]))
+            if files or old_files:
+                _write_durably(pending, json.dumps([*files, *old_files]))
             for target, staged in files.items():
                 final = self.root / target
                 final.parent.mkdir(parents=True, exist_ok=True)
@@ -169,18 +215,50 @@ class Warehouse:
 
     def commit(self, unit: Unit) -> Commit | None:
         """The unit as it stands, or None."""
+        return self._read(str(self._commit_file(unit)))
+
+    def _read(self, path: str) -> Commit | None:
+        """A commit file, read once as long as it is the same one."""
         try:
-            raw = json.loads(self._commit_file(unit).read_text())
+            status = _status(path)
         except FileNotFoundError:
             return None
-        return Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"])
+        version = status.st_ino, status.st_mtime_ns, status.st_size
+        known = self._commits.get(path)
+        if known and known[0] == version:
+            return known[1]
+        raw = json.loads(Path(path).read_text())
+        commit = Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"])
+        self._commits[path] = version, commit
+        return commit
 
     def commits(self, kind: str, network: str | None = None) -> list[Commit]:
         """All units of a kind, by network and name."""
-        folder = self.root / COMMITS / kind
-        found = sorted(folder.glob(f"{network or '*'}/*.json"))
-        raws = [json.loads(path.read_text()) for path in found]
-        return [Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"]) for raw in raws]
+        return [c for folder in self._folders(network, kind) for c in folder.commits]
+
+    def _folders(self, network: str | None = None, kind: str | None = None) -> Iterator[_Folder]:
+        """Each kind's commits of each network, as they are now."""
+        root = str(self.root / COMMITS)
+        for of_kind in [kind] if kind else _names(root):
+            for name in [network] if network else _names(f"{root}/{of_kind}"):
+                folder = self._folder(f"{root}/{of_kind}/{name}")
+                if folder and of_kind != LOCKS:
+                    yield folder
+
+    def _folder(self, path: str) -> _Folder | None:
+        try:
+            changed = _status(path).st_mtime_ns
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        known = self._known.get(path)
+        if known and known.changed == changed:
+            return known
+        # Of two changes within one tick of the clock the second is not told by the time.
+        settled = time.time_ns() - changed > TICK_NS
+        names = [n for n in _names(path) if n.endswith(".json") and not n.startswith(".")]
+        found = [self._read(f"{path}/{name}") for name in names]
+        self._known[path] = _Folder(changed if settled else None, [c for c in found if c])
+        return self._known[path]
 
     def days(self, kind: str, network: str | None = None) -> list[tuple[str, datetime.date]]:
         """(network, day) of every unit of a kind that is published by day, sorted."""
@@ -190,20 +268,22 @@ class Warehouse:
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[Path]:
         """The published Parquet files of a table, sorted by path."""
-        start = f"{table.name}/" + (f"network={network}/" if network else "")
-        day = f"/date={date.isoformat()}/" if date else ""
-        return sorted(
-            self.root / target
-            for target in self._targets(network)
-            if target.startswith(start) and day in target
-        )
+        return [self.root / target for target in self._targets(table, network, date)]
 
-    def _targets(self, network: str | None = None) -> Iterator[str]:
-        """Every published file's path under the root."""
-        kinds = [path.name for path in (self.root / COMMITS).glob("*") if path.name != LOCKS]
-        for kind in kinds:
-            for commit in self.commits(kind, network):
-                yield from commit.files
+    def file_names(
+        self, table: Table, network: str | None = None, date: datetime.date | None = None
+    ) -> list[str]:
+        """Their names, which no two files share: other ones where the rows have changed."""
+        return [target.rpartition("/")[2] for target in self._targets(table, network, date)]
+
+    def _targets(self, table: Table, network: str | None, date: datetime.date | None) -> list[str]:
+        targets: list[str] = []
+        for folder in self._folders(network):
+            days = folder.files.get(table.name)
+            if days:
+                found = [days.get(date.isoformat(), [])] if date else days.values()
+                targets += [target for of_day in found for target in of_day]
+        return sorted(targets)
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
         """A network's published files of a table that has dates, by day."""
@@ -224,11 +304,15 @@ class Warehouse:
         """SQL over every table: one view each, empty where nothing has been published. With the
         query that is to be asked, of the tables that it may be about only: a view of many files
         takes its time."""
+        tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
+        return self.connect_to({table: self.files(table) for table in tables})
+
+    def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
+        """SQL over some files of some tables."""
+        import duckdb
+
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        tables = self.tables()
-        if query is not None:
-            tables = {table: files for table, files in tables.items() if may_ask(query, table.name)}
         create_views(connection, tables)
         return connection
 
@@ -238,27 +322,61 @@ class Warehouse:
         VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
         """
         with self.locked("views"):
-            tables = self.tables()
-            fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
-            try:
-                with duckdb.connect(fresh) as connection:
-                    create_views(connection, tables)
-                fresh.replace(self.root / VIEWS)
-            finally:
-                fresh.unlink(missing_ok=True)
-            self._remove_superseded({path for files in tables.values() for path in files})
+            targets = self._published()
+            inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
+            if not self.is_made(VIEWS, inputs):
+                self._make_views(self._tables_of(targets))
+                self.made(VIEWS, inputs)
+            self._remove_superseded(targets)
+
+    def _make_views(self, tables: Mapping[Table, list[Path]]) -> None:
+        import duckdb
+
+        fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
+        try:
+            with duckdb.connect(fresh) as connection:
+                create_views(connection, tables)
+            fresh.replace(self.root / VIEWS)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
+        """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
+        commit = self.commit(Unit("made", "all", name))
+        if commit is None or commit.facts["inputs"] != inputs:
+            self.made(name, inputs, answer=answer())
+            return self.remembered(name, inputs, answer)
+        return commit.facts["answer"]
+
+    def is_made(self, name: str, inputs: str) -> bool:
+        """Whether a file beside the tables is there and was made of these inputs."""
+        commit = self.commit(Unit("made", "all", name))
+        there = (self.root / name).exists()
+        return there and commit is not None and commit.facts["inputs"] == inputs
+
+    def made(self, name: str, inputs: str, **facts: Any) -> None:
+        """Remember what a file beside the tables was made of, and facts of it."""
+        self.publish(Unit("made", "all", name), {}, {"inputs": inputs, **facts})
 
     def tables(self) -> dict[Table, list[Path]]:
         """The published Parquet files of every table."""
-        targets = sorted(self._targets())
-        return {
-            table: [self.root / t for t in targets if t.startswith(f"{table.name}/")]
-            for table in TABLES.values()
-        }
+        return self._tables_of(self._published())
 
-    def _remove_superseded(self, in_use: set[Path]) -> None:
+    def _published(self) -> list[str]:
+        """Every published file's path under the root, sorted."""
+        return sorted(t for folder in self._folders() for c in folder.commits for t in c.files)
+
+    def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
+        found: dict[str, list[Path]] = defaultdict(list)
+        for target in targets:
+            found[target.partition("/")[0]].append(self.root / target)
+        return {table: found[name] for name, table in TABLES.items()}
+
+    def _remove_superseded(self, targets: list[str]) -> None:
         """What is superseded but in use was so by a job that is about to update the views."""
-        for pending in (self.root / COMMITS).rglob("*.pending"):
+        found = list((self.root / COMMITS).glob("*/*/*.pending"))
+        in_use = {self.root / target for target in targets} if found else set()
+        for pending in found:
             kind, network = pending.parts[-3:-1]
             unit = Unit(kind, network, unquote(pending.stem))
             with self._changing(unit):

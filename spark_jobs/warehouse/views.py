@@ -1,13 +1,18 @@
 """The tables as DuckDB views over their Parquet files, with the schemas' words as comments."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
 from schemas import Table
+
+if TYPE_CHECKING:
+    import duckdb
 
 CATALOG = re.compile(
     r"\b(show|desc|describe|summarize|pragma|export|import|copy|query\w*|information_schema"
@@ -43,23 +48,28 @@ def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, l
             for column in (*table.partitions, *table.columns)
         ]
         connection.execute(
-            ";".join([_view(table, files), *(f"comment on {text}" for text in (view, *comments))])
+            ";".join(
+                [
+                    f'create view "{table.name}" as {rows_of(table, files)}',
+                    *(f"comment on {text}" for text in (view, *comments)),
+                ]
+            )
         )
 
 
-def _view(table: Table, files: list[Path]) -> str:
-    """Files of an earlier version may lack columns: these are null there."""
+def rows_of(table: Table, files: list[Path]) -> str:
+    """The query that reads these files. Files of an earlier version may lack columns: these are
+    null there."""
     types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
-    create = f'create view "{table.name}" as'
     empty = f"select {nulls} where false"
     if not files:
-        return f"{create} {empty}"
+        return empty
     names = ", ".join(f'"{name}"' for name in types)
     paths = ", ".join(_text(str(path.resolve())) for path in files)
     hive = ", ".join(f"{_text(c.name)}: {_text(types[c.name])}" for c in table.partitions)
     return (
-        f"{create} select {names} from ({empty} union all by name select * from read_parquet("
+        f"select {names} from ({empty} union all by name select * from read_parquet("
         f"[{paths}], union_by_name = true, hive_partitioning = true, hive_types = {{{hive}}}))"
     )
 

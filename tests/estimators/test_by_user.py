@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from spark_jobs.estimators.by_user import enough, mean, quantile, share
 
@@ -106,3 +107,25 @@ def test_intervals_hold_the_truth_about_as_often_as_they_promise(users):
     for name, of in held.items():
         assert len(of) > 450
         assert 0.91 <= np.mean(of) <= (0.98 if users > 20 else 1), name
+
+
+def test_errors_of_means_and_shares_are_statsmodels():
+    """Users of any weight, some of whom have it always, and one network where nobody has."""
+    random = np.random.default_rng(1)
+    for usual in (0.0, 0.02, 0.5, 1.0):
+        whole = random.integers(1, 50, 40).astype(float)
+        part = random.binomial(whole.astype(int), usual).astype(float)
+        fit = sm.WLS(part / whole, np.ones(40), weights=whole).fit(cov_type="HC3")
+        value, error = fit.params[0], fit.bse[0]
+        freedom = whole.sum() ** 2 / (whole**2).sum() - 1
+        student = stats.t.ppf(0.975, freedom)
+        samples = 40
+        if 0 < value < 1:
+            samples = value * (1 - value) / error**2 * (stats.norm.ppf(0.975) / student) ** 2
+            told = mean(part, whole)
+            assert told.high == pytest.approx(value * np.exp(student * error / value), rel=1e-9)
+        expected = proportion_confint(value * samples, samples, 0.05, method="beta")
+        found = share(part, whole)
+        assert (found.low, found.high) == pytest.approx(
+            np.nan_to_num(expected, nan=value), rel=1e-9
+        )

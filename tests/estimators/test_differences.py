@@ -1,8 +1,14 @@
 """Differences between selections: made-up users whose true difference is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import statsmodels.api as sm
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
+from spark_jobs.estimators.by_user import effective
 from spark_jobs.estimators.differences import Interval, Sums, difference, supported
 
 USERS = 40
@@ -100,3 +106,30 @@ def test_holm_asks_more_where_more_is_looked_at():
     assert supported([with_p(0.001), with_p(0.04), difference(equal([1.0]), equal([1.0]))]) == [
         True, True, False,
     ]  # fmt: skip
+
+
+def test_errors_and_claims_are_statsmodels():
+    """Groups of users on both sides, of any weight."""
+    random = np.random.default_rng(1)
+    told = []
+    for _ in range(50):
+        first, second = (
+            Sums(random.choice(64, n, replace=False), random.normal(1, 1, n), random.random(n), 99)
+            for n in random.integers(10, 60, 2)
+        )
+        found = difference(first, second)
+        bottom = np.concatenate([first.bottom, second.bottom])
+        ratio = np.concatenate([first.top, second.top]) / bottom
+        is_first = np.repeat([1.0, 0.0], [len(first.group), len(second.group)])
+        fit = sm.WLS(ratio, sm.add_constant(is_first), weights=bottom).fit(
+            cov_type="cluster", cov_kwds={"groups": np.concatenate([first.group, second.group])}
+        )
+        freedom = min(effective(first.bottom), effective(second.bottom)) - 1
+        reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
+        assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
+        assert found.estimate == pytest.approx(fit.params[1])
+        told.append(found)
+    p = [found.interval.p**4 for found in told]
+    rarer = [replace(f, interval=replace(f.interval, p=x)) for f, x in zip(told, p, strict=True)]
+    assert supported(rarer) == multipletests(p, 0.05, "holm")[0].tolist()
+    assert 0 < sum(supported(rarer)) < len(rarer)

@@ -13,6 +13,7 @@ import spark_jobs.jobs.ingest as job
 from schemas.zeek import MONITOR_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_name, find_captures
+from spark_jobs.capture.front_end import READERS
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -38,7 +39,7 @@ def row(second: int) -> dict[str, str]:
 
 def test_another_front_end_means_reading_again(warehouse, network, tmp_path, monkeypatch):
     """Zeek's part is played by the built-in reader: it is the asking that counts."""
-    monkeypatch.setitem(job.READERS, FrontEnd.ZEEK, job.READERS[FrontEnd.BUILTIN])
+    monkeypatch.setitem(READERS, FrontEnd.ZEEK, READERS[FrontEnd.BUILTIN])
     capture = tmp_path / "a.pcap"
     capture.write_bytes(pcap([ping(0)]))
     already = [

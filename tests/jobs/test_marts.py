@@ -15,6 +15,7 @@ from schemas import CHANNEL_RATES, FLOWS, MARTS, SKIP_REASONS, STALLS, Table
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED
 from spark_jobs.jobs.ingest import publish_network
+from spark_jobs.jobs.marts import _batches as batches
 from spark_jobs.jobs.marts import marts
 from spark_jobs.marts import SHARED, SQL
 
@@ -531,3 +532,12 @@ def test_fig05_says_who_ended_a_set_up(demo):
     columns = zip(flows["network"], flows["setup_class"], told, strict=True)
     expected = Counter(row for row, keep in zip(columns, wanted, strict=True) if keep)
     assert {row[:3]: row[3] for row in rows(demo, query)} == expected
+
+
+def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
+    days = demo.warehouse.days("day")
+    assert len(days) == 3
+    assert list(batches(demo.warehouse, days)) == [days]
+    monkeypatch.setattr("spark_jobs.jobs.marts.BYTES_AT_ONCE", 1)
+    assert list(batches(demo.warehouse, days)) == [[day] for day in days]
+    assert list(batches(demo.warehouse, [])) == []

@@ -122,7 +122,7 @@ def test_options_are_told_by_connections_that_agreed_on_them(different):
 
 
 def test_flows_and_marts_tell_the_same(demo):
-    """Spark made the marts; by options DuckDB reads the flows."""
+    """By options the flows are read."""
     marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     source = compare._by_options(selection)

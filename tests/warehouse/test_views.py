@@ -96,10 +96,10 @@ def test_views_work_until_they_are_updated(tmp_path):
 def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
-    listed = warehouse.tables()
+    listed = warehouse._published()
     publish(warehouse, "BB")
     with monkeypatch.context() as patch:
-        patch.setattr(warehouse, "tables", lambda: listed)
+        patch.setattr(warehouse, "_published", lambda: listed)
         warehouse.update_views()
     with opened(warehouse) as connection:
         assert connection.sql("select country from networks").fetchall() == [("AA",)]

@@ -1,14 +1,17 @@
 """Publishing: a reader sees a unit before the change or after it, and nothing is left behind."""
 
+import json
+import time
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.store import COMMITS, OWNER, STAGING
+from spark_jobs.warehouse.store import COMMITS, OWNER, STAGING, VIEWS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -159,3 +162,45 @@ def test_folders_hold_just_the_published_files(demo):
     """So that other programs can read TABLE/network=*/date=*/*.parquet."""
     published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
     assert data_files(demo.warehouse) == published
+
+
+def test_a_reader_sees_each_change_of_another_at_once(tmp_path):
+    """Commit files are read once as long as they stay, also where they change within a tick."""
+    reader, writer = Warehouse(tmp_path), Warehouse(tmp_path)
+    for n in range(100):
+        writer.publish(UNIT, {}, {"n": n})
+        assert reader.commit(UNIT).facts["n"] == n
+        (seen,) = reader.commits("network")
+        assert seen.facts["n"] == n
+    publish(writer, "AA")
+    (file,) = reader.files(NETWORKS, "aa-gprs")
+    assert file.exists()
+
+
+def test_a_commit_is_read_once(tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    time.sleep(0.1)
+    warehouse.update_views()
+    read = []
+    monkeypatch.setattr("json.loads", lambda text, loads=json.loads: read.append(1) or loads(text))
+    for _ in range(10):
+        warehouse.files(NETWORKS, "aa-gprs")
+        warehouse.commits("network")
+        warehouse.update_views()
+    assert not read
+
+
+def test_views_are_made_again_only_where_what_they_show_changed(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    made = (tmp_path / VIEWS).stat().st_ino
+    warehouse.update_views()
+    assert (tmp_path / VIEWS).stat().st_ino == made
+    publish(warehouse, "BB")
+    warehouse.update_views()
+    assert duckdb.connect(tmp_path / VIEWS).sql("select country from networks").fetchall() == [
+        ("BB",)
+    ]

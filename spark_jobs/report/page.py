@@ -1,0 +1,72 @@
+"""The page: the paper's tables and figures, networks side by side.
+
+A figure is a module with a function that takes a Selection and gives a Section, or several; it is
+listed in SECTIONS.
+"""
+
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from spark_jobs.report import (
+    fig03,
+    fig04,
+    fig05,
+    fig07,
+    fig08,
+    fig10,
+    peak,
+    quality,
+    table1,
+    table2,
+    table3,
+    throughput,
+)
+from spark_jobs.report.compare import Half
+from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed
+from spark_jobs.report.selection import Selection
+
+SECTIONS = (
+    peak.sections,
+    quality.state,
+    table1.section,
+    fig03.section,
+    fig04.section,
+    fig05.section,
+    fig07.sections,
+    table2.section,
+    fig08.section,
+    throughput.throughput,
+    fig10.section,
+    throughput.tcp_share,
+    throughput.user_throughput,
+    table3.sections,
+    quality.section,
+)
+
+
+Halves = tuple[Half, Half]
+
+
+def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
+    if halves:
+        return [peak.comparison(selection, *halves), quality.section(selection)]
+    made = [make(selection) for make in SECTIONS]
+    return [s for part in made for s in (part if isinstance(part, list) else [part])]
+
+
+def page(selection: Selection, halves: Halves | None = None) -> str:
+    """The whole page; halves: of it, only these two beside each other."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    return templates.get_template("page.html.jinja").render(
+        selection=selection,
+        sections=_sections(selection, halves),
+        plotly=packed(get_plotlyjs()),
+        access=ACCESS,
+        template=Markup(TEMPLATE),
+        scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
+    )

@@ -1,0 +1,113 @@
+"""The marts' SQL over some of the tables' files, by DuckDB in this process or by Spark."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from schemas import Table
+from spark_jobs.engine.tasks import by_spark
+from spark_jobs.marts import functions
+from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse.views import rows_of, sql_type
+
+GIB_A_CORE = 1
+"""Memory of DuckDB, less than a worker's; what is more it writes to a folder."""
+
+
+class Engine(Protocol):
+    """What runs SQL, with functions.FUNCTIONS."""
+
+    def read(self, table: Table, files: list[Path]) -> None:
+        """Let a table be these files of it, its numbers signed."""
+
+    def view(self, name: str, query: str, keep: bool = False) -> None:
+        """Name a query; keep: its rows too, for those that read it."""
+
+    def rows(self, query: str, schema: pa.Schema) -> pa.Table:
+        """The query's rows, with these columns."""
+
+
+@contextmanager
+def engine(warehouse: Warehouse) -> Iterator[Engine]:
+    """Spark where it is asked to do the work (see engine/tasks.py), else DuckDB."""
+    if by_spark():
+        with by_spark_sql(warehouse) as spark:
+            yield spark
+    else:
+        with by_duckdb(warehouse) as duck:
+            yield duck
+
+
+@contextmanager
+def by_duckdb(warehouse: Warehouse) -> Iterator[Engine]:
+    """DuckDB on all cores of this machine."""
+    cores = len(os.sched_getaffinity(0))
+    with warehouse.staging() as staging, duckdb.connect() as connection:
+        connection.execute(f"set threads = {cores}")
+        connection.execute(f"set memory_limit = '{GIB_A_CORE * cores}GiB'")
+        connection.execute(f"set temp_directory = '{staging.folder}'")
+        connection.execute("set timezone = 'UTC'")
+        for statement in functions.for_duckdb():
+            connection.execute(statement)
+        yield _DuckDB(connection)
+
+
+class _DuckDB:
+    def __init__(self, connection: duckdb.DuckDBPyConnection):
+        self._connection = connection
+
+    def read(self, table: Table, files: list[Path]) -> None:
+        self.view(table.name, _cast(rows_of(table, files), table.arrow_signed))
+
+    def view(self, name: str, query: str, keep: bool = False) -> None:
+        self._connection.execute(f"create temp {'table' if keep else 'view'} {name} as {query}")
+
+    def rows(self, query: str, schema: pa.Schema) -> pa.Table:
+        return self._connection.sql(_cast(query, schema)).to_arrow_table().cast(schema)
+
+
+def _cast(query: str, schema: pa.Schema) -> str:
+    columns = [f'cast("{f.name}" as {sql_type(f.type)}) as "{f.name}"' for f in schema]
+    return f"select {', '.join(columns)} from ({query})"
+
+
+@contextmanager
+def by_spark_sql(warehouse: Warehouse) -> Iterator[Engine]:
+    """Spark, with the session there is."""
+    from spark_jobs.engine.spark import spark_session
+
+    spark = spark_session()
+    for statement in functions.for_spark():
+        spark.sql(statement)
+    made = _Spark(spark, warehouse)
+    try:
+        yield made
+    finally:
+        for frame in made.kept:
+            frame.unpersist()
+
+
+class _Spark:
+    def __init__(self, session: Any, warehouse: Warehouse):
+        self._session, self._warehouse = session, warehouse
+        self.kept: list[Any] = []
+
+    def read(self, table: Table, files: list[Path]) -> None:
+        from spark_jobs.warehouse.spark_sql import read_table
+
+        frame = read_table(self._session, self._warehouse, table, files)
+        frame.createOrReplaceTempView(table.name)
+
+    def view(self, name: str, query: str, keep: bool = False) -> None:
+        frame = self._session.sql(query)
+        if keep:
+            self.kept.append(frame.cache())
+        frame.createOrReplaceTempView(name)
+
+    def rows(self, query: str, schema: pa.Schema) -> pa.Table:
+        return self._session.sql(query).toArrow().select(schema.names).cast(schema)

@@ -1,0 +1,184 @@
+"""Marts by DuckDB and by Spark: row by row the same, also of odd values."""
+
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from math import isclose
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from conftest import DAY
+from made_up import flow, publish
+
+from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, ROUND_TRIPS, STALLS, Table
+from schemas.flows import LIMITS
+from spark_jobs.estimators.by_user import GROUPS
+from spark_jobs.jobs.ingest import publish_network
+from spark_jobs.jobs.marts import results_of
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.sql import by_duckdb, by_spark_sql
+
+SUMS_ADDED_OTHERWISE = 1e-12
+ZONES = ("Asia/Kolkata", "Australia/Adelaide", "America/St_Johns", "Asia/Kathmandu")
+"""Half and quarter hours; in two of them the clock is changed on one of CHANGES."""
+CHANGES = (date(2004, 3, 28), date(2004, 4, 4), DAY)
+
+
+def limited(seconds: float) -> dict:
+    return {f"limited_{limit}": seconds for limit in LIMITS}
+
+
+RATES = ("throughput", "throughput_received", "user_throughput", "user_throughput_received")
+FULL = {"single": True, "request_response": True, "payload_bytes_down": 200_000}
+LOST = {
+    "data_packets_down": 10, "lost_access": 1, "lost_access_expected": 0.9,
+    "lost_internet_expected": 0.0, "goodput": 9e3, "throughput": 1e4, "throughput_received": 9e3,
+}  # fmt: skip
+ODD_FLOWS = (
+    {},
+    FULL,
+    FULL | {"mss_class": "high", "window_class": "low", "sack": True, "goodput": 8192.0},
+    dict.fromkeys(RATES, 0.0) | {"goodput": 0.0},
+    dict.fromkeys(RATES, 1.0) | FULL | {"goodput": 1.0, "b_tcp": 5, "b_other": 10},
+    {"b_tcp": 0, "b_other": 0, "user_throughput": None, "user_throughput_received": None},
+    {"server": "2001:db8::1", "max_ip_len": 1500, "max_window": None, **limited(1.0)},
+    {"server": "2001:db8::1", "max_ip_len": 61, "payload_bytes_down": 62, "max_window": 1 << 30,
+     **limited(0.0), "parallel": 1},
+    {**limited(2.0), "parallel": 8, "max_window": 0},
+    {**limited(2.0), "parallel": 9, "max_window": 65_535, "delay_spikes": 3},
+    {"setup_delay": 0.0, "rtt_access": 0.0, "rtt_internet": 1e-6},
+    {"setup_delay": 0.3, "rtt_access": 0.29, "setup_background": False},
+    {"setup_class": "refused", "setup_reset": None, "reset_by": "server"},
+    {"initiator": "server"},
+    FULL | LOST | {"bottleneck": "access"},
+    FULL | LOST | {"lost_access_expected": 0.0},
+    {"data_packets_down": 0},
+    dict.fromkeys(
+        [c.name for c in FLOWS.columns if not c.required and c.name != "initiator"]
+    ),
+)  # fmt: skip
+
+
+def same(mine: object, theirs: object) -> bool:
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return isclose(mine, theirs, rel_tol=SUMS_ADDED_OTHERWISE, abs_tol=0)
+    return mine == theirs
+
+
+def rows_of_both(warehouse: Warehouse, days: list) -> dict[str, tuple[list, list]]:
+    with by_duckdb(warehouse) as sql:
+        by_duck = dict(results_of(sql, warehouse, days))
+    with by_spark_sql(warehouse) as sql:
+        by_spark = dict(results_of(sql, warehouse, days))
+    return {t.name: (by_duck[t.name].to_pylist(), by_spark[t.name].to_pylist()) for t in MARTS}
+
+
+def assert_same(results: dict[str, tuple[list, list]]) -> None:
+    for mart, (mine, theirs) in results.items():
+        assert len(mine) == len(theirs), mart
+        for row, other in zip(mine, theirs, strict=True):
+            differing = {k: (row[k], other[k]) for k in row if not same(row[k], other[k])}
+            assert not differing, (mart, row)
+
+
+@pytest.fixture
+def odd(warehouse, demo, network) -> Warehouse:
+    """A network a time zone, each with days of odd connections, one of them without any."""
+    usual = flow(demo)
+    for zone in ZONES:
+        name = zone.rpartition("/")[2]
+        publish_network(warehouse, network.model_copy(update={"name": name, "timezone": zone}))
+        for day in CHANGES:
+            publish(warehouse, name, day, odd_day(usual, day))
+        publish(warehouse, name, date(2004, 5, 1), {})
+    return warehouse
+
+
+def starts(day: date) -> list[datetime]:
+    """Every fifty minutes."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return [midnight + timedelta(minutes=50 * n) for n in range(28)]
+
+
+def odd_flow(n: int) -> dict:
+    return ODD_FLOWS[n % len(ODD_FLOWS)]
+
+
+def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
+    """The connections and what they did."""
+    flows, rates, stalls, trips, links = [], [], [], [], []
+    for n, start in enumerate(starts(day)):
+        end = start + timedelta(microseconds=800_000 << n % 8)
+        user = f"10.0.0.{n % 7}"
+        when = {"flow_id": n, "start_ts": start, "end_ts": end}
+        flows.append(usual | odd_flow(n) | when | {"user": user})
+        if n % 3:
+            row = dict.fromkeys(CHANNEL_RATES.arrow.names) | when
+            rates.append(row | {"user": user, "rate": 2.0**n * (n != 4), "ip_bytes": n})
+        row = dict.fromkeys(STALLS.arrow.names) | when
+        kind = ("packet_delay", "data_unavailable", "continuous_loss")[n % 3]
+        long = {"end_ts": start + timedelta(minutes=49 * (n % 4), microseconds=n)}
+        stalls.append(
+            row
+            | {"class": kind, "ended_by": "mobile", "segments": 1, "slow_start": n % 2 == 0}
+            | long
+        )
+        row = dict.fromkeys(ROUND_TRIPS.arrow.names) | {"flow_id": n, "ts": end}
+        for flight in (1, 2, 4, 2896, 2897, 1 << n):
+            delayed = n % 2 == 0
+            trips.append(
+                row | {"side": "access", "flight": flight, "rtt": n / 10, "delayed": delayed}
+            )
+        if n % 2:
+            row = dict.fromkeys(LINKS.arrow.names) | {
+                "user": user,
+                "rtt_min": 0.01,
+                "round_trips": 1,
+            }
+            links.append(row | {"hour": end.replace(minute=0, second=0, microsecond=0)})
+    return {FLOWS: flows, CHANNEL_RATES: rates, STALLS: stalls, ROUND_TRIPS: trips, LINKS: links}
+
+
+def test_every_mart_of_the_demo_is_the_same(demo):
+    results = rows_of_both(demo.warehouse, demo.warehouse.days("day"))
+    assert all(mine for mine, _ in results.values())
+    assert_same(results)
+
+
+def test_every_mart_of_odd_values_is_the_same(odd):
+    results = rows_of_both(odd, odd.days("day"))
+    assert all(mine for mine, _ in results.values())
+    assert_same(results)
+
+
+def test_hours_are_the_local_ones(odd):
+    """As Python's zoneinfo has them."""
+    with by_duckdb(odd) as sql:
+        rows = dict(results_of(sql, odd, odd.days("day")))["table1_summary"].to_pylist()
+    found, expected = Counter(), Counter()
+    for row in rows:
+        found[row["network"], row["date"], row["hour"]] += row["flows"]
+    for zone in ZONES:
+        for day in CHANGES:
+            for n, start in enumerate(starts(day)):
+                if odd_flow(n).get("initiator", "mobile") == "mobile":
+                    hour = start.astimezone(ZoneInfo(zone)).hour
+                    expected[zone.rpartition("/")[2], day, hour] += 1
+    assert found == expected
+
+
+def test_users_fall_evenly_into_the_groups(warehouse):
+    """Of 64 000 users, each group has 1000 of them within five standard deviations."""
+    users = (
+        "select user_group(concat('10.0.', i // 256, '.', i % 256)) as hour from range(64000) t(i)"
+    )
+    schema = pa.schema([("hour", pa.int32())])
+    with by_duckdb(warehouse) as sql:
+        sizes = Counter(sql.rows(users, schema)["hour"].to_pylist())
+    assert sorted(sizes) == list(range(GROUPS))
+    assert all(abs(size - 1000) < 5 * 1000**0.5 for size in sizes.values())
+
+
+def test_without_days_the_marts_are_empty(warehouse):
+    for mine, theirs in rows_of_both(warehouse, []).values():
+        assert mine == theirs == []

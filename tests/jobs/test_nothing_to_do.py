@@ -1,0 +1,91 @@
+"""What is up to date is not made again, nor imported what would make it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
+from many_days import write_captures
+
+from schemas import MARTS
+from spark_jobs.report import REPORT, bring_up_to_date
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+
+MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
+RUN = f"""
+import json, sys
+from spark_jobs.cli import main
+main(sys.argv[1:])
+print(json.dumps([name for name in {MAKERS} if name in sys.modules]))
+"""
+
+
+def run(warehouse: Path, networks: Path, captures: Path) -> list[str]:
+    """`giscope run`; which of the MAKERS it imported."""
+    command = ["run", "--warehouse", warehouse, "--networks", networks, captures]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *map(str, command)],
+        check=True, cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def made(demo, tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("made") / "w"
+    shutil.copytree(demo.warehouse.root, root)
+    run(root, NETWORKS_FILE, CAPTURES)
+    return root
+
+
+def state(root: Path) -> dict[Path, int]:
+    """When each file of a warehouse was written, but for its locks."""
+    files = [path for path in root.rglob("*") if path.is_file() and "locks" not in path.parts]
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+def test_nothing_is_written_and_nothing_imported_that_would(made):
+    before = state(made)
+    assert run(made, NETWORKS_FILE, CAPTURES) == []
+    assert state(made) == before
+
+
+@pytest.mark.parametrize("name", [REPORT, VIEWS])
+def test_what_was_deleted_is_made_again(made, name):
+    (made / name).unlink()
+    run(made, NETWORKS_FILE, CAPTURES)
+    assert (made / name).exists()
+
+
+def test_report_is_made_again_when_a_mart_changes(made):
+    warehouse = Warehouse(made)
+    page = bring_up_to_date(warehouse)
+    before = page.stat().st_mtime_ns
+    bring_up_to_date(warehouse)
+    assert page.stat().st_mtime_ns == before
+    day = Unit.of_day("marts", "aa-gprs", DAY)
+    facts = warehouse.commit(day).facts
+    with warehouse.staging() as staging:
+        for table in MARTS:
+            for path in warehouse.files(table, "aa-gprs", DAY):
+                shutil.copy(path, staging.path(table, "aa-gprs", DAY, "mart"))
+        warehouse.publish(day, staging.files, facts)
+    bring_up_to_date(warehouse)
+    assert page.stat().st_mtime_ns > before
+
+
+@pytest.mark.slow
+def test_nothing_to_do_in_a_thousand_network_days(tmp_path):
+    networks = write_captures(tmp_path, networks=5, days=200)
+    warehouse, captures = tmp_path / "w", tmp_path / "captures"
+    run(warehouse, networks, captures)
+    before = state(warehouse)
+    started = time.monotonic()
+    assert run(warehouse, networks, captures) == []
+    took = time.monotonic() - started
+    assert state(warehouse) == before
+    print(f"nothing to do in 1000 network-days: {took:.2f} s")

@@ -1,0 +1,52 @@
+"""Captures of very many days, each a few packets of a shipped one:
+`python -m tests.many_days FOLDER NETWORKS DAYS` writes them and their networks file."""
+
+import struct
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import zstandard
+
+SHIPPED = Path(__file__).parent / "data/captures/aa-gprs/peak.pcap.zst"
+FIRST = date(2004, 3, 2)
+PCAP_HEADER_BYTES, RECORD = 24, struct.Struct("<4I")
+PACKETS = 200
+NETWORK = """[[network]]
+name = "{name}"
+country = "AA"
+access = "gprs"
+timezone = "Europe/Budapest"
+subscribers = ["10.64.0.0/14"]
+buckets = 1
+"""
+
+
+def write_captures(folder: Path, networks: int, days: int) -> Path:
+    """folder/captures/<network>/<day>.pcap, and folder/networks.toml, whose path is returned."""
+    with SHIPPED.open("rb") as file:
+        data = zstandard.ZstdDecompressor().stream_reader(file).read(1 << 20)
+    names = [f"n{n:03d}" for n in range(networks)]
+    for name in names:
+        place = folder / "captures" / name
+        place.mkdir(parents=True)
+        for n in range(days):
+            (place / f"{FIRST + timedelta(days=n)}.pcap").write_bytes(_moved(data, n))
+    file = folder / "networks.toml"
+    file.write_text("\n".join(NETWORK.format(name=name) for name in names))
+    return file
+
+
+def _moved(data: bytes, days: int) -> bytes:
+    """The first packets, so many days later."""
+    out, at = [data[:PCAP_HEADER_BYTES]], PCAP_HEADER_BYTES
+    for _ in range(PACKETS):
+        seconds, *rest = RECORD.unpack_from(data, at)
+        end = at + RECORD.size + rest[1]
+        out += [RECORD.pack(seconds + 86_400 * days, *rest), data[at + RECORD.size : end]]
+        at = end
+    return b"".join(out)
+
+
+if __name__ == "__main__":
+    print(write_captures(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
