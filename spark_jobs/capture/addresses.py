@@ -5,10 +5,11 @@ An address is two 64-bit halves; IPv4 is IPv4-mapped IPv6 (RFC 4291, 2.5.5.2).
 
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
+import numpy.typing as npt
 
 from spark_jobs.compiled import compiled, inner
 
@@ -59,9 +60,9 @@ class AddressTable:
         entries, slots, prefixes = self.entries, self.slots, self.prefixes
         return int(_number(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
 
-    def texts(self, numbers: Sequence[int]) -> list[str]:
+    def texts(self, numbers: npt.ArrayLike) -> list[str]:
         """Addresses as people write them (RFC 5952)."""
-        packed = self.entries[numbers, :2].astype(">u8").tobytes()
+        packed = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
         return [_text(packed[at : at + 16]) for at in range(0, len(packed), 16)]
 
 
