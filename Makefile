@@ -37,10 +37,15 @@ lint: .venv/ready ## Check style, types and which room imports which
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy
 
-bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside tcptrace and tshark
+bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
+	@$(RUN) python -m tests.bench.peers
+	@$(RUN) python -m tests.bench.uneven
 	@$(RUN) python -m tests.bench.zeek_log
 	@$(RUN) python -m tests.bench.zeek_scripts
+
+profile: .venv/ready ## Where the time goes, from capture to flows, by function
+	@$(RUN) python -m tests.bench.profile
 
 clean: ## Remove what the other targets made
 	rm -rf build .venv .venv-airflow .venv-superset .tools
@@ -49,4 +54,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint accuracy bench clean
+.PHONY: help demo airflow dashboards test slow lint accuracy bench profile clean

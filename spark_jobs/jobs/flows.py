@@ -1,4 +1,4 @@
-"""Packets to flows and the tables beside them: one task a (network, date, bucket).
+"""Packets to flows and the tables beside them: one task some buckets of a network's day.
 
 A day is published whole. A flow belongs to the day on which it starts. A day's tasks read back as
 far as a connection may be silent, to know which connections are not new, and on past midnight as
@@ -32,17 +32,19 @@ if TYPE_CHECKING:
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
+TOGETHER_PACKETS = 600_000
+"""Packets of a day up to which buckets are one task's: each task begins files of every table."""
 FORMAT = 15
 """Raised when flows of the same packets would come out otherwise than before."""
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """What one task reads: a bucket's row groups with their times (µs), for one day."""
+    """What one task reads: some buckets' row groups with their times (µs), for one day."""
 
     settings: Settings
     date: date
-    bucket: int
+    buckets: tuple[int, ...]
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
     leases: tuple[Path, ...]
@@ -174,24 +176,38 @@ def work_items(
                     rows_of_bucket[bucket] += rows
     leases = tuple(_around(warehouse, LEASES, network, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network, day))
-    for bucket, rows in sorted(rows_of_bucket.items()):
-        parts = -(-rows // PART_PACKETS)
-        groups = tuple(sorted(of_bucket[bucket], key=in_capture_order))
+    for buckets in _together(rows_of_bucket):
+        parts = -(-sum(rows_of_bucket[bucket] for bucket in buckets) // PART_PACKETS)
+        of_task = [group for bucket in buckets for group in of_bucket[bucket]]
         for number in range(parts):
             targets = {
-                table.name: new_path(table, network.name, day, f"bucket{bucket:05d}-{number}")
+                table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")
                 for table in ROWS
             }
             yield WorkItem(
                 settings_of(network),
                 day,
-                bucket,
+                buckets,
                 (number, parts),
-                groups,
+                tuple(sorted(of_task, key=in_capture_order)),
                 leases,
                 application_log,
                 targets,
             )
+
+
+def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
+    """The buckets, in order, as many at a time as have no more than TOGETHER_PACKETS."""
+    held: list[int] = []
+    rows = 0
+    for bucket in sorted(rows_of_bucket):
+        if held and rows + rows_of_bucket[bucket] > TOGETHER_PACKETS:
+            yield tuple(held)
+            held, rows = [], 0
+        held.append(bucket)
+        rows += rows_of_bucket[bucket]
+    if held:
+        yield tuple(held)
 
 
 def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
@@ -233,7 +249,7 @@ def make_flows(item: WorkItem) -> dict[str, int]:
         return {}
     written = {}
     # On a machine's first run, workers that begin at either end share the compiling.
-    for table in ROWS if item.bucket % 2 else reversed(ROWS):
+    for table in ROWS if item.buckets[0] % 2 else reversed(ROWS):
         rows = ROWS[table](bucket)
         if len(rows):
             _write(table, rows, item.targets[table.name])
@@ -253,9 +269,9 @@ def read_bucket(item: WorkItem) -> Bucket | None:
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
     until = next_midnight
-    of_bucket = [("bucket", "=", item.bucket)]
-    leases = read_rows(LEASES, item.leases, of_bucket)
-    log = read_rows(APPLICATION_LOG, item.application_log, of_bucket)
+    of_buckets = [("bucket", "in", item.buckets)]
+    leases = read_rows(LEASES, item.leases, of_buckets)
+    log = read_rows(APPLICATION_LOG, item.application_log, of_buckets)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]

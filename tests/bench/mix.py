@@ -67,15 +67,17 @@ RECORD = np.dtype(
 )
 """A pcap record of an IPv4 packet with a TCP header and no option, cut behind it."""
 FIRST_USER, FIRST_SERVER, SERVERS = 0x0A42_0000, 0xC633_6401, 250
+"""10.66.0.0 and on; 198.51.100.1 and on."""
 
 
-def short_exchanges(target: Path, users: int) -> int:
-    """Write a pcap of `users` users of 10.66.0.0/15 with an EXCHANGE each, within an hour; returns
-    how many packets it has."""
+def short_exchanges(target: Path, user: np.ndarray) -> int:
+    """Write a pcap with an EXCHANGE, within an hour, for each of these users, int64[n] IPv4
+    addresses, who may come again; returns how many packets it has."""
     rng = np.random.default_rng(1)
+    users = len(user)
     out = np.zeros((users, len(EXCHANGE)), RECORD)
     down, flags, seq, ack, payload, ms = np.array(EXCHANGE, np.int64).T
-    user, server = FIRST_USER + np.arange(users), FIRST_SERVER + rng.integers(0, SERVERS, users)
+    server = FIRST_SERVER + rng.integers(0, SERVERS, users)
     ts = (BEGIN_US + rng.integers(0, HOUR_US, users))[:, None] + 1000 * ms
     out["s"], out["us"] = ts // 1_000_000, ts % 1_000_000
     out["captured"] = RECORD.itemsize - RECORD_HEADER
@@ -144,5 +146,5 @@ def mix(target: Path, packets: int, users: int) -> int:
             copies = round(packets / len(SHIPPED) / len(records(CAPTURES / capture)[1]))
             tile(CAPTURES / capture, sources[-1], 1, max(1, copies), 1 + i * MOST_COPIES)
         sources.append(folder / "short.pcap")
-        short_exchanges(sources[-1], users)
+        short_exchanges(sources[-1], FIRST_USER + np.arange(users))
         return merged(sources, target)

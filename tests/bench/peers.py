@@ -33,18 +33,28 @@ USERS = 100_000
 STEPS = ("giscope ingest", "giscope flows", "giscope, capture to flows")
 
 
-def capture_to_flows(network: Network, capture: Path, folder: Path) -> dict[str, float]:
-    """Seconds of each step, one process and one thread."""
-    warehouse = Warehouse(folder / "warehouse")
-    begun = time.perf_counter()
+def ingest_all(warehouse: Warehouse, network: Network, capture: Path) -> None:
+    """The capture's packets into the warehouse, in this process."""
     read = ingest_capture(warehouse, network, capture)
     if read.error:
         raise SystemExit(read.error)
-    ingested = time.perf_counter()
+
+
+def make_all_flows(warehouse: Warehouse, network: Network) -> None:
+    """Every table of the connections of every day, written and thrown away."""
     for day in sorted(days_with_packets(warehouse, network.name)):
         with warehouse.staging() as staging:
             for item in work_items(warehouse, network, day, staging.path):
                 make_flows(item)
+
+
+def capture_to_flows(network: Network, capture: Path, folder: Path) -> dict[str, float]:
+    """Seconds of each step, one process and one thread."""
+    warehouse = Warehouse(folder / "warehouse")
+    begun = time.perf_counter()
+    ingest_all(warehouse, network, capture)
+    ingested = time.perf_counter()
+    make_all_flows(warehouse, network)
     done = time.perf_counter()
     shutil.rmtree(folder / "warehouse")
     return dict(zip(STEPS, (ingested - begun, done - ingested, done - begun), strict=True))
