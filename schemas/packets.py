@@ -71,7 +71,7 @@ PACKETS = Table(
             "B",
             "RFC 791, RFC 8200",
             required=True,
-            encoding=SPLIT,
+            encoding=PLAIN,
         ),
         Column(
             "ip_id",
@@ -116,7 +116,7 @@ PACKETS = Table(
             "TCP payload, by the IP and TCP headers",
             "B",
             TCP,
-            encoding=SPLIT,
+            encoding=PLAIN,
         ),
         Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=RAW),
         Column(
@@ -139,14 +139,14 @@ PACKETS = Table(
             pa.uint32(),
             "timestamp option: sender's clock",
             source="RFC 7323",
-            encoding=SPLIT,
+            encoding=PLAIN,
         ),
         Column(
             "ts_ecr",
             pa.uint32(),
             "timestamp option: echoed clock",
             source="RFC 7323",
-            encoding=SPLIT,
+            encoding=PLAIN,
         ),
         Column(
             "sack",

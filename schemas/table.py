@@ -8,6 +8,7 @@ import pyarrow as pa
 
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
+"""Encodings of Parquet. Spark 4.1 reads no unsigned 32-bit integers by SPLIT."""
 ZSTD, LZ4, RAW = "zstd", "lz4", "none"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")

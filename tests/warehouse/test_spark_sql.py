@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
@@ -45,6 +46,20 @@ def test_every_type_is_read_as_it_was_written(demo):
     ):
         theirs = spark.sql(query).toArrow().to_pylist()
         assert theirs == duck.sql(query).to_arrow_table().to_pylist()
+
+
+def test_every_column_is_read(demo):
+    """Spark reads some encodings of some types only."""
+    spark, duck = spark_session(), demo.warehouse.connect()
+    register(spark, demo.warehouse)
+    for name, table in TABLES.items():
+        scalar = [c.name for c in table.columns if not pa.types.is_nested(c.type)]
+        largest = "select {} from {}"
+        in_spark = largest.format(", ".join(f"max(`{column}`)" for column in scalar), name)
+        in_duck = largest.format(", ".join(f'max("{column}")' for column in scalar), name)
+        [theirs] = spark.sql(in_spark).toArrow().to_pylist()
+        [ours] = duck.sql(in_duck).to_arrow_table().to_pylist()
+        assert list(theirs.values()) == list(ours.values())
 
 
 def test_tables_without_files_are_empty(tmp_path):
