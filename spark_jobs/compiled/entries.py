@@ -1,7 +1,7 @@
 """The functions that Python calls, with the types of what they are given: what is to be compiled.
 
-ENTRIES has a line for each, those that take longest first. `python -m spark_jobs.compiled.entries`
-makes it anew from what was compiled; where it lacks a function, that is compiled when it is needed.
+ENTRIES has a line for each, those that take longest first; `make entries` makes it anew from what a
+run compiles. What it lacks is compiled when it is needed.
 """
 
 import gc
