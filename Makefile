@@ -3,6 +3,7 @@
 UV := $(shell command -v uv || echo .tools/bin/uv)
 RUN := $(UV) run --locked --no-sync
 DEMO := build/demo
+ENTRIES := spark_jobs/compiled/entries.jsonl
 WAREHOUSE := $(DEMO)
 NETWORKS := infra/networks.toml
 PORT := 8088
@@ -37,6 +38,12 @@ lint: .venv/ready ## Check style, types and which room imports which
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy
 
+entries: .venv/ready ## List anew the functions that a first run compiles
+	@: > $(ENTRIES)
+	@caches=$$(mktemp -d) && XDG_CACHE_HOME=$$caches && export XDG_CACHE_HOME && \
+	$(RUN) giscope run --warehouse $$caches/warehouse --networks infra/networks.toml tests/data/captures && \
+	$(RUN) python -m spark_jobs.compiled.entries && rm -r $$caches
+
 bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tstat, tcptrace and tshark
 	@$(RUN) python -m tests.bench.bench
 	@$(RUN) python -m tests.bench.peers
@@ -54,4 +61,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint accuracy bench profile clean
+.PHONY: help demo airflow dashboards test slow lint accuracy entries bench profile clean

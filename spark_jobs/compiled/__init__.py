@@ -1,7 +1,8 @@
 """How loops over arrays are compiled: by Numba, once for a machine and these sources.
 
 What was compiled is kept on disk. Of processes that need the same function at the same time, one
-compiles it and the others wait for it.
+compiles it and the others wait for it. `entries` says how all are compiled before the first is
+needed.
 
 To Numba a literal that is handed on is of a type of its own, for which it compiles a function once
 more: what a large function begins with is np.int64(0), not 0.
@@ -11,7 +12,6 @@ import fcntl
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +19,24 @@ import numba
 from numba import types
 from numba.core.caching import FunctionCache
 
-ROOMS = ("spark_jobs/compiled", "spark_jobs/capture", "spark_jobs/estimators", "schemas")
-"""Rooms with compiled functions, or with constants that are compiled in."""
-
-
-def _folder() -> Path:
-    """Where Numba keeps compiled functions: a folder of these very sources, for Numba itself looks
-    only at the file of the function that it compiles, not at what that function calls."""
-    root = Path(__file__).parents[2]
-    sources = blake2b(digest_size=8)
-    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*.py")):
-        sources.update(path.read_bytes())
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "giscope" / f"numba-{sources.hexdigest()}"
-
+from spark_jobs.sources import compiled_folder
 
 config: Any = numba.config
-config.CACHE_DIR = config.CACHE_DIR or str(_folder())
+config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())
+with suppress(OSError):
+    os.utime(config.CACHE_DIR)  # tells that it is in use
 
 
 class _CompiledOnce(FunctionCache):
     """Numba's cache of a function on disk; who finds nothing in it compiles under its lock."""
 
     _lock: int | None = None
+
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether the function is compiled for these types of arguments."""
+        target_context.refresh()
+        key = self._index_key(sig, target_context.codegen())
+        return key in self._cache_file._load_index()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = super().load_overload(sig, target_context)
@@ -54,7 +49,7 @@ class _CompiledOnce(FunctionCache):
             fcntl.flock(self._lock, fcntl.LOCK_EX)
         found = super().load_overload(sig, target_context)
         if found is not None:
-            self._unlock()
+            self.unlock()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -63,9 +58,10 @@ class _CompiledOnce(FunctionCache):
                 _refuse_arrays(data)
             super().save_overload(sig, data)
         finally:
-            self._unlock()
+            self.unlock()
 
-    def _unlock(self) -> None:
+    def unlock(self) -> None:
+        """Let others compile the function, too: this process has, or could not."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -12,6 +12,7 @@ from multiprocessing import connection, get_context, parent_process
 from threading import Thread
 from typing import TypeVar
 
+from spark_jobs.engine.compiling import compile_once
 from spark_jobs.engine.memory import WORKER_MALLOC
 from spark_jobs.errors import UserError
 
@@ -21,6 +22,12 @@ Result = TypeVar("Result")
 NEEDED = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
 """What tasks import when they run, and the command need not."""
 LOST = "a process that did the work was killed, perhaps for want of memory"
+
+
+def begin() -> None:
+    """Compile what tasks need, where a run has not yet."""
+    with _work() as pool:
+        compile_once(pool)
 
 
 def run(

@@ -29,6 +29,8 @@ def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> 
     """
     if not items:
         return []
+    if not by_spark():
+        processes.begin()
     with _progress() as progress:
         shown = progress.add_task(label, total=len(items))
         if by_spark():

@@ -248,9 +248,8 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     if bucket is None:
         return {}
     written = {}
-    # On a machine's first run, workers that begin at either end share the compiling.
-    for table in ROWS if item.buckets[0] % 2 else reversed(ROWS):
-        rows = ROWS[table](bucket)
+    for table, rows_of in ROWS.items():
+        rows = rows_of(bucket)
         if len(rows):
             _write(table, rows, item.targets[table.name])
         written[table.name] = len(rows)

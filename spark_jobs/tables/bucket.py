@@ -201,6 +201,12 @@ class Bucket:
         return paths(self.clean_acks, self.connections, self.packets)
 
     @cached_property
+    def base_us(self) -> np.ndarray:
+        """float64[U]: users' least round trips (µs), side by side in memory, as those of one user
+        always are: to Numba other arrays are of another type."""
+        return np.ascontiguousarray(self.paths["base"])
+
+    @cached_property
     def access_losses(self) -> AccessLosses:
         """What became of the segments behind Gi."""
         return access_losses(
@@ -212,7 +218,7 @@ class Bucket:
         nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
         lost, decided = needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
-        base_us = self.paths["base"][self.connections.user]
+        at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
         fate = refused(self.segments, self.connections, base_us, at, original)
         return lost | (fate == REFUSED), decided & (fate != UNKNOWN)
 
@@ -226,7 +232,7 @@ class Bucket:
     def activities(self) -> np.ndarray:
         """ACTIVITY[A]: when connections were active, QUIC's too, but for those of TCP of which one
         direction was not seen."""
-        at, base_us = self.connections, self.paths["base"]
+        at, base_us = self.connections, self.base_us
         seen = at._replace(mine=at.mine & (self.coverage["seen"] == BOTH))
         quic = quic_activities(self.packets, base_us, len(at.user))
         quic = quic[(quic["start"] >= self.span[0]) & (quic["start"] < self.span[1])]
@@ -240,14 +246,14 @@ class Bucket:
     @cached_property
     def sending(self) -> Sending:
         """What the servers did."""
-        base_us = self.paths["base"][self.connections.user]
+        base_us = self.base_us[self.connections.user]
         rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.least_rto_s)
         return replay(self.segments, self.connections, self.servers, base_us, rules)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:
         """What was lost before Gi."""
-        base_us = self.paths["base"][self.connections.user]
+        base_us = self.base_us[self.connections.user]
         found = internet_losses(self.segments, self.connections, base_us, self.servers)
         return without_drops(found, self.connections)
 

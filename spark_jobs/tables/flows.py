@@ -111,7 +111,7 @@ def _setup(bucket: Bucket) -> Columns:
     background, (rtt_access, rtt_internet) = bucket.background, bucket.handshake_rtts
     kind = handshake["setup_class"]
     at = bucket.connections
-    repeat = setup.repeats(handshake, bucket.segments, at, bucket.paths["base"][at.user])
+    repeat = setup.repeats(handshake, bucket.segments, at, bucket.base_us[at.user])
     resetter = resets.reset_by(bucket.segments, at)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
@@ -139,9 +139,8 @@ def _transfer(bucket: Bucket) -> Columns:
     clean = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
     replayed = bucket.sending.transfers["round_trips"][:, samples.ACCESS]["least"]
     round_trip = np.fmin(clean, np.where(bucket.sending.transfers["known"], replayed, np.nan))
-    spikes = delay_spikes(
-        bucket.clean_acks, bucket.connections, bucket.packets, bucket.paths["pace"]
-    )
+    pace = np.ascontiguousarray(bucket.paths["pace"])
+    spikes = delay_spikes(bucket.clean_acks, bucket.connections, bucket.packets, pace)
     both, complete = bucket.coverage["seen"] == BOTH, bucket.complete & ~bucket.split
     round_trip[bucket.split] = np.nan
     timed = complete & (transfer["b_tcp"] != NOT_TOLD)

@@ -12,7 +12,7 @@ from spark_jobs.tables.rows import column, dictionary, measured, table_of
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.PAGES."""
-    found = pages(bucket.activities, bucket.complete, bucket.paths["base"])
+    found = pages(bucket.activities, bucket.complete, bucket.base_us)
     seconds = (found["end"] - found["start"]) / 1e6
     told = (seconds > 0) & found["complete"] & bucket.links_known[found["user"]]
     rate = 8 * found["ip_bytes"] / np.where(told, seconds, np.nan)

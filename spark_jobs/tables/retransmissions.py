@@ -52,7 +52,7 @@ def rows(bucket: Bucket) -> pa.Table:
 
 def _is_open(bucket: Bucket, at: np.ndarray) -> np.ndarray:
     """Whether resends that arrived, it seems, have no D-SACK though their mobile sends them."""
-    base_us = bucket.paths["base"][bucket.connections.user]
+    base_us = bucket.base_us[bucket.connections.user]
     open_ = unreported(bucket.segments, bucket.connections, base_us, at)
     return open_ & ~(bucket.access_losses.probability[at] > 0.5)
 

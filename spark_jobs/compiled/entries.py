@@ -1,0 +1,124 @@
+"""The functions that Python calls, with the types of what they are given: what is to be compiled.
+
+ENTRIES has a line for each, those that take longest first; `make entries` makes it anew from what a
+run compiles. What it lacks is compiled when it is needed.
+"""
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from numba.np.numpy_support import as_dtype, from_dtype
+
+from spark_jobs.sources import ENTRIES, ROOT
+
+WITH_ENTRIES = ("capture", "compiled", "estimators")
+
+
+def compile_entry(line: str) -> None:
+    """Compile the function that a line of ENTRIES tells of, if no process has. One that is there no
+    more, or not for such types, is passed over."""
+    name, *arguments = json.loads(line)
+    module, _, function = name.rpartition(".")
+    with suppress(ImportError, AttributeError, NumbaError, TypeError):
+        dispatcher = getattr(import_module(module), function)
+        signature = tuple(read_type(argument) for argument in arguments)
+        if not dispatcher._cache.holds(signature, dispatcher.targetctx):
+            gc.disable()  # which takes a tenth of the time
+            try:
+                dispatcher.compile(signature)
+            finally:
+                gc.enable()
+                dispatcher._cache.unlock()
+
+
+def tell_type(type_: Any) -> Any:
+    """A type as JSON: a number's name; an array as [dtype, dimensions, layout]; else {what: of
+    what}. Raises TypeError for what Python does not hand to a function."""
+    record, of = getattr(type_, "instance_class", None), getattr(type_, "types", ())
+    match type_:
+        case types.Literal():
+            raise TypeError(f"{type_} comes from compiled functions")
+        case types.Integer() | types.Float() | types.Boolean():
+            return str(type_)
+        case types.Omitted():
+            return {"omitted": type_.value}
+        case types.BaseNamedTuple() if record:
+            return {f"{record.__module__}.{record.__qualname__}": [*map(tell_type, of)]}
+        case types.BaseTuple():
+            return {"tuple": [*map(tell_type, of)]}
+        case types.Array():
+            dtype = np.lib.format.dtype_to_descr(as_dtype(type_.dtype))
+            aligned = "a" * getattr(type_.dtype, "aligned", False)
+            return [dtype, type_.ndim, type_.layout + "r" * (not type_.mutable) + aligned]
+    raise TypeError(f"{type_} is of no kind that Python hands to a function")
+
+
+def read_type(told: Any) -> types.Type:
+    """The type that was told so by tell_type."""
+    match told:
+        case str():
+            return getattr(types, told)
+        case [descr, ndim, layout]:
+            dtype = from_dtype(_dtype(descr, "a" in layout))
+            return types.Array(dtype, ndim, layout[0], readonly="r" in layout)
+        case {"omitted": value}:
+            return types.Omitted(value)
+        case {"tuple": of}:
+            return types.BaseTuple.from_types([*map(read_type, of)])
+    ((name, of),) = told.items()
+    module, _, record = name.rpartition(".")
+    return types.BaseTuple.from_types([*map(read_type, of)], getattr(import_module(module), record))
+
+
+def _dtype(descr: Any, aligned: bool) -> np.dtype:
+    dtype = np.lib.format.descr_to_dtype(_with_tuples(descr))
+    if dtype.fields is None:
+        return dtype
+    formats, offsets = zip(*dtype.fields.values(), strict=True)
+    told: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
+    return np.dtype(told | {"itemsize": dtype.itemsize}, align=aligned)
+
+
+def _with_tuples(descr: Any) -> Any:
+    """What JSON made of a dtype's fields, as NumPy wants them."""
+    if isinstance(descr, str):
+        return descr
+    return [(name, _with_tuples(of), *(tuple(n) for n in shape)) for name, of, *shape in descr]
+
+
+def compiled_entries() -> list[str]:
+    """The lines of ENTRIES, by what is in the folder of compiled functions."""
+    found = []
+    for dispatcher in _dispatchers():
+        cache = dispatcher._cache
+        for (signature, *_), data in cache._cache_file._load_index().items():
+            name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+            with suppress(TypeError):
+                line = json.dumps([name, *map(tell_type, signature)], separators=(",", ":"))
+                size = Path(cache._cache_file._data_path(data)).stat().st_size
+                found.append((-size, line))
+    return [line for _, line in sorted(found)]
+
+
+def _dispatchers() -> Iterator[Any]:
+    """All functions that Python may call."""
+    paths = [p for room in WITH_ENTRIES for p in (ROOT / "spark_jobs" / room).rglob("*.py")]
+    for path in sorted(paths):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for found in vars(import_module(name)).values():
+            if isinstance(found, Dispatcher) and found.py_func.__module__ == name:
+                if not found.targetoptions.get("no_cpython_wrapper"):
+                    yield found
+
+
+if __name__ == "__main__":
+    ENTRIES.write_text("".join(f"{line}\n" for line in compiled_entries()))

@@ -1,0 +1,52 @@
+"""What is compiled before the first task."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+from conftest import ROOT
+
+from spark_jobs.compiled.entries import read_type, tell_type
+from spark_jobs.sources import ENTRIES
+
+LINES = ENTRIES.read_text().splitlines()
+SHORT = [line for line in LINES if '"spark_jobs.compiled.arrays.group_' in line]
+START_S = 8
+WORKER = """
+import sys, time
+from spark_jobs.compiled import arrays
+from spark_jobs.compiled.entries import compile_entry
+time.sleep(max(float(sys.argv[1]) - time.time(), 0))
+for line in sys.argv[2:]:
+    compile_entry(line)
+of = arrays.group_offsets, arrays.group_order
+print(sum(sum(function.stats.cache_misses.values()) for function in of))
+"""
+
+
+def test_types_are_read_as_they_were_told():
+    for line in LINES:
+        _, *arguments = json.loads(line)
+        told = [tell_type(read_type(argument)) for argument in arguments]
+        assert json.loads(json.dumps(told)) == arguments
+
+
+def test_functions_are_there():
+    for line in LINES:
+        module, _, function = json.loads(line)[0].rpartition(".")
+        assert hasattr(getattr(import_module(module), function), "py_func")
+
+
+def test_each_is_compiled_in_one_of_two_processes(tmp_path):
+    assert len(SHORT) == 4
+    command = [sys.executable, "-c", WORKER, str(time.time() + START_S), *SHORT]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    workers = [
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert sum(int(worker.communicate()[0]) for worker in workers) == len(SHORT)
+    assert len(list(tmp_path.rglob("*.nbc"))) == len(SHORT)
