@@ -33,6 +33,14 @@ USERS = 100_000
 STEPS = ("giscope ingest", "giscope flows", "giscope, capture to flows")
 
 
+def capture_given(folder: Path, packets: int, users: int) -> Path:
+    """The capture that CAPTURE names, or a mix made in the folder."""
+    if given := os.environ.get("CAPTURE"):
+        return Path(given).absolute()
+    mix(folder / "mix.pcap", packets, users)
+    return folder / "mix.pcap"
+
+
 def ingest_all(warehouse: Warehouse, network: Network, capture: Path) -> None:
     """The capture's packets into the warehouse, in this process."""
     read = ingest_capture(warehouse, network, capture)
@@ -96,10 +104,7 @@ def main() -> None:
     (ROOT / "build").mkdir(exist_ok=True)
     with TemporaryDirectory(dir=ROOT / "build", prefix="peers-") as name:
         folder = Path(name)
-        given = os.environ.get("CAPTURE")
-        capture = Path(given).absolute() if given else folder / "mix.pcap"
-        if not given:
-            mix(capture, packets, USERS)
+        capture = capture_given(folder, packets, USERS)
         for shipped in SHIPPED:
             capture_to_flows(network, CAPTURES / shipped, folder)
         count = ingest_capture(Warehouse(folder / "count"), network, capture).frames

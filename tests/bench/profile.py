@@ -17,8 +17,8 @@ from rich.table import Table as Grid
 
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Warehouse
-from tests.bench.mix import CAPTURES, SHIPPED, mix
-from tests.bench.peers import ROOT, ingest_all, make_all_flows
+from tests.bench.mix import CAPTURES, SHIPPED
+from tests.bench.peers import ROOT, capture_given, ingest_all, make_all_flows
 
 PACKETS, USERS = 1_500_000, 30_000
 SHOWN = 0.005
@@ -65,10 +65,7 @@ def main() -> None:
     (ROOT / "build").mkdir(exist_ok=True)
     with TemporaryDirectory(dir=ROOT / "build", prefix="profile-") as name:
         folder = Path(name)
-        given = os.environ.get("CAPTURE")
-        capture = Path(given).absolute() if given else folder / "mix.pcap"
-        if not given:
-            mix(capture, PACKETS, USERS)
+        capture = capture_given(folder, PACKETS, USERS)
         warm = Warehouse(folder / "warm")
         for shipped in SHIPPED:
             ingest_all(warm, network, CAPTURES / shipped)
