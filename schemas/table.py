@@ -10,6 +10,7 @@ DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
 """Encodings of Parquet. Spark 4.1 reads no unsigned 32-bit integers by SPLIT."""
 ZSTD, LZ4, RAW = "zstd", "lz4", "none"
+"""How Parquet compresses what is encoded."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

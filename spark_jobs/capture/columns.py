@@ -16,6 +16,8 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorte
 DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
 
+COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
+"""What is taken from rows as it is."""
 _NULL_UNLESS = {name: flag for flag, names in decode.NUMBERS_OF.items() for name in names}
 
 
@@ -24,7 +26,7 @@ def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:
 
     days: the dates so far, as days since 1970; the run's are added.
     """
-    low, high = _days(run.rows)
+    low, high = (int(ts // DAY_US) for ts in _times(run.rows))
     if low == high and low in days:
         return run, 0
     found = run.rows["ts"] // DAY_US
@@ -34,12 +36,6 @@ def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:
     if keep.all():
         return run, 0
     return Run(run.rows[keep], run.edges, run.addresses), int(len(keep) - keep.sum())
-
-
-def _days(rows: np.ndarray) -> tuple[int, int]:
-    """The first and the last day of some packets, since 1970."""
-    first, last = _times(rows)
-    return int(first // DAY_US), int(last // DAY_US)
 
 
 @compiled
@@ -94,7 +90,8 @@ def _by_day(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, dict[str, np.
         return
     days = ts // DAY_US
     for day in np.unique(days).tolist():
-        yield day, {name: values[days == day] for name, values in columns.items()}
+        mine = days == day
+        yield day, {name: values[mine] for name, values in columns.items()}
 
 
 def _columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
@@ -102,9 +99,6 @@ def _columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
     out = {name: np.empty(len(order), rows.dtype[name]) for name in COLUMNS}
     _fill(rows, order, tuple(out.values()))
     return out
-
-
-COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
 
 
 @compiled

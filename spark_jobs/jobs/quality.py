@@ -241,12 +241,12 @@ def check(warehouse: Warehouse, networks: list[Network], also: date | None = Non
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
     """Let a day that is held be published as it is now."""
+    from spark_jobs.warehouse.files import read_rows
+
     captures = _captures(warehouse, network.name)
     verdict = _verdict(warehouse, network, day, captures)
     if not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
-    from spark_jobs.warehouse.files import read_rows
-
     rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
     released = rows.set_column(
         rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
