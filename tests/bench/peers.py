@@ -45,7 +45,8 @@ def ingest_all(warehouse: Warehouse, network: Network, capture: Path) -> None:
     """The capture's packets into the warehouse, in this process."""
     read = ingest_capture(warehouse, network, capture)
     if read.error:
-        raise SystemExit(read.error)
+        print(read.error, file=sys.stderr)
+        raise SystemExit(2)
 
 
 def make_all_flows(warehouse: Warehouse, network: Network) -> None:
