@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, LZ4, PLAIN, RAW, SPLIT, TIMESTAMP, ZSTD, Column, Table
+from schemas.table import DELTA, PLAIN, RAW, SPLIT, TIMESTAMP, Column, Table
 
 TCP = "RFC 9293"
 
@@ -28,7 +28,6 @@ PACKETS = Table(
             "when the monitor saw it",
             required=True,
             encoding=DELTA,
-            compression=LZ4,
         ),
         Column(
             "bucket",
@@ -36,7 +35,6 @@ PACKETS = Table(
             "share of the users it belongs to: user key's hash modulo the network's bucket count",
             required=True,
             encoding=PLAIN,
-            compression=LZ4,
         ),
         Column(
             "user",
@@ -52,7 +50,6 @@ PACKETS = Table(
             pa.uint16(),
             "the Internet side's TCP or UDP port",
             encoding=PLAIN,
-            compression=LZ4,
         ),
         Column("downlink", pa.bool_(), "towards the mobile", required=True),
         Column(
@@ -62,7 +59,6 @@ PACKETS = Table(
             source="IANA protocol numbers",
             required=True,
             encoding=PLAIN,
-            compression=LZ4,
         ),
         Column(
             "ip_len",
@@ -79,7 +75,6 @@ PACKETS = Table(
             "IPv4 identification; null for IPv6",
             source="RFC 6864",
             encoding=SPLIT,
-            compression=LZ4,
         ),
         Column(
             "ttl",
@@ -88,7 +83,6 @@ PACKETS = Table(
             "hops",
             required=True,
             encoding=PLAIN,
-            compression=LZ4,
         ),
         Column(
             "tcp_flags",
@@ -156,6 +150,5 @@ PACKETS = Table(
             encoding=PLAIN,
         ),
     ),
-    compression=ZSTD,
     ranges=("capture", "bucket", "ts"),
 )

@@ -9,8 +9,8 @@ import pyarrow as pa
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
 """Encodings of Parquet. Spark 4.1 reads no unsigned 32-bit integers by SPLIT."""
-ZSTD, LZ4, RAW = "zstd", "lz4", "none"
-"""How Parquet compresses what is encoded."""
+ZSTD, RAW = "zstd", "none"
+"""How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -32,7 +32,7 @@ class Column:
     source: str = ""
     required: bool = False
     encoding: str = ""
-    compression: str = ""
+    compression: str = ZSTD
 
     @property
     def stored_as(self) -> str:
@@ -66,7 +66,6 @@ class Table:
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
     sorted_by: tuple[str, ...] = ()
     """In each file, where that is promised."""
-    compression: str = LZ4
     ranges: tuple[str, ...] = ()
     """Columns of which each row group has the least and the greatest value, where not all have:
     readers leave out row groups by these."""
@@ -93,7 +92,7 @@ class Table:
     def parquet_options(self) -> dict[str, Any]:
         """How a ParquetWriter stores the columns."""
         stored = {path: column for column in self.columns for path in _paths(column)}
-        codecs = {path: column.compression or self.compression for path, column in stored.items()}
+        codecs = {path: column.compression for path, column in stored.items()}
         return {
             "compression": codecs,
             "compression_level": {path: 1 for path, codec in codecs.items() if codec == ZSTD},
