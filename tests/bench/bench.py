@@ -1,8 +1,9 @@
 """How fast, how small, in how much memory: `make bench`.
 
-Tiles the shipped captures to 50 million packets (GISCOPE_BENCH_PACKETS sets another number),
-ingests them and makes their flows on all cores; beside it tcptrace and tshark, where they are
-installed, on one smaller file, so that machines compare by ratios.
+Tiles a shipped capture to 50 million packets (GISCOPE_BENCH_PACKETS sets another number; the
+least are FILES times COPIES of the capture, 24 million), ingests them and makes their flows on all
+cores; beside it tcptrace and tshark, where they are installed, on one smaller file, so that
+machines compare by ratios.
 """
 
 import os

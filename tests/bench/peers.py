@@ -49,6 +49,11 @@ def ingest_all(warehouse: Warehouse, network: Network, capture: Path) -> None:
         raise SystemExit(2)
 
 
+def packets_of(warehouse: Warehouse, network: Network) -> int:
+    """How many packets the warehouse has of a network."""
+    return sum(capture.facts["packets"] for capture in warehouse.commits("capture", network.name))
+
+
 def make_all_flows(warehouse: Warehouse, network: Network) -> None:
     """Every table of the connections of every day, written and thrown away."""
     for day in sorted(days_with_packets(warehouse, network.name)):

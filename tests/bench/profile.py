@@ -18,7 +18,7 @@ from rich.table import Table as Grid
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Warehouse
 from tests.bench.mix import CAPTURES, SHIPPED
-from tests.bench.peers import ROOT, capture_given, ingest_all, make_all_flows
+from tests.bench.peers import ROOT, capture_given, ingest_all, make_all_flows, packets_of
 
 PACKETS, USERS = 1_500_000, 30_000
 SHOWN = 0.005
@@ -73,7 +73,7 @@ def main() -> None:
         warehouse = Warehouse(folder / "warehouse")
         read = profiled(lambda: ingest_all(warehouse, network, capture))
         made = profiled(lambda: make_all_flows(warehouse, network))
-        packets = sum(c.facts["packets"] for c in warehouse.commits("capture", network.name))
+        packets = packets_of(warehouse, network)
     out = Console(width=100)
     out.print(table("ingest", read, packets))
     out.print(table("flows", made, packets))

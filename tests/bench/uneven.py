@@ -22,7 +22,7 @@ from spark_jobs.capture.users import user_bucket
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from tests.bench.mix import CAPTURES, SHIPPED, merged, mix, short_exchanges
-from tests.bench.peers import ROOT, ingest_all, make_all_flows
+from tests.bench.peers import ROOT, ingest_all, make_all_flows, packets_of
 
 ANY_USER = 0x0A00_0000
 """10.0.0.0: the benchmark's subscribers are 10.0.0.0/8."""
@@ -69,7 +69,7 @@ def run(capture: Path, folder: Path) -> None:
     ingest_all(warehouse, network, capture)
     make_all_flows(warehouse, network)
     seconds = time.perf_counter() - begun
-    packets = sum(c.facts["packets"] for c in warehouse.commits("capture", network.name))
+    packets = packets_of(warehouse, network)
     print(packets / seconds, _peak_kib() / 1024)
 
 
