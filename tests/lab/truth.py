@@ -1,0 +1,99 @@
+"""Writes what a recording says, by the recording's own clock."""
+
+import csv
+import io
+import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import IO, Self
+
+import zstandard
+
+SNAP_LENGTH = 80
+"""Bytes kept of each packet: its headers."""
+LINKTYPE_RAW = 101
+TABLES = {
+    "frames_lost": ("frame", "fate"),
+    "losses_unseen": (
+        *("where", "direction", "ts", "ip_len"),
+        *("src", "sport", "dst", "dport", "seq"),
+    ),
+    "users": ("user", "group", "rate_bps"),
+    "events": ("ts", "user", "event"),
+}
+
+
+class Compressed:
+    """A text file, compressed when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_name(f"{path.name}.zst")
+        self.part = path.open("w+b")
+
+    def __enter__(self) -> IO[bytes]:
+        return self.part
+
+    def __exit__(self, *_: object) -> None:
+        self.part.seek(0)
+        with self.path.open("wb") as file:
+            zstandard.ZstdCompressor(19).copy_stream(self.part, file)
+        self.part.close()
+        Path(self.part.name).unlink()
+
+
+class Truth:
+    """Gi's capture, and what became of packets. offset: of the recording's clock to the host's."""
+
+    def __init__(self, folder: Path, offset: float) -> None:
+        self.folder, self.offset = folder, offset
+        self.frames = 0
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.pcap = self.stack.enter_context(Compressed(self.folder / "gi.pcap"))
+        self.pcap.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, SNAP_LENGTH, LINKTYPE_RAW))
+        self.tables = {}
+        for name, columns in TABLES.items():
+            file = self.stack.enter_context(Compressed(self.folder / f"{name}.csv"))
+            text = io.TextIOWrapper(file, newline="", write_through=True)
+            self.stack.callback(text.detach)
+            self.tables[name] = csv.writer(text, lineterminator="\n")
+            self.tables[name].writerow(columns)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def frame(self, packet: bytes, now: float) -> int:
+        """A packet passes Gi; its number, from 1 on."""
+        seconds, fraction = divmod(now + self.offset, 1)
+        kept = packet[:SNAP_LENGTH]
+        head = struct.pack("<IIII", int(seconds), int(fraction * 1e6), len(kept), len(packet))
+        self.pcap.write(head + kept)
+        self.frames += 1
+        return self.frames
+
+    def frame_lost(self, number: int, fate: str) -> None:
+        self.tables["frames_lost"].writerow((number, fate))
+
+    def unseen(self, where: str, down: bool, packet: bytes, now: float) -> None:
+        self.tables["losses_unseen"].writerow(
+            (where, "down" if down else "up", f"{now + self.offset:.6f}", *_named(packet))
+        )
+
+    def user(self, address: str, group: str, rate: float | None) -> None:
+        self.tables["users"].writerow((address, group, rate))
+
+    def event(self, user: str, what: str, now: float) -> None:
+        self.tables["events"].writerow((f"{now + self.offset:.6f}", user, what))
+
+
+def _named(packet: bytes) -> Sequence[object]:
+    """ip_len, src, sport, dst, dport, seq of a TCP packet over IPv4."""
+    header = 4 * (packet[0] & 15)
+    (length,) = struct.unpack_from(">H", packet, 2)
+    source, destination = IPv4Address(packet[12:16]), IPv4Address(packet[16:20])
+    sport, dport, seq = struct.unpack_from(">HHI", packet, header)
+    return length, source, sport, destination, dport, seq
