@@ -3,6 +3,7 @@
 UV := $(shell command -v uv || echo .tools/bin/uv)
 RUN := $(UV) run --locked --no-sync
 DEMO := build/demo
+STUDIES := build/studies
 ENTRIES := spark_jobs/compiled/entries.jsonl
 WAREHOUSE := $(DEMO)
 NETWORKS := infra/networks.toml
@@ -38,6 +39,15 @@ lint: .venv/ready ## Check style, types and which room imports which
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy
 
+studies: .venv/ready ## The four studies from the lab's captures, beside their papers: docs/studies.md
+	@$(RUN) giscope run --warehouse $(STUDIES) --networks tests/studies/networks.toml tests/data/studies/captures
+	@$(RUN) python -m tests.studies $(STUDIES) > $(STUDIES)/studies.md
+	@cp $(STUDIES)/studies.md docs/studies.md
+	@cat docs/studies.md
+
+record-studies: .venv/ready ## Record the studies' captures and truth anew (root, Linux; 45 minutes)
+	@$(RUN) python -m tests.lab tests/data/studies
+
 entries: .venv/ready ## List anew the functions that a first run compiles
 	@: > $(ENTRIES)
 	@caches=$$(mktemp -d) && XDG_CACHE_HOME=$$caches && export XDG_CACHE_HOME && \
@@ -61,4 +71,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint accuracy entries bench profile clean
+.PHONY: help demo airflow dashboards test slow lint accuracy studies record-studies entries bench profile clean

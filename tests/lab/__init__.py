@@ -3,10 +3,12 @@
     servers (one namespace) == Internet path == Gi == access links == mobiles (four namespaces)
 
 `python -m tests.lab FOLDER [profile.toml ...]` records profiles (default: those of the studies, all
-at the same time), each into FOLDER/<its name>/. It takes as long as the profiles say, and must run
-as root on Linux with /dev/net/tun and iproute2. The mobiles' namespaces are those of the four pairs
-of TCP options. What a profile says: `profile.py`. What is recorded, times being seconds since 1970,
-UTC, as the profile's clock shows them:
+at the same time): the capture into FOLDER/captures/<profile>/, all else into
+FOLDER/truth/<profile>/. It takes as long as the profiles say, and must run as root on Linux with
+/dev/net/tun and iproute2; `sysctl net.ipv4.tcp_allowed_congestion_control` must have what they ask
+for. The mobiles' namespaces are those of the four pairs of TCP options. What a profile says:
+`profile.py`. What is recorded, times being seconds since 1970, UTC, as the profile's clock shows
+them:
 
 gi.pcap.zst
     what the monitor at Gi sees, headers only (80 bytes); frames count from 1

@@ -21,7 +21,7 @@ def main() -> None:
     files = files or sorted(PROFILES.glob("*.toml"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all is undone
     if len(files) == 1:
-        record(files[0], folder.resolve() / files[0].stem)
+        record(files[0], folder.resolve())
         return
     command = [sys.executable, "-m", "tests.lab", str(folder)]
     running = {file: subprocess.Popen([*command, str(file)]) for file in files}

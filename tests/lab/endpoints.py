@@ -150,7 +150,7 @@ class Mobiles:
         load = group.load
         await asyncio.sleep(load.start)
         for number in itertools.count(1) if load.times is None else range(1, load.times + 1):
-            objects = iter(range(1, load.objects + 1))
+            objects = iter(range(1, (load.objects or load.connections) + 1))
             fetch = Fetch(address, group, number)
             await asyncio.gather(
                 *(self.connection(fetch, each, objects) for each in range(load.connections))

@@ -90,7 +90,7 @@ class Load(Part):
 
     bytes: PositiveInt | None = Field(None, description="an object's size")
     seconds: PositiveFloat | None = Field(None, description="or for how long the server sends it")
-    objects: PositiveInt = 1
+    objects: PositiveInt | None = Field(None, description="null: one a connection")
     connections: PositiveInt = 1
     times: PositiveInt | None = Field(None, description="loads in all; null: until the end")
     pause: NonNegativeFloat = Field(1, description="between loads, s")

@@ -24,10 +24,12 @@ READY = 1.0
 """Seconds that the servers' program may take to listen."""
 
 
-def record(file: Path, folder: Path) -> None:
+def record(file: Path, into: Path) -> None:
     """Records a profile into a folder, as `tests.lab` says; takes as long as the profile says."""
     profile = read(file)
-    folder.mkdir(parents=True, exist_ok=True)
+    captures, folder = into / "captures" / file.stem, into / "truth" / file.stem
+    for each in (captures, folder):
+        each.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, folder / "profile.toml")
     os.nice(NICE)
     with ExitStack() as stack, TemporaryDirectory() as scratch:
@@ -35,7 +37,7 @@ def record(file: Path, folder: Path) -> None:
         servers, to_servers = stack.enter_context(_servers(profile))
         mobiles = {number: stack.enter_context(_mobiles(number)) for number in OPTIONS}
         offset = profile.start.timestamp() - time.time()
-        with Truth(folder, offset) as truth:
+        with Truth(captures, folder, offset) as truth:
             emulator = Emulator(profile, truth, to_servers, {k: m[1] for k, m in mobiles.items()})
             with _program(servers, "servers", scratch, offset):
                 time.sleep(READY)

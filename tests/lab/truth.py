@@ -46,13 +46,13 @@ class Compressed:
 class Truth:
     """Gi's capture, and what became of packets. offset: of the recording's clock to the host's."""
 
-    def __init__(self, folder: Path, offset: float) -> None:
-        self.folder, self.offset = folder, offset
+    def __init__(self, captures: Path, folder: Path, offset: float) -> None:
+        self.captures, self.folder, self.offset = captures, folder, offset
         self.frames = 0
         self.stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self.pcap = self.stack.enter_context(Compressed(self.folder / "gi.pcap"))
+        self.pcap = self.stack.enter_context(Compressed(self.captures / "gi.pcap"))
         self.pcap.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, SNAP_LENGTH, LINKTYPE_RAW))
         self.tables = {}
         for name, columns in TABLES.items():
