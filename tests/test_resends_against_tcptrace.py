@@ -24,9 +24,26 @@ NO_TIME = (
     "packet and ACK have one time, by a clock of 10 ms or 1 ms: a round trip of 0. tcptrace takes "
     "a least of 0 for none yet"
 )
+SACK = (
+    "a SACK block answers what tcptrace's round trips, of what ACKs name the end of, do not tell: "
+)
 
 DIFFERENCES = {
+    "long_rtt.dmp.gz": [
+        Difference(
+            "132.235.67.20:4701 > 132.235.67.34:9080",
+            "longest rtt",
+            pytest.approx(1142.3, abs=RTT_MS),
+            SACK + "data of frame 28, sent once, in frame 32",
+        ),
+    ],
     "psc.fddi.dmp.gz": [
+        Difference(
+            "128.182.40.126:1034 > 128.182.61.120:1066",
+            "longest rtt",
+            pytest.approx(40.95, abs=RTT_MS),
+            SACK + "data of frame 139, sent once, in frame 203",
+        ),
         Difference("128.182.61.120:1066 > 128.182.40.126:1034", "least rtt", 0.0, NO_TIME),
     ],
     "single_byte_rexmit.dmp.gz": [

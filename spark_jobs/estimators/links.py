@@ -54,15 +54,31 @@ def links(clean, connections, packets, limited):
     return out[np.lexsort((out["hour"], out["user"]))]
 
 
+def see_transfers(links, connections, longest):
+    """Raises the longest round trips of LINK[L] to those of Connections that lie within an hour, s,
+    float64[C] (NaN: unknown): while losses are repaired, only SACK blocks tell of round trips."""
+    hour = connections.start_ts // HOUR_US
+    told = connections.mine & (hour == connections.end_ts // HOUR_US) & ~np.isnan(longest)
+    place = _places(links, connections.user[told], connections.start_ts[told])
+    of_link = place >= 0
+    np.fmax.at(links["longest"], place[of_link], longest[told][of_link])
+
+
 def rates_at(links, users, times):
     """float64[n], bit/s: the rates of users' links, LINK[L], in the hours of these times (µs); NaN
     where they are not known."""
+    place = _places(links, users, times)
+    return np.where(place >= 0, np.append(links["rate"], np.nan)[place], np.nan)
+
+
+def _places(links, users, times):
+    """int64[n]: where in LINK[L] users are in the hours of these times (µs); -1: nowhere."""
     if not len(links):
-        return np.full(len(users), np.nan)
+        return np.full(len(users), -1)
     known, wanted = _keys(links["user"], links["hour"]), _keys(users, times)
     order = np.argsort(known)
     place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(links) - 1)]
-    return np.where(known[place] == wanted, links["rate"][place], np.nan)
+    return np.where(known[place] == wanted, place, -1)
 
 
 def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:

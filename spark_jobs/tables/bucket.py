@@ -25,7 +25,7 @@ from spark_jobs.estimators.coverage import (
     seen_enough,
 )
 from spark_jobs.estimators.identity import flow_ids
-from spark_jobs.estimators.links import links
+from spark_jobs.estimators.links import links, see_transfers
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
@@ -226,7 +226,10 @@ class Bucket:
     def links(self) -> np.ndarray:
         """LINK[L]: users' access links by the hour."""
         limited = self.access_losses.paths
-        return links(self.clean_acks, self.connections, self.packets, limited)
+        found = links(self.clean_acks, self.connections, self.packets, limited)
+        longest = self.sending.transfers["round_trips"][:, samples.ACCESS]["longest"]
+        see_transfers(found, self.connections, np.where(self.replayed, longest, np.nan))
+        return found
 
     @cached_property
     def activities(self) -> np.ndarray:

@@ -69,6 +69,14 @@ def test_median_is_of_the_round_trips():
     assert row["rtt_max"] == pytest.approx(2)
 
 
+def test_longest_round_trip_may_be_one_that_only_sack_tells():
+    """d2 is lost; d3 comes after two seconds, and the mobile reports it."""
+    lines = [*opened(sack=True), sent(1_000_000, 1), acked(1_700_000, 1)]
+    lines += [sent(2_000_000, 2), sent(2_000_001, 3), acked(4_000_001, 1, (3, 3))]
+    (row,) = tables(lines)["links"]
+    assert row["rtt_max"] == pytest.approx(2)
+
+
 def test_what_nothing_tells_is_null():
     """One segment at a time never keeps the link busy, and nothing is lost."""
     (row,) = tables([*opened(), sent(1_000_000, 1), acked(1_700_000, 1)])["links"]

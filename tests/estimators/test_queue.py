@@ -54,6 +54,33 @@ def test_queue_that_is_full_loses_what_comes_at_the_end_of_the_capture():
     assert len(decided) == ROUNDS * (BURST - ROOM)
 
 
+def test_limit_is_told_where_nothing_is_left_to_guess():
+    """What each burst loses is proven by what is reported behind it: no other loss asks what the
+    queue holds.
+
+    Gi     | d1 ... d5 d6 d7 d8                 d9                d6' d7' d8'
+    mobile |                     a1 a2 a3 a4 a5     a5 (d9)                   ... a9
+    """
+    lines = [*opened(sack=True), *paced()[len(opened()) :]]
+    at, number, lost = 12_000_000, PACED + 1, range(ROOM, BURST)
+    for _ in range(ROUNDS):
+        last = number + BURST
+        lines += [sent(at + 1000 * i, number + i) for i in range(BURST)]
+        lines += [acked(at + RTT_US + SLOT_US * (i + 1), number + i) for i in range(ROOM)]
+        lines.append(sent(at + 3_000_000, last))
+        lines.append(acked(at + 4_000_000, number + ROOM - 1, (last, last)))
+        for i in lost:
+            lines.append(sent(at + 1_000_000 * i, number + i))
+            upto = last if i == lost[-1] else number + i
+            lines.append(acked(at + 1_000_000 * i + RTT_US + SLOT_US, upto, (last, last)))
+        at += 12_000_000
+        number = last + 1
+    rows = tables(lines)
+    assert {row["evidence"] for row in rows["losses"]} == {"order"}
+    (row,) = rows["links"]
+    assert row["queue_bytes"] == pytest.approx((ROOM + 0.5) * 1040, abs=520)
+
+
 QUIC = frozenset({"UDP"})
 IN_FRONT = 3
 

@@ -117,14 +117,32 @@ def test_timestamp_of_data_that_was_not_sent_tells_nothing():
     assert trips(stamped(lines, _6=77)) == []
 
 
-def test_data_reported_before_it_is_acknowledged_has_no_round_trip():
+def test_sack_block_answers_what_it_reports_first_and_at_once():
     """
     Gi     | d1   d2                   d2 overtakes d1 behind Gi
-    mobile |          a0 (d2)   a2
+    mobile |          a0 (d2)   a2     a2 answers d1, or not: it tells nothing of d2
     """
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2)]
     lines += [acked(BEGIN + 1100 * MS, 0, (2, 2)), acked(BEGIN + 1900 * MS, 2)]
-    assert trips(lines) == []
+    (row,) = rows_of(lines, "access")
+    assert (row["rtt"], row["flight"], row["delayed"]) == (0.6, 2 * DATA, False)
+
+
+def test_first_sack_block_has_what_the_ack_answers():
+    """
+    Gi     | d1   d2   d3   d4   d5     d1, d3 are lost
+    mobile |           a0 (d2)     a0 (d5 d4, d2)
+    """
+    lines = [*opened(sack=True), *(sent(BEGIN + k * 500 * MS, k + 1) for k in range(5))]
+    lines += [acked(BEGIN + 1100 * MS, 0, (2, 2))]
+    lines += [acked(BEGIN + 4000 * MS, 0, (4, 5), (2, 2))]
+    assert trips(sorted(lines, key=lambda p: p.us)) == [0.6, 2.0]
+
+
+def test_sack_block_of_a_resend_has_no_round_trip():
+    """d2 is sent twice; the block does not tell which copy it answers."""
+    lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2), sent(DUE, 2)]
+    assert trips([*lines, acked(DUE + RTT_US, 0, (2, 2))]) == []
 
 
 def test_data_that_gi_has_not_seen_has_no_round_trip():

@@ -161,7 +161,9 @@ def _decide_all(user, connections, edges, space, out):
                 _decide_one(user, x, connections, edges, space, out)
         if not seen["unproven"].any():
             break
-    if user.limited[0].limit > 0:
+    if told == 0 and user.path[0].pace > 0:  # nobody asked, but links are told of
+        _fit_queue(user, told)
+    elif user.limited[0].limit > 0:
         link.replay(user.traffic, user.limited[0])
         verdict.write_chances(copies, user.traffic, user.limited[0], out)
 

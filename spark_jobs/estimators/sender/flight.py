@@ -152,8 +152,8 @@ def acknowledge(s, sent, number, echoed):
 def report(s, sent, low, high):
     """The mobile reports a range, with a FIN at its end (Linux) or without (BSD). Returns (how many
     segments are news; when the lowest of them that was sent once was sent, or NONE; whether one
-    such was sent before the last timeout)."""
-    news, earliest, original = np.int64(0), NONE, False
+    such was sent before the last timeout; the highest of them, or NONE)."""
+    news, earliest, original, highest = np.int64(0), NONE, False, NONE
     k = first_beyond(s, sent, low)
     while k < s.tail and sent[k].data_high <= high:
         segment = sent[k]
@@ -163,13 +163,14 @@ def report(s, sent, low, high):
             s.lost -= segment.lost
             segment.lost = False
             news += 1
+            highest = k
             if segment.copies == 1:
                 earliest = segment.sent if earliest == NONE else earliest
                 original |= segment.high <= s.recover
         k += 1
     if news and high > s.highest_sacked:
         _lose_below(s, sent, high)
-    return news, earliest, original
+    return news, earliest, original, highest
 
 
 @inner

@@ -39,6 +39,11 @@ class Told(NamedTuple):
     """Segments reported for the first time;"""
     first_sent: np.int64
     """when the first of these that was sent once was sent, or NONE (µs);"""
+    last_sent: np.int64
+    """when the highest of them was sent, if it has data, was sent once, and Gi has seen it, or NONE
+    (µs),"""
+    flight: np.int64
+    """and the bytes in flight then;"""
     original: bool
     """one such was sent before the last timeout;"""
     again: bool
@@ -55,7 +60,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     limit, before = limits.limit_of(s), s.heard
     s.flight_before = flight.in_flight(s)
     s.alone = ack.at - max(s.heard, s.sent_last) > place.clock.round_trip
-    told = Told(np.int64(0), NONE, False, False)
+    told = Told(np.int64(0), NONE, NONE, np.int64(0), False, False)
     if s.sack and ack.edges >= 2:
         told = _read_blocks(s, sent, ack.number, sack_edges[ack.blocks : ack.blocks + ack.edges])
     acked = flight.acknowledge(s, sent, ack.number, ack.echoed)
@@ -74,7 +79,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     if ack.has_data:
         limits.ask(s, ack.at)
     _measure(s, ack, acked, told, place.rules)
-    _see_round_trip(s, ack, acked, place.clock)
+    _see_round_trip(s, ack, acked, told, place.clock)
     s.awaits = s.alone
     duplicate = told.news > 0 if s.sack else not (advanced or opened or ack.has_data)
     duplicate &= s.head < s.tail
@@ -104,18 +109,23 @@ def hear(s, sent, edges, ack, sack_edges, place):
 def _read_blocks(s, sent, number, blocks):
     """What the SACK blocks tell, of Told."""
     news, first_sent, original, again = np.int64(0), NONE, False, False
-    begin = 0
+    last_sent, under_way, begin = NONE, np.int64(0), 0
     if is_d_sack(blocks, number):
         begin = 2
         low, high = unwrap(blocks[0], number), unwrap(blocks[1], number)
         again = low < s.first_high and s.first_low < high
     for k in range(begin, len(blocks) - 1, 2):
         low, high = unwrap(blocks[k], number), unwrap(blocks[k + 1], number)
-        more, sent_at, once = flight.report(s, sent, low, high)
+        more, sent_at, once, highest = flight.report(s, sent, low, high)
         news += more
         original |= once
         first_sent = sent_at if first_sent == NONE else first_sent
-    return Told(news, first_sent, original, again)
+        # The first block has what the ACK answers (RFC 2018, 4).
+        if highest != NONE and last_sent == NONE:
+            segment = sent[highest]
+            if segment.copies == 1 and not segment.unseen and segment.flight:
+                last_sent, under_way = segment.sent, segment.flight
+    return Told(news, first_sent, last_sent, under_way, original, again)
 
 
 @inner
@@ -142,15 +152,19 @@ def _share_time(s, now, news, limit, heard, place):
 
 
 @inner
-def _see_round_trip(s, ack, acked, clock):
-    """The round trip between Gi and the mobile, of what an ACK answers."""
+def _see_round_trip(s, ack, acked, told, clock):
+    """The round trip between Gi and the mobile, of what an ACK answers: a SACK block at once (RFC
+    5681, 4.2)."""
     answered = acked.resent or (not s.sack and s.duplicates > 0)
     sent_at = NONE if answered else acked.last_sent
+    under_way, delayed = acked.flight, acked.gained == 1
     if acked.resent and acked.gained == 1:
         sent_at = acked.stamped
-    if sent_at != NONE and acked.flight:
+    if acked.gained == 0 and told.last_sent != NONE:
+        sent_at, under_way, delayed = told.last_sent, told.flight, False
+    if sent_at != NONE and under_way:
         rtt = ack.at - sent_at - clock.round_trip
-        samples.take(s, samples.ACCESS, rtt, acked.flight, acked.gained == 1)
+        samples.take(s, samples.ACCESS, rtt, under_way, delayed)
 
 
 @inner

@@ -1,8 +1,9 @@
 """Round trips through a transfer, on either side of Gi.
 
 access    a data packet passes Gi, and the ACK that answers it: of what the ACK covers the last one,
-          for a receiver answers what comes (RFC 5681, 4.2). Never of data sent twice (Karn), if no
-          timestamp tells which copy is answered (RFC 7323).
+          for a receiver answers what comes (RFC 5681, 4.2), or of what its first SACK block newly
+          reports (RFC 2018, 4), as Linux does. Never of data sent twice (Karn), if no timestamp
+          tells which copy is answered (RFC 7323).
 internet  an ACK passes Gi, and the first data that it let the server send: because the mobile's
           window opened for it, or because the server was waiting and answers at once
 
