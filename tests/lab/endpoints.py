@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.lab.profile import Group, Load, read
+from tests.lab.profile import Group, read
 
 SERVER_PORT = 80
 PATIENCE = 300.0
@@ -48,6 +48,8 @@ CHANGES = ("state", "ca_state", "retransmits", "backoff", "total_retrans", "tota
 FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSE, LAST_ACK, CLOSING = 4, 5, 6, 7, 9, 11
 LOOKS = 0.05
 """Seconds between looks at a connection."""
+LEARNING = 1000
+"""Times that a window is clamped from a connection's begin on, each 5 ms."""
 
 
 class Log:
@@ -142,6 +144,7 @@ class Mobiles:
 
     def __init__(self, log: Log, offset: float) -> None:
         self.log, self.offset = log, offset
+        self.learning: set[asyncio.Task] = set()
 
     async def run(self, users: Sequence[tuple[str, Group]]) -> None:
         await asyncio.gather(*(self.user(address, group) for address, group in users))
@@ -164,6 +167,10 @@ class Mobiles:
         try:
             own = await self.connect(fetch, server)
             port, connected = own.getsockname()[1], time.time()
+            if window := fetch.group.receive_window:
+                learning = asyncio.create_task(keep_clamped(own, window))
+                learning.add_done_callback(self.learning.discard)
+                self.learning.add(learning)
             reader, writer = await asyncio.open_connection(sock=own, limit=2**16)
         except (OSError, TimeoutError) as error:
             self.row(
@@ -176,7 +183,7 @@ class Mobiles:
         for each in objects:
             got, result = 0, "ok"
             try:
-                got = await ask(reader, writer, fetch.group.load)
+                got = await ask(reader, writer, fetch.group)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 result = type(error).__name__
             self.row(fetch, (port, server), each, (started, connected, got, result))
@@ -192,7 +199,7 @@ class Mobiles:
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, fetch.group.mss)
         if window := fetch.group.receive_window:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2 * window)
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window)
+            clamp(own, window)
         own.bind((fetch.user, 0))
         await asyncio.wait_for(
             asyncio.get_running_loop().sock_connect(own, (server, SERVER_PORT)), PATIENCE
@@ -208,13 +215,31 @@ class Mobiles:
         self.log.write(*where, *times, got, result)
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, load: Load) -> int:
+def clamp(connection: socket.socket, window: int) -> None:
+    """The window that is offered does not grow beyond this, until Linux learns that segments take
+    less memory than it thought."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, window)
+
+
+async def keep_clamped(connection: socket.socket, window: int) -> None:
+    """While it learns most."""
+    for _ in range(LEARNING):
+        if connection.fileno() < 0:
+            return
+        clamp(connection, window)
+        await asyncio.sleep(0.005)
+
+
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: Group) -> int:
     """One object over an open connection; its bytes."""
-    writer.write(f"GET {load.path} HTTP/1.1\r\n\r\n".encode())
+    own, window = writer.get_extra_info("socket"), group.receive_window
+    writer.write(f"GET {group.load.path} HTTP/1.1\r\n\r\n".encode())
     got = 0
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
     while size := int(await asyncio.wait_for(reader.readline(), PATIENCE), 16):
         got += len(await asyncio.wait_for(reader.readexactly(size + 2), PATIENCE)) - 2
+        if window:
+            clamp(own, window)
     await reader.readline()
     return got
 
