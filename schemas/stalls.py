@@ -7,7 +7,8 @@ from schemas.table import DELTA, TIMESTAMP, Column, Table
 STALLS = Table(
     name="stalls",
     row="one silence of a connection that is longer than two smoothed round trips or than the "
-    "timeout, whichever is less, on the date on which the connection starts",
+    "timeout, whichever is less, or that is a flush (see interruption), on the date on which the "
+    "connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column(
@@ -35,8 +36,8 @@ STALLS = Table(
             pa.string(),
             "what the mobile network did to the link, as far as it shows: nothing at all came from "
             "the mobile meanwhile, and what was under way came late (pause: a reselection or a "
-            "handover) or its head was lost and the rest came (flush: a preemption); null where it "
-            "shows nothing",
+            "handover) or its head was lost and the rest came (flush: a preemption, or a "
+            "reselection that forwards nothing); null where it shows nothing",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
         ),
         Column(

@@ -272,3 +272,36 @@ def test_goodput_of_single_transfers_is_the_applications(clients):
     assert n >= 20
     assert middle < 0.02
     assert near > 0.95
+
+
+def test_flushes_are_the_links_that_the_radio_lost(demo: Demo):
+    """In a reselection the lab's radio loses all for one or two seconds."""
+    db = demo.warehouse.connect()
+    db.execute(f"""
+        create view fates as
+        select frame, fate, split_part(filename, '/', -2) as recording
+        from read_csv('{TRUTH}/*/frames_lost.csv.zst', filename = true)
+    """)
+    (found,) = rows(
+        db,
+        """
+        with flushes as (select * from stalls where interruption = 'flush'),
+        told as (
+            select flushes.flow_id, flushes.start_ts,
+                count(*) filter (where fate = 'radio') as by_radio,
+                max(epoch(flushes.end_ts - flushes.start_ts)) as seconds
+            from flushes
+            join losses on losses.flow_id = flushes.flow_id and losses.side = 'access'
+                and losses.ts between flushes.start_ts - interval 10 seconds and flushes.end_ts
+            left join fates on fates.frame = losses.frame
+                and fates.recording = losses.network
+                    || if(losses.capture like 'off%', '-offpeak', '-peak')
+            group by all
+        )
+        select count(*), count(*) filter (where by_radio >= 4), median(seconds) from told
+        """,
+    )
+    flushes, by_radio, seconds = found
+    assert flushes >= 30
+    assert by_radio >= 0.9 * flushes
+    assert 1 < seconds < 2.5

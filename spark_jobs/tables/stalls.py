@@ -19,6 +19,8 @@ def rows(bucket: Bucket) -> pa.Table:
     interrupted = stalls.interruptions(
         mine, lost, bucket.segments, bucket.connections, bucket.packets
     )
+    told = ~mine["brief"] | (interrupted == stalls.FLUSH)
+    mine, lost, interrupted = mine[told], lost[told], interrupted[told]
     by_server = bucket.segments.downlink[mine["ended_by"]]
     recovery = (mine["recovered"] - mine["start"]) / 1e6
     return table_of(

@@ -133,3 +133,60 @@ def test_tail_of_the_queue_overflows():
     """d4 to d6 arrive, the rest is lost."""
     row = stalls(flushed(range(7, 16)))[0]
     assert (row["lost_run"], row["arrived_after"], row["interruption"]) == (9, 0, None)
+
+
+WINDOW, LAST_HEARD, FLUSHED = 40, 63, 10
+
+
+def held_up(silence: int, flushed: int = FLUSHED) -> list[Packet]:
+    """A link that is heard each 0.1 s while 40 segments are under way: round trips of 4.6 s.
+    It is silent for so long more, and loses so many segments.
+
+    Gi     | d4 ... d43  d44 ... d103                           d64' ... d73'
+    mobile |      a4 ... a63                a63(74) ... a63(74-103)     ...  a103
+    """
+    after, end = LAST_HEARD + 1 + flushed, LAST_HEARD + WINDOW
+    lines = [*started(sack=True), *flight(4, 3 + WINDOW, T)]
+    at = T + RTT_US
+    for n in (*range(4, LAST_HEARD + 1), *range(after, end + 1)):
+        at += SLOT_US + (silence if n == after else 0)
+        if n <= LAST_HEARD:
+            lines += [acked(at, n), sent(at + 100_000, n + WINDOW)]
+        elif flushed:
+            lines.append(acked(at, LAST_HEARD, (after, n)))
+        else:
+            lines.append(acked(at, n))
+    for n in range(LAST_HEARD + 1, after):
+        lines.append(sent(at + 100_000 + n, n))
+        upto = end if n == after - 1 else n
+        there = at + 100_000 + RTT_US + SLOT_US * (n - LAST_HEARD)
+        lines.append(acked(there, upto, *([(after, end)] if upto < end else [])))
+    return lines
+
+
+def test_flush_is_told_where_round_trips_are_longer_than_it():
+    """Three seconds are no stall of a connection whose round trips take 4.6 s."""
+    row = one(held_up(3 * SECOND))
+    assert (row["class"], row["interruption"]) == ("packet_delay", "flush")
+    assert (row["ended_by"], row["slow_start"]) == ("mobile", False)
+    assert (row["lost"], row["arrived_after"]) == (FLUSHED, WINDOW - FLUSHED)
+    assert (row["end_ts"] - row["start_ts"]).total_seconds() == pytest.approx(3.1)
+    others = WINDOW - FLUSHED - 1
+    repaired = others * 0.1 + 0.1 + RTT_US / 1e6 + FLUSHED * 0.1
+    assert row["recovery"] == pytest.approx(3.1 + repaired)
+
+
+@pytest.mark.parametrize(
+    ("silence", "flushed"), [(3 * SECOND, 0), (3 * SECOND, 3), (800_000, FLUSHED)]
+)
+def test_silence_within_a_round_trip_is_none_without_a_flush(silence, flushed):
+    """Nothing lost; no more than duplicate ACKs tell of; less than a second."""
+    assert stalls(held_up(silence, flushed)) == []
+
+
+def test_mobile_that_is_heard_of_was_not_interrupted():
+    lines = held_up(3 * SECOND)
+    at = max(p.us for p in lines if p.way == "up" and p.ack == acked(0, LAST_HEARD).ack) - SECOND
+    other = Packet(T + RTT_US + SLOT_US * WINDOW * 2 + SECOND, "up", frozenset({"UDP"}), data=10)
+    assert at > other.us
+    assert stalls([*lines, replace(other, port=5000)]) == []

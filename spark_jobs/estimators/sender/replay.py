@@ -201,9 +201,11 @@ def _replay(span, segments, desk, place, out, kind):
         if number[i] == NONE:
             continue
         stamped = segments.has_timestamps[i]
-        silent = stalls.is_stall(s, now)
+        stalled = stalls.is_stall(s, now)
+        silent = stalled or stalls.is_brief(s, now)
         if silent:
             stalls.note(s, silences[written[2]], i, now)
+            silences[written[2]].brief = not stalled
         if hears:
             if silent:
                 silences[written[2]].kind = stalls.class_of_heard(s)

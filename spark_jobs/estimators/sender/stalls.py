@@ -21,6 +21,10 @@ connection or protocol. What was under way tells which interruption it was:
 pause   it comes late, but comes: a cell reselection or a handover that forwards what is queued
 flush   of it more than a few segments in a row are lost, and what was sent after them arrives: the
         head of the queue is flushed, as by a call that preempts the channel (s1)
+
+Where the queue is long, so are round trips, and an interruption of some seconds is no stall. But a
+busy link is heard again and again in a round trip: a silence of several times its usual one, and of
+a second, is looked at too, and counts if it turns out to be a flush.
 """
 
 import numpy as np
@@ -56,6 +60,11 @@ CLASSES = (
 )
 BY_RESEND = (DOUBLE_RESEND, TAIL_RESEND, SMALL_WINDOW, CONTINUOUS_LOSS)
 
+BRIEF_US = 1_000_000
+"""A silence that is no stall, but longer than this (µs)"""
+USUAL = 3
+"""and than so many times what lies between two ACKs in a round trip, may be a flush."""
+
 STALL = np.dtype(
     [
         ("connection", "i8"),
@@ -68,12 +77,13 @@ STALL = np.dtype(
         ("ended_by", "i8"),
         ("kind", "i1"),
         ("by_timeout", "?"),
+        ("brief", "?"),
     ]
 )
 """A stall: of which connection, from when to when (µs, the server's clock); what was under way when
 it began: its range of the stream, in how many segments; when all of that was acknowledged, or NONE;
 which segment of the connection ended it; its class (into CLASSES); by_timeout: the timer did, so
-that the server starts slowly."""
+that the server starts slowly; brief: no stall, unless it is a flush."""
 
 
 @inner
@@ -83,6 +93,15 @@ def is_stall(s, now):
         return False
     patience = s.rto if s.srtt == 0 else min(2 * s.srtt, s.rto)
     return now - s.last_at > patience
+
+
+@inner
+def is_brief(s, now):
+    """Whether a silence until now that is no stall is longer than a busy link's."""
+    silence, under_way = now - s.last_at, s.tail - s.head
+    if s.last_at == LONG_AGO or silence <= BRIEF_US or under_way <= DUPLICATES:
+        return False
+    return silence * under_way > USUAL * 2 * s.srtt  # an ACK answers two
 
 
 @inner
@@ -150,7 +169,7 @@ def interruptions(stalls, lost, segments, connections, packets):
             continue
         if kind == PACKET_DELAY and told.lost == 0:
             out[k] = PAUSE
-        elif kind == CONTINUOUS_LOSS and told.run > DUPLICATES and told.after > 0:
+        elif kind in (PACKET_DELAY, CONTINUOUS_LOSS) and told.run > DUPLICATES and told.after > 0:
             out[k] = FLUSH
     return out
 
