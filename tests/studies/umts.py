@@ -1,0 +1,194 @@
+"""TCP over UMTS in near-ideal conditions (Kohlwes et al., Figs. 1, 2, 4 to 9)."""
+
+import duckdb
+
+from tests.studies.markdown import number, table
+from tests.studies.warehouse import groups, rows
+
+NETWORK = "umts"
+RATE = 384.0
+"""kbit/s, the downlink's."""
+NEAR = 15
+"""Seconds after a handover in which its longest round trip is looked for."""
+
+IPERF = f"""
+    with ours as (
+        select cell, sum(goodput) / 1000 as goodput, sum(resends) as resends,
+            sum(lost_access) as lost, sum(timeouts) as timeouts
+        from cells where network = '{NETWORK}' and cell like 'MSS %' group by all
+    ),
+    spurious as (
+        select cell, count(*) filter (where spurious_by is not null) as spurious
+        from retransmissions join cells using (network, flow_id)
+        where network = '{NETWORK}' group by all
+    ),
+    truth as (
+        select "group" as cell, sum(8 * bytes / ("end" - connected)) / 1000 as true_goodput
+        from true_clients where network = '{NETWORK}' group by all
+    ),
+    trips as (
+        select cell, quantile_cont(rtt, [0.05, 0.5, 0.95]) as rtt
+        from round_trips join cells using (network, flow_id)
+        where network = '{NETWORK}' and side = 'access' group by all
+    )
+    select * from ours left join truth using (cell) left join trips using (cell)
+    left join spurious using (cell)
+"""
+MOVING = f"""
+    with trips as (
+        select "user", epoch(round_trips.ts) as ts, rtt
+        from round_trips join cells using (network, flow_id)
+        where network = '{NETWORK}' and cell = 'moving' and side = 'access'
+    ),
+    timeouts as (
+        select epoch(ts) as ts, rto from timers join cells using (network, flow_id)
+        where network = '{NETWORK}' and cell = 'moving'
+    ),
+    kernel as (
+        select t as ts, rto / 1e6 as rto from true_sender join cells using (network, "user")
+        where network = '{NETWORK}' and cell = 'moving' and last = 0
+    ),
+    handover as (
+        select round(true_events.ts - epoch(start_ts)) as seconds,
+            (select max(rtt) from trips
+             where ts between true_events.ts and true_events.ts + {NEAR}) as rtt,
+            (select max(rto) from timeouts
+             where ts between true_events.ts and true_events.ts + {NEAR}) as rto,
+            (select max(rto) from kernel
+             where ts between true_events.ts and true_events.ts + {NEAR}) as true_rto
+        from true_events join cells using (network, "user")
+        where network = '{NETWORK}' and event = 'handover'
+    )
+    select flow_id, goodput / 1000 as goodput, delay_spikes, resends, timeouts, lost_access,
+        (select median(rtt) from trips) as rtt,
+        (select list(handover order by seconds) from handover) as handovers,
+        (select median(timeouts.rto) from kernel asof join timeouts
+            on kernel.ts >= timeouts.ts) as rto,
+        (select median(rto) from kernel) as true_rto
+    from cells where network = '{NETWORK}' and cell = 'moving'
+"""
+ALBUMS = f"""
+    with found as (
+        select cell, count(*) as pages, median(epoch(end_ts - pages.start_ts)) as seconds,
+            max(pages.parallel) as parallel
+        from pages join (select distinct network, "user", cell from cells) using (network, "user")
+        where network = '{NETWORK}' and cell like 'album%' group by all
+    ),
+    loads as (
+        select "group" as cell, "user", load, max("end") - min(start) as seconds
+        from true_clients where network = '{NETWORK}' group by all
+    ),
+    truth as (
+        select cell, count(*) as loads, median(seconds) as true_seconds from loads group by all
+    )
+    select * from found join truth using (cell) order by cell
+"""
+
+
+def section(db: duckdb.DuckDBPyConnection) -> str:
+    iperf = rows(db, IPERF)
+    windows: dict[tuple[int, int], dict[int, dict]] = {}
+    for cell, group in groups(NETWORK).items():
+        if cell.startswith("MSS"):
+            assert group.mss
+            assert group.window_segments
+            line = windows.setdefault((group.mss, group.load.connections), {})
+            line[group.window_segments] = iperf[cell]
+    sizes = sorted({size for line in windows.values() for size in line})
+    throughput = [
+        (
+            f"MSS {mss}, {connections} at a time",
+            *(
+                f"{number(line[size]['goodput'], 0)} ({number(line[size]['true_goodput'], 0)})"
+                for size in sizes
+            ),
+        )
+        for (mss, connections), line in windows.items()
+    ]
+    trips = [
+        (f"MSS {mss}", *(_range(line[size]["rtt"]) for size in sizes))
+        for (mss, connections), line in windows.items()
+        if connections == 1
+    ]
+    counted = {
+        name: sum(row[name] or 0 for row in iperf.values())
+        for name in ("lost", "resends", "timeouts", "spurious")
+    }
+    (moving,) = db.sql(MOVING).df().to_dict("records")
+    albums = db.sql(ALBUMS).df().to_dict("records")
+    return TEXT.format(
+        throughput=table(["window, segments:", *sizes], throughput),
+        trips=table(["window, segments:", *sizes], trips),
+        **{name: f"{value:.0f}" for name, value in counted.items()},
+        ceiling=RATE,
+        moving=_moving(moving),
+        albums=table(
+            ["connections", "albums found", "loaded", "median time, s: giscope", "truth"],
+            [
+                (
+                    row["cell"].split(", ")[1],
+                    row["pages"],
+                    row["loads"],
+                    number(row["seconds"]),
+                    number(row["true_seconds"]),
+                )
+                for row in albums
+            ],
+        ),
+    )
+
+
+def _range(quantiles: list[float]) -> str:
+    low, middle, high = (f"{1000 * each:.0f}" for each in quantiles)
+    return f"{middle} ({low} to {high})"
+
+
+def _moving(row: dict) -> str:
+    spikes = table(
+        ["handover, s after the start", "longest round trip behind Gi after it, s",
+         "largest RTO, s: giscope", "kernel, once a second"],
+        [
+            (f"{each['seconds']:.0f}", *(number(each[name]) for name in ("rtt", "rto", "true_rto")))
+            for each in row["handovers"]
+        ],
+    )  # fmt: skip
+    return (
+        f"{number(row['goodput'], 0)} kbit/s, a median round trip of {number(row['rtt'])} s, "
+        f"{row['delay_spikes']:.0f} delay spikes; {row['lost_access']:.0f} packets lost, "
+        f"{row['resends']:.0f} sent again, {row['timeouts']:.0f} timeouts; RTO "
+        f"{number(row['rto'])} s in the median, by the kernel {number(row['true_rto'])} s "
+        f"(`giscope plot {row['flow_id']}`).\n\n{spikes}"
+    )
+
+
+TEXT = """\
+## UMTS in near-ideal conditions
+
+M. Kohlwes, J. Riihijärvi, P. Mähönen. {ceiling:.0f} kbit/s down, 64 kbit/s up, lost blocks are
+sent again by RLC; one user in the cell.
+
+Throughput against window (Figs. 5 to 7), payload in kbit/s, giscope's and in brackets the truth:
+
+{throughput}
+
+Round trips behind Gi (Figs. 8 and 9), one connection, ms: the median, and in brackets 5 % to 95
+%:
+
+{trips}
+
+In all these transfers {lost} packets were lost, {resends} sent again, {timeouts} timeouts,
+{spurious} of the resends spurious. The paper: no losses when still, no spurious resends.
+
+A long transfer in a moving car with two handovers (Figs. 1 and 2): {moving}
+
+A spike is counted where a round trip is of a sudden twice the usual; in a handover that slows
+the link down it grows with every packet, which is why no timer goes off.
+
+An album of eight pictures by parallel connections (Fig. 4):
+
+{albums}
+
+The paper shows these as graphs without figures; its statements hold: a larger window does no
+harm, the throughput comes near the ceiling, parallel connections and a larger MSS help where
+the window is small, and handovers lengthen the timeout without setting it off.
+"""
