@@ -18,8 +18,8 @@ from tests.lab.truth import Compressed, Truth
 from tests.recordings.network import SERVER_SIDE, namespace, run, tun
 
 OPTIONS = range(4)
-NICE = -15
-"""The emulation goes before what else the machine does."""
+PRIORITY = 10
+"""In real time, before what else the machine does."""
 READY = 1.0
 """Seconds that the servers' program may take to listen."""
 
@@ -31,7 +31,7 @@ def record(file: Path, into: Path) -> None:
     for each in (captures, folder):
         each.mkdir(parents=True, exist_ok=True)
     shutil.copy(file, folder / "profile.toml")
-    os.nice(NICE)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     with ExitStack() as stack, TemporaryDirectory() as scratch:
         shutil.copy(file, Path(scratch, "profile.toml"))
         servers, to_servers = stack.enter_context(_servers(profile))
