@@ -70,13 +70,17 @@ class Grid:
         return self.plots.axes(self.names.index(hours.network.name), self.labels.index(hours.label))
 
     def set(self, x: dict[str, Any], y: dict[str, Any]) -> None:
-        """What all axes are told; titles only at the figure's left and lower edge."""
+        """What all axes are told. All go from left to right, and a network's up, as far; titles
+        stand at the figure's left and lower edge."""
         for row in range(len(self.names)):
+            first = self.plots.axes(row, 0)["yaxis"]
             for column in range(len(self.labels)):
-                last = row == len(self.names) - 1
-                self.plots.set(
-                    row,
-                    column,
-                    x if last else {key: value for key, value in x.items() if key != "title"},
-                    y if column == 0 else {key: v for key, v in y.items() if key != "title"},
-                )
+                across, up = dict(x), dict(y)
+                if row < len(self.names) - 1:
+                    del across["title"]
+                if column > 0:
+                    del up["title"]
+                    up["matches"] = first
+                if (row, column) != (0, 0):
+                    across["matches"] = "x"
+                self.plots.set(row, column, across, up)

@@ -102,11 +102,12 @@ def select(
 def _files(
     warehouse: Warehouse, table: Table, names: list[str], low: datetime.date, high: datetime.date
 ) -> list[Path]:
-    """A table's files of some networks from one day to another."""
+    """A table's files of some networks from one day to another; not those of no day, as of captures
+    that could not be read."""
+    first, last = f"date={low.isoformat()}", f"date={high.isoformat()}"
     return [
         path
         for name in names
-        for day, paths in warehouse.files_by_date(table, name).items()
-        if low <= day <= high
-        for path in paths
+        for path in warehouse.files(table, name)
+        if first <= path.parent.name <= last
     ]

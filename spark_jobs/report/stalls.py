@@ -13,7 +13,6 @@ from spark_jobs.report.parts import (
     Section,
     TableOfNumbers,
     drawn,
-    group,
     kilobits,
     log_quantile,
     number,
@@ -148,9 +147,13 @@ def _interruptions(selection: Selection) -> Section:
     by_hours = parted(selection, rows)
     interrupted = sum(row["stalls"] for row in rows if row["interruption"])
     none = [hours.name for hours in by_hours if not any(row["interruption"] for row in hours.rows)]
-    notes = [paper.RECOVERY]
-    if none:
-        notes.insert(0, f"No interruption of the link shows in: {', '.join(none)}.")
+    if not interrupted:
+        notes = ["No interruption of the link shows in these networks and days.", paper.RECOVERY]
+    elif none:
+        notes = [f"No interruption of the link shows in: {', '.join(none)}.", paper.RECOVERY]
+    else:
+        notes = [paper.RECOVERY]
+    restarts = _restarts(by_hours)
     return Section(
         anchor="interruptions",
         title="Interruptions of the link, and who restarted the transfer",
@@ -162,38 +165,41 @@ def _interruptions(selection: Selection) -> Section:
         "server by sending. Recovered: from the beginning until all that was under way is "
         "acknowledged. These numbers are counts, without intervals.",
         samples=f"{number(interrupted)} interruptions",
-        tables=[
-            TableOfNumbers(
-                [
-                    "network",
-                    "hours",
-                    "interruption",
-                    "restarted by",
-                    "stalls",
-                    "users, at least",
-                    "mean silence",
-                    "then slow start",
-                    "lost, mean",
-                    "recovered: mean",
-                    "median",
-                    "90th percentile",
-                    "never",
-                ],
-                [
-                    [hours.network.name, hours.label, name, ended_by, *_restart(members)]
-                    for hours in by_hours
-                    for kind, name in INTERRUPTIONS.items()
-                    for (_, ended_by), members in sorted(
-                        group(hours.rows, "interruption", "ended_by").items(), key=str
-                    )
-                    if members[0]["interruption"] == kind
-                ],
-            ),
-            _beside_calls(selection),
-        ],
+        tables=[*([restarts] if restarts.rows else []), _beside_calls(selection)],
         open_tables=True,
         notes=notes,
     )
+
+
+def _restarts(by_hours: list[Hours]) -> TableOfNumbers:
+    return TableOfNumbers(
+        [
+            "network",
+            "hours",
+            "interruption",
+            "restarted by",
+            "stalls",
+            "users, at least",
+            "mean silence",
+            "then slow start",
+            "lost, mean",
+            "recovered: mean",
+            "median",
+            "90th percentile",
+            "never",
+        ],
+        [
+            [hours.network.name, hours.label, name, ended_by, *_restart(members)]
+            for hours in by_hours
+            for kind, name in INTERRUPTIONS.items()
+            for ended_by in ("mobile", "server")
+            if (members := _ended(hours.rows, kind, ended_by))
+        ],
+    )
+
+
+def _ended(rows: list[dict[str, Any]], kind: str | None, ended_by: str) -> list[dict[str, Any]]:
+    return [row for row in rows if row["interruption"] == kind and row["ended_by"] == ended_by]
 
 
 def _restart(rows: list[dict[str, Any]]) -> list[str]:

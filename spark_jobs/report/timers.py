@@ -195,9 +195,15 @@ def _by_network(by_hours: list[Hours], traces: Traces, x: dict[str, Any], label:
         for trace in traces(hours, grid.axes(hours), n == 0)
     ]
     grid.set(
-        x | {"showgrid": True, "gridcolor": GRID, "matches": "x"},
-        {"tickvals": list(PAIRS.values()), "range": [len(PAIRS) - 0.5, -0.5], "automargin": True}
-        | {"type": "category", "categoryorder": "array", "categoryarray": list(PAIRS.values())},
+        x | {"showgrid": True, "gridcolor": GRID},
+        {
+            "title": {},
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": list(PAIRS.values()),
+            "range": [len(PAIRS) - 0.5, -0.5],
+            "automargin": True,
+        },
     )
     layout = grid.plots.layout | {"barmode": "stack"}
     return drawn({"data": made, "layout": layout}, label, 130 + 150 * len(grid.names))
