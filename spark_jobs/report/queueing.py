@@ -89,11 +89,11 @@ def _by_flight(selection: Selection) -> Section:
         caption="Medians of the round trips between Gi and the mobile during transfers, by what "
         "was sent and not acknowledged when the packet passed Gi. A line that rises in proportion "
         "to the data in flight shows a queue that grows with it: a smaller window or buffer would "
-        "cost no throughput. It may fall at its end, where losses are repaired: much is in flight "
-        f"then and little waits. Below {SECOND_UNDER_WAY_B} B, ACKs that may have been delayed are "
-        f"left out. Points rest on {FEW} round trips or more; these are thinned (ten a second of a "
-        "connection at most), so their number tells nothing of the traffic. There are no intervals "
-        "here.",
+        "cost hardly any throughput. It may fall at its end, where losses are repaired: much is in "
+        f"flight then and little waits. Below {SECOND_UNDER_WAY_B} B, ACKs that may have been "
+        f"delayed are left out. Points rest on {FEW} round trips or more; these are thinned (ten "
+        "a second of a connection at most), so their number tells nothing of the traffic. There "
+        "are no intervals here.",
         samples=f"{number(sum(row['round_trips'] for row in rows))} round trips",
         figure=drawn(
             {

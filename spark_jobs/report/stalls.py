@@ -39,7 +39,7 @@ CLASSES = {
 INTERRUPTIONS = {
     "pause": "pause (reselection, handover)",
     "flush": "flush (preemption)",
-    None: "no interruption shows",
+    None: "none shows",
 }
 
 
