@@ -73,6 +73,37 @@ def _sum(name: str, meaning: str, unit: str) -> Column:
     return Column(f"{name}_sum", pa.float64(), f"sum of their {meaning}", unit, required=True)
 
 
+CAUSES = {
+    "fast": "on duplicate ACKs or SACK blocks, and in the rest of that recovery",
+    "rto": "because the timer went off",
+    "slow_start": "after a timeout, as ACKs came",
+    "tlp": "as a loss probe",
+    "unknown": "for no cause that shows",
+}
+"""Why servers send data again, as in retransmissions (unknown: null there): fast is driven by data,
+rto, slow_start and tlp by a timer."""
+
+_OPTIONS = (
+    Column("sack", pa.bool_(), "SACK permitted in both SYNs; null where a SYN was not seen"),
+    Column(
+        "timestamps",
+        pa.bool_(),
+        "timestamps in both directions; null where one was not seen",
+    ),
+)
+
+
+def _tenth_bin(name: str, value: str, null: str = "") -> Column:
+    """A histogram's bins that suit times of any length; null: where there is no value."""
+    meaning = (
+        f"ten times the natural logarithm of {value}, rounded down: bins of 10 %; a median "
+        "interpolated within its bin is right to a few per cent"
+    )
+    if null:
+        meaning += f"; null where {null}"
+    return Column(name, pa.int32(), meaning, required=not null)
+
+
 METRICS = {
     "setup_delay": "set-up delay, mean",
     "setup_failed": "set-ups that fail",
@@ -375,14 +406,16 @@ MARTS = (
     Table(
         "distributions",
         "the samples of one measure and one bin of 2 %, of one group of users in a period of the "
-        "day: for intervals of the means and quantiles of Figs. 3, 4, 7, 9 and 13",
+        "day: for intervals of the means and quantiles of Figs. 3, 4, 7, 9 and 13, and of users' "
+        "longest round trips",
         (
             *(column for column in _WHEN if column.name != "hour"),
             Column(
                 "measure",
                 pa.string(),
                 "setup_delay, rtt_access, rtt_internet, throughput, throughput_received, "
-                "user_throughput, user_throughput_received, as in flows, or channel_rate",
+                "user_throughput, user_throughput_received, as in flows; channel_rate; or rtt_max "
+                "and queue_s, as in links, a sample a user and hour",
                 required=True,
             ),
             Column(
@@ -431,13 +464,7 @@ MARTS = (
                 "B",
                 required=True,
             ),
-            Column(
-                "bin",
-                pa.int32(),
-                "ten times the natural logarithm of the round trip in s, rounded down: bins of "
-                "10 %; a median interpolated within its bin is right to a few per cent",
-                required=True,
-            ),
+            _tenth_bin("bin", "the round trip in s"),
             DELAYED,
             Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
             _sum("rtt", "round trips", "s"),
@@ -581,6 +608,234 @@ MARTS = (
             _count("user_throughput_flows", "with a user throughput: above 100 KB"),
             _sum("user_throughput", "user throughputs", "bit/s"),
             Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
+        ),
+    ),
+    Table(
+        "resends_by_cause",
+        "the connections of one local hour, pair of TCP options and group of users, what their "
+        "servers sent again and why; those of which it is known",
+        (
+            *_WHEN,
+            *_OPTIONS,
+            _USER_GROUP,
+            _FLOWS,
+            Column(
+                "data_packets",
+                pa.int64(),
+                "downlink packets with data seen at Gi, resends included",
+                "packets",
+                "Rendón, Casadevall and Faner, Table 2",
+                required=True,
+            ),
+            *(
+                Column(name, pa.int64(), text, "packets", source, required=True)
+                for cause, why in CAUSES.items()
+                for name, text, source in (
+                    (
+                        cause,
+                        f"packets (data, FINs) seen at Gi that were sent again {why}",
+                        "RFC 5681, 6298, 6675, 8985",
+                    ),
+                    (f"{cause}_needless", "of these, those whose data had arrived", "RFC 3522"),
+                    (
+                        f"{cause}_undecided",
+                        "of these, those of which it is not known, FINs among them",
+                        "",
+                    ),
+                )
+            ),
+            Column(
+                "synack",
+                pa.int64(),
+                "SYN ACKs sent again; of none it is asked whether it was needed",
+                "packets",
+                required=True,
+            ),
+            Column(
+                "new_data_probes",
+                pa.int64(),
+                "loss probes with data that had not been sent before: no resends",
+                "packets",
+                "RFC 8985, 7.3",
+                required=True,
+            ),
+            Column(
+                "timeouts",
+                pa.int64(),
+                "how often the servers' timers went off, backed off or not, for data or SYN ACKs, "
+                "whether Gi saw what they sent then or not (flows.timeouts)",
+                "timeouts",
+                "RFC 6298",
+                required=True,
+            ),
+            Column(
+                "spurious_timeouts",
+                pa.int64(),
+                "of rto, those that came too soon by whatever tells it "
+                "(retransmissions.spurious_by)",
+                "timeouts",
+                "RFC 5682, 3522, 3708",
+                required=True,
+            ),
+            Column(
+                "frto_timeouts",
+                pa.int64(),
+                "of these, those that the server could tell by F-RTO "
+                "(retransmissions.spurious_rto)",
+                "timeouts",
+                "RFC 5682",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "rto_by_options",
+        "the retransmission timeouts that took effect in one local hour, of one pair of TCP "
+        "options, one bin of the timeout and one of its ratio to the round trip",
+        (
+            *_when("the timeout takes effect"),
+            *_OPTIONS,
+            Column(
+                "backed_off",
+                pa.bool_(),
+                "true: it was doubled, for the timer had gone off; false: a round trip was "
+                "measured (timers.backed_off)",
+                source="RFC 6298, 5.5",
+                required=True,
+            ),
+            _tenth_bin("bin", "the timeout in s"),
+            _tenth_bin(
+                "ratio_bin",
+                "the timeout by the round trip: the connection's latest behind Gi (round_trips) "
+                "and its least before it (flows.rtt_internet_min)",
+                "one of these is not known",
+            ),
+            _USER_GROUPS,
+            Column(
+                "changes",
+                pa.int64(),
+                "timeouts: one each time that it changed by 1/32 or more (timers)",
+                "timeouts",
+                required=True,
+            ),
+            Column(
+                "seconds",
+                pa.float64(),
+                "for how long they were in effect: until the next, or the connection's end",
+                "s",
+                required=True,
+            ),
+            Column(
+                "rto_seconds",
+                pa.float64(),
+                "sum of timeout times that: by seconds, the mean timeout",
+                "s²",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "recovery_by_restart",
+        "the stalls that began in one local hour with data under way, of one kind of interruption, "
+        "by who ended them and how long it took to recover",
+        (
+            *_when("the stall begins"),
+            Column(
+                "interruption",
+                pa.string(),
+                "pause (a reselection or a handover) or flush (a preemption), as in stalls; null: "
+                "no interruption of the link shows",
+                source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
+            ),
+            Column(
+                "ended_by",
+                pa.string(),
+                "who restarted the transfer: mobile (an ACK) or server (a resend or new data)",
+                source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
+                required=True,
+            ),
+            Column(
+                "slow_start",
+                pa.bool_(),
+                "a timeout ended it, so that the server starts slowly",
+                source="RFC 5681, 3.1",
+                required=True,
+            ),
+            _tenth_bin(
+                "bin",
+                "the time in s from its beginning until all that was under way is acknowledged "
+                "(stalls.recovery)",
+                "that never was",
+            ),
+            _USER_GROUPS,
+            Column("stalls", pa.int64(), "stalls", "stalls", required=True),
+            Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
+            Column(
+                "recovery_sum",
+                pa.float64(),
+                "sum of their times of recovery; 0 where bin is null",
+                "s",
+                required=True,
+            ),
+            Column(
+                "segments",
+                pa.int64(),
+                "segments under way when they began",
+                "segments",
+                required=True,
+            ),
+            Column(
+                "lost",
+                pa.int64(),
+                "of these, known to be lost behind Gi",
+                "segments",
+                "INFOCOM V",
+                required=True,
+            ),
+        ),
+    ),
+    Table(
+        "largest_rtt_by_user",
+        "the users of one local hour, each counted in every hour, of one bin of the longest round "
+        "trip behind Gi and one of what a packet waits when the queue is full",
+        (
+            *_when("the round trips end"),
+            _tenth_bin("bin", "the user's longest round trip of the hour in s (links.rtt_max)"),
+            _tenth_bin(
+                "queue_bin",
+                "what a packet waits in the full queue in s (links.queue_s)",
+                "too little was lost to tell",
+            ),
+            _USER_GROUPS,
+            Column(
+                "links",
+                pa.int64(),
+                "users and hours: of a day, a user as often as there are hours with round trips",
+                "user-hours",
+                "Wennström et al., Electronics Letters 2004, Fig. 2",
+                required=True,
+            ),
+            Column(
+                "rtt_max_sum",
+                pa.float64(),
+                "sum of their longest round trips",
+                "s",
+                required=True,
+            ),
+            Column(
+                "rtt_min_sum",
+                pa.float64(),
+                "sum of their least round trips: the longest less the least is queueing",
+                "s",
+                required=True,
+            ),
+            Column(
+                "queue_sum",
+                pa.float64(),
+                "sum of what a packet waits in their full queues; 0 where queue_bin is null",
+                "s",
+                required=True,
+            ),
         ),
     ),
 )

@@ -20,6 +20,13 @@ TIMERS = Table(
             required=True,
         ),
         Column(
+            "backed_off",
+            pa.bool_(),
+            "true: it was doubled, for the timer had gone off; false: a round trip was measured",
+            source="RFC 6298, 5.5",
+            required=True,
+        ),
+        Column(
             "rule",
             pa.string(),
             "how the server computes it, told by when it went off: linux (a sample an ACK, the "

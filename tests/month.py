@@ -12,7 +12,17 @@ from datetime import date, timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
-from schemas import CHANNEL_RATES, FLOWS, INGEST_LOG, LINKS, ROUND_TRIPS, STALLS, Table
+from schemas import (
+    CHANNEL_RATES,
+    FLOWS,
+    INGEST_LOG,
+    LINKS,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    STALLS,
+    TIMERS,
+    Table,
+)
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
 from spark_jobs.jobs.quality import check
@@ -20,6 +30,7 @@ from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
 FIRST, DAYS = date(2004, 3, 1), 30
+COPIED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS, RETRANSMISSIONS, TIMERS)
 COPIES = 3
 """Hours of a day to which a connection is copied."""
 LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
@@ -64,7 +75,7 @@ def main(source: Path, target: Path) -> None:
         for n in range(DAYS):
             day = FIRST + timedelta(days=n)
             with warehouse.staging() as staging:
-                for table in (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS):
+                for table in COPIED_TABLES:
                     rows = sql.sql(_copies(table, of, day)).to_arrow_table()
                     rows = rows.select(table.arrow.names).cast(table.arrow)
                     staging.write(table, network.name, day, "month", rows)
@@ -105,6 +116,13 @@ def _copies(table: Table, of: Copied, day: date) -> str:
             )
             from round_trips join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}' and hash(ts) % 20 = 0
+        """
+    if table in (RETRANSMISSIONS, TIMERS):
+        slower = "" if table is RETRANSMISSIONS else f", rto * slow / {of.faster} as rto"
+        return f"""
+            select {table.name}.* replace (copied as flow_id, ts + moved as ts{slower})
+            from {table.name} join ({_connections(of, day)}) using (flow_id)
+            where network = '{of.of}'
         """
     if table is LINKS:
         return f"""

@@ -34,7 +34,7 @@ PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 15
+FORMAT = 16
 """Raised when flows of the same packets would come out otherwise than before."""
 
 

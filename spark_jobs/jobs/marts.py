@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, NETWORKS, ROUND_TRIPS, STALLS
+from schemas import (
+    CHANNEL_RATES,
+    FLOWS,
+    LINKS,
+    MARTS,
+    NETWORKS,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    STALLS,
+    TIMERS,
+)
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import KEPT, SHARED, SQL
 from spark_jobs.sources import version
@@ -18,7 +28,7 @@ from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 if TYPE_CHECKING:
     from spark_jobs.warehouse.sql import Engine
 
-INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS)
+INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS, RETRANSMISSIONS, TIMERS)
 """What the marts of a day are made of, beside the network's facts."""
 DAYS_AT_ONCE, BYTES_AT_ONCE = 31, 256 << 20
 """The latter of flows' files: about a million connections."""

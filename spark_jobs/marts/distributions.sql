@@ -1,4 +1,5 @@
--- How sure are the quantiles and means of Figs. 3, 4, 7, 9 and 13, where users differ?
+-- How sure are the quantiles and means of Figs. 3, 4, 7, 9 and 13, and of what users wait in queues,
+-- where users differ?
 -- One row: the samples of one network, date, period, measure, category of the figure, group of users
 -- and bin of 2 %. A channel rate's weight is the time for which it lasted.
 with beside_others as (
@@ -7,6 +8,16 @@ with beside_others as (
         cast(cast(least(floor(3 * b_other / nullif(b_tcp + b_other, 0)), 2) as int) as string)
             as background_thirds
     from connections
+),
+waits as (
+    select
+        links.network, links.date, country, access, rtt_max, queue_s,
+        user_group(links.user) as user_group,
+        period_of(
+            local_hour(links.hour, timezone), peak_from, peak_until, off_peak_from, off_peak_until
+        ) as period
+    from links
+    join places on places.network = links.network
 ),
 samples as (
     select
@@ -47,6 +58,12 @@ samples as (
     union all
     select network, date, country, access, period, user_group, 'channel_rate', '', rate, seconds
     from rate_periods
+    union all
+    select network, date, country, access, period, user_group, 'rtt_max', '', rtt_max, 1e0
+    from waits
+    union all
+    select network, date, country, access, period, user_group, 'queue_s', '', queue_s, 1e0
+    from waits
 )
 select
     network, date, country, access, period,

@@ -18,6 +18,7 @@ def rows(bucket: Bucket) -> pa.Table:
             "flow_id": pa.array(bucket.flow_ids[mine["connection"]]),
             "ts": column(mine, "ts").cast(TIMESTAMP),
             "rto": column(mine, "rto"),
+            "backed_off": column(mine, "backed_off"),
             "rule": dictionary(mine["kind"], timer.TIMERS),
         },
     )

@@ -239,6 +239,14 @@ def test_rfc6298_has_a_least_timeout(least):
     assert rows[-1]["rto"] == pytest.approx(2 * wait, rel=1 / 32)
 
 
+def test_timeouts_say_whether_they_were_backed_off():
+    """A timer that goes off twice, the second time after twice as long."""
+    wait = by_linux([0.7, *FALLING])
+    rows = tables(measured(FALLING, wait, 2 * wait))["timers"]
+    assert [row["rto"] for row in rows[-3:]] == close(wait, 2 * wait, 4 * wait)
+    assert [row["backed_off"] for row in rows] == [False] * (len(rows) - 2) + [True, True]
+
+
 # ---- too soon ----------------------------------------------------------------------------------
 
 

@@ -11,7 +11,18 @@ import pytest
 from conftest import DAY, NOON
 from made_up import flow, publish
 
-from schemas import CHANNEL_RATES, FLOWS, MARTS, SKIP_REASONS, STALLS, Table
+from schemas import (
+    CHANNEL_RATES,
+    FLOWS,
+    LINKS,
+    MARTS,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    SKIP_REASONS,
+    STALLS,
+    TIMERS,
+    Table,
+)
 from schemas.flows import LIMITS
 from spark_jobs.capture.decode import COUNTED
 from spark_jobs.jobs.ingest import publish_network
@@ -364,6 +375,224 @@ def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
         ("packet_delay", 13, 9.051, 2, 1, 10, 0, 0, 0),
         ("small_window", 13, 1.131, 1, 1, 1.5, 0, 0, 1),
     ]
+
+
+def at(seconds: float) -> datetime:
+    """So long after noon, which is 13 h in Budapest."""
+    return datetime.fromtimestamp(NOON, UTC) + timedelta(seconds=seconds)
+
+
+def row_of(table: Table, **values: object) -> dict:
+    """A row, null where nothing is said."""
+    return dict.fromkeys(table.arrow.names) | values
+
+
+@pytest.fixture
+def of_a_day(warehouse, demo, network):
+    """Publishes a day of made-up tables and its marts; returns what asks them."""
+
+    def ask(tables: dict[Table, list[dict]], query: str) -> list[tuple]:
+        publish_network(warehouse, network)
+        publish(warehouse, network.name, DAY, tables)
+        marts(warehouse)
+        return warehouse.connect().sql(query).fetchall()
+
+    return ask
+
+
+def test_resends_by_cause_holds_every_resend_of_known_connections(demo):
+    causes = ("fast", "rto", "slow_start", "tlp", "synack")
+    query = f"""
+        select network, sack, timestamps, sum(flows), sum(data_packets),
+            {", ".join(f"sum({cause})" for cause in causes)}, sum(unknown),
+            sum(fast_needless + rto_needless + slow_start_needless + tlp_needless
+                + unknown_needless),
+            sum(new_data_probes), sum(timeouts), sum(spurious_timeouts), sum(frto_timeouts)
+        from resends_by_cause group by all order by all
+    """
+    per_cause = ", ".join(
+        f"count(*) filter (cause = '{cause}' and not new_data)" for cause in causes
+    )
+    expected = f"""
+        with known as (select * from flows where initiator = 'mobile' and resends is not null),
+        totals as (
+            select network, sack, timestamps, count(*), sum(data_packets_down), sum(timeouts) as t
+            from known group by all
+        ),
+        again as (
+            select network, sack, timestamps, {per_cause}, count(*) filter (cause is null),
+                count(*) filter (not needed), count(*) filter (new_data) as probes,
+                count(spurious_by) as spurious, count(*) filter (spurious_rto) as frto
+            from retransmissions join known using (network, date, flow_id) group by all
+        )
+        select totals.* exclude (t), again.* exclude (network, sack, timestamps, probes, spurious,
+            frto), probes, t, spurious, frto
+        from totals join again using (network, sack, timestamps) order by all
+    """
+    assert len(rows(demo, query)) == 12
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_resends_by_cause_parts_needed_from_needless(demo, of_a_day):
+    """Two connections with SACK, and one of which it is not known what its server did."""
+
+    def again(flow_id: int, cause: str | None, **values: object) -> dict:
+        row = row_of(RETRANSMISSIONS, flow_id=flow_id, cause=cause, capture="c.pcap")
+        return row | {"frame": 1, "ts": at(1), "new_data": False} | values
+
+    options = {"user": "a", "sack": True, "timestamps": False}
+    tables = {
+        FLOWS: [
+            flow(demo, flow_id=1, data_packets_down=10, resends=4, timeouts=2, **options),
+            flow(demo, flow_id=2, data_packets_down=30, resends=0, timeouts=0, **options),
+            flow(demo, flow_id=3, data_packets_down=50, resends=None, timeouts=None, **options),
+        ],
+        RETRANSMISSIONS: [
+            again(1, "rto", needed=False, spurious_rto=True, spurious_by="frto+dsack"),
+            again(1, "rto", needed=True, spurious_rto=False),
+            again(1, "slow_start", needed=False),
+            again(1, "fast", needed=True),
+            again(1, "fast"),
+            again(1, "tlp", new_data=True),
+            again(1, "synack"),
+            again(1, None, needed=False),
+            again(3, "fast", needed=False),
+        ],
+    }
+    query = """
+        select sack, timestamps, flows, data_packets, rto, rto_needless, slow_start,
+            slow_start_needless, fast, fast_needless, fast_undecided, tlp, synack,
+            unknown, unknown_needless, unknown_undecided,
+            new_data_probes, timeouts, spurious_timeouts, frto_timeouts
+        from resends_by_cause
+    """
+    assert of_a_day(tables, query) == [
+        (True, False, 2, 40, 2, 1, 1, 1, 2, 0, 1, 0, 1, 1, 1, 0, 1, 2, 1, 1),
+    ]
+
+
+def test_rto_by_options_holds_every_timeout(demo):
+    query = """
+        select network, sack, timestamps, backed_off, sum(changes)
+        from rto_by_options group by all order by all
+    """
+    expected = """
+        select network, sack, timestamps, backed_off, count(*)
+        from timers join flows using (network, date, flow_id) group by all order by all
+    """
+    assert len(rows(demo, query)) == 24
+    assert rows(demo, query) == rows(demo, expected)
+    ((outside,),) = rows(
+        demo,
+        """
+        select count(*) from rto_by_options
+        where seconds > 0 and rto_seconds / seconds
+            not between exp(bin / 10) - 1e-6 and exp((bin + 1) / 10) + 1e-6
+    """,
+    )
+    assert outside == 0
+
+
+def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_day):
+    """4 s for 10 s while the round trip is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 +
+    0.1 s; then 3 s to the end at 20 s. Before the first round trip no ratio."""
+    timer = row_of(TIMERS, flow_id=1, rule="linux", backed_off=False)
+    trip = row_of(ROUND_TRIPS, flow_id=1, side="access", flight=1, delayed=False)
+    usual = flow(demo, flow_id=1, rtt_internet_min=0.1, sack=False, timestamps=True)
+    tables = {
+        FLOWS: [usual | {"start_ts": at(-2), "end_ts": at(20)}],
+        TIMERS: [
+            timer | {"ts": at(-1), "rto": 1.0},
+            timer | {"ts": at(0), "rto": 4.0},
+            timer | {"ts": at(10), "rto": 8.0, "backed_off": True},
+            timer | {"ts": at(15), "rto": 3.0},
+        ],
+        ROUND_TRIPS: [
+            trip | {"ts": at(0), "rtt": 0.9},
+            trip | {"ts": at(9), "rtt": 3.9},
+            trip | {"ts": at(12), "rtt": 9.9, "side": "internet"},
+            trip | {"ts": at(16), "rtt": 9.9},
+        ],
+    }
+    query = """
+        select sack, timestamps, backed_off, hour, bin, ratio_bin, changes, seconds, rto_seconds
+        from rto_by_options order by bin
+    """
+    assert of_a_day(tables, query) == [
+        (False, True, False, 12, 0, None, 1, 1, 1),
+        (False, True, False, 13, 10, -3, 1, 5, 15),
+        (False, True, False, 13, 13, 13, 1, 10, 40),
+        (False, True, True, 13, 20, 6, 1, 5, 40),
+    ]
+
+
+def test_recovery_by_restart_holds_every_stall_with_data_under_way(demo):
+    query = """
+        select network, interruption, ended_by, slow_start, sum(stalls),
+            coalesce(sum(stalls) filter (bin is not null), 0), round(sum(seconds), 3),
+            round(sum(recovery_sum), 3), sum(segments), sum(lost)
+        from recovery_by_restart group by all order by all
+    """
+    expected = """
+        select network, interruption, ended_by, slow_start, count(*), count(recovery),
+            round(sum(epoch(end_ts) - epoch(start_ts)), 3), round(coalesce(sum(recovery), 0), 3),
+            sum(segments), coalesce(sum(lost), 0)
+        from stalls where segments > 0 group by all order by all
+    """
+    assert len(rows(demo, query)) >= 8
+    assert rows(demo, query) == rows(demo, expected)
+
+
+def test_recovery_by_restart_has_the_time_of_recovery_in_bins(demo, of_a_day):
+    """Two flushes that took 20 and 21 s to recover from; one that was never recovered from; a
+    silence with nothing under way."""
+    stall = row_of(STALLS, flow_id=1, interruption="flush", ended_by="server", segments=12)
+    stall |= {"start_ts": at(0), "end_ts": at(8), "slow_start": True, "class": "continuous_loss"}
+    tables = {
+        FLOWS: [flow(demo, flow_id=1)],
+        STALLS: [
+            stall | {"recovery": 20.5, "lost": 9},
+            stall | {"recovery": 21.5, "lost": 8},
+            stall | {"recovery": None, "lost": None},
+            stall | {"segments": 0, "recovery": 8.0},
+        ],
+    }
+    query = """
+        select hour, interruption, ended_by, slow_start, bin, stalls, seconds, recovery_sum,
+            segments, lost
+        from recovery_by_restart order by bin
+    """
+    assert of_a_day(tables, query) == [
+        (13, "flush", "server", True, 30, 2, 16, 42, 24, 17),
+        (13, "flush", "server", True, None, 1, 8, 0, 12, 0),
+    ]
+
+
+def test_largest_rtt_by_user_counts_a_user_in_each_hour(demo, of_a_day):
+    """Of two users in the hour from 13 h, and one of them in the next; of a third nothing is
+    known."""
+    link = row_of(LINKS, hour=at(0), round_trips=9)
+    tables = {
+        FLOWS: [flow(demo)],
+        LINKS: [
+            link | {"user": "a", "rtt_min": 0.5, "rtt_max": 10.5, "queue_s": 12.5},
+            link | {"user": "b", "rtt_min": 0.7, "rtt_max": 10.7},
+            link | {"user": "c"},
+            link | {"user": "a", "rtt_min": 0.5, "rtt_max": 1.0, "hour": at(3600)},
+        ],
+    }
+    query = """
+        select hour, bin, queue_bin, links, rtt_max_sum, rtt_min_sum, queue_sum,
+            bit_count(user_groups)
+        from largest_rtt_by_user order by all
+    """
+    assert of_a_day(tables, query) == [
+        (13, 23, 25, 1, 10.5, 0.5, 12.5, 1),
+        (13, 23, None, 1, 10.7, 0.7, 0, 1),
+        (14, 0, None, 1, 1.0, 0.5, 0, 1),
+    ]
+    period = "select period, samples from distributions where measure = 'rtt_max' order by all"
+    assert sum(samples for _, samples in of_a_day(tables, period)) == 3
 
 
 def test_limits_by_window_holds_every_connection_of_known_limits(demo):

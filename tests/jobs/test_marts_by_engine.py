@@ -10,7 +10,17 @@ import pytest
 from conftest import DAY
 from made_up import flow, publish
 
-from schemas import CHANNEL_RATES, FLOWS, LINKS, MARTS, ROUND_TRIPS, STALLS, Table
+from schemas import (
+    CHANNEL_RATES,
+    FLOWS,
+    LINKS,
+    MARTS,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    STALLS,
+    TIMERS,
+    Table,
+)
 from schemas.flows import LIMITS
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.jobs.ingest import publish_network
@@ -28,8 +38,12 @@ def limited(seconds: float) -> dict:
     return {f"limited_{limit}": seconds for limit in LIMITS}
 
 
+CAUSES = (None, "fast", "rto", "slow_start", "synack", "tlp")
 RATES = ("throughput", "throughput_received", "user_throughput", "user_throughput_received")
-FULL = {"single": True, "request_response": True, "payload_bytes_down": 200_000}
+FULL = {
+    "single": True, "request_response": True, "payload_bytes_down": 200_000, "resends": 2,
+    "sack": True,
+}  # fmt: skip
 LOST = {
     "data_packets_down": 10, "lost_access": 1, "lost_access_expected": 0.9,
     "lost_internet_expected": 0.0, "goodput": 9e3, "throughput": 1e4, "throughput_received": 9e3,
@@ -40,14 +54,16 @@ ODD_FLOWS = (
     FULL | {"mss_class": "high", "window_class": "low", "sack": True, "goodput": 8192.0},
     dict.fromkeys(RATES, 0.0) | {"goodput": 0.0},
     dict.fromkeys(RATES, 1.0) | FULL | {"goodput": 1.0, "b_tcp": 5, "b_other": 10},
-    {"b_tcp": 0, "b_other": 0, "user_throughput": None, "user_throughput_received": None},
-    {"server": "2001:db8::1", "max_ip_len": 1500, "max_window": None, **limited(1.0)},
+    {"b_tcp": 0, "b_other": 0, "user_throughput": None, "user_throughput_received": None,
+     "resends": 0, "timeouts": 3},
+    {"server": "2001:db8::1", "max_ip_len": 1500, "max_window": None, **limited(1.0),
+     "resends": 1, "timeouts": 1, "sack": None, "timestamps": None},
     {"server": "2001:db8::1", "max_ip_len": 61, "payload_bytes_down": 62, "max_window": 1 << 30,
      **limited(0.0), "parallel": 1},
     {**limited(2.0), "parallel": 8, "max_window": 0},
     {**limited(2.0), "parallel": 9, "max_window": 65_535, "delay_spikes": 3},
     {"setup_delay": 0.0, "rtt_access": 0.0, "rtt_internet": 1e-6},
-    {"setup_delay": 0.3, "rtt_access": 0.29, "setup_background": False},
+    {"setup_delay": 0.3, "rtt_access": 0.29, "setup_background": False, "resends": 1},
     {"setup_class": "refused", "setup_reset": None, "reset_by": "server"},
     {"initiator": "server"},
     FULL | LOST | {"bottleneck": "access"},
@@ -106,7 +122,7 @@ def odd_flow(n: int) -> dict:
 
 def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
     """The connections and what they did."""
-    flows, rates, stalls, trips, links = [], [], [], [], []
+    flows, rates, stalls, trips, links, resends, timers = [], [], [], [], [], [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 7}"
@@ -120,7 +136,8 @@ def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
         long = {"end_ts": start + timedelta(minutes=49 * (n % 4), microseconds=n)}
         stalls.append(
             row
-            | {"class": kind, "ended_by": "mobile", "segments": 1, "slow_start": n % 2 == 0}
+            | {"class": kind, "ended_by": "mobile", "segments": n % 3, "slow_start": n % 2 == 0}
+            | {"recovery": (None, 0.0, 2.0**n)[n % 3], "interruption": (None, "pause")[n % 2]}
             | long
         )
         row = dict.fromkeys(ROUND_TRIPS.arrow.names) | {"flow_id": n, "ts": end}
@@ -129,14 +146,31 @@ def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
             trips.append(
                 row | {"side": "access", "flight": flight, "rtt": n / 10, "delayed": delayed}
             )
+        row = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {"flow_id": n, "ts": end, "frame": n}
+        row |= {"capture": "c.pcap", "cause": CAUSES[n % len(CAUSES)], "new_data": n % 12 == 5}
+        resends.append(row | {"needed": (None, False, True)[n % 3], "spurious_rto": n % 4 == 0})
+        for k in range(n % 4):
+            at = end + timedelta(seconds=(k - 1) * n)
+            row = {"flow_id": n, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
+            timers.append(row | {"backed_off": k > 1})
         if n % 2:
             row = dict.fromkeys(LINKS.arrow.names) | {
                 "user": user,
                 "rtt_min": 0.01,
+                "rtt_max": (None, 0.0, 10.0)[n % 3],
+                "queue_s": (0.0, None, None, 4.0)[n % 4],
                 "round_trips": 1,
             }
             links.append(row | {"hour": end.replace(minute=0, second=0, microsecond=0)})
-    return {FLOWS: flows, CHANNEL_RATES: rates, STALLS: stalls, ROUND_TRIPS: trips, LINKS: links}
+    return {
+        FLOWS: flows,
+        CHANNEL_RATES: rates,
+        STALLS: stalls,
+        ROUND_TRIPS: trips,
+        LINKS: links,
+        RETRANSMISSIONS: resends,
+        TIMERS: timers,
+    }
 
 
 def test_every_mart_of_the_demo_is_the_same(demo):

@@ -43,9 +43,11 @@ them, whether Gi saw them or not; how often the timer went off; how long it had 
 acknowledged, and for how long of that the mobile's window held it back (s); what limited the
 transfer for how long (s, see `limits`); round trips by side (see `samples`)."""
 
-RTO = np.dtype([("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1")])
-"""A connection's timeout (s) from a time on (µs, the server's clock), and whose timer it is (into
-timer.TIMERS)."""
+RTO = np.dtype(
+    [("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1"), ("backed_off", "?")]
+)
+"""A connection's timeout (s) from a time on (µs, the server's clock), whose timer it is (into
+timer.TIMERS), and whether it is longer because the timer went off."""
 
 
 class Sending(NamedTuple):
@@ -192,6 +194,7 @@ def _replay(span, segments, desk, place, out, kind):
             if hears and number[up] > s.acked and not _is_calm(s, ts[up] + clock.half):
                 hears = not _resends_first(down, up, end, segments, s, clock)
         i = up if hears else down
+        timeouts = s.timeouts
         now = ts[i] + clock.half if hears else ts[i] - clock.half
         up, down = up + hears, down + (not hears)
         if flags[i] & (SYN | RST):
@@ -261,6 +264,7 @@ def _replay(span, segments, desk, place, out, kind):
         if abs(s.rto - s.told_rto) > STEP * s.told_rto:
             row = timers[written[0]]
             row.ts, row.rto, row.kind = now, s.rto / 1e6, kind
+            row.backed_off = s.timeouts > timeouts
             s.told_rto = s.rto
             written[0] += 1
     _end(s, ts[end - 1])
