@@ -20,7 +20,6 @@ from infra.superset.parts import (
 from schemas.flows import LIMITS
 from schemas.marts import CAUSES
 from spark_jobs.estimators.by_user import FEWEST_SAMPLES
-from spark_jobs.marts.functions import FUNCTIONS
 
 
 def _spaced(names: Iterable[str]) -> list[str]:
@@ -71,7 +70,7 @@ from (
         ),
     ],
 )
-AT_ONCE = {1: " 1 user", 2: " 2 users", 3: " 3 to 4", 5: " 5 to 8", 9: " 9 to 16", 17: "17 to 32"}
+AT_ONCE = {1: " 1", 2: " 2", 3: " 3 to 4", 5: " 5 to 8", 9: " 9 to 16", 17: "17 to 32"}
 """By the lower edge; blanks sort them."""
 MOST = "33 and more"
 STALLS = Dataset(
@@ -84,6 +83,7 @@ from stalls_by_class
     [
         Metric("stalls", "sum(stalls)", "stalls", ",d"),
         Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
+        Metric("time", "sum(seconds)", "time in stalls [s]", "~s"),
         Metric("mean", "sum(seconds) / nullif(sum(stalls), 0)", "mean length [s]", ",.2f"),
         Metric(
             "by_timeout",
@@ -195,7 +195,7 @@ from rtt_by_flight
         Metric(
             "mean_queueing",
             "sum(queueing_sum) / nullif(sum(queueing_round_trips), 0)",
-            "mean beyond the least of the user's hour [s]",
+            "mean queueing [s]",
             ",.2f",
         ),
     ],
@@ -210,9 +210,9 @@ RECOVERY = Dataset(
 select {KEYS}, user_groups, stalls, seconds, recovery_sum, segments, lost,
     if(bin is null, 0, stalls) as recovered,
     {labelled("interruption", INTERRUPTIONS, "'nothing that shows'")} as "interrupted by",
-    case when ended_by = 'mobile' then 'the mobile, by an ACK'
-        when slow_start then 'the server, by a timeout'
-        else 'the server, otherwise' end as "restarted by"
+    case when ended_by = 'mobile' then 'mobile, by an ACK'
+        when slow_start then 'server, by a timeout'
+        else 'server, otherwise' end as "restarted by"
 from recovery_by_restart
 """,
     [
@@ -220,59 +220,32 @@ from recovery_by_restart
         Metric(
             "mean_stall",
             told_if_enough("sum(seconds) / sum(stalls)", "stalls"),
-            "silence, mean [s]",
+            "mean silence [s]",
             ",.1f",
         ),
         Metric(
             "mean_recovery",
             told_if_enough("sum(recovery_sum) / nullif(sum(recovered), 0)", "recovered"),
-            "until all is acknowledged, mean [s]",
+            "mean recovery [s]",
             ",.1f",
         ),
         Metric(
             "lost",
             told_if_enough("sum(lost) / nullif(sum(segments), 0)", "stalls"),
-            "lost of what was under way",
+            "lost of those under way",
             ".0%",
         ),
     ],
 )
-IN_MARTS = {function.name: function.duckdb or function.body for function in FUNCTIONS}
 EXAMPLES = Dataset(
     "examples",
     f"""
-with held as (
-    select network, date, flow_id, 'held up: ' || limited_by as cause,
-        greatest({", ".join(f"limited_{limit}" for limit in LIMITS)}) as seconds
-    from flows where limited_by is not null
-    union all
-    select network, date, flow_id, 'stalled: ' || class, sum(epoch(end_ts - start_ts))
-    from stalls group by all
-), placed as (
-    select flows.*, cause, seconds, country, access, networks.timezone as zone, start_ts as ts,
-        peak_from, peak_until, off_peak_from, off_peak_until
-    from held
-    join flows using (network, date, flow_id)
-    join networks using (network)
-    where initiator = 'mobile'
-), hourly as (
-    select *, {IN_MARTS["local_hour"]} as hour from placed
-), longest as (
-    select *, {IN_MARTS["period_of"]} as period from hourly
-    qualify row_number() over (
-        partition by network, date, hour, cause order by seconds desc, flow_id) = 1
-)
-select {KEYS}, replace(cause, '_', ' ') as cause, round(seconds, 1) as "for [s]",
-    round(epoch(end_ts - start_ts), 1) as "of [s]",
-    strftime(timezone('UTC', start_ts), '%Y-%m-%d %H:%M:%S') as "start (UTC)",
-    round(payload_bytes_down / 1000, 1) as "received [kB]",
-    round(goodput / 1000, 1) as "goodput [kbit/s]",
-    'giscope plot ' || flow_id as "see it by"
-from longest
+select {KEYS}, if(kind = 'limit', 'held up: ', 'stalled: ') || replace(cause, '_', ' ') as cause,
+    round(seconds, 1) as "for [s]", 'giscope plot ' || flow_id as "see it by"
+from examples
 """,
     [Metric("connections", "count(*)", "connections", ",d")],
 )
-
 LIGHT = (
     "#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00",
     "#bbbbbb",
@@ -314,7 +287,7 @@ def _by_window(title: str, where: str) -> Chart:
         f"What windows give {title}, by MSS (small: < {SMALL_MSS} B, large: ≥ {LARGE_MSS} B)",
         WINDOWS, "window_segments", "throughput", "segment",
         x_title="Mobile's window, from [segments]", where=where,
-        having=f"sum(flows) >= {FEWEST_SAMPLES}",
+        having=f"sum(flows) >= {FEWEST_SAMPLES}", height=42,
     )  # fmt: skip
 
 
@@ -350,10 +323,8 @@ WHY = Dashboard(
                    "Share of the transfers' time", width=8),
             Text(TEXT, height=50),
         ],
-        [
-            _by_window("a user's only connection", "parallel = 1"),
-            _by_window("several connections at once", "parallel > 1"),
-        ],
+        [_by_window("a user's only connection", "parallel = 1")],
+        [_by_window("several connections at once", "parallel > 1")],
         [
             shares("What connections stalled for", STALLS, "class", "seconds",
                    "Share of the time in stalls"),
@@ -376,14 +347,18 @@ WHY = Dashboard(
         ],
         [_timeouts("peak"), _timeouts("off-peak")],
         [
-            bars("How many users stall at once", STALLS, "hour", "seconds", "at_once",
+            bars("How many users stall at once", STALLS, "hour", "time", "at_once",
                  x_title="Local hour [h]", stacked=True, where="users_at_once is not null"),
             bars("Users whose longest round trip exceeds 1, 5, 10, 30 s", LONGEST, "above",
                  "share", "series", x_title="Longest round trip behind Gi above [s]", whole=True),
         ],
-        [_by_flight("round trip", "mean_rtt"), _by_flight("queueing", "mean_queueing")],
         [
-            table("Recovery after silences, by what interrupted and who restarted", RECOVERY,
+            _by_flight("round trip", "mean_rtt"),
+            _by_flight("queueing, beyond the user's least of the hour,", "mean_queueing"),
+        ],
+        [
+            table("Recovery after silences (until all is acknowledged), by who restarted",
+                  RECOVERY,
                   ["network", "interrupted by", "restarted by", "hours"],
                   ["stalls", "mean_stall", "mean_recovery", "lost"],
                   order='network || "interrupted by" || "restarted by" || hours', height=50),
@@ -391,9 +366,8 @@ WHY = Dashboard(
         [
             listed("Examples: the connection that each cause held up the longest, hour by hour",
                    EXAMPLES,
-                   ["network", "hours", "cause", "for [s]", "of [s]", "received [kB]",
-                    "goodput [kbit/s]", "start (UTC)", "see it by"],
-                   order="network, hours, cause", height=70),
+                   ["network", "date", "hour", "hours", "cause", "for [s]", "see it by"],
+                   order="date, network, hour, cause", height=70),
         ],
     ],
     colours={
