@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import scipy
 
 from spark_jobs.estimators.by_user import CONFIDENCE
@@ -52,6 +51,8 @@ CONTRASTS = (
     Contrast("window high against med", "window", "high", "med", at_rate=False),
 )
 OPTIONS = ("mss", "window", "sack", "timestamps")
+Columns = dict[str, np.ndarray]
+"""Cells' columns by name: texts, or numbers, float64[N]; `user` and `flows` are int64[N]."""
 CELL = ("network", "hour", "size_class", "user_group", "rate_bin", *OPTIONS)
 BINS = 100
 """rate_bin: so many times the natural logarithm of the rate."""
@@ -106,21 +107,40 @@ def effects(cells: Sequence[dict]) -> list[Effect]:
     nothing: all covariates are the same within a cell, so weighted cell means give what the single
     transfers would give.
     """
-    frame = pd.DataFrame(list(cells), columns=[*CELL, "flows", "log_goodput_sum"])
-    frame = frame[frame["flows"] > 0]
-    frame["log_goodput"] = frame["log_goodput_sum"] / frame["flows"]
-    frame["user"] = frame.groupby(["network", "user_group"]).ngroup()
-    frame["place"] = frame["network"].astype(str) + " " + frame["hour"].astype(str)
-    frame["log_rate"] = frame["rate_bin"].astype(float) / BINS
-    return [_effect(frame, contrast) for contrast in CONTRASTS]
+    there = [cell for cell in cells if cell["flows"] > 0]
+    columns = {name: np.array([str(cell[name]) for cell in there]) for name in CELL}
+    flows = np.array([cell["flows"] for cell in there], np.int64)
+    goodputs = np.array([cell["log_goodput_sum"] for cell in there], np.float64)
+    rates = np.array([cell["rate_bin"] for cell in there], np.float64)
+    columns |= {
+        "flows": flows,
+        "log_goodput": goodputs / flows,
+        "log_rate": rates / BINS,
+        "user": _numbered(columns["network"], columns["user_group"]),
+        "place": _numbered(columns["network"], columns["hour"]).astype(str),
+    }
+    return [_effect(columns, contrast) for contrast in CONTRASTS]
 
 
-def _effect(frame: pd.DataFrame, contrast: Contrast) -> Effect:
-    mine = frame[frame[contrast.column].isin((contrast.value, contrast.base))]
+def _numbered(*columns: np.ndarray) -> np.ndarray:
+    """int64[N]: a number for each combination of values."""
+    found = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, codes = np.unique(column, return_inverse=True)
+        found = np.unique(found * len(values) + codes, return_inverse=True)[1]
+    return found
+
+
+def _where(columns: Columns, mask: np.ndarray) -> Columns:
+    return {name: values[mask] for name, values in columns.items()}
+
+
+def _effect(columns: Columns, contrast: Contrast) -> Effect:
+    mine = _where(columns, np.isin(columns[contrast.column], (contrast.value, contrast.base)))
     covariates = [
         column for column in (*OPTIONS, "size_class", "place") if column != contrast.column
     ]
-    rated = mine[mine["log_rate"].notna()] if contrast.at_rate else mine
+    rated = _where(mine, ~np.isnan(mine["log_rate"])) if contrast.at_rate else mine
     rated = _shared(rated, covariates)
     return Effect(
         contrast,
@@ -131,46 +151,53 @@ def _effect(frame: pd.DataFrame, contrast: Contrast) -> Effect:
     )
 
 
-def _sides(frame: pd.DataFrame, contrast: Contrast) -> tuple[Side, Side]:
-    sides = [frame[frame[contrast.column] == side] for side in (contrast.value, contrast.base)]
-    found = [
-        Side(
-            int(side["flows"].sum()),
-            {str(k): int(n) for k, n in side.groupby("network")["user"].nunique().items()},
-        )
-        for side in sides
-    ]
+def _sides(columns: Columns, contrast: Contrast) -> tuple[Side, Side]:
+    found = []
+    for value in (contrast.value, contrast.base):
+        side = _where(columns, columns[contrast.column] == value)
+        users = {
+            str(network): len(np.unique(side["user"][side["network"] == network]))
+            for network in np.unique(side["network"])
+        }
+        found.append(Side(int(side["flows"].sum()), users))
     return found[0], found[1]
 
 
-def _shared(frame: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame:
+def _shared(columns: Columns, classes: Sequence[str]) -> Columns:
     """Without the classes that one group of users alone has: they tell it from the others, and
     nothing of the option."""
     while True:
-        shared = np.ones(len(frame), bool)
-        for column in classes:
-            shared &= frame.groupby(column)["user"].transform("nunique").to_numpy() > 1
+        shared = np.ones(len(columns["user"]), bool)
+        for name in classes:
+            shared &= _users_beside(columns[name], columns["user"]) > 1
         if shared.all():
-            return frame
-        frame = frame[shared]
+            return columns
+        columns = _where(columns, shared)
+
+
+def _users_beside(classes: np.ndarray, users: np.ndarray) -> np.ndarray:
+    """int64[N]: how many users have the class of each."""
+    codes = _numbered(classes)
+    pairs = np.unique(np.column_stack([codes, users]), axis=0)
+    return np.bincount(pairs[:, 0])[codes]
 
 
 def _difference(
-    frame: pd.DataFrame, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
+    columns: Columns, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
 ) -> Difference:
     """The contrast's coefficient in a weighted regression on covariates, classes and numbers, as a
     ratio less one."""
-    fewest = min(side.users for side in _sides(frame, contrast))
+    fewest = min(side.users for side in _sides(columns, contrast))
     if fewest < FEWEST_GROUPS:
         return Difference(None)
-    treated = (frame[contrast.column] == contrast.value).to_numpy(float)
-    weights = frame["flows"].to_numpy(float)
-    others = _independent(_covariates(frame, classes, numbers), weights)
+    treated = (columns[contrast.column] == contrast.value).astype(np.float64)
+    weights = columns["flows"].astype(np.float64)
+    others = _independent(_covariates(columns, classes, numbers), weights)
     if not _identified(treated, others, weights):
         return Difference(None)
-    groups, _ = pd.factorize(frame["user"])
-    columns = np.column_stack([treated, others])
-    fitted = _first_coefficient(frame["log_goodput"].to_numpy(), columns, weights, groups)
+    groups = _numbered(columns["user"])
+    regressors = np.column_stack([treated, others])
+    fitted = _first_coefficient(columns["log_goodput"], regressors, weights, groups)
     if fitted is None:
         return Difference(None)
     middle, error = fitted
@@ -199,12 +226,12 @@ def _first_coefficient(
     return middle, np.sqrt((count - 1) / count * ((without - middle) ** 2).sum())
 
 
-def _covariates(frame: pd.DataFrame, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
-    """A column of ones, and those of the classes and the numbers."""
-    dummies = pd.get_dummies(frame[list(classes)].astype(str), drop_first=True, dtype=float)
-    constant = np.ones((len(frame), 1))
-    centred = frame[list(numbers)].to_numpy(float)
-    return np.hstack([constant, dummies.to_numpy(float), centred - centred.mean(axis=0)])
+def _covariates(columns: Columns, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
+    """A column of ones, those of the classes but for each one's first, and the numbers, centred."""
+    parts = [np.ones((len(columns["user"]), 1))]
+    parts += [columns[name][:, None] == np.unique(columns[name])[1:] for name in classes]
+    parts += [(columns[name] - columns[name].mean())[:, None] for name in numbers]
+    return np.hstack(parts)
 
 
 def _independent(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY
+from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY, TABLES
 from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Warehouse, fingerprint
@@ -47,7 +47,8 @@ def write_report(
     from spark_jobs.report.page import page
     from spark_jobs.report.selection import select
 
-    text = page(select(warehouse, networks, since, until), halves)
+    tables = TABLES.values() if halves else SHOWN
+    text = page(select(warehouse, networks, since, until, tables), halves)
     temporary = output.with_name(f".{output.name}.{uuid4().hex}")
     try:
         temporary.write_text(text, encoding="utf-8")

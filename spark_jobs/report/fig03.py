@@ -1,9 +1,9 @@
 """Fig. 3: histograms of the set-up delay, overall and in the paper's four categories."""
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
+from typing import Any
 
 from spark_jobs.report import paper
+from spark_jobs.report.panels import GRID, panels
 from spark_jobs.report.parts import (
     INTERVALS,
     Section,
@@ -43,15 +43,10 @@ def section(selection: Selection) -> Section:
     samples = group(distributions(selection, "setup_delay"), "network")
     by_network = group(rows, "network")
     totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
-    figure = make_subplots(
-        rows=len(CATEGORIES),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.045,
-        subplot_titles=list(CATEGORIES),
-    )
-    table = []
-    for place, (label, category) in enumerate(CATEGORIES.items(), 1):
+    plots = panels([[label] for label in CATEGORIES], (0, 0.045))
+    traces: list[dict[str, Any]] = []
+    table, shown, last = [], set(), len(CATEGORIES) - 1
+    for place, (label, category) in enumerate(CATEGORIES.items()):
         for network in selection.networks:
             mine = _of(by_network.get((network.name,), []), category)
             total = totals.get(network.name, 0)
@@ -60,25 +55,30 @@ def section(selection: Selection) -> Section:
             if not are_enough(_inside(of_users, category), "samples"):
                 continue
             x, y = _steps(mine, total)
-            figure.add_trace(
-                go.Scatter(
-                    x=x,
-                    y=y,
-                    mode="lines",
-                    line={"shape": "hv", "color": network.colour, "width": 1.6},
-                    name=network.name,
-                    legendgroup=network.name,
-                    showlegend=network.name not in {trace.name for trace in figure.data},
-                    hovertemplate="%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
-                ),
-                row=place,
-                col=1,
+            traces.append(
+                {
+                    "type": "scatter",
+                    "x": x,
+                    "y": y,
+                    "mode": "lines",
+                    "line": {"shape": "hv", "color": network.colour, "width": 1.6},
+                    "name": network.name,
+                    "legendgroup": network.name,
+                    "showlegend": network.name not in shown,
+                    "hovertemplate": "%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
+                    **plots.axes(place, 0),
+                }
             )
-    figure.update_xaxes(range=[0, SHOWN_S], showgrid=True, gridcolor="#eeeeee")
-    figure.update_xaxes(title_text="Set-up delay [s]", row=len(CATEGORIES), col=1)
-    figure.update_yaxes(rangemode="tozero", ticksuffix=" %")
-    figure.update_yaxes(title_text="Share of set-ups per 0.1 s", row=3, col=1)
-    figure.update_annotations(font_size=13, x=0.5)
+            shown.add(network.name)
+        delay = {"range": [0, SHOWN_S], "showgrid": True, "gridcolor": GRID}
+        if place == last:
+            delay["title"] = {"text": "Set-up delay [s]"}
+        else:
+            delay |= {"showticklabels": False, "matches": plots.axes(last, 0)["xaxis"]}
+        shares: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": " %"}
+        if place == len(CATEGORIES) // 2:
+            shares["title"] = {"text": "Share of set-ups per 0.1 s"}
+        plots.set(place, 0, delay, shares)
     headings = [
         "category",
         "network",
@@ -98,7 +98,11 @@ def section(selection: Selection) -> Section:
         "Background: another packet of the user within the 5 s before the first SYN, or during "
         "the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
-        figure=drawn(figure, "Histograms of the set-up delay by category and network", 900),
+        figure=drawn(
+            {"data": traces, "layout": plots.layout},
+            "Histograms of the set-up delay by category and network",
+            900,
+        ),
         tables=[TableOfNumbers(headings, table)],
         notes=[paper.SETUP_DELAY],
     )

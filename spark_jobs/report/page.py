@@ -17,12 +17,16 @@ from spark_jobs.report import (
     fig07,
     fig08,
     fig10,
+    limits,
     peak,
     quality,
+    queueing,
+    stalls,
     table1,
     table2,
     table3,
     throughput,
+    timers,
 )
 from spark_jobs.report.compare import Half
 from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed
@@ -43,6 +47,10 @@ SECTIONS = (
     throughput.tcp_share,
     throughput.user_throughput,
     table3.sections,
+    limits.sections,
+    queueing.sections,
+    timers.sections,
+    stalls.sections,
     quality.section,
 )
 

@@ -1,4 +1,7 @@
-"""What the paper measured, to stand beside ours: INFOCOM 2004, by table and section."""
+"""What papers measured, to stand beside ours: INFOCOM 2004, by table and section; then the studies
+of preemption by calls (Wennström, Brunstrom and Rendón), of TCP options (Rendón, Casadevall and
+Faner), of buffers (Wennström, Brunstrom and Rendón, Electronics Letters 2004) and of UMTS (Kohlwes,
+Riihijärvi and Mähönen)."""
 
 TABLE_1 = {
     "Sum of all GPRS": {
@@ -82,4 +85,62 @@ THROUGHPUT = (
 USER_THROUGHPUT = (
     "The paper (Section VI.B): user throughput improves and comes closer to the channel rate as "
     "background traffic increases, as several flows are less sensitive to losses and timeouts."
+)
+
+LIMITS = (
+    "The UMTS study (Section IV.A; to its knowledge no other users were there): handovers show as "
+    "spikes of the round trip, two in one download from a moving car, and set off no timer."
+)
+
+WINDOWS = (
+    "The UMTS study (Figs. 5 to 7; MSS of 548, 996 and 1360 B, windows of 2 to 64 segments, one "
+    "or two connections): large windows do no harm; two connections are faster than one, and "
+    "larger segments are, too, though less clearly."
+)
+
+ROUND_TRIP_BY_FLIGHT = (
+    "The study of GPRS buffers (Figs. 3 and 4; one time slot): as more is sent, the round trip "
+    "grows from 1 to 48 s where the buffer holds 63 s, and goes up and down between 2 and 9 s "
+    "where it holds 5 s, at about the same throughput."
+)
+
+LARGEST_ROUND_TRIP = {
+    "paper: buffer of 63 s, 1 slot": 48.0,
+    "paper: buffer of 63 s, 3 slots": 17.0,
+    "paper: buffer of 5 s, 1 slot": 9.0,
+    "paper: buffer of 5 s, 3 slots": 8.0,
+}
+"""s; the study of buffers, Fig. 2 and its text."""
+
+RESENDS = {
+    "neither": (0.0299, 0.1124),
+    "SACK": (0.0330, 0.0173),
+    "timestamps": (0.0331, 0.1247),
+    "both": (0.0346, 0.0875),
+}
+"""Data-driven and timer-driven resends of what was sent; the study of options, Table 2."""
+
+SPURIOUS = (
+    "The UMTS study (Sections IV.A and IV.E): practically no losses, and spurious resends so rare "
+    "that F-RTO and Eifel changed nothing; delays rose slowly enough for the timer."
+)
+
+TIMEOUTS = (
+    "The study of options (Figs. 4 and 5, Section IV.3; simulated servers): with timestamps the "
+    "timeout goes up and down between 20 and 120 s, even 200 s, ten times its least, and goes off "
+    "too soon. If so here, quartiles lie further apart with timestamps than without. The UMTS "
+    "study (Fig. 2): handovers show in the timeout."
+)
+
+PREEMPTED = {
+    "paper: preempted for 3 s": (21_640.0, 0.0696, 2.911),
+    "paper: preempted for 6 s": (22_200.0, 0.0655, 3.081),
+    "paper: preempted for 15 s": (21_270.0, 0.0703, 3.316),
+}
+"""Throughput in bit/s, resent share, mean round trip in s; the study of preemption, Table I."""
+
+RECOVERY = (
+    "The study of preemption (Section III): calls of 3 and 6 s end by an ACK that the mobile had "
+    "buffered, and congestion avoidance follows; calls of 15 s end by the server's resend, and "
+    "slow start follows. It takes about 20 s to recover, as almost ten segments in a row are lost."
 )

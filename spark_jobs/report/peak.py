@@ -5,14 +5,13 @@ from typing import Any
 
 import plotly.graph_objects as go
 from markupsafe import Markup
-from plotly.subplots import make_subplots
 
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
 from spark_jobs.report.metrics import SHOWN
+from spark_jobs.report.panels import panels
 from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
 from spark_jobs.report.selection import Selection, ShownNetwork
 
-COLUMNS = 2
 ROWS = 5
 """Metrics a figure: as many as a sheet of paper has room for."""
 CLAIM = (
@@ -207,55 +206,51 @@ def _pale(colour: str) -> str:
 
 
 def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
-    figure = make_subplots(
-        rows=len(metrics),
-        cols=COLUMNS,
-        column_widths=[0.6, 0.4],
-        horizontal_spacing=0.08,
-        vertical_spacing=0.35 / len(metrics),
-        subplot_titles=[
-            t
-            for m in metrics
-            for t in (f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour")
-        ],
+    plots = panels(
+        [(f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour") for m in metrics],
+        (0.08, 0.35 / len(metrics)),
+        (0.6, 0.4),
     )
-    traces: list[go.Scatter | go.Heatmap] = []
-    for row, metric in enumerate(metrics, 1):
+    traces: list[dict[str, Any]] = []
+    for row, metric in enumerate(metrics):
         for period, dash, name in (("peak", "solid", "peak"), ("off_peak", "dash", "off-peak")):
             points = [(day, value) for part, day, value in daily[metric] if part == period]
             traces.append(
-                go.Scatter(
-                    x=[day for day, _ in points],
-                    y=[value for _, value in points],
-                    mode="lines+markers",
-                    name=name,
-                    legendgroup=name,
-                    showlegend=row == 1,
-                    marker={"size": 4},
-                    line={"color": network.colour, "dash": dash, "width": 1.8},
-                )
+                {
+                    "type": "scatter",
+                    "x": [day for day, _ in points],
+                    "y": [value for _, value in points],
+                    "mode": "lines+markers",
+                    "name": name,
+                    "legendgroup": name,
+                    "showlegend": row == 0,
+                    "marker": {"size": 4},
+                    "line": {"color": network.colour, "dash": dash, "width": 1.8},
+                    **plots.axes(row, 0),
+                }
             )
         cells = {(hour, day): value for hour, day, value in hourly.get(metric, [])}
         days = sorted({day for _, day in cells})
         traces.append(
-            go.Heatmap(
-                x=days,
-                y=list(range(24)),
-                z=[[cells.get((hour, day)) for day in days] for hour in range(24)],
-                colorscale=[[0, _pale(network.colour)], [1, network.colour]],
-                showscale=False,
-                hovertemplate="%{x}, %{y} h: %{z:.3g} "
+            {
+                "type": "heatmap",
+                "x": days,
+                "y": list(range(24)),
+                "z": [[cells.get((hour, day)) for day in days] for hour in range(24)],
+                "colorscale": [[0, _pale(network.colour)], [1, network.colour]],
+                "showscale": False,
+                "hovertemplate": "%{x}, %{y} h: %{z:.3g} "
                 + SHOWN[metric].unit.name
                 + "<extra></extra>",
-            )
+                **plots.axes(row, 1),
+            }
         )
-    figure.add_traces(
-        traces,
-        rows=[row + 1 for row in range(len(metrics)) for _ in range(3)],
-        cols=[1, 1, 2] * len(metrics),
+        when = {"type": "date", "tickformat": "%d %b"}
+        hours = {"tickvals": [0, 6, 12, 18], "ticktext": ["0 h", "6 h", "12 h", "18 h"]}
+        plots.set(row, 0, when, {"rangemode": "tozero"})
+        plots.set(row, 1, when, hours)
+    return drawn(
+        {"data": traces, "layout": plots.layout},
+        f"Metrics of {network.name} by day and by hour",
+        80 + 170 * len(metrics),
     )
-    figure.update_yaxes(rangemode="tozero", col=1)
-    figure.update_yaxes(tickvals=[0, 6, 12, 18], ticktext=["0 h", "6 h", "12 h", "18 h"], col=2)
-    figure.update_xaxes(type="date", tickformat="%d %b")
-    figure.update_annotations(font_size=13)
-    return drawn(figure, f"Metrics of {network.name} by day and by hour", 80 + 170 * len(metrics))

@@ -91,6 +91,7 @@ def section(selection: Selection) -> Section:
         )
     return Section(
         anchor="quality",
+        part="The data",
         title="Data quality",
         source="Captures read (table ingest_log)",
         hours="",

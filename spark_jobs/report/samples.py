@@ -21,6 +21,14 @@ def users(rows: Rows) -> int:
     return len({(row["network"], row["user_group"]) for row in rows})
 
 
+def users_of_bits(rows: Rows) -> int:
+    """The same of rows of one network that say by bits which groups they hold (user_groups)."""
+    bits = 0
+    for row in rows:
+        bits |= row["user_groups"]
+    return (bits & ((1 << by_user.GROUPS) - 1)).bit_count()
+
+
 def users_in_words(rows: Rows) -> str:
     """How many users the rows are of at least: in a group there may be several."""
     count = users(rows)

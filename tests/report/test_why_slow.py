@@ -1,0 +1,281 @@
+"""The report's part of why transfers were slow: its numbers are the tables', and it says so where
+there are none."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DAY, NOON
+from made_up import flow, publish
+from test_report import Page, told, value
+
+from schemas import FLOWS, LINKS, RETRANSMISSIONS, STALLS, TIMERS
+from schemas.flows import LIMITS
+from spark_jobs.jobs.ingest import publish_network
+from spark_jobs.jobs.marts import marts
+from spark_jobs.report import paper, write_report
+from spark_jobs.report.hours import Grid, parted
+from spark_jobs.report.parts import log_quantile
+from spark_jobs.report.samples import users_of_bits
+from spark_jobs.report.selection import select
+from spark_jobs.warehouse import Warehouse
+
+SECTIONS = ("limits", "windows", "rtt-by-flight", "longest-rtt", "resends", "rto", "stalls")
+PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
+"""Of flows, the peak hour of the demo, in UTC."""
+
+
+def text_of(warehouse: Warehouse, folder: Path) -> str:
+    """The page of a warehouse whose flows are made."""
+    marts(warehouse)
+    return write_report(warehouse, folder / "report.html").read_text(encoding="utf-8")
+
+
+def page_of(warehouse: Warehouse, folder: Path) -> Page:
+    return Page(text_of(warehouse, folder))
+
+
+@pytest.fixture(scope="module")
+def page(demo, tmp_path_factory) -> Page:
+    return page_of(demo.warehouse, tmp_path_factory.mktemp("why"))
+
+
+def one(demo, query: str) -> tuple:
+    (row,) = demo.warehouse.connect().sql(query).fetchall()
+    return row
+
+
+def test_what_limited_transfers_is_the_share_of_the_flows_time(demo, page):
+    times = [f"sum(limited_{limit})" for limit in LIMITS]
+    count, *limited = one(demo, f"select count(limited_channel), {', '.join(times)} from flows "
+                                f"where {PEAK}")  # fmt: skip
+    shown = page.row("limits", "aa-gprs", "peak")
+    assert shown[0] == f"{count:,}"
+    assert [value(text) for text in shown[2:8]] == pytest.approx(
+        [100 * seconds / sum(limited) for seconds in limited], abs=0.051
+    )
+
+
+def test_throughput_by_window_is_the_flows_mean(demo, page):
+    """Large segments, a window of eight of them, without other connections."""
+    count, mean = one(
+        demo,
+        f"""
+        select count(user_throughput), avg(user_throughput) / 1000 from flows
+        where {PEAK} and limited_channel is not null and payload_bytes_down > max_ip_len
+            and max_ip_len >= 1240 and parallel = 1
+            and round(max_window / (max_ip_len - 40)) between 8 and 15
+        """,
+    )
+    shown = page.row("windows", "aa-gprs", "peak", "large", "alone", "8")
+    assert shown[0] == f"{count}"
+    assert value(shown[1]) == pytest.approx(mean, abs=0.051)
+
+
+def test_round_trips_by_flight_are_those_of_the_table(demo, page):
+    trips = (
+        demo.warehouse.connect()
+        .sql("""
+        select rtt, flight from round_trips
+        where network = 'cc-dialup' and side = 'access' and (not delayed or flight >= 4096)
+    """)
+        .df()
+    )
+    shown = page.row("rtt-by-flight", "cc-dialup", "peak", f"{len(trips):,}")
+    mean, *quartiles = shown[:4]
+    assert value(mean) == pytest.approx(trips["rtt"].mean(), abs=0.0051)
+    expected = trips["rtt"].quantile([0.25, 0.5, 0.75])
+    assert [value(text) for text in quartiles] == pytest.approx(list(expected), rel=0.05)
+    inside = trips[(trips["flight"] >= 8192) & (trips["flight"] < 11585)]
+    shown = page.row("rtt-by-flight", "cc-dialup", "peak", "8,192")
+    assert shown[0] == f"{len(inside):,}"
+    assert value(shown[2]) == pytest.approx(inside["rtt"].median(), rel=0.05)
+
+
+def test_longest_round_trips_are_those_of_the_links(demo, page):
+    longest = demo.warehouse.connect().sql(
+        "select rtt_max from links where network = 'bb-gprs'"
+    ).df()["rtt_max"]  # fmt: skip
+    count, median, _, most, *above, _ = page.row("longest-rtt", "bb-gprs", "peak")
+    assert count == f"{len(longest)}"
+    assert value(most) == pytest.approx(longest.max(), rel=0.02)
+    middle, low, high = told(median)
+    assert low < middle < high
+    assert middle == pytest.approx(longest.median(), rel=0.03)
+    assert [told(text)[0] for text in above] == pytest.approx(
+        [100 * (longest > limit).mean() for limit in (5, 10, 30)], abs=2.1
+    )
+
+
+def test_resends_are_those_of_the_table_by_their_cause(demo, page):
+    where = f"{PEAK} and sack and not timestamps and resends is not null"
+    (packets, timeouts) = one(
+        demo, f"select sum(data_packets_down), sum(timeouts) from flows where {where}"
+    )
+    data, timer, needless, soon = one(
+        demo,
+        f"""
+        select count(*) filter (cause = 'fast'),
+            count(*) filter (cause in ('rto', 'slow_start', 'tlp')),
+            avg((not needed)::int) filter (cause <> 'synack'),
+            count(spurious_by) / count(*) filter (cause = 'rto')
+        from retransmissions join flows using (network, date, flow_id)
+        where {where} and not new_data
+        """,
+    )
+    shown = page.row("resends", "aa-gprs", "peak", "SACK")
+    assert shown[0] == f"{packets:,}"
+    found = [told(text)[0] for text in (*shown[1:4], shown[5])]
+    expected = [100 * data / packets, 100 * timer / packets, 100 * needless, 100 * soon]
+    assert found == pytest.approx(expected, abs=0.051)
+    assert float(shown[4]) == pytest.approx(1000 * timeouts / packets, abs=0.051)
+
+
+def test_timeouts_are_weighted_with_how_long_they_lasted(demo, page):
+    timers = demo.warehouse.connect().sql("""
+        select rto, backed_off, greatest(epoch(coalesce(
+            lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as lasted
+        from timers join flows using (network, date, flow_id)
+        where network = 'bb-gprs' and sack and timestamps
+    """).df().sort_values("rto")  # fmt: skip
+    reached = timers["lasted"].cumsum() / timers["lasted"].sum()
+    quartiles = [timers["rto"].iloc[np.searchsorted(reached, q)] for q in (0.25, 0.5, 0.75, 0.9)]
+    count, _, *shown = page.row("rto", "bb-gprs", "peak", "both")
+    assert count == f"{len(timers):,}"
+    assert [value(text) for text in shown[:4]] == pytest.approx(quartiles, rel=0.05)
+    backed_off = timers.loc[timers["backed_off"], "lasted"].sum() / timers["lasted"].sum()
+    assert value(shown[5]) == pytest.approx(100 * backed_off, abs=0.051)
+
+
+def test_stalls_and_interruptions_are_those_of_the_table(demo, page):
+    count, minutes = one(
+        demo,
+        "select count(*), sum(epoch(end_ts - start_ts)) / 60 from stalls "
+        "where network = 'cc-dialup' and class = 'packet_delay'",
+    )
+    shown = page.row("stalls", "cc-dialup", "peak", "data or ACK came late")
+    assert shown[0] == f"{count}"
+    assert value(shown[1]) == pytest.approx(minutes, abs=0.051)
+    pauses, recovery = one(
+        demo,
+        "select count(*), avg(recovery) from stalls "
+        "where network = 'cc-dialup' and interruption = 'pause'",
+    )
+    name = "pause (reselection, handover)"
+    shown = page.row("interruptions", "cc-dialup", "peak", name, "mobile")
+    assert shown[0] == f"{pauses}"
+    assert value(shown[5]) == pytest.approx(recovery, abs=0.0051)
+
+
+def test_papers_values_stand_beside_ours(page):
+    assert page.row("resends", "paper: GPRS, simulated", "", "SACK")[1:3] == ["3.3 %", "1.7 %"]
+    assert page.row("longest-rtt", "paper: buffer of 63 s, 1 slot")[4] == "48.0 s"
+    calls = page.row("interruptions", "paper: preempted for 3 s")
+    assert calls[1:] == ["21.6 kbit/s", "6.96 %", "2.91 s"]
+
+
+def test_peak_and_off_peak_stand_apart(page):
+    hours = {row[1] for row in page.rows["limits"] if row[0] == "aa-gprs"}
+    assert hours == {"peak", "off-peak"}
+
+
+# ---- networks of which less is known ------------------------------------------------------------
+
+
+NOTHING = dict.fromkeys(c.name for c in FLOWS.columns if not c.required) | {"initiator": "mobile"}
+
+
+def at(hours: float) -> datetime:
+    return datetime.fromtimestamp(NOON, UTC) + timedelta(hours=hours)
+
+
+def test_where_nothing_is_known_one_line_says_so(demo, warehouse, network, tmp_path):
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, {FLOWS: [flow(demo, **NOTHING)]})
+    text = text_of(warehouse, tmp_path)
+    assert text.count("Nothing of this was measured") == len(SECTIONS)
+    assert "No interruption of the link shows in these networks" in text
+    assert not {s for s in SECTIONS if s in Page(text).rows}
+
+
+def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, tmp_path):
+    """At 20 h UTC, 21 h in Budapest; with SACK and without timestamps, no stall, no timer."""
+    known = {f"limited_{limit}": 1.0 for limit in LIMITS} | {"start_ts": at(8), "end_ts": at(8)}
+    known |= {"sack": True, "timestamps": False, "resends": 0, "data_packets_down": 50}
+    flows = [flow(demo, flow_id=n, user=f"u{n}", **known) for n in range(6)]
+    resend = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {
+        "flow_id": 0, "capture": "c", "frame": 1, "ts": at(8), "cause": "fast", "needed": True,
+        "new_data": False,
+    }  # fmt: skip
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, {FLOWS: flows, RETRANSMISSIONS: [resend]})
+    page = page_of(warehouse, tmp_path)
+    share = page.row("limits", network.name, "other")[2]
+    assert value(share) == pytest.approx(100 / 6, abs=0.051)
+    packets, data, timer, *rest = page.row("resends", network.name, "other", "SACK")
+    assert packets == "300"
+    assert told(data)[0] == pytest.approx(100 / 300, abs=0.051)
+    assert told(timer)[0] == 0
+    assert rest == ["too few", "0.0", "\N{EN DASH}"]
+    assert not {"rto", "stalls", "longest-rtt"} & set(page.rows)
+
+
+def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
+    """Two users' links and timers; and a flush that was never recovered from."""
+    flows = [flow(demo, flow_id=n, user=f"u{n}", sack=True, timestamps=True) for n in range(2)]
+    timer = dict.fromkeys(TIMERS.arrow.names) | {"rule": "linux", "backed_off": False, "rto": 1.0}
+    link = dict.fromkeys(LINKS.arrow.names) | {"hour": at(-2), "round_trips": 9, "rtt_max": 3.0}
+    stall = dict.fromkeys(STALLS.arrow.names) | {
+        "flow_id": 0, "start_ts": at(-2), "end_ts": at(-1.99), "class": "continuous_loss",
+        "interruption": "flush", "ended_by": "server", "segments": 9, "slow_start": True,
+    }  # fmt: skip
+    tables = {
+        FLOWS: [one | {"start_ts": at(-2), "end_ts": at(-1)} for one in flows],
+        TIMERS: [timer | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
+        LINKS: [link | {"user": f"u{n}", "rtt_min": 1.0} for n in range(2)],
+        STALLS: [stall],
+    }
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, tables)
+    page = page_of(warehouse, tmp_path)
+    assert page.row("rto", network.name, "peak", "both") == ["6", "2", *["too few"] * 6]
+    assert page.row("longest-rtt", network.name, "peak")[:3] == ["2", "too few", "too few"]
+    dash = "\N{EN DASH}"
+    shown = page.row("interruptions", network.name, "peak", "flush (preemption)", "server")
+    assert shown == ["1", "1", "36.0 s", "100.0 %", "0.0", dash, "too few", "too few", "1"]
+
+
+def test_hours_of_networks(demo):
+    selection = select(demo.warehouse, None, None, None)
+    rows = [
+        {"network": "aa-gprs", "period": period} for period in ("other", "off_peak", "peak")
+    ] + [{"network": "bb-gprs", "period": "other"}]  # fmt: skip
+    found = parted(selection, rows)
+    assert [hours.name for hours in found] == ["aa-gprs peak", "aa-gprs off-peak", "bb-gprs other"]
+    grid = Grid.of(found, 0.1)
+    titles = [title["text"] for title in grid.plots.layout["annotations"]]
+    assert titles == ["aa-gprs peak", "aa-gprs off-peak", "aa-gprs other: none",
+                      "bb-gprs peak: none", "bb-gprs off-peak: none", "bb-gprs other"]  # fmt: skip
+    assert grid.axes(found[0]) == {"xaxis": "x", "yaxis": "y"}
+    assert grid.axes(found[2]) == {"xaxis": "x6", "yaxis": "y6"}
+
+
+def test_quantiles_of_bins_of_times():
+    """Half of ten samples lie below e: eight in the bin from there on, from its beginning three
+    eighths; a null bin counts for nothing."""
+    rows = [{"bin": 0, "n": 2}, {"bin": 10, "n": 8}, {"bin": None, "n": 99}]
+    assert log_quantile(rows, "n", 0.5) == pytest.approx(np.exp(1 + 0.1 * 3 / 8))
+    assert log_quantile([{"bin": None, "n": 1}], "n", 0.5) is None
+
+
+def test_users_are_counted_by_their_bits():
+    """Groups 0, 1 and 63, whose bit is the sign's."""
+    assert users_of_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
+    assert users_of_bits([]) == 0
+
+
+def test_paper_has_what_adds_up():
+    """The study of options gives totals, too: 14.23, 5.03, 15.78 and 12.21 %."""
+    totals = [round(100 * (data + timer), 2) for data, timer in paper.RESENDS.values()]
+    assert totals == [14.23, 5.03, 15.78, 12.21]
