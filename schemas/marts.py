@@ -838,4 +838,30 @@ MARTS = (
             ),
         ),
     ),
+    Table(
+        "examples",
+        "the connection of one local hour that a limit, or stalls of a class, held up the longest",
+        (
+            *_WHEN,
+            Column(
+                "kind",
+                pa.string(),
+                "limit (of the connections that it limited the longest, flows.limited_by) or stall",
+                required=True,
+            ),
+            Column(
+                "cause",
+                pa.string(),
+                "which: of limits as in flows.limited_by, of stalls their class",
+                required=True,
+            ),
+            Column(
+                "flow_id",
+                pa.int64(),
+                "the connection, as in flows: for `giscope why` and `giscope plot`",
+                required=True,
+            ),
+            Column("seconds", pa.float64(), "for how long in all", "s", required=True),
+        ),
+    ),
 )

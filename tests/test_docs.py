@@ -39,6 +39,36 @@ def test_query_answers_on_the_shipped_captures(demo, query):
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
 
 
+def test_users_who_stall_together_stand_out(demo):
+    """Half of a network's users, made to stall in the same minute: beyond chance, as none were."""
+    (query,) = (query for query in QUERIES if "times_by_chance" in query)
+    with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
+        alone = connection.sql(query).fetchall()
+        connection.execute("""
+            create temporary table together as
+            select stalls.* replace (
+                first + interval 5 minutes as start_ts, first + interval 6 minutes as end_ts,
+                'packet_delay' as class
+            )
+            from stalls
+            join flows using (network, date, flow_id)
+            cross join (select min(start_ts) as first from flows where network = 'bb-gprs')
+            where network = 'bb-gprs' and hash(user) % 2 = 0
+            qualify row_number() over (partition by user order by stalls.start_ts) = 1
+        """)
+        connection.execute("""
+            create temporary view stalls as
+            select * from warehouse.stalls union all by name select * from together
+        """)
+        together = connection.sql(query).fetchall()
+    assert {row[0] for row in alone} >= {"aa-gprs", "bb-gprs", "cc-dialup"}
+    assert all(times < 2 for *_, times in alone)
+    (network, *_, times), *others = together
+    assert network == "bb-gprs"
+    assert times > 10
+    assert all(times < 2 for *_, times in others)
+
+
 def test_queries_ask_every_table_made_of_flows():
     """Of each table but packets and marts that a query of the page need not name."""
     page = " ".join(QUERIES)

@@ -42,11 +42,6 @@ DATABASE = {
     "extra": {"allows_virtual_table_explore": False},
 }
 HEADINGS = {"title": "metric", "amiss": "what is amiss"}
-COLUMNS = {
-    column.name: column
-    for table in TABLES.values()
-    for column in (*table.partitions, *table.columns)
-}
 
 
 def assets() -> dict[str, dict[str, Any]]:
@@ -72,7 +67,18 @@ def assets() -> dict[str, dict[str, Any]]:
     }
 
 
+def _meanings(sql: str) -> dict[str, str]:
+    """Of the columns of the tables that a dataset reads."""
+    return {
+        column.name: column.comment
+        for name, table in TABLES.items()
+        if re.search(rf"\b{name}\b", sql)
+        for column in (*table.partitions, *table.columns)
+    }
+
+
 def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
+    meanings = _meanings(dataset.sql)
     return _identified(
         "dataset",
         dataset.name,
@@ -83,13 +89,15 @@ def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
             "main_dttm_col": "date",
             "filter_select_enabled": True,
             "always_filter_main_dttm": False,
-            "columns": [_column(name, type_) for name, type_ in columns.items()],
+            "columns": [
+                _column(name, type_, meanings.get(name)) for name, type_ in columns.items()
+            ],
             "metrics": [_metric(metric) for metric in dataset.metrics],
         },
     )
 
 
-def _column(name: str, type_: str) -> dict[str, Any]:
+def _column(name: str, type_: str, meaning: str | None) -> dict[str, Any]:
     return {
         "column_name": name,
         "verbose_name": HEADINGS.get(name),
@@ -98,7 +106,7 @@ def _column(name: str, type_: str) -> dict[str, Any]:
         "is_active": True,
         "groupby": True,
         "filterable": True,
-        "description": COLUMNS[name].comment if name in COLUMNS else None,
+        "description": meaning,
     }
 
 

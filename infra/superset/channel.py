@@ -7,8 +7,6 @@ from infra.superset.parts import Dashboard, Dataset, Metric, labelled, rate_axis
 from spark_jobs.report import fig08
 from spark_jobs.report.rates import SHOWN_BINS
 
-FEWEST_ROUND_TRIPS = 20
-"""Of which a mean is drawn."""
 CHANNEL_RATE = Dataset(
     "channel_rate",
     rate_axis(
@@ -92,25 +90,6 @@ from table2_loss
 """,
     [share("access_loss", "Access side loss", "lost_access", "data_packets")],
 )
-ROUND_TRIPS_BY_FLIGHT = Dataset(
-    "rtt_by_flight",
-    f"""
-select {KEYS}, flight, delayed, round_trips, rtt_sum, queueing_round_trips, queueing_sum
-from rtt_by_flight
-""",
-    [
-        Metric("round_trips", "sum(round_trips)", "round trips", ",d"),
-        Metric(
-            "mean_rtt", "sum(rtt_sum) / nullif(sum(round_trips), 0)", "mean round trip [s]", ",.2f"
-        ),
-        Metric(
-            "mean_queueing",
-            "sum(queueing_sum) / nullif(sum(queueing_round_trips), 0)",
-            "mean beyond the least of the user's hour [s]",
-            ",.2f",
-        ),
-    ],
-)
 CHANNEL = Dashboard(
     "Channel and loss",
     "giscope-channel",
@@ -144,14 +123,6 @@ CHANNEL = Dashboard(
         [
             bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
                  "network", x_title="Local hour [h]"),
-        ],
-        [
-            bars("Access side round trip by data in flight", ROUND_TRIPS_BY_FLIGHT, "flight",
-                 "mean_rtt", "series", x_title="Data in flight, from [B]", where="not delayed",
-                 having=f"sum(round_trips) >= {FEWEST_ROUND_TRIPS}"),
-            bars("Access side queueing by data in flight", ROUND_TRIPS_BY_FLIGHT, "flight",
-                 "mean_queueing", "series", x_title="Data in flight, from [B]",
-                 where="not delayed", having=f"sum(round_trips) >= {FEWEST_ROUND_TRIPS}"),
         ],
     ],
     colours=dict(fig08.SIDES.values()),

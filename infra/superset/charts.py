@@ -173,12 +173,13 @@ def bars(
     horizontal: bool = False,
     long_labels: bool = False,
     descending: bool = False,
+    whole: bool = False,
     where: str = "",
     having: str = "",
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """A bar a value of x and `by`."""
+    """A bar a value of x and `by`; whole: the axis ends at 100 %."""
     chosen = dataset.metric(metric)
     form = {
         **_axes(x, by, [metric], x_title, y_title or chosen.label, chosen.format),
@@ -190,24 +191,26 @@ def bars(
         "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
         "adhoc_filters": _filters(where, having),
     }
+    if whole:
+        form |= WHOLE
     if x == "date":
         form |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
     return Chart(title, dataset, "echarts_timeseries_bar", form, height, width)
 
 
-def shares(title: str, dataset: Dataset, of: str, metric: str, y_title: str) -> Chart:
+def shares(
+    title: str, dataset: Dataset, of: str, metric: str, y_title: str, *, width: int = 0
+) -> Chart:
     """A bar a series, made up of its parts."""
     form = {
         **_axes("series", of, [metric], "", y_title, ".0%"),
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
-        # What rounding adds to a whole must not be beyond: the last part would be left out.
-        "y_axis_bounds": [0, 1.001],
-        "truncateYAxis": True,
+        **WHOLE,
         "adhoc_filters": _filters(),
     }
-    return Chart(title, dataset, "echarts_timeseries_bar", form)
+    return Chart(title, dataset, "echarts_timeseries_bar", form, width=width)
 
 
 def histogram(
@@ -230,12 +233,20 @@ def histogram(
 
 
 def cumulative(
-    title: str, dataset: Dataset, x: str, x_title: str, y_title: str, where: str = ""
+    title: str,
+    dataset: Dataset,
+    x: str,
+    x_title: str,
+    y_title: str,
+    where: str = "",
+    x_most: float | None = None,
 ) -> Chart:
-    """The cumulative share of each series by its bins' upper edges."""
+    """The cumulative share of each series by its bins' upper edges; x_most: where the axis ends,
+    if not at the last."""
     form = {
         **_axes(x, "series", ["share"], x_title, y_title, ".0%"),
         **STEPS,
+        "xAxisBounds": [0, x_most],
         "rolling_type": "cumsum",
         "y_axis_bounds": [0, 1],
         "truncateYAxis": True,
@@ -244,6 +255,8 @@ def cumulative(
     return Chart(title, dataset, "echarts_timeseries_step", form)
 
 
+# What rounding adds to a whole must not be beyond: the last part would be left out.
+WHOLE = {"y_axis_bounds": [0, 1.001], "truncateYAxis": True}
 STEPS = {
     "seriesType": "end",
     "markerEnabled": False,

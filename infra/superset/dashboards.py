@@ -9,5 +9,6 @@ from infra.superset.overview import OVERVIEW
 from infra.superset.peak import PEAK_PAGE
 from infra.superset.setup_page import SETUP
 from infra.superset.transfers import TRANSFERS
+from infra.superset.why import WHY
 
-DASHBOARDS = (PEAK_PAGE, OVERVIEW, SETUP, CHANNEL, TRANSFERS, EFFECTS)
+DASHBOARDS = (PEAK_PAGE, OVERVIEW, WHY, SETUP, CHANNEL, TRANSFERS, EFFECTS)

@@ -1,6 +1,6 @@
 """The page of what users get (Figs. 9 to 13)."""
 
-from infra.superset.charts import bars, cumulative, histogram, shares
+from infra.superset.charts import bars, cumulative, histogram
 from infra.superset.common import (
     FILTERS,
     FLOWS,
@@ -10,8 +10,7 @@ from infra.superset.common import (
     share_of_series,
     told_by,
 )
-from infra.superset.parts import Dashboard, Dataset, Metric, labelled, outlined, rate_axis
-from schemas.flows import LIMITS
+from infra.superset.parts import Dashboard, Dataset, labelled, outlined, rate_axis
 from spark_jobs.report import fig10, throughput
 from spark_jobs.report.rates import SHOWN_BINS
 
@@ -57,43 +56,6 @@ USER_THROUGHPUT = _rates(
     f"counted, user_groups, {labelled('background_thirds', throughput.LEVELS)} as level",
     "mean user throughput",
 )
-LIMITED = Dataset(
-    "limits",
-    f"""
-select {KEYS}, mss, window_segments, parallel,
-    unnest({[limit.replace("_", " ") for limit in LIMITS]}) as limited_by,
-    unnest([{", ".join(f"limited_{limit}" for limit in LIMITS)}]) as seconds
-from limits_by_window
-""",
-    [Metric("seconds", "sum(seconds)", "time of transfers [s]", ",.0f")],
-)
-STALLS = Dataset(
-    "stalls",
-    f"""
-select {KEYS}, replace(class, '_', ' ') as class, bin, users_at_once, stalls, seconds, lost,
-    timeout_stalls
-from stalls_by_class
-""",
-    [
-        Metric("stalls", "sum(stalls)", "stalls", ",d"),
-        Metric("seconds", "sum(seconds)", "time in stalls [s]", ",.0f"),
-    ],
-)
-CAUSES_COLOURS = dict(
-    zip(
-        (
-            *(limit.replace("_", " ") for limit in LIMITS),
-            "ack delay", "client idle", "continuous loss", "data unavailable", "double resend",
-            "packet delay", "small window", "tail resend", "zero window",
-        ),
-        (
-            "#c7b299", "#9fb8ad", "#d8c3d1", "#d9a7a0", "#a9a4c9", "#cfd3a5", "#b6c9d8", "#8f9e8b",
-            "#e3cfa6", "#a58e8e", "#87a3b8", "#c9b1bd", "#b8b8b8", "#d6c0b0", "#93aa7f", "#bba98f",
-        ),
-        strict=False,
-    )
-)  # fmt: skip
-"""Of what is no network: dull, and none of theirs."""
 PASSED, ARRIVED = "counted = 'passed'", "counted = 'arrived'"
 """What a rate is of: the paper's, and what reached the mobile."""
 TRANSFERS = Dashboard(
@@ -145,14 +107,5 @@ TRANSFERS = Dashboard(
                  "level", "user_throughput", "series", horizontal=True, descending=True,
                  where=f"flows > 0 and {ARRIVED}"),
         ],
-        [
-            shares("What limited transfers", LIMITED, "limited_by", "seconds",
-                   "Share of the transfers' time"),
-        ],
-        [
-            shares("What connections stalled for", STALLS, "class", "seconds",
-                   "Share of the time in stalls"),
-        ],
     ],
-    colours=CAUSES_COLOURS,
 )  # fmt: skip

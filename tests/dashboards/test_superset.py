@@ -257,6 +257,7 @@ def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, name
 
 def test_the_warehouse_changes_under_open_dashboards(server, page):
     before = (server.warehouse.root / VIEWS).stat().st_ino
+    server.warehouse.made(VIEWS, "of other tables")
     server.warehouse.update_views()
     assert (server.warehouse.root / VIEWS).stat().st_ino != before
     page.goto(f"{server.address}/superset/dashboard/giscope-overview/")

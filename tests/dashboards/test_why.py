@@ -1,0 +1,134 @@
+"""The page of what makes transfers slow, against the tables that its marts are made of."""
+
+import pytest
+
+from infra.superset.why import (
+    EXAMPLES,
+    LONGEST,
+    OPTIONS_RESENDS,
+    RESENDS,
+    THRESHOLDS,
+    TIMEOUTS,
+    WINDOWS,
+)
+from schemas.flows import LIMITS
+
+
+def test_resends_are_the_tables_of_packets_sent(demo):
+    """By cause, needed and needless, of the data packets of the connections that are known."""
+    connection = demo.warehouse.connect()
+    shown = connection.sql(f"""
+        select network, cause, {RESENDS.metric("share").sql} from ({RESENDS.sql}) group by all
+    """).fetchall()
+    expected = connection.sql("""
+        with known as (
+            select network, date, flow_id, data_packets_down
+            from flows where resends is not null and initiator = 'mobile'
+        )
+        select network,
+            replace(cause, '_', ' ') || if(needed is false, ', needless', '') as why,
+            count(*) / any_value(packets)
+        from retransmissions
+        join known using (network, date, flow_id)
+        join (select network, sum(data_packets_down) as packets from known group by network)
+            using (network)
+        where cause <> 'synack' and not new_data
+        group by network, why
+    """).fetchall()
+    assert len(expected) > 20
+    told = {(network, cause): share for network, cause, share in shown if share}
+    assert told == {row[:2]: pytest.approx(row[2]) for row in expected}
+
+
+def test_resends_by_options_have_intervals_about_their_shares(demo):
+    connection = demo.warehouse.connect()
+    rows = connection.sql(f"select options, needless from ({OPTIONS_RESENDS.sql})").fetchall()
+    assert {options for options, _ in rows} == {
+        "neither", "SACK", "timestamps", "SACK and timestamps",
+    }  # fmt: skip
+    for _, text in rows:
+        value, low, high = (float(part) for part in text.strip(")").replace(" (", " … ").split("…"))
+        assert low <= value <= high
+
+
+def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
+    """To the bin's edge, which is within 1 % of the threshold."""
+    connection = demo.warehouse.connect()
+    shown = connection.sql(f"""
+        select network, above, {LONGEST.metric("share").sql} from ({LONGEST.sql}) group by all
+    """).fetchall()
+    assert {above for _, above, _ in shown} == set(THRESHOLDS)
+    for network, above, share in shown:
+        ((low, high),) = connection.sql(f"""
+            select avg((rtt_max > 1.01 * {above})::int), avg((rtt_max > {above} / 1.01)::int)
+            from links where network = '{network}'
+        """).fetchall()
+        assert low <= share <= high
+    assert {share for *_, share in shown} > {0.0, 1.0}
+
+
+def test_windows_tell_the_throughput_of_the_connections(demo):
+    connection = demo.warehouse.connect()
+    (shown,) = connection.sql(f"""
+        select {WINDOWS.metric("throughput").sql}, sum(flows) from ({WINDOWS.sql})
+        where network = 'aa-gprs' and parallel = 1 and segment like 'large, %'
+            and window_segments = 2
+    """).fetchall()
+    (expected,) = connection.sql("""
+        select avg(user_throughput) / 1000, count(user_throughput)
+        from flows
+        where network = 'aa-gprs' and initiator = 'mobile' and parallel = 1
+            and payload_bytes_down > max_ip_len and max_ip_len - 40 >= 1200
+            and round(max_window / (max_ip_len - 40)) in (2, 3)
+            and limited_channel is not null
+    """).fetchall()
+    assert shown == (pytest.approx(expected[0]), expected[1])
+    assert shown[1] > 20
+
+
+def test_timeouts_are_drawn_up_to_a_minute_with_all_their_time(demo):
+    connection = demo.warehouse.connect()
+    ((drawn, last),) = connection.sql(f"""
+        select sum(seconds), max(rto_below) from ({TIMEOUTS.sql})
+    """).fetchall()
+    ((all_time,),) = connection.sql("""
+        select sum(seconds) from rto_by_options
+        where not backed_off and sack is not null and timestamps is not null
+    """).fetchall()
+    assert drawn == pytest.approx(all_time)
+    assert 54 < last <= 60
+
+
+def test_examples_are_those_held_up_the_longest_and_name_nobody(demo):
+    connection = demo.warehouse.connect()
+    examples = connection.sql(EXAMPLES.sql)
+    assert not {"user", "server", "user_port"} & set(examples.columns)
+    rows = connection.sql(f"""
+        select network, hour, hours, cause, "for [s]", "see it by" from ({EXAMPLES.sql})
+    """).fetchall()
+    hours = connection.sql("select distinct network, hour, period from table1_summary").fetchall()
+    assert {row[:3] for row in rows} == {
+        (network, hour, period.replace("_", "-")) for network, hour, period in hours
+    }
+    assert len(rows) == len({row[:4] for row in rows})
+    flow_ids = connection.sql("select network, flow_id from flows").fetchall()
+    assert {(row[0], int(row[5].removeprefix("giscope plot "))) for row in rows} <= {*flow_ids}
+    longest = {}
+    for network, _, _, cause, seconds, _ in rows:
+        longest[network, cause] = max(longest.get((network, cause), 0), seconds)
+    limits = " union all ".join(
+        f"select network, 'held up: {limit}' as cause, max(limited_{limit}) as seconds"
+        f" from flows where limited_by = '{limit}' and initiator = 'mobile' group by network"
+        for limit in LIMITS
+    )
+    expected = connection.sql(f"""
+        with stalled as (
+            select network, 'stalled: ' || class as cause, sum(epoch(end_ts - start_ts)) as seconds
+            from (select * from stalls where flow_id in (
+                select flow_id from flows where initiator = 'mobile'))
+            group by network, class, date, flow_id
+        )
+        select network, replace(cause, '_', ' '), round(max(seconds), 1)
+        from ({limits} union all select * from stalled) group by all
+    """).fetchall()
+    assert longest == {row[:2]: row[2] for row in expected}
