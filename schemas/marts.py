@@ -2,7 +2,8 @@
 
 Counts, sums and histograms only, so that hours, days and networks add up without a rescan. Of how
 many users a sum is, and how much they differ, tell groups of users, which add up too and name
-nobody: a row is of one (`user_group`), or says which it holds (`user_groups`).
+nobody: a row is of one (`user_group`), or says which it holds (`user_groups`). One mart names
+single connections, by which others are understood: `examples`.
 """
 
 import pyarrow as pa
@@ -861,7 +862,7 @@ MARTS = (
                 "the connection, as in flows: for `giscope why` and `giscope plot`",
                 required=True,
             ),
-            Column("seconds", pa.float64(), "for how long in all", "s", required=True),
+            Column("held_up", pa.float64(), "for how long in all", "s", required=True),
         ),
     ),
 )

@@ -241,7 +241,7 @@ EXAMPLES = Dataset(
     "examples",
     f"""
 select {KEYS}, if(kind = 'limit', 'held up: ', 'stalled: ') || replace(cause, '_', ' ') as cause,
-    round(seconds, 1) as "for [s]", 'giscope plot ' || flow_id as "see it by"
+    round(held_up, 1) as "for [s]", 'giscope plot ' || flow_id as "see it by"
 from examples
 """,
     [Metric("connections", "count(*)", "connections", ",d")],
