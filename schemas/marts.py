@@ -2,7 +2,8 @@
 
 Counts, sums and histograms only, so that hours, days and networks add up without a rescan. Of how
 many users a sum is, and how much they differ, tell groups of users, which add up too and name
-nobody: a row is of one (`user_group`), or says which it holds (`user_groups`).
+nobody: a row is of one (`user_group`), or says which it holds (`user_groups`). One mart names
+single connections, by which others are understood: `examples`.
 """
 
 import pyarrow as pa
