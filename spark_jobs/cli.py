@@ -80,6 +80,7 @@ def run(
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.jobs import marts as marts_job
+    from spark_jobs.jobs import plot as plot_job
     from spark_jobs.jobs import quality
     from spark_jobs.jobs.summary import table1_summary
     from spark_jobs.networks import load_networks
@@ -95,6 +96,7 @@ def run(
             typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
     marts_job.marts(store)
     report_file = bring_up_to_date(store)
+    plot_job.bring_up_to_date(store)
     out.print(table1_summary(store))
     out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
     _fail_for(failed)
@@ -298,21 +300,22 @@ def report(
     ] = None,
 ) -> None:
     """Write peak against off-peak and the paper's tables and figures as one page that opens
-    offline."""
+    offline; its examples' pages go into the folder plots beside it."""
+    from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
     from spark_jobs.report.compare import parse
+    from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
         raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
     halves = [parse(text) for text in compare or ()]
+    store = _existing(warehouse)
+    days = (since.date() if since else None, until.date() if until else None)
     page = write_report(
-        _existing(warehouse),
-        output,
-        network or None,
-        since.date() if since else None,
-        until.date() if until else None,
-        (halves[0], halves[1]) if halves else None,
+        store, output, network or None, *days, (halves[0], halves[1]) if halves else None
     )
+    if not halves:
+        write_examples(store, examples(store, network or None, *days), page.parent)
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 
 
@@ -358,10 +361,44 @@ def why(
     flow_id: Annotated[int, typer.Argument(help="The connection, as in the table flows.")],
 ) -> None:
     """Tell why a connection was as fast as it was, in five sentences."""
-    from spark_jobs.jobs.why import why as sentences_of
+    from spark_jobs.report.connection import connection_of
+    from spark_jobs.report.why import why as sentences_of
 
-    for sentence in sentences_of(_existing(warehouse), flow_id):
+    for sentence in sentences_of(connection_of(_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
+
+
+@app.command(
+    epilog='Example: giscope plot --warehouse W "$(giscope sql --warehouse W --format csv '
+    '"select flow_id from flows order by timeouts desc limit 1" | tail -1)"',
+)
+def plot(
+    warehouse: WarehouseOption,
+    flow_ids: Annotated[
+        list[int],
+        typer.Argument(help="Connections, as in the table flows.", metavar="FLOW_ID..."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="PATH",
+            help="The page to write, or a folder; flow-FLOW_ID.html here if left out.",
+        ),
+    ] = None,
+) -> None:
+    """Draw connections, a page each that opens offline: time-sequence graph, what limited it, what
+    was outstanding, round trips and timeouts."""
+    from spark_jobs.jobs.plot import plot as draw
+    from spark_jobs.report import plot_name
+
+    store = _existing(warehouse)
+    target = output or Path()
+    if len(flow_ids) > 1 and not target.is_dir():
+        raise UserError(f"plot: {target}: no such folder")
+    for flow_id in flow_ids:
+        page = target / plot_name(flow_id) if target.is_dir() else target
+        out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
 
 
 @app.command(epilog="Example: giscope schema flows")

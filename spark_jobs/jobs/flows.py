@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
 from spark_jobs.capture.users import user_bucket
@@ -34,8 +34,9 @@ PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 17
-"""Raised when flows of the same packets would come out otherwise than before."""
+FORMAT = 18
+"""Raised when flows of the same packets, or what is kept of their making, would come out otherwise
+than before."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,15 @@ class WorkItem:
     """Files of these tables that may be about the packets."""
     targets: dict[str, Path]
     """Where each table of ROWS is written, where it has rows."""
+
+
+class Group(NamedTuple):
+    """A row group of packets: its bucket, how many of them are the day's, and what a WorkItem says
+    of it."""
+
+    bucket: int
+    packets: int
+    read: tuple[RowGroups, int, int]
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
@@ -73,7 +83,11 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             ]
             paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
             files = {to: path for to, path in staging.files.items() if path in paths}
-            facts = {"inputs": read[network.name, day]}
+            facts = {
+                "inputs": read[network.name, day],
+                "settings": _settings(network),
+                "buckets": network.buckets,
+            }
             warehouse.publish(Unit.of_day("day", network.name, day), files, facts)
             made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
     warehouse.update_views()
@@ -104,10 +118,10 @@ def _settings(network: Network) -> tuple[str, int, float, float]:
     return network.name, network.flight_size_bytes, network.initial_rto_s, network.least_rto_s
 
 
-def _around(warehouse: Warehouse, table: Table, network: Network, day: date) -> list[Path]:
+def _around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
     """A table's files of a day and its neighbours."""
     days = [day + timedelta(days=k) for k in NEIGHBOURS]
-    return [path for near in days for path in warehouse.files(table, network.name, near)]
+    return [path for near in days for path in warehouse.files(table, network, near)]
 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
@@ -150,35 +164,17 @@ def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
     """The day's tasks; new_path: see Staging.path."""
-    from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.tables import ROWS
-    from spark_jobs.warehouse.packets import RowGroups
 
-    midnight = _midnight_us(day)
-    of_bucket: dict[int, list[tuple[RowGroups, int, int]]] = defaultdict(list)
+    groups = _groups(warehouse, network.name, day)
     rows_of_bucket: dict[int, int] = defaultdict(int)
-    begins: dict[Path, int] = {}
-
-    def in_capture_order(group: tuple[RowGroups, int, int]) -> tuple[int, str, tuple[int, ...]]:
-        """Packets of the same time count in the order in which they were captured."""
-        path = group[0].path
-        return begins[path], path.name, group[0].numbers
-
-    for offset in NEIGHBOURS:
-        for path in warehouse.files(PACKETS, network.name, day + timedelta(days=offset)):
-            row_groups = list(_row_groups(path))
-            begins[path] = min(first_us for *_, first_us, _ in row_groups)
-            for capture, bucket, number, rows, first_us, last_us in row_groups:
-                if last_us < midnight - IDLE_TIMEOUT_US:
-                    continue
-                of_bucket[bucket].append((RowGroups(path, (number,), capture), first_us, last_us))
-                if offset == 0:
-                    rows_of_bucket[bucket] += rows
-    leases = tuple(_around(warehouse, LEASES, network, day))
-    application_log = tuple(_around(warehouse, APPLICATION_LOG, network, day))
+    for group in groups:
+        if group.packets:
+            rows_of_bucket[group.bucket] += group.packets
+    leases = tuple(_around(warehouse, LEASES, network.name, day))
+    application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
     for buckets in _together(rows_of_bucket):
         parts = -(-sum(rows_of_bucket[bucket] for bucket in buckets) // PART_PACKETS)
-        of_task = [group for bucket in buckets for group in of_bucket[bucket]]
         for number in range(parts):
             targets = {
                 table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")
@@ -189,11 +185,56 @@ def work_items(
                 day,
                 buckets,
                 (number, parts),
-                tuple(sorted(of_task, key=in_capture_order)),
+                tuple(group.read for group in groups if group.bucket in buckets),
                 leases,
                 application_log,
                 targets,
             )
+
+
+def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucket | None:
+    """The Bucket of one user alone, read as for the day's flows; None without packets."""
+    from spark_jobs.tables.bucket import Settings
+    from spark_jobs.warehouse.files import read_rows
+
+    commit = warehouse.commit(Unit.of_day("day", network, day))
+    if commit is None:
+        return None
+    leases = tuple(_around(warehouse, LEASES, network, day))
+    held = read_rows(LEASES, leases, [("subscriber", "=", user)])
+    addresses = {user, *held["address"].to_pylist()}
+    buckets = tuple(
+        sorted({user_bucket(address, commit.facts["buckets"]) for address in addresses})
+    )
+    groups = tuple(g.read for g in _groups(warehouse, network, day) if g.bucket in buckets)
+    if not groups:
+        return None
+    settings = Settings(*commit.facts["settings"])
+    item = WorkItem(settings, day, buckets, (0, 1), groups, leases, (), {})
+    return read_bucket(item, addresses.__contains__)
+
+
+def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
+    """The row groups of a day, and of its neighbours as far as they matter, in capture order:
+    packets of the same time count in the order in which they were captured."""
+    from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
+    from spark_jobs.warehouse.packets import RowGroups
+
+    earliest = _midnight_us(day) - IDLE_TIMEOUT_US
+    found = []
+    for offset in NEIGHBOURS:
+        for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
+            row_groups = list(_row_groups(path))
+            begins = min(first_us for *_, first_us, _ in row_groups)
+            for capture, bucket, number, rows, first_us, last_us in row_groups:
+                if last_us < earliest:
+                    continue
+                of_day = rows if offset == 0 else 0
+                group = Group(
+                    bucket, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
+                )
+                found.append(((begins, path.name, number), group))
+    return [group for _, group in sorted(found, key=itemgetter(0))]
 
 
 def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
@@ -256,14 +297,20 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     return written
 
 
-def read_bucket(item: WorkItem) -> Bucket | None:
-    """The item's packets, as far past midnight as the day's connections go; None without any."""
+def read_bucket(
+    item: WorkItem, wanted_user: Callable[[str], bool] = lambda address: True
+) -> Bucket | None:
+    """The item's packets, as far past midnight as the day's connections go; None without any.
+    wanted_user: of which addresses."""
     from spark_jobs.capture.columns import DAY_US
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.estimators.links import HOUR_US
     from spark_jobs.tables.bucket import Bucket
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.packets import read_packets
+
+    def wanted(address: str) -> bool:
+        return _in_part(item.part, address) and wanted_user(address)
 
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
@@ -274,9 +321,7 @@ def read_bucket(item: WorkItem) -> Bucket | None:
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
-        packets, names = read_packets(
-            groups, midnight - IDLE_TIMEOUT_US, until, partial(_in_part, item.part), leases
-        )
+        packets, names = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, wanted, leases)
         if not len(packets.ts):
             return None
         span = (midnight, next_midnight)

@@ -17,14 +17,25 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 """The page of all networks and days, beside the tables."""
+PLOTS = "plots"
+"""The folder of the pages of its examples, beside it."""
 SHOWN = (*MARTS, INGEST_LOG, NETWORKS, QUALITY)
 ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
 
 
+def plot_name(flow_id: int) -> str:
+    """The file of a connection's page."""
+    return f"flow-{flow_id}.html"
+
+
+def inputs_of(warehouse: Warehouse) -> str:
+    """What REPORT shows, and by which code, as a hash."""
+    return fingerprint([warehouse.file_names(table) for table in SHOWN], version(*ROOMS))
+
+
 def bring_up_to_date(warehouse: Warehouse) -> Path:
     """Write REPORT where anything it shows has changed, or where it is not as it was written."""
-    files = [warehouse.file_names(table) for table in SHOWN]
-    inputs = fingerprint(files, version(*ROOMS))
+    inputs = inputs_of(warehouse)
     if not warehouse.is_made(REPORT, inputs):
         write_report(warehouse, warehouse.root / REPORT)
         warehouse.made(REPORT, inputs)
@@ -48,7 +59,11 @@ def write_report(
     from spark_jobs.report.selection import select
 
     tables = TABLES.values() if halves else SHOWN
-    text = page(select(warehouse, networks, since, until, tables), halves)
+    return write_page(page(select(warehouse, networks, since, until, tables), halves), output)
+
+
+def write_page(text: str, output: Path) -> Path:
+    """Write a page whole or not at all; a UserError where it cannot be written."""
     temporary = output.with_name(f".{output.name}.{uuid4().hex}")
     try:
         temporary.write_text(text, encoding="utf-8")

@@ -22,15 +22,8 @@ from spark_jobs.report.parts import (
     tenths,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.why import LIMIT_COLOURS
 
-COLOURS = {
-    "channel": "#8fb4d9",
-    "receiver": "#e6c27a",
-    "recovery": "#e69a7a",
-    "slow_start": "#c3aed6",
-    "server": "#c9c9c9",
-    "mobile": "#b9d7a8",
-}
 SEGMENTS = {
     "small": (700, "#9a9a9a", "circle"),
     "medium": (1200, "#666666", "square"),
@@ -61,7 +54,7 @@ def _limited(selection: Selection) -> Section:
             "y": [hours.name for hours, _ in found],
             "x": [100 * shares[limit] for _, shares in found],
             "name": _words(limit),
-            "marker": {"color": COLOURS[limit]},
+            "marker": {"color": LIMIT_COLOURS[limit]},
             "hovertemplate": "%{y}: %{x:.1f} %<extra>" + _words(limit) + "</extra>",
         }
         for limit in LIMITS

@@ -7,19 +7,22 @@ async function unpacked(id) {
   return new Response(stream).text();
 }
 
+// What a page does to a figure before it is drawn.
+let prepare = figure => figure;
+
 function draw(plot) {
   if (plot.dataset.drawn) return;
   plot.dataset.drawn = "1";
-  const figure = JSON.parse(plot.nextElementSibling.textContent);
+  const figure = prepare(JSON.parse(plot.nextElementSibling.textContent));
   figure.layout.template = template;
   const name = plot.closest("section").id;
   Plotly.newPlot(plot, figure.data, figure.layout, {
     displaylogo: false,
     responsive: plot.dataset.responsive === "1",
     displayModeBar: "hover",
-    modeBarButtons: [["toImage"]],
+    modeBarButtons: [plot.dataset.buttons ? plot.dataset.buttons.split(" ") : ["toImage"]],
     toImageButtonOptions: { format: "svg", filename: "giscope-" + name },
-  });
+  }).then(() => plot.dispatchEvent(new Event("drawn")));
 }
 
 function drawWhenSeen(plots) {
@@ -78,9 +81,11 @@ function forScreen(plots) {
   document.querySelectorAll(".csv").forEach(b => b.addEventListener("click", () => save(b)));
   const plots = [...document.querySelectorAll(".plot")];
   try {
-    const script = document.createElement("script");
-    script.textContent = await unpacked("plotly");
-    document.head.append(script);
+    if (!window.Plotly) {
+      const script = document.createElement("script");
+      script.textContent = await unpacked("plotly");
+      document.head.append(script);
+    }
   } catch (error) {
     plots.forEach(plot => { plot.textContent = "This figure needs a browser of 2023 or later."; });
     return;

@@ -6,11 +6,12 @@ listed in SECTIONS.
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+import plotly.io as pio
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from spark_jobs.report import (
+    examples,
     fig03,
     fig04,
     fig05,
@@ -29,7 +30,7 @@ from spark_jobs.report import (
     timers,
 )
 from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed
+from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed, templates
 from spark_jobs.report.selection import Selection
 
 SECTIONS = (
@@ -51,9 +52,11 @@ SECTIONS = (
     queueing.sections,
     timers.sections,
     stalls.sections,
+    examples.section,
     quality.section,
 )
 
+pio.templates.default = None  # TEMPLATE is the page's
 
 Halves = tuple[Half, Half]
 
@@ -67,10 +70,8 @@ def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
 
 def page(selection: Selection, halves: Halves | None = None) -> str:
     """The whole page; halves: of it, only these two beside each other."""
-    templates = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    )
-    return templates.get_template("page.html.jinja").render(
+    template = templates().get_template("page.html.jinja")
+    return template.render(
         selection=selection,
         sections=_sections(selection, halves),
         plotly=packed(get_plotlyjs()),

@@ -1,15 +1,20 @@
 """What the page is made of: sections, tables of numbers, Plotly figures."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import exp
+from pathlib import Path
+from pkgutil import get_data
 from typing import Any
 
 import plotly.graph_objects as go
-import plotly.io as pio
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.utils import PlotlyJSONEncoder
 
@@ -118,9 +123,11 @@ ACCESS = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup"
 
 
 LEGEND_PX = 64
-TEMPLATE = json.dumps(pio.templates["simple_white"].to_plotly_json())
-"""What all figures have in common; the page has it once."""
-pio.templates.default = None
+TEMPLATE = json.dumps(
+    json.loads(get_data("plotly", "package_data/templates/simple_white.json") or "")
+)
+"""What all figures have in common; the page has it once. Plotly itself would take half a second to
+read it."""
 
 
 def drawn(
@@ -159,6 +166,13 @@ def drawn(
         '<div class="figure" role="img" aria-label="{}"><div class="plot" data-responsive="{}" '
         'style="height:{}px"></div><script type="application/json">{}</script></div>'
     ).format(label, int(width is None), height, Markup(text.replace("</", "<\\/")))
+
+
+@cache
+def templates() -> Environment:
+    """The pages' templates."""
+    here = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=here, autoescape=True, undefined=StrictUndefined)
 
 
 def packed(script: str) -> str:

@@ -35,6 +35,7 @@ class Selection:
     first_day: datetime.date
     last_day: datetime.date
     connection: duckdb.DuckDBPyConnection
+    warehouse: Warehouse
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """The query's rows; NaN, which a division by zero gives, is null."""
@@ -96,6 +97,7 @@ def select(
         min(first for _, first, _ in shown),
         max(last for _, _, last in shown),
         connection,
+        warehouse,
     )
 
 

@@ -249,9 +249,21 @@ class Bucket:
     @cached_property
     def sending(self) -> Sending:
         """What the servers did."""
-        base_us = self.base_us[self.connections.user]
+        return self._replay(self.connections, self.servers)
+
+    def moments(self, connection: int) -> np.ndarray:
+        """MOMENT[P]: what the server of one connection did, packet by packet."""
+        at = self.connections
+        place = slice(connection, connection + 1)
+        one = at._replace(
+            first=at.first[connection : connection + 2], user=at.user[place], sack=at.sack[place]
+        )
+        return self._replay(one, servers(self.segments, one), watched=True).moments
+
+    def _replay(self, of: Connections, at: np.ndarray, watched: bool = False) -> Sending:
+        """What the servers of some connections, SERVER[C], did."""
         rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.least_rto_s)
-        return replay(self.segments, self.connections, self.servers, base_us, rules)
+        return replay(self.segments, of, at, self.base_us[of.user], rules, watched)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:

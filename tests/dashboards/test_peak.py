@@ -1,6 +1,7 @@
 """The dashboards' comparison in SQL is the report's, told by another way."""
 
 import datetime
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -11,6 +12,7 @@ from infra.superset.peak import COMPARED, DAYS, SPANS
 from spark_jobs.report.compare import OFF_PEAK, PEAK, comparisons
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, ShownNetwork, select
+from spark_jobs.warehouse import Warehouse
 
 FIRST_DAY = datetime.date(2004, 3, 1)
 
@@ -71,7 +73,7 @@ def test_of_made_up_days(seed):
     connection.execute("create table metrics as select * replace (date::date as date) from frame")
     networks = [ShownNetwork(name, "AA", "gprs", "") for name in "abc"]
     last = FIRST_DAY + datetime.timedelta(days=1)
-    assert agree(Selection(networks, FIRST_DAY, last, connection)) >= 4
+    assert agree(Selection(networks, FIRST_DAY, last, connection, Warehouse(Path()))) >= 4
 
 
 def test_of_the_last_days(demo):

@@ -7,7 +7,7 @@ The first data passes Gi 200 ms after the ACK that ends the handshake, which is 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, tables
+from exchange import NOON, Packet, bucket, tables
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -24,6 +24,8 @@ from replies import (
     windowed,
 )
 from segments import RTT_US, acked, opened, sent
+
+from spark_jobs.estimators.sender.limits import MOBILE, SERVER, intervals
 
 NAMES = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
 OPENED = 700 * MS
@@ -180,6 +182,25 @@ def test_server_that_thinks_and_mobile_that_waits_are_told_apart():
     answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
     times = limits([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
     assert times == seconds(mobile=5, server=FIRST + TURN + 3 + TURN)
+
+
+def test_intervals_follow_each_other():
+    """It asks 1 us after the handshake, and again 5 s after it has all, as above; the server hears
+    half of a round trip later than Gi sees."""
+    asks = BEGIN + RTT_US + 5 * SECOND
+    lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
+    answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
+    made = bucket([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
+    found = intervals(made.moments(0))
+    begins = [OPENED, OPENED + 1, BEGIN + RTT_US, asks, answer.us + RTT_US]
+    half = made.servers["round_trip"][0] / 2
+    assert found["limit"].tolist() == [MOBILE, SERVER, MOBILE, SERVER]
+    assert found["start"].tolist() == [NOON + at + half for at in begins[:-1]]
+    assert found["end"].tolist() == [NOON + at + half for at in begins[1:]]
+
+
+def test_intervals_of_what_was_not_limited():
+    assert len(intervals(bucket(opened()).moments(0))) == 0
 
 
 def test_request_that_comes_late_is_the_mobiles():

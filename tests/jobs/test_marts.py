@@ -770,3 +770,40 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
     monkeypatch.setattr("spark_jobs.jobs.marts.BYTES_AT_ONCE", 1)
     assert list(batches(demo.warehouse, days)) == [[day] for day in days]
     assert list(batches(demo.warehouse, [])) == []
+
+
+def test_examples_are_the_connections_held_up_the_longest(demo):
+    query = "select network, hour, cause, seconds from examples where kind = '{}' order by all"
+    expected = """
+        select network, hour(timezone('Europe/Budapest', start_ts)), limited_by, max({most})
+        from flows where limited_by is not null and initiator = 'mobile' group by all order by all
+    """
+    times = ", ".join(f"limited_{limit}" for limit in LIMITS)
+    assert rows(demo, query.format("limit")) == rows(
+        demo, expected.format(most=f"greatest({times})")
+    )
+    stalled = """
+        select network, hour, class, max(seconds) from (
+            select flows.network, hour(timezone('Europe/Budapest', flows.start_ts)) as hour, class,
+                flow_id, sum(epoch_us(stalls.end_ts) - epoch_us(stalls.start_ts)) / 1e6 as seconds
+            from stalls join flows using (network, date, flow_id)
+            where initiator = 'mobile' group by all
+        ) group by all order by all
+    """
+    assert rows(demo, query.format("stall")) == rows(demo, stalled)
+    unknown = "select * from examples anti join flows using (network, date, flow_id)"
+    assert rows(demo, unknown) == []
+
+
+def test_of_equal_examples_the_first_is_named(warehouse, demo, network):
+    """Three connections of an hour, limited for 3, 5 and 5 s."""
+    limited = dict.fromkeys((f"limited_{limit}" for limit in LIMITS), 0.0)
+    made = [
+        flow(demo, flow_id=number, limited_by="server", **limited | {"limited_server": seconds})
+        for number, seconds in ((1, 3.0), (9, 5.0), (4, 5.0))
+    ]
+    publish_network(warehouse, network)
+    publish(warehouse, network.name, DAY, {FLOWS: made})
+    marts(warehouse)
+    found = warehouse.connect().execute("select cause, flow_id, seconds from examples").fetchall()
+    assert found == [("server", 4, 5.0)]

@@ -8,6 +8,7 @@ from conftest import CHROMIUM
 from playwright.sync_api import Browser, Page
 
 from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.plot import plot
 from spark_jobs.report import write_report
 
 PATIENCE_MS = 60_000
@@ -95,3 +96,53 @@ def test_on_paper_figures_are_as_wide_as_the_sheet_and_then_as_before(browser, r
     same = json.dumps(json.dumps(before, separators=(",", ":")))
     page.wait_for_function(f"JSON.stringify({shape}) === {same}")
     assert page.locator("details[open]").count() == opened_before
+
+
+@pytest.fixture(scope="module")
+def drawn_flow(demo, tmp_path_factory) -> Path:
+    """The page of a connection with resends and stalls."""
+    ((flow_id,),) = (
+        demo.warehouse.connect()
+        .sql("select flow_id from flows order by timeouts desc nulls last, flow_id limit 1")
+        .fetchall()
+    )
+    return plot(demo.warehouse, flow_id, tmp_path_factory.mktemp("plot") / "flow.html")
+
+
+RANGES = "['xaxis', 'yaxis2', 'yaxis3'].map(axis => plot._fullLayout[axis].range)"
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_connection_is_drawn_zoomed_and_seen_whole_again(browser, drawn_flow, width):
+    """A drag along the time in the graph of sequence numbers; all graphs follow."""
+    page = opened(browser, drawn_flow, width)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.wait_for_function("plot._fullLayout && plot._fullLayout.yaxis3")
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    whole = page.evaluate(RANGES)
+    graph = page.locator(".nsewdrag.drag[data-subplot=xy2]").bounding_box()
+    assert graph is not None
+    height = graph["y"] + graph["height"] / 2
+    page.mouse.move(graph["x"] + graph["width"] / 4, height)
+    page.mouse.down()
+    page.mouse.move(graph["x"] + graph["width"] / 2, height, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"({RANGES})[0][1] < {whole[0][1]} * 0.6")
+    low, high = page.evaluate(RANGES)[0]
+    assert high - low == pytest.approx((whole[0][1] - whole[0][0]) / 4, rel=0.05)
+    page.mouse.dblclick(graph["x"] + graph["width"] * 0.6, height)
+    page.wait_for_function(f"Math.abs(({RANGES})[0][1] - {whole[0][1]}) < 1e-6")
+    assert wrong == []
+
+
+def test_ways_are_shown_in_turn(browser, drawn_flow):
+    page = opened(browser, drawn_flow)
+    shown = "plot.data.filter(t => t.meta && t.visible).map(t => t.meta[0])"
+    page.wait_for_function("plot.data")
+    assert set(page.evaluate(shown)) == {"down"}
+    page.click("[data-way=up]")
+    page.wait_for_function(f"!({shown}).includes('down')")
+    assert set(page.evaluate(shown)) == {"up"}
+    assert page.locator("[data-way=up]").get_attribute("aria-pressed") == "true"

@@ -16,11 +16,16 @@ Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005); that the link is
 only where it is seen between the two.
 """
 
+import numpy as np
+
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LIMITS, LONG_AGO, OPEN
 from spark_jobs.estimators.sequence import NONE
 
 CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(len(LIMITS))
+
+INTERVAL = np.dtype([("start", "i8"), ("end", "i8"), ("limit", "i1")])
+"""From when to when (µs, the server's clock) a limit, into LIMITS, held the transfer up."""
 
 
 @inner
@@ -85,3 +90,23 @@ def limit_of(s):
     if not s.full:
         return SERVER
     return SLOW_START if s.ssthresh == BEFORE_ANY_LOSS else RECOVERY
+
+
+def intervals(moments):
+    """INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order, as long as they go.
+
+    Of what one moment shares out, the mobile's part comes first (see `wake`).
+    """
+    order = np.array([MOBILE, CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER])
+    shares = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)
+    left = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] - shares
+    ends = moments["shared_until"][1:, None] - left
+    moment, place = np.nonzero(shares)
+    out = np.empty(len(moment), INTERVAL)
+    out["end"], out["limit"] = ends[moment, place], order[place]
+    out["start"] = out["end"] - shares[moment, place]
+    goes_on = (out["limit"][1:] == out["limit"][:-1]) & (out["start"][1:] == out["end"][:-1])
+    begins = np.concatenate([[True], ~goes_on])[: len(out)]
+    joined = out[begins]
+    joined["end"] = out["end"][np.concatenate([~goes_on, [True]])[: len(out)]]
+    return joined

@@ -49,6 +49,18 @@ RTO = np.dtype(
 """A connection's timeout (s) from a time on (µs, the server's clock), whose timer it is (into
 timer.TIMERS), and whether it is longer because the timer went off."""
 
+MOMENT = np.dtype(
+    [
+        ("at", "i8"),
+        ("shared_until", "i8"),
+        ("limited", "f8", (len(limits.LIMITS),)),
+        ("cwnd", "f8"),
+    ]
+)
+"""A server as a packet left it: when that was (µs, the server's clock; LONG_AGO before the first);
+until when the time is shared out, and what each limit has of it (µs, see `limits`); the congestion
+window (B, see `window`)."""
+
 
 class Sending(NamedTuple):
     """Of N segments and C connections."""
@@ -66,6 +78,8 @@ class Sending(NamedTuple):
     """SAMPLE[R], by connection and time."""
     stalls: np.ndarray
     """STALL[S], by connection and time."""
+    moments: np.ndarray
+    """MOMENT[P], by connection and packet, where asked for."""
 
 
 class Desk(NamedTuple):
@@ -82,15 +96,16 @@ class Desk(NamedTuple):
     histograms: np.ndarray
     """int64[2, samples.BINS]"""
     written: np.ndarray
-    """int64[3]: how many of Sending.timers, samples and stalls are written."""
+    """int64[4]: how many of Sending.timers, samples, stalls and moments are written."""
 
 
 @compiled
-def replay(segments, connections, servers, base_us, rules):
+def replay(segments, connections, servers, base_us, rules, watched):
     """Sending of Segments and their Connections.
 
     servers: SERVER[C]; base_us float64[C]: the user's least round trip behind Gi (µs); rules: see
-    state.Rules. A connection whose round trip before Gi is not known is left out.
+    state.Rules; watched: whether each moment is told, too. A connection whose round trip before
+    Gi is not known is left out.
     """
     first = connections.first
     count = len(first) - 1
@@ -105,6 +120,7 @@ def replay(segments, connections, servers, base_us, rules):
         np.empty(n + count, RTO),
         np.empty(n + count, samples.SAMPLE),
         np.empty(n, stalls.STALL),
+        np.empty((n + 2 * count) * watched, MOMENT),
     )
     desk = Desk(
         np.empty(1, state.SENDER),
@@ -112,7 +128,7 @@ def replay(segments, connections, servers, base_us, rules):
         np.empty(3 * most + 3, flight.SENT),
         np.empty(most + 1, window.EDGE),
         np.zeros((2, samples.BINS), np.int64),
-        np.zeros(3, np.int64),
+        np.zeros(4, np.int64),
     )
     desk.sender[0].lowest_bin[:], desk.sender[0].highest_bin[:] = 0, -1
     for c in range(count):
@@ -139,6 +155,7 @@ def replay(segments, connections, servers, base_us, rules):
         out.timers[: desk.written[0]].copy(),
         out.samples[: desk.written[1]].copy(),
         out.stalls[: desk.written[2]].copy(),
+        out.moments[: desk.written[3]].copy(),
     )
 
 
@@ -148,11 +165,13 @@ def _replay_as_it_fits(span, segments, desk, place, out):
     servers have it, and again with another if it strays and that fits better."""
     s = desk.sender[0]
     timers, rows, silences = desk.written[0], desk.written[1], desk.written[2]
+    moments = desk.written[3]
     _replay(span, segments, desk, place, out, timer.LINUX)
     strayed = timer.strays(s)
     if strayed > timer.STRAYS:
         for kind in (timer.RFC6298, timer.LINUX):
             desk.written[0], desk.written[1], desk.written[2] = timers, rows, silences
+            desk.written[3] = moments
             _replay(span, segments, desk, place, out, kind)
             if timer.strays(s) < strayed and s.went_off > 0:
                 break
@@ -172,6 +191,7 @@ def _replay(span, segments, desk, place, out, kind):
     flags, payload_len = segments.tcp_flags, segments.payload_len
     cause, spurious, timers, rows = out.cause, out.spurious, out.timers, out.samples
     histograms, written, silences = desk.histograms, desk.written, out.stalls
+    moments, now = out.moments, state.LONG_AGO
     unrepaired = written[2]
     state.begin(s, place, kind)
     window.begin(s)
@@ -182,6 +202,8 @@ def _replay(span, segments, desk, place, out, kind):
     down = up = passed = begin
     acked = NONE
     while True:
+        if len(moments) > 0:
+            _tell_moment(s, moments, written, now)
         while down < end and not downlink[down]:
             down += 1
         while up < end and downlink[up]:
@@ -270,6 +292,18 @@ def _replay(span, segments, desk, place, out, kind):
             s.told_rto = s.rto
             written[0] += 1
     _end(s, ts[end - 1])
+    if len(moments) > 0:
+        _tell_moment(s, moments, written, ts[end - 1])
+
+
+@inner
+def _tell_moment(s, moments, written, now):
+    """What the sender is like now, as a MOMENT."""
+    moment = moments[written[3]]
+    moment.at, moment.shared_until, moment.cwnd = now, s.shared_until, s.cwnd * s.largest
+    for k in range(len(limits.LIMITS)):
+        moment.limited[k] = s.limited[k]
+    written[3] += 1
 
 
 @inner

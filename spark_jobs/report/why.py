@@ -1,11 +1,9 @@
 """Why a connection was as fast as it was: what the tables hold of it, in five sentences."""
 
+from collections import Counter
 from typing import Any
 
-import duckdb
-
-from spark_jobs.errors import UserError
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.connection import Connection
 
 LIMITS = {
     "channel": "the access link was busy",
@@ -14,6 +12,14 @@ LIMITS = {
     "slow_start": "the congestion window was still growing",
     "server": "the server had nothing to send",
     "mobile": "the mobile read or asked for nothing",
+}
+LIMIT_COLOURS = {
+    "channel": "#8fb4d9",
+    "receiver": "#e6c27a",
+    "recovery": "#e69a7a",
+    "slow_start": "#c3aed6",
+    "server": "#c9c9c9",
+    "mobile": "#b9d7a8",
 }
 CAUSES = {
     "synack": "SYN ACKs",
@@ -26,36 +32,16 @@ CAUSES = {
 }
 
 
-def why(warehouse: Warehouse, flow_id: int) -> list[str]:
-    """Five sentences on a connection; a UserError if there is none."""
-    connection = warehouse.connect()
-    flows = _rows(connection, "select * from flows where flow_id = ?", flow_id)
-    if not flows:
-        raise UserError(f"why: no flow {flow_id}")
-    flow = flows[0]
-    again = _rows(
-        connection,
-        """
-        select cause, new_data, count(*) as packets, count(*) filter (not needed) as needless
-        from retransmissions where flow_id = ? group by all order by packets desc, cause
-        """,
-        flow_id,
-    )
-    stalls = _rows(
-        connection,
-        """
-        select class, epoch(end_ts - start_ts) as seconds, lost, recovery
-        from stalls where flow_id = ? order by seconds desc
-        """,
-        flow_id,
-    )
-    return [_speed(flow), _limits(flow), _losses(flow), _resends(flow, again), _stalls(stalls)]
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, query: str, flow_id: int) -> list[dict[str, Any]]:
-    answer = connection.execute(query, [flow_id])
-    names = [column[0] for column in answer.description or []]
-    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+def why(connection: Connection) -> list[str]:
+    """Five sentences on a connection."""
+    flow = connection.flow
+    return [
+        _speed(flow),
+        limits_of(flow),
+        _losses(flow),
+        _resends(flow, connection.retransmissions.to_pylist()),
+        stalls_of(connection.stalls.to_pylist()),
+    ]
 
 
 def _speed(flow: dict[str, Any]) -> str:
@@ -69,7 +55,8 @@ def _speed(flow: dict[str, Any]) -> str:
     )
 
 
-def _limits(flow: dict[str, Any]) -> str:
+def limits_of(flow: dict[str, Any]) -> str:
+    """What limited a connection, from its row of flows."""
     if flow["limited_by"] is None:
         return "What limited it is not known."
     times = {name: flow[f"limited_{name}"] for name in LIMITS}
@@ -101,25 +88,29 @@ def _resends(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
     if not flow["resends"]:
         return "The server sent nothing again."
     sent_again = [row for row in again if not row["new_data"]]
-    parts = [f"{row['packets']:,} {CAUSES.get(row['cause'], '')}".strip() for row in sent_again]
-    needless = sum(row["needless"] for row in sent_again)
-    causes = f": {_listed(parts)}" if parts else ""
+    causes = Counter(row["cause"] or "" for row in sent_again)
+    by_count = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+    parts = [f"{packets:,} {CAUSES.get(cause, '')}".strip() for cause, packets in by_count]
+    needless = sum(row["needed"] is False for row in sent_again)
+    told = f": {_listed(parts)}" if parts else ""
     return (
-        f"The server sent {_counted(flow['resends'], 'packet')} again{causes}; {needless:,} of "
+        f"The server sent {_counted(flow['resends'], 'packet')} again{told}; {needless:,} of "
         f"these had arrived before, and its timer went off {_counted(flow['timeouts'], 'time')}."
     )
 
 
-def _stalls(stalls: list[dict[str, Any]]) -> str:
+def stalls_of(stalls: list[dict[str, Any]]) -> str:
+    """How it stalled, from its rows of stalls."""
     if not stalls:
         return "It never stalled."
-    longest = stalls[0]
-    seconds = sum(stall["seconds"] for stall in stalls)
+    lasted = [(stall["end_ts"] - stall["start_ts"]).total_seconds() for stall in stalls]
+    most, seconds = max(lasted), sum(lasted)
+    longest = stalls[lasted.index(most)]
     lost = f", {longest['lost']} packets lost in it" if longest["lost"] else ""
     repaired = f", repaired after {longest['recovery']:.1f} s" if longest["recovery"] else ""
     return (
         f"It stalled {_counted(len(stalls), 'time')}, for {seconds:.1f} s in all, the longest for "
-        f"{longest['seconds']:.1f} s ({longest['class'].replace('_', ' ')}{lost}{repaired})."
+        f"{most:.1f} s ({longest['class'].replace('_', ' ')}{lost}{repaired})."
     )
 
 

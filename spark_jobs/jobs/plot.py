@@ -1,0 +1,81 @@
+"""Connections' pages, from their packets and what the tables say of them; those of the report's
+examples."""
+
+from __future__ import annotations
+
+import datetime
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.flows import read_user
+from spark_jobs.report import PLOTS, inputs_of, plot_name, write_page
+from spark_jobs.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from spark_jobs.report.examples import Example
+
+
+def plot(
+    warehouse: Warehouse,
+    flow_id: int,
+    output: Path,
+    network: str | None = None,
+    day: datetime.date | None = None,
+    shared: str = "",
+) -> Path:
+    """Write a connection's page; returns its path. network, day: where it is, if that is known;
+    shared: see plot_page.page.
+
+    Raises UserError where there is no such connection, or none of its packets.
+    """
+    from spark_jobs.report.connection import connection_of
+    from spark_jobs.report.exchange import exchange_of
+    from spark_jobs.report.plot_page import page
+
+    connection = connection_of(warehouse, flow_id, network, day)
+    flow = connection.flow
+    bucket = read_user(warehouse, flow["network"], flow["date"], flow["user"])
+    exchange = exchange_of(bucket, connection) if bucket else None
+    if exchange is None:
+        raise UserError(f"{warehouse.root}: no packets of flow {flow_id}")
+    return write_page(page(connection, exchange, shared), output)
+
+
+def bring_up_to_date(warehouse: Warehouse) -> None:
+    """Write the pages of the report's examples where anything that the report shows has changed, or
+    where their folder is not there; what else is in it is removed."""
+    inputs = inputs_of(warehouse)
+    if warehouse.is_made(PLOTS, inputs):
+        return
+    from spark_jobs.report.examples import examples
+
+    written = write_examples(warehouse, examples(warehouse), warehouse.root)
+    for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
+        path.unlink()
+    warehouse.made(PLOTS, inputs)
+
+
+def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:
+    """Write the pages of a report's examples to PLOTS in its folder, with one script of Plotly for
+    all; returns what is there of them."""
+    from plotly.offline import get_plotlyjs
+
+    from spark_jobs.report.plot_page import shared_script
+
+    script = folder / PLOTS / shared_script()
+    written = [script]
+    try:
+        script.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{script.parent}: {error.strerror}") from error
+    if not script.exists():
+        write_page(get_plotlyjs(), script)
+    where = {e.flow_id: (e.network, e.date) for e in examples}
+    for flow_id, (network, day) in where.items():
+        # A day that is held back may have got other flows since its marts were made.
+        with suppress(UserError):
+            page = script.with_name(plot_name(flow_id))
+            written.append(plot(warehouse, flow_id, page, network, day, script.name))
+    return written

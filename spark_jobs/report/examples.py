@@ -1,0 +1,118 @@
+"""For each limit, and each class of stalls, the connection that it held up the longest."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from schemas import FLOWS, MARTS, STALLS, Table
+from spark_jobs.report import PLOTS, plot_name
+from spark_jobs.report.parts import Section, TableOfNumbers, group
+from spark_jobs.report.selection import Selection, select
+from spark_jobs.report.stalls import CLASSES
+from spark_jobs.report.why import LIMITS, limits_of, stalls_of
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.views import rows_of
+
+NEEDED = [mart for mart in MARTS if mart.name in ("table1_summary", "examples")]
+"""What tells the examples, and which days there are."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A connection: what it shows, of `kind` limit or stall, and for how long (s)."""
+
+    kind: str
+    cause: str
+    network: str
+    date: datetime.date
+    flow_id: int
+    seconds: float
+
+
+def examples(
+    warehouse: Warehouse,
+    networks: list[str] | None = None,
+    since: datetime.date | None = None,
+    until: datetime.date | None = None,
+) -> list[Example]:
+    """Those of a report on some networks and days; see select."""
+    return examples_of(select(warehouse, networks, since, until, NEEDED))
+
+
+def examples_of(selection: Selection) -> list[Example]:
+    """One of each limit and each class of stalls, in the order of LIMITS and CLASSES."""
+    rows = selection.rows("""
+        select kind, cause, network, date, flow_id, seconds from (
+            select *, row_number() over (
+                partition by kind, cause order by seconds desc, network, date, flow_id
+            ) as place
+            from examples
+        )
+        where place = 1
+    """)
+    found = {(row["kind"], row["cause"]): Example(**row) for row in rows}
+    wanted = [("limit", name) for name in LIMITS] + [("stall", name) for name in CLASSES]
+    return [found[key] for key in wanted if key in found]
+
+
+def link(flow_id: int) -> Markup:
+    """A connection's page, from the report's."""
+    return Markup('<a href="{}/{}">{}</a>').format(PLOTS, plot_name(flow_id), flow_id)
+
+
+def section(selection: Selection) -> Section:
+    """One connection a row, with its sentence and a link to its page."""
+    told = examples_of(selection)
+    flows, stalls = (_rows(selection, table, told) for table in (FLOWS, STALLS))
+    told = [example for example in told if _key(example) in flows]
+    rows = []
+    for example in told:
+        key = _key(example)
+        of_limit = example.kind == "limit"
+        words = LIMITS[example.cause] if of_limit else CLASSES[example.cause][0]
+        rows.append(
+            [
+                f"{example.cause.replace('_', ' ')}: {words}",
+                f"{example.seconds:,.1f}",
+                example.network,
+                f"{example.date}",
+                link(example.flow_id),
+                limits_of(flows[key][0]) if of_limit else stalls_of(stalls[key]),
+            ]
+        )
+    headings = ("held up by", "s", "network", "day", "connection", "in words")
+    count = sum(example.kind == "limit" for example in told)
+    tables = [
+        TableOfNumbers(headings, part, caption)
+        for part, caption in ((rows[:count], "Limits"), (rows[count:], "Stalls"))
+        if part
+    ]
+    return Section(
+        anchor="examples",
+        title="Examples",
+        source="Zhang et al., SIGCOMM 2002; Zhou et al., CoNEXT 2015",
+        caption="Of each limit, and of each class of stalls, the connection that it held up the "
+        "longest. Each opens as a time-sequence graph; giscope plot draws any other."
+        if rows
+        else "No connection is known to have been limited or to have stalled.",
+        samples=f"{len({example.flow_id for example in told})} connections",
+        tables=tables,
+        open_tables=True,
+    )
+
+
+def _key(example: Example) -> tuple[str, datetime.date, int]:
+    return example.network, example.date, example.flow_id
+
+
+def _rows(
+    selection: Selection, table: Table, examples: list[Example]
+) -> dict[tuple, list[dict[str, Any]]]:
+    """The examples' rows of a table, by network, date and flow_id."""
+    days = sorted({(example.network, example.date) for example in examples})
+    paths = [path for day in days for path in selection.warehouse.files(table, *day)]
+    flow_ids = ", ".join(str(example.flow_id) for example in examples) or "null"
+    rows = selection.rows(f"select * from ({rows_of(table, paths)}) where flow_id in ({flow_ids})")
+    return group(rows, "network", "date", "flow_id")
