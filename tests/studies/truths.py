@@ -69,13 +69,11 @@ What the servers' TCP did, ours against the sending kernel; sums: ours, in brack
 
 {why}
 
-- *Timeouts* of the options' transfers: a link that stops for ten seconds again and again lets the
-  timer go off about ten times in a transfer, backed off or not, as duplicate ACKs of needless
-  resends come back; one more or less is told of each fifth connection, and of all together 1 to 3
-  % too many.
+- *Timeouts* and *slow_start* of the options' transfers: a link that stops for ten seconds again and
+  again lets the timer go off about ten times in a transfer, and needless resends bring duplicate
+  ACKs. Of each fifth connection one more or less is told, of most without SACK too many.
 - *Probes and spurious timeouts* where the kernel says 0: TLP and F-RTO are off there, so it
-  counts none. giscope tells by the packets: of a spurious timeout that the server could have
-  noticed it.
-- *Received window* (rwnd_limited): at a window of ten segments the congestion window is as large
-  for long; which of both held the server back is then a matter of one segment.
+  counts none. giscope tells by the packets what a server could have noticed.
+- *rwnd_limited* of the preempted transfers: some ten seconds too many in 40 minutes, while a
+  window of 64 KB is full and losses are repaired at the same time.
 """

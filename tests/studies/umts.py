@@ -171,8 +171,7 @@ Throughput against window (Figs. 5 to 7), payload in kbit/s, giscope's and in br
 
 {throughput}
 
-Round trips behind Gi (Figs. 8 and 9), one connection, ms: the median, and in brackets 5 % to 95
-%:
+Round trips behind Gi (Figs. 8 and 9), one connection, ms: the median, in brackets 5 to 95 %:
 
 {trips}
 
