@@ -862,7 +862,7 @@ MARTS = (
                 "the connection, as in flows: for `giscope why` and `giscope plot`",
                 required=True,
             ),
-            Column("seconds", pa.float64(), "for how long in all", "s", required=True),
+            Column("held_up", pa.float64(), "for how long in all", "s", required=True),
         ),
     ),
 )

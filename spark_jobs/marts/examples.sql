@@ -12,7 +12,7 @@ with held as (
             when 'slow_start' then limited_slow_start
             when 'server' then limited_server
             when 'mobile' then limited_mobile
-        end as seconds
+        end as held_up
     from connections
     where limited_by is not null
     union all
@@ -20,7 +20,7 @@ with held as (
         network, date, country, access, hour, period, flow_id,
         'stall' as kind,
         class as cause,
-        sum(unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as seconds
+        sum(unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as held_up
     from (
         select
             connections.network, connections.date, country, access, hour, period,
@@ -37,10 +37,10 @@ ranked as (
     select
         *,
         row_number() over (
-            partition by network, date, hour, kind, cause order by seconds desc, flow_id
+            partition by network, date, hour, kind, cause order by held_up desc, flow_id
         ) as place
     from held
 )
-select network, date, country, access, hour, period, kind, cause, flow_id, seconds
+select network, date, country, access, hour, period, kind, cause, flow_id, held_up
 from ranked
 where place = 1

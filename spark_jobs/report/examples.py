@@ -28,7 +28,7 @@ class Example:
     network: str
     date: datetime.date
     flow_id: int
-    seconds: float
+    held_up: float
 
 
 def examples(
@@ -44,9 +44,9 @@ def examples(
 def examples_of(selection: Selection) -> list[Example]:
     """One of each limit and each class of stalls, in the order of LIMITS and CLASSES."""
     rows = selection.rows("""
-        select kind, cause, network, date, flow_id, seconds from (
+        select kind, cause, network, date, flow_id, held_up from (
             select *, row_number() over (
-                partition by kind, cause order by seconds desc, network, date, flow_id
+                partition by kind, cause order by held_up desc, network, date, flow_id
             ) as place
             from examples
         )
@@ -75,7 +75,7 @@ def section(selection: Selection) -> Section:
         rows.append(
             [
                 f"{example.cause.replace('_', ' ')}: {words}",
-                f"{example.seconds:,.1f}",
+                f"{example.held_up:,.1f}",
                 example.network,
                 f"{example.date}",
                 link(example.flow_id),

@@ -773,7 +773,7 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
 
 
 def test_examples_are_the_connections_held_up_the_longest(demo):
-    query = "select network, hour, cause, seconds from examples where kind = '{}' order by all"
+    query = "select network, hour, cause, held_up from examples where kind = '{}' order by all"
     expected = """
         select network, hour(timezone('Europe/Budapest', start_ts)), limited_by, max({most})
         from flows where limited_by is not null and initiator = 'mobile' group by all order by all
@@ -805,5 +805,5 @@ def test_of_equal_examples_the_first_is_named(warehouse, demo, network):
     publish_network(warehouse, network)
     publish(warehouse, network.name, DAY, {FLOWS: made})
     marts(warehouse)
-    found = warehouse.connect().execute("select cause, flow_id, seconds from examples").fetchall()
+    found = warehouse.connect().execute("select cause, flow_id, held_up from examples").fetchall()
     assert found == [("server", 4, 5.0)]
