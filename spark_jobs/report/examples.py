@@ -77,7 +77,7 @@ def section(selection: Selection) -> Section:
                 f"{example.cause.replace('_', ' ')}: {words}",
                 f"{example.held_up:,.1f}",
                 example.network,
-                f"{example.date}",
+                Markup("<time>{}</time>").format(example.date),
                 link(example.flow_id),
                 limits_of(flows[key][0]) if of_limit else stalls_of(stalls[key]),
             ]
