@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tests import lab
+from tests.lab.profile import read
 from tests.lab.record import record
 
 PROFILES = Path(__file__).parent / "profiles"
@@ -19,6 +20,12 @@ def main() -> None:
         sys.exit("lab: needs root and /dev/net/tun")
     folder, *files = map(Path, sys.argv[1:])
     files = files or sorted(PROFILES.glob("*.toml"))
+    for file in files:
+        try:
+            read(file)
+        except (OSError, ValueError) as error:  # TOML's and pydantic's are of these
+            print(f"lab: {file}: {error}", file=sys.stderr)
+            sys.exit(2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all is undone
     if len(files) == 1:
         record(files[0], folder.resolve())

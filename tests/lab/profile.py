@@ -141,7 +141,7 @@ class Profile(Part):
     sysctl: dict[str, int] = Field(default={}, description="of net.ipv4, in the servers' kernel")
     initial_window: PositiveInt = Field(10, description="the servers', segments")
     internet: Internet
-    groups: list[Group]
+    groups: list[Group] = Field(min_length=1)
 
     def users(self) -> Iterator[tuple[str, Group]]:
         """Each user's address and group; the address's second byte tells the options."""
@@ -154,7 +154,9 @@ def read(path: Path) -> Profile:
     """Raises pydantic's ValidationError for what is missing or not known."""
     said = tomllib.loads(path.read_text())
     shared = {name: said.pop(name) for name in ("access", "load") if name in said}
-    groups = [each for group in said["groups"] for each in _combinations(_merged(shared, group))]
+    groups = [
+        each for group in said.get("groups", []) for each in _combinations(_merged(shared, group))
+    ]
     return Profile.model_validate(said | {"groups": groups})
 
 

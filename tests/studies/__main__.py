@@ -1,4 +1,4 @@
-"""Prints docs/studies.md."""
+"""Prints docs/studies.md: `python -m tests.studies WAREHOUSE`, after `giscope run`."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,10 @@ SECTIONS = (preemption.section, options.section, buffers.section, umts.section)
 
 
 def main() -> None:
-    (folder,) = sys.argv[1:]
-    with connect(Path(folder)) as db:
+    if len(sys.argv) != 2 or not Path(sys.argv[1], "flows").is_dir():
+        print("studies: needs a warehouse with the recordings: make studies", file=sys.stderr)
+        sys.exit(2)
+    with connect(Path(sys.argv[1])) as db:
         parts = [section(db) for section in SECTIONS]
     print("\n".join([HEAD, *parts, truths.section()]))
 
