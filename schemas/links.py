@@ -27,7 +27,13 @@ LINKS = Table(
             "s",
         ),
         Column("rtt_median", pa.float64(), "their median", "s"),
-        Column("rtt_max", pa.float64(), "the longest", "s"),
+        Column(
+            "rtt_max",
+            pa.float64(),
+            "the longest, also of those that only SACK blocks tell while losses are repaired, of "
+            "connections within the hour",
+            "s",
+        ),
         Column(
             "rate",
             pa.float64(),

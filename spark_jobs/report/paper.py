@@ -105,12 +105,12 @@ ROUND_TRIP_BY_FLIGHT = (
 )
 
 LARGEST_ROUND_TRIP = {
-    "paper: buffer of 63 s, 1 slot": 48.0,
-    "paper: buffer of 63 s, 3 slots": 17.0,
-    "paper: buffer of 5 s, 1 slot": 9.0,
-    "paper: buffer of 5 s, 3 slots": 8.0,
+    (63, 1): 48.0,
+    (63, 3): 17.0,
+    (5, 1): 9.0,
+    (5, 3): 8.0,
 }
-"""s; the study of buffers, Fig. 2 and its text."""
+"""s, by the buffer's lifetime (s) and the time slots; the study of buffers, Fig. 2 and its text."""
 
 RESENDS = {
     "neither": (0.0299, 0.1124),
@@ -133,11 +133,12 @@ TIMEOUTS = (
 )
 
 PREEMPTED = {
-    "paper: preempted for 3 s": (21_640.0, 0.0696, 2.911),
-    "paper: preempted for 6 s": (22_200.0, 0.0655, 3.081),
-    "paper: preempted for 15 s": (21_270.0, 0.0703, 3.316),
+    3: (21_640.0, 0.0696, 2.911),
+    6: (22_200.0, 0.0655, 3.081),
+    15: (21_270.0, 0.0703, 3.316),
 }
-"""Throughput in bit/s, resent share, mean round trip in s; the study of preemption, Table I."""
+"""Throughput in bit/s, resent share, mean round trip in s, by the seconds of each preemption; the
+study of preemption, Table I."""
 
 RECOVERY = (
     "The study of preemption (Section III): calls of 3 and 6 s end by an ACK that the mobile had "

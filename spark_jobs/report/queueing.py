@@ -237,8 +237,11 @@ def _longest(selection: Selection) -> Section:
                         for hours in by_hours
                     ),
                     *(
-                        [name, "", *[NOT_MEASURED] * 3, seconds(value), *[NOT_MEASURED] * 4]
-                        for name, value in paper.LARGEST_ROUND_TRIP.items()
+                        [
+                            f"paper: buffer of {lifetime} s, {slots} slot{'s' * (slots > 1)}",
+                            *["", *[NOT_MEASURED] * 3, seconds(value), *[NOT_MEASURED] * 4],
+                        ]
+                        for (lifetime, slots), value in paper.LARGEST_ROUND_TRIP.items()
                     ),
                 ],
             )

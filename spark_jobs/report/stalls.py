@@ -271,8 +271,11 @@ def _beside_calls(selection: Selection) -> TableOfNumbers:
                 for name, hours in names.items()
             ),
             *(
-                [name, NOT_MEASURED, kilobits(rate), percent(again), seconds(rtt)]
-                for name, (rate, again, rtt) in paper.PREEMPTED.items()
+                [
+                    f"paper: preempted for {lasting} s",
+                    *[NOT_MEASURED, kilobits(rate), percent(again), seconds(rtt)],
+                ]
+                for lasting, (rate, again, rtt) in paper.PREEMPTED.items()
             ),
         ],
         "Beside transfers that calls preempted every minute. " + INTERVALS,

@@ -2,13 +2,11 @@
 
 import duckdb
 
+from spark_jobs.report import paper
 from tests.studies.markdown import number, percent, table
 from tests.studies.warehouse import groups, rows
 
 NETWORK = "preemption"
-PAPER = {3: (21.64, 0.0696, 2911), 6: (22.20, 0.0655, 3081), 15: (21.27, 0.0703, 3316)}
-"""By the seconds of preemption: throughput in kbit/s, share of packets sent again, mean round trip
-in ms (Table I)."""
 PAPER_RESTART = {3: "mobile", 6: "mobile", 15: "server"}
 
 OURS = f"""
@@ -67,16 +65,17 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
     for cell, group in groups(NETWORK).items():
         assert group.access.preemption
         seconds = int(group.access.preemption.seconds)
-        mine, truth, paper = ours[cell], true[cell], PAPER[seconds]
+        mine, truth = ours[cell], true[cell]
+        throughput, resent, round_trip = paper.PREEMPTED[seconds]
         overview.append(
             (
                 f"{seconds} s",
                 *(number(goodput / 1000) for goodput in (mine["goodput"], truth["goodput"])),
-                number(paper[0]),
+                number(throughput / 1000),
                 *(percent(each["resent"]) for each in (mine, truth)),
-                percent(paper[1]),
+                percent(resent),
                 *(number(1000 * each["rtt"], 0) for each in (mine, truth)),
-                number(paper[2], 0),
+                number(1000 * round_trip, 0),
             )
         )
         events.append(

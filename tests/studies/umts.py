@@ -41,8 +41,8 @@ MOVING = f"""
         where network = '{NETWORK}' and cell = 'moving' and side = 'access'
     ),
     timeouts as (
-        select epoch(ts) as ts, rto from timers join cells using (network, flow_id)
-        where network = '{NETWORK}' and cell = 'moving'
+        select epoch(ts) as ts, max(rto) as rto from timers join cells using (network, flow_id)
+        where network = '{NETWORK}' and cell = 'moving' group by all
     ),
     kernel as (
         select t as ts, rto / 1e6 as rto from true_sender join cells using (network, "user")
