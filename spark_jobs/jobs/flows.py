@@ -198,7 +198,8 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
     from spark_jobs.warehouse.files import read_rows
 
     commit = warehouse.commit(Unit.of_day("day", network, day))
-    if commit is None:
+    groups = tuple(_groups(warehouse, network, day)) if commit else ()
+    if commit is None or not groups:
         return None
     leases = tuple(_around(warehouse, LEASES, network, day))
     held = read_rows(LEASES, leases, [("subscriber", "=", user)])
@@ -206,11 +207,11 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
     buckets = tuple(
         sorted({user_bucket(address, commit.facts["buckets"]) for address in addresses})
     )
-    groups = tuple(g.read for g in _groups(warehouse, network, day) if g.bucket in buckets)
-    if not groups:
+    of_user = tuple(group.read for group in groups if group.bucket in buckets)
+    if not of_user:
         return None
     settings = Settings(*commit.facts["settings"])
-    item = WorkItem(settings, day, buckets, (0, 1), groups, leases, (), {})
+    item = WorkItem(settings, day, buckets, (0, 1), of_user, leases, (), {})
     return read_bucket(item, addresses.__contains__)
 
 

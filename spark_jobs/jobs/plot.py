@@ -3,7 +3,6 @@ examples."""
 
 from __future__ import annotations
 
-import datetime
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,32 +13,29 @@ from spark_jobs.report import PLOTS, inputs_of, plot_name, write_page
 from spark_jobs.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from spark_jobs.report.connection import Connection
     from spark_jobs.report.examples import Example
 
 
-def plot(
-    warehouse: Warehouse,
-    flow_id: int,
-    output: Path,
-    network: str | None = None,
-    day: datetime.date | None = None,
-    shared: str = "",
-) -> Path:
-    """Write a connection's page; returns its path. network, day: where it is, if that is known;
-    shared: see plot_page.page.
+def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
+    """Write a connection's page; returns its path.
 
     Raises UserError where there is no such connection, or none of its packets.
     """
     from spark_jobs.report.connection import connection_of
+
+    return _draw(warehouse, connection_of(warehouse, flow_id), output)
+
+
+def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: str = "") -> Path:
     from spark_jobs.report.exchange import exchange_of
     from spark_jobs.report.plot_page import page
 
-    connection = connection_of(warehouse, flow_id, network, day)
     flow = connection.flow
     bucket = read_user(warehouse, flow["network"], flow["date"], flow["user"])
     exchange = exchange_of(bucket, connection) if bucket else None
     if exchange is None:
-        raise UserError(f"{warehouse.root}: no packets of flow {flow_id}")
+        raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
     return write_page(page(connection, exchange, shared), output)
 
 
@@ -62,6 +58,7 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     all; returns what is there of them."""
     from plotly.offline import get_plotlyjs
 
+    from spark_jobs.report.connection import connections_of
     from spark_jobs.report.plot_page import shared_script
 
     script = folder / PLOTS / shared_script()
@@ -72,10 +69,11 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         raise UserError(f"{script.parent}: {error.strerror}") from error
     if not script.exists():
         write_page(get_plotlyjs(), script)
-    where = {e.flow_id: (e.network, e.date) for e in examples}
-    for flow_id, (network, day) in where.items():
+    where = {(e.network, e.date, e.flow_id) for e in examples}
+    flow_ids, days = {key[-1] for key in where}, {key[:-1] for key in where}
+    for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
+        page = script.with_name(plot_name(connection.flow["flow_id"]))
         # A day that is held back may have got other flows since its marts were made.
         with suppress(UserError):
-            page = script.with_name(plot_name(flow_id))
-            written.append(plot(warehouse, flow_id, page, network, day, script.name))
+            written.append(_draw(warehouse, connection, page, script.name))
     return written

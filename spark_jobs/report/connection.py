@@ -1,12 +1,13 @@
 """What the tables hold of a connection."""
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import FLOWS, LOSSES, RETRANSMISSIONS, ROUND_TRIPS, STALLS, TIMERS, Table
 from spark_jobs.errors import UserError
@@ -36,20 +37,35 @@ def connection_of(
 ) -> Connection:
     """What the tables hold of it; network, day: where it is, if that is known. A UserError if there
     is none."""
+    found = connections_of(warehouse, [flow_id], [(network, day)])
+    if not found:
+        raise UserError(f"{warehouse.root}: no flow {flow_id}")
+    return found[0]
+
+
+def connections_of(
+    warehouse: Warehouse,
+    flow_ids: list[int],
+    days: Iterable[tuple[str | None, datetime.date | None]],
+) -> list[Connection]:
+    """Those of them that are there on these networks' days (None: on all), each as connection_of
+    tells it, by one query a table for all."""
     with duckdb.connect() as tables:
         tables.execute("set timezone = 'UTC'")
 
-        def rows(table: Table, paths: list[Path]) -> duckdb.DuckDBPyRelation:
-            query = f"select * from ({rows_of(table, paths)}) where flow_id = ? order by all"
-            return tables.sql(query, params=[flow_id])
+        def rows(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
+            paths = [path for day in days for path in warehouse.files(table, *day)]
+            query = f"select * from ({rows_of(table, paths)}) where flow_id in ? order by all"
+            return tables.sql(query, params=[flow_ids])
 
-        found = rows(FLOWS, warehouse.files(FLOWS, network, day))
+        found = rows(FLOWS, days)
         flows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-        if not flows:
-            raise UserError(f"{warehouse.root}: no flow {flow_id}")
-        flow = flows[0]
-        beside = [
-            rows(table, warehouse.files(table, flow["network"], flow["date"])).to_arrow_table()
-            for table in BESIDE
-        ]
-    return Connection(flow, *beside)
+        days = sorted({(flow["network"], flow["date"]) for flow in flows})
+        beside = [rows(table, days).to_arrow_table() for table in BESIDE] if flows else []
+    return [Connection(flow, *(table.filter(_is(flow)) for table in beside)) for flow in flows]
+
+
+def _is(flow: dict[str, Any]) -> pc.Expression:
+    """Which rows are of the connection."""
+    of_flow = pc.field("flow_id") == flow["flow_id"]
+    return of_flow & (pc.field("network") == flow["network"]) & (pc.field("date") == flow["date"])
