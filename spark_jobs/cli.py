@@ -15,6 +15,8 @@ from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spark_jobs.jobs.ingest import Ingested
     from spark_jobs.networks import Network
     from spark_jobs.warehouse import Warehouse
@@ -89,17 +91,22 @@ def run(
 
     store, known = Warehouse(warehouse), load_networks(networks)
     work = _captures(captures, known, networks, front_end)
-    failed = _ingest(store, work, front_end)
-    flows_job.bring_up_to_date(store, known.values())
-    for verdict in quality.check(store, list(known.values())):
-        for finding in verdict.findings:
-            typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
-    marts_job.marts(store)
-    report_file = bring_up_to_date(store)
-    plot_job.bring_up_to_date(store)
-    out.print(table1_summary(store))
-    out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
-    _fail_for(failed)
+
+    def wait() -> None:
+        typer.echo(f"giscope: {warehouse}: another run is at work: waiting for its end", err=True)
+
+    with store.locked("run", wait):
+        failed = _ingest(store, work, front_end)
+        flows_job.bring_up_to_date(store, known.values())
+        for verdict in quality.check(store, list(known.values())):
+            for finding in verdict.findings:
+                typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
+        marts_job.marts(store)
+        report_file = bring_up_to_date(store)
+        plot_job.bring_up_to_date(store)
+        out.print(table1_summary(store))
+        out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
+    _fail_for(failed, store.damaged().values())
 
 
 @app.command(
@@ -206,15 +213,19 @@ def check(
         _day_option("--date", "A day that must not be held, checked anew or not."),
     ] = None,
 ) -> None:
-    """Check the quality of every day with new flows. A day that fails is held back: `giscope marts`
-    leaves what is published of it. Exit status 2 where this holds a day."""
+    """Check the quality of every day with new flows, and that every published file (of that network
+    and day) is there with the bytes that were published. A day that fails is held back: `giscope
+    marts` leaves what is published of it. Exit status 2 where this holds a day, or where a file is
+    missing or changed; `giscope run` makes what is missing again."""
     from spark_jobs.jobs import quality
     from spark_jobs.networks import find_network, load_networks
 
     known = load_networks(networks)
     chosen = [find_network(known, network, networks)] if network else list(known.values())
     wanted = day.date() if day else None
-    verdicts = quality.check(_existing(warehouse), chosen, wanted)
+    store = _existing(warehouse)
+    damaged = [line for one in chosen for line in store.damaged(True, one.name, wanted).values()]
+    verdicts = quality.check(store, chosen, wanted)
     verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
     for verdict in verdicts:
         if not verdict.held:
@@ -226,8 +237,8 @@ def check(
         if verdict.held
         for finding in verdict.findings
     ]
-    if held:
-        raise UserError("\n".join(held))
+    if damaged or held:
+        raise UserError("\n".join([*damaged, *held]))
 
 
 @app.command(
@@ -466,9 +477,10 @@ def _ingest(
     return [result for result in results if result.error]
 
 
-def _fail_for(failed: list[Ingested]) -> None:
-    if failed:
-        raise UserError("\n".join(result.error or "" for result in failed))
+def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
+    lines = [*(result.error or "" for result in failed), *others]
+    if lines:
+        raise UserError("\n".join(lines))
 
 
 def main(args: list[str] | None = None) -> None:

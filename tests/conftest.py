@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import zeek_program
+import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
 from spark_jobs.jobs.flows import flows
@@ -29,6 +30,8 @@ TRUTH = ROOT / "tests/data/truth"
 DAY = date(2004, 3, 2)
 NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""
+FEW = 20_000
+"""Packets of a capture that is soon read."""
 CHROMIUM = shutil.which("chromium")
 """What looks at pages, where it is installed."""
 
@@ -96,6 +99,24 @@ def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network])
     check(warehouse, list(networks.values()))
     marts(warehouse)
     return Demo(warehouse, ingested)
+
+
+@pytest.fixture(scope="session")
+def few_captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first packets of two shipped captures, each in its network's folder."""
+    folder = tmp_path_factory.mktemp("few")
+    for network in ("aa-gprs", "bb-gprs"):
+        (folder / network).mkdir()
+        raw = zstandard.decompress(CAPTURES.joinpath(network, "peak.pcap.zst").read_bytes())
+        (folder / network / "peak.pcap").write_bytes(_first_records(raw, FEW))
+    return folder
+
+
+def _first_records(pcap: bytes, count: int) -> bytes:
+    at = 24
+    for _ in range(count):
+        at += 16 + int.from_bytes(pcap[at + 8 : at + 12], "little")
+    return pcap[:at]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.errors import UserError
 from spark_jobs.jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
@@ -125,9 +126,11 @@ def _around(warehouse: Warehouse, table: Table, network: str, day: date) -> list
 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
-    """Whether the day's flows were made from the packets there are now."""
+    """Whether the day's flows were made from the packets there are now, and are there."""
     commit = warehouse.commit(Unit.of_day("day", network.name, day))
-    return commit is not None and commit.facts["inputs"] == inputs(warehouse, network, day)
+    if commit is None or commit.facts["inputs"] != inputs(warehouse, network, day):
+        return False
+    return warehouse.is_whole(commit)
 
 
 def bring_up_to_date(
@@ -151,11 +154,16 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
 
 
 def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
-    """Days with packets, or with flows from packets there no longer are, not up to date."""
+    """Days with packets, or with flows from packets there no longer are, not up to date. Those of
+    which packets were lost from the warehouse stay as they are (see Warehouse.damaged)."""
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
         days |= {day for _, day in warehouse.days("day", network.name)}
+        for commit in warehouse.commits("capture", network.name):
+            if not warehouse.is_whole(commit):
+                lost = map(date.fromisoformat, commit.facts["dates"])
+                days -= {day + timedelta(days=k) for day in lost for k in NEIGHBOURS}
         stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
     return stale
 
@@ -256,7 +264,10 @@ def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
     """(capture, bucket, number, rows, first µs, last µs) of each row group."""
     import pyarrow.parquet as pq
 
-    metadata = pq.read_metadata(path)
+    try:
+        metadata = pq.read_metadata(path)
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: is missing") from error
     names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
     bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
     for number in range(metadata.num_row_groups):

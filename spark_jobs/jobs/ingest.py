@@ -141,7 +141,7 @@ def _if_unchanged(
     name = capture_name(path)
     old = warehouse.commit(Unit("capture", network.name, name))
     try:
-        if not old:
+        if not old or not warehouse.is_whole(old):
             return None
         was_log = old.facts.get("front_end") == FrontEnd.ZEEK_LOG
         of_auto = FrontEnd.ZEEK_LOG if was_log else FrontEnd.BUILTIN
@@ -376,7 +376,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
     }
     unit = Unit("network", network.name)
     old = warehouse.commit(unit)
-    if old and old.facts == facts:
+    if old and old.facts == facts and warehouse.is_whole(old):
         return
     with warehouse.staging() as staging:
         rows = pa.Table.from_pylist([facts], schema=NETWORKS.arrow)

@@ -31,7 +31,9 @@ def leases(warehouse: Warehouse, networks: list[str]) -> None:
 def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
     """Days of which the leases are not up to date, each with its files of accounting."""
     made = {
-        commit.unit.day: commit.facts["inputs"] for commit in warehouse.commits("leases", network)
+        commit.unit.day: commit.facts["inputs"]
+        for commit in warehouse.commits("leases", network)
+        if warehouse.is_whole(commit)
     }
     files = warehouse.files_by_date(ACCOUNTING, network)
     around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]

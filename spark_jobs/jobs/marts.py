@@ -82,7 +82,9 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
     commit = warehouse.commit(_unit(day))
-    return commit is not None and commit.facts["inputs"] == _inputs(warehouse, day)
+    if commit is None or commit.facts["inputs"] != _inputs(warehouse, day):
+        return False
+    return warehouse.is_whole(commit)
 
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:

@@ -301,7 +301,8 @@ def _limits(network: Network) -> list[Any]:
 def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captures) -> Verdict:
     commit = warehouse.commit(_unit(network.name, day))
     data = _data(warehouse, network.name, day, captures)
-    if commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network)):
+    same = commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network))
+    if commit and same and warehouse.is_whole(commit):
         return _from(commit)
     checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]

@@ -1,5 +1,7 @@
 """Where tables lie, how they change and how they are read. Nothing else knows a path."""
 
-from spark_jobs.warehouse.store import VIEWS, Commit, Staging, Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.commits import Commit, Unit
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.store import VIEWS, Warehouse, fingerprint
 
 __all__ = ["VIEWS", "Commit", "Staging", "Unit", "Warehouse", "fingerprint"]

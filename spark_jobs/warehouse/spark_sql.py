@@ -1,12 +1,18 @@
 """The tables in Spark SQL, for data beyond one machine: register(spark, Warehouse(Path("W")))."""
 
 from pathlib import Path
+from typing import IO
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
-from spark_jobs.warehouse.store import Warehouse
+from spark_jobs.warehouse import versions
+from spark_jobs.warehouse.store import VIEWS, Warehouse
+
+HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
+"""By which version of the views a session reads."""
 
 
 def read_table(
@@ -23,6 +29,8 @@ def read_table(
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
-    """Every table as a temporary view of what is published now."""
+    """Every table as a temporary view of what is published now, and stays until the session ends or
+    they are registered anew."""
+    HELD[spark] = versions.hold(warehouse.root / VIEWS)
     for table, files in warehouse.tables().items():
         read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)

@@ -4,8 +4,8 @@ Parquet files lie in TABLE/network=N/date=D/. What is published together (all pa
 capture, all tables of a day) is a unit; a unit's commit file lists its Parquet files, and
 replacing that one file is what publishes. Readers go by the commit files, so they see a unit
 before a change or after it; or by the views in VIEWS, which every job brings up to date when it
-ends. Then, or by the unit's next change, the files that a change superseded are removed, and what
-an interrupted change left behind.
+ends. Files that a change superseded, and those of an interrupted one, are removed by the first job
+that ends GRACE_S later, when nobody has views open that list them.
 """
 
 from __future__ import annotations
@@ -15,102 +15,38 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 import time
 import uuid
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-import pyarrow as pa
 import xxhash
 
 from schemas import TABLES, Table
 from spark_jobs.sources import version
-from spark_jobs.warehouse.views import create_views, may_ask
+from spark_jobs.warehouse import versions
+from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
+from spark_jobs.warehouse.disk import bytes_in, sync, told_if_full, write_durably
+from spark_jobs.warehouse.staging import Staging, claim
+from spark_jobs.warehouse.views import create_views, may_ask, write_views
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow.parquet as pq
 
-COMMITS, LOCKS, STAGING, OWNER = "_commits", "locks", "_staging", "owner.lock"
+COMMITS, LOCKS, STAGING, VERSIONS = "_commits", "locks", "_staging", "_views"
 VIEWS = "warehouse.duckdb"
+GRACE_S = 600
+"""How long a superseded file stays at least: for readers that no lock tells of (another host, a
+query that has read the commit files and not yet the data)."""
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 TICK_NS = 50_000_000
 """No file system's clock is coarser (Linux: 10 ms)."""
-NO_DATE = "__HIVE_DEFAULT_PARTITION__"
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What is published together: kind is network, capture, made (a file beside the tables, as the
-    views), or what is published by day: day (the flows and the tables beside them), leases, marts,
-    quality."""
-
-    kind: str
-    network: str
-    name: str = "all"
-
-    @classmethod
-    def of_day(cls, kind: str, network: str, day: datetime.date) -> Unit:
-        """A network's day."""
-        return cls(kind, network, day.isoformat())
-
-    @property
-    def day(self) -> datetime.date:
-        """The day of a unit of a day."""
-        return datetime.date.fromisoformat(self.name)
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A unit as it was last published: its files (relative paths) and facts about their making."""
-
-    unit: Unit
-    files: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-class Staging:
-    """Files of one change, written where no reader looks, each with its future partition."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.files: dict[str, Path] = {}
-
-    def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Path:
-        """Where to write a Parquet file of a partition."""
-        version = uuid.uuid4().hex[:8]
-        parts = [table.name, f"network={network}"]
-        if len(table.partitions) > 1:
-            parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{quote(stem, safe='')[:180]}-{version}.parquet"])
-        self.files[target] = self.folder / f"{len(self.files):05d}-{version}.parquet"
-        return self.files[target]
-
-    def writer(
-        self, table: Table, network: str, date: datetime.date | None, stem: str
-    ) -> pq.ParquetWriter:
-        """A writer of tables with the schema `table.arrow_dictionary`."""
-        from spark_jobs.warehouse.files import table_writer
-
-        path = self.path(table, network, date, stem)
-        return table_writer(table, path)
-
-    def write(
-        self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
-    ) -> None:
-        """Rows as one file of a partition; their columns must be the schema's."""
-        from spark_jobs.warehouse.files import LARGEST_ROW_GROUP
-
-        with self.writer(table, network, date, stem) as writer:
-            writer.write_table(
-                rows.select(table.arrow.names).cast(table.arrow_dictionary),
-                row_group_size=LARGEST_ROW_GROUP,
-            )
 
 
 class _Folder:
@@ -139,78 +75,75 @@ def _names(folder: str) -> list[str]:
 
 
 class Warehouse:
-    """All tables under one folder."""
+    """All tables under one folder; grace_s: see GRACE_S."""
 
-    def __init__(self, root: Path):
-        self.root = root
+    def __init__(self, root: Path, grace_s: float = GRACE_S):
+        self.root, self.grace_s = root, grace_s
         self._commits: dict[str, tuple[tuple[int, int, int], Commit]] = {}
         self._known: dict[str, _Folder] = {}
 
-    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path]]:
+    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, float]]:
         """To another process goes the place, not what is known of it."""
-        return Warehouse, (self.root,)
+        return Warehouse, (self.root, self.grace_s)
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
         """A place to write a change's files; what is not published is removed, at once or, where
-        the job was killed, by the next one."""
+        the job was killed, by the next one. What is published stays meanwhile, for the change to be
+        made of.
+
+        Raises UserError where the disk is full.
+        """
         folder = self.root / STAGING / uuid.uuid4().hex
-        with self.locked(STAGING):
-            folder.mkdir(parents=True)
-            owner = (folder / OWNER).open("w")
-            fcntl.flock(owner, fcntl.LOCK_EX)
-            for other in folder.parent.iterdir():
-                _remove_if_orphaned(other)
-        with owner:
-            try:
-                yield Staging(folder)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+        with self.hold():
+            with self.locked(STAGING):
+                owner = claim(folder)
+            with owner:
+                try:
+                    with told_if_full(self.root, lambda: bytes_in(folder)):
+                        yield Staging(folder)
+                finally:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, unit: Unit, files: dict[str, Path], facts: dict[str, Any]) -> None:
         """Replace the unit by these staged files (see Staging.files), at one stroke.
 
-        What they replace stays until update_views, for those who read by the views.
+        What they replace stays, for those who read it; see update_views.
         """
         commit_file = self._commit_file(unit)
         commit_file.parent.mkdir(parents=True, exist_ok=True)
         with self._changing(unit):
             old = self.commit(unit)
             pending = commit_file.with_suffix(".pending")
-            self._sweep(pending, old)
-            old_files = old.files if old else ()
-            if files or old_files:
-                _write_durably(pending, json.dumps([*files, *old_files]))
+            superseded = _superseded(pending, old)
+            now = time.time_ns()
+            superseded |= dict.fromkeys((*files, *(old.files if old else ())), now)
+            _write_pending(pending, superseded)
+            contents = {}
             for target, staged in files.items():
                 final = self.root / target
                 final.parent.mkdir(parents=True, exist_ok=True)
-                _sync(staged)
+                contents[target] = content_of(staged)
+                sync(staged)
                 staged.replace(final)
-            new = Commit(unit, tuple(files), facts)
-            _write_durably(commit_file, json.dumps(asdict(new), indent=1))
+            new = Commit(unit, tuple(files), facts, contents)
+            write_durably(commit_file, new.to_json())
 
     def _changing(self, unit: Unit) -> AbstractContextManager[None]:
         return self.locked(f"{unit.kind}-{unit.network}-{unit.name}")
 
-    def _sweep(self, pending: Path, current: Commit | None) -> None:
-        """Remove the files of the last change, finished or not, that are not the unit's own."""
-        for path in self._superseded(pending, current):
-            path.unlink(missing_ok=True)
-        pending.unlink(missing_ok=True)
-
-    def _superseded(self, pending: Path, current: Commit | None) -> set[Path]:
-        named = json.loads(pending.read_text()) if pending.exists() else []
-        return {
-            self.root / target for target in named if not current or target not in current.files
-        }
-
     @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """One process at a time per name."""
+    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
+        """One process at a time per name; wait() is called before another is waited for."""
         folder = self.root / COMMITS / LOCKS
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / quote(name, safe="")[:200]).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if wait:
+                    wait()
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def commit(self, unit: Unit) -> Commit | None:
@@ -227,8 +160,7 @@ class Warehouse:
         known = self._commits.get(path)
         if known and known[0] == version:
             return known[1]
-        raw = json.loads(Path(path).read_text())
-        commit = Commit(Unit(**raw["unit"]), tuple(raw["files"]), raw["facts"])
+        commit = Commit.from_json(Path(path).read_text())
         self._commits[path] = version, commit
         return commit
 
@@ -303,9 +235,19 @@ class Warehouse:
     def connect(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """SQL over every table: one view each, empty where nothing has been published. With the
         query that is to be asked, of the tables that it may be about only: a view of many files
-        takes its time."""
+        takes its time. What it shows stays as it is as long as it is open."""
+        held = versions.hold(self.root / VIEWS)
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
-        return self.connect_to({table: self.files(table) for table in tables})
+        connection = self.connect_to({table: self.files(table) for table in tables})
+        if held:
+            weakref.finalize(connection, held.close)
+        return connection
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep what is published now, though it be superseded meanwhile."""
+        with versions.hold(self.root / VIEWS) or nullcontext():
+            yield
 
     def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
         """SQL over some files of some tables."""
@@ -317,28 +259,36 @@ class Warehouse:
         return connection
 
     def update_views(self) -> None:
-        """Make the views in VIEWS those of what is published; then remove what it superseded.
+        """Make the views in VIEWS those of what is published; then remove what was superseded, as
+        far as nobody can be reading it.
 
         VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
         """
         with self.locked("views"):
+            now = time.time_ns()
             targets = self._published()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
             if not self.is_made(VIEWS, inputs):
-                self._make_views(self._tables_of(targets))
+                damaged = self.damaged()
+                sound = [target for target in targets if target not in damaged]
+                self._make_views(self._tables_of(sound), now)
                 self.made(VIEWS, inputs)
-            self._remove_superseded(targets)
+            before = now - int(self.grace_s * 1e9)
+            self._remove_superseded(versions.oldest_open(self.root / VERSIONS, before))
 
-    def _make_views(self, tables: Mapping[Table, list[Path]]) -> None:
-        import duckdb
-
+    def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
-        try:
-            with duckdb.connect(fresh) as connection:
-                create_views(connection, tables)
-            fresh.replace(self.root / VIEWS)
-        finally:
-            fresh.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory() as elsewhere:
+            made = Path(elsewhere) / VIEWS
+            write_views(made, tables)
+            try:
+                with told_if_full(self.root, lambda: made.stat().st_size):
+                    shutil.copyfile(made, fresh)
+                    sync(fresh)
+                    versions.keep(fresh, self.root / VERSIONS, since_ns)
+                    fresh.replace(self.root / VIEWS)
+            finally:
+                fresh.unlink(missing_ok=True)
 
     def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
         """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
@@ -372,17 +322,51 @@ class Warehouse:
             found[target.partition("/")[0]].append(self.root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
-    def _remove_superseded(self, targets: list[str]) -> None:
-        """What is superseded but in use was so by a job that is about to update the views."""
-        found = list((self.root / COMMITS).glob("*/*/*.pending"))
-        in_use = {self.root / target for target in targets} if found else set()
-        for pending in found:
+    def _remove_superseded(self, before_ns: int) -> None:
+        """Remove what was superseded before."""
+        for pending in (self.root / COMMITS).glob("*/*/*.pending"):
             kind, network = pending.parts[-3:-1]
             unit = Unit(kind, network, unquote(pending.stem))
             with self._changing(unit):
-                current = self.commit(unit)
-                if not in_use & self._superseded(pending, current):
-                    self._sweep(pending, current)
+                kept = {}
+                for target, since in _superseded(pending, self.commit(unit)).items():
+                    if since < before_ns:
+                        (self.root / target).unlink(missing_ok=True)
+                    else:
+                        kept[target] = since
+                _write_pending(pending, kept)
+
+    def damaged(
+        self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
+    ) -> dict[str, str]:
+        """Published files (paths under the root) that are missing, or not what was published (by
+        their size; whole: by all their bytes), and a line about each. network, date: only their
+        files."""
+        of_date = f"/date={date}/" if date else ""
+        return {
+            target: f"{self.root / target}: {wrong} ({commit.unit.kind} {commit.unit.name} of "
+            f"{commit.unit.network})"
+            for folder in self._folders(network)
+            for commit in folder.commits
+            for target, content in commit.contents.items()
+            if of_date in target and (wrong := self._wrong(target, content, whole))
+        }
+
+    def is_whole(self, commit: Commit) -> bool:
+        """Whether its files are there, each as large as it was published."""
+        return not any(self._wrong(*item, whole=False) for item in commit.contents.items())
+
+    def _wrong(self, target: str, content: Content, whole: bool) -> str | None:
+        path = f"{self.root}/{target}"
+        try:
+            size = _status(path).st_size
+        except FileNotFoundError:
+            return "is missing"
+        if size != content.size:
+            return f"has {size:,} bytes, {content.size:,} were published"
+        if whole and content_of(Path(path)) != content:
+            return "has other bytes than were published; remove it, and it is made again"
+        return None
 
 
 def fingerprint(*facts: Any) -> str:
@@ -390,25 +374,14 @@ def fingerprint(*facts: Any) -> str:
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
 
 
-def _remove_if_orphaned(folder: Path) -> None:
-    """Remove a staging folder whose owner no longer lives."""
-    try:
-        with (folder / OWNER).open() as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError:
-        return
+def _superseded(pending: Path, current: Commit | None) -> dict[str, int]:
+    """The files that a unit had, or was to have, and has no more, and since when (ns)."""
+    named = json.loads(pending.read_text()) if pending.exists() else {}
+    return {file: named[file] for file in named if not current or file not in current.files}
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as f:
-        os.fsync(f.fileno())
-
-
-def _write_durably(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    temporary.replace(path)
+def _write_pending(pending: Path, superseded: dict[str, int]) -> None:
+    if superseded:
+        write_durably(pending, json.dumps(superseded))
+    else:
+        pending.unlink(missing_ok=True)

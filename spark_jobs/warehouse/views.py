@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from schemas import Table
+from spark_jobs.errors import UserError
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,6 +56,23 @@ def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, l
                 ]
             )
         )
+
+
+def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
+    """A DuckDB database with the tables' views; see create_views. A UserError where its disk is
+    full, which DuckDB does not tell."""
+    import duckdb
+
+    try:
+        with duckdb.connect(path) as connection:
+            create_views(connection, tables)
+        with duckdb.connect(path, read_only=True) as connection:
+            views = connection.execute("select view_name from duckdb_views() where not internal")
+            there = {name for (name,) in views.fetchall()}
+    except duckdb.Error as error:
+        raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
+    if there != {table.name for table in tables}:
+        raise UserError(f"{path}: cannot be written whole: is its disk full?")
 
 
 def rows_of(table: Table, files: list[Path]) -> str:

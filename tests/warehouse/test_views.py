@@ -81,7 +81,7 @@ def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
 
 def test_views_work_until_they_are_updated(tmp_path):
     """A day made again: the old rows, then the new ones, never an error between."""
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(tmp_path, grace_s=0)
     publish(warehouse, "AA")
     warehouse.update_views()
     publish(warehouse, "BB")
@@ -94,12 +94,17 @@ def test_views_work_until_they_are_updated(tmp_path):
 
 
 def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(tmp_path, grace_s=0)
     publish(warehouse, "AA")
-    listed = warehouse._published()
-    publish(warehouse, "BB")
+    published = warehouse._published
+
+    def just_before_another() -> list[str]:
+        listed = published()
+        publish(warehouse, "BB")
+        return listed
+
     with monkeypatch.context() as patch:
-        patch.setattr(warehouse, "_published", lambda: listed)
+        patch.setattr(warehouse, "_published", just_before_another)
         warehouse.update_views()
     with opened(warehouse) as connection:
         assert connection.sql("select country from networks").fetchall() == [("AA",)]

@@ -11,7 +11,8 @@ import pytest
 
 from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.store import COMMITS, OWNER, STAGING, VIEWS
+from spark_jobs.warehouse.staging import OWNER
+from spark_jobs.warehouse.store import COMMITS, STAGING, VIEWS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -51,7 +52,7 @@ def data_files(warehouse: Warehouse) -> set[Path]:
 
 
 def test_replacing_a_unit_replaces_its_rows(tmp_path):
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(tmp_path, grace_s=0)
     publish(warehouse, "AA", "BB")
     publish(warehouse, "CC")
     warehouse.update_views()
@@ -71,7 +72,7 @@ def test_units_do_not_touch_each_other(tmp_path):
 
 @pytest.mark.parametrize("step", range(8))
 def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(tmp_path, grace_s=0)
     publish(warehouse, "AA", "BB")
     steps = {"left": step}
 

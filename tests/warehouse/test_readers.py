@@ -1,0 +1,134 @@
+"""Those who read while jobs publish: old rows or new ones, never an error; then nothing is left."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+from test_warehouse import countries, data_files, publish
+
+from spark_jobs.engine.spark import spark_session
+from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.spark_sql import register
+from spark_jobs.warehouse.store import VERSIONS
+
+ROUNDS = 40
+GRACE_S = 0.2
+NAMES = [f"A{chr(65 + n % 26)}" for n in range(1, ROUNDS)]
+READER = """
+import sys, duckdb
+from pathlib import Path
+from spark_jobs.warehouse import VIEWS, Warehouse
+kind, root = sys.argv[1], Path(sys.argv[2])
+opened = lambda: duckdb.connect(root / VIEWS, read_only=True)
+connection = {"notebook": opened, "library": Warehouse(root).connect, "fresh": opened}[kind]()
+ask = "select country from networks"
+print(connection.sql(ask).fetchall()[0][0], flush=True)
+while not (root / "stop").exists():
+    if kind == "fresh":
+        connection.close()
+        connection = opened()
+    print(connection.sql(ask).fetchall()[0][0])
+"""
+
+
+def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
+    """A process that reads the country again and again, and has begun."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", READER, kind, str(warehouse.root)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert process.stdout.readline() == "AA\n", process.stderr.read()
+    return process
+
+
+def test_no_reader_fails_while_jobs_publish(tmp_path):
+    warehouse = Warehouse(tmp_path, GRACE_S)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    readers = {kind: reader(kind, warehouse) for kind in ("notebook", "library", "fresh")}
+    for name in NAMES:
+        publish(warehouse, name)
+        warehouse.update_views()
+    time.sleep(2 * GRACE_S)
+    warehouse.update_views()
+    (tmp_path / "stop").touch()
+    told = {kind: process.communicate() for kind, process in readers.items()}
+    for kind, process in readers.items():
+        assert process.returncode == 0, (kind, told[kind][1])
+    answers = {kind: answer.split() for kind, (answer, _) in told.items()}
+    assert set(answers["notebook"]) == set(answers["library"]) == {"AA"}
+    assert {"AA", NAMES[-1]} <= set(answers["fresh"]) <= {"AA", *NAMES}
+    assert all(len(answer) > ROUNDS for answer in answers.values())
+
+
+def test_what_nobody_reads_any_more_is_removed(tmp_path):
+    warehouse = Warehouse(tmp_path, grace_s=0)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    notebook = reader("notebook", warehouse)
+    for name in ("BB", "CC"):
+        publish(warehouse, name)
+        warehouse.update_views()
+    # The notebook's, and what was superseded since it was opened.
+    assert len(data_files(warehouse)) == 3
+    (tmp_path / "stop").touch()
+    notebook.communicate()
+    warehouse.update_views()
+    assert len(data_files(warehouse)) == 1
+    assert len(list((tmp_path / VERSIONS).iterdir())) == 1
+    assert countries(warehouse) == ["CC"]
+
+
+def test_a_superseded_file_stays_for_a_grace_time(tmp_path):
+    warehouse = Warehouse(tmp_path, grace_s=3600)
+    publish(warehouse, "AA")
+    publish(warehouse, "BB")
+    warehouse.update_views()
+    assert len(data_files(warehouse)) == 2
+    later = Warehouse(tmp_path, grace_s=0)
+    later.update_views()
+    assert len(data_files(warehouse)) == 1
+
+
+def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.link", refused)
+    warehouse = Warehouse(tmp_path, grace_s=0)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    with duckdb.connect(tmp_path / VIEWS, read_only=True) as views:
+        assert views.sql("select country from networks").fetchall() == [("AA",)]
+
+
+def test_a_spark_session_reads_on_what_it_registered(tmp_path):
+    warehouse, spark = Warehouse(tmp_path, grace_s=0), spark_session()
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    register(spark, warehouse)
+    for name in ("BB", "CC"):
+        publish(warehouse, name)
+        warehouse.update_views()
+        assert spark.sql("select country from networks").collect() == [("AA",)]
+    register(spark, warehouse)
+    warehouse.update_views()
+    assert spark.sql("select country from networks").collect() == [("CC",)]
+    assert len(data_files(warehouse)) == 1
+
+
+@pytest.mark.parametrize("grace_s", [0, 3600])
+def test_a_staged_change_can_read_what_is_superseded_meanwhile(tmp_path, grace_s):
+    warehouse, other = Warehouse(tmp_path, grace_s), Warehouse(tmp_path, grace_s)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    (read,) = data_files(warehouse)
+    with warehouse.staging():
+        publish(other, "BB")
+        other.update_views()
+        assert read.exists()
+    other.update_views()
+    assert read.exists() == bool(grace_s)
