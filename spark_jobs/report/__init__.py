@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY, TABLES
 from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Warehouse, fingerprint
+from spark_jobs.warehouse.disk import replacing
 
 if TYPE_CHECKING:
     from spark_jobs.report.compare import Half
@@ -64,10 +64,10 @@ def write_report(
 
 def write_page(text: str, output: Path) -> Path:
     """Write a page whole or not at all; a UserError where it cannot be written."""
-    temporary = output.with_name(f".{output.name}.{uuid4().hex}")
+    content = text.encode()
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(output)
+        with replacing(output, len(content)) as temporary:
+            temporary.write_bytes(content)
     except OSError as error:
         raise UserError(f"{output}: {error.strerror}") from error
     return output

@@ -14,19 +14,40 @@ from spark_jobs.errors import UserError
 
 
 @contextmanager
-def told_if_full(place: Path, needed: Callable[[], int]) -> Iterator[None]:
-    """Raises UserError where the disk (or what of it the user may have) is full; needed(): how many
-    bytes there must be room for at least, asked when it is."""
+def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
+    """Raises UserError where a file's or folder's disk, or what of it the user may have, is full;
+    needed(): how many bytes there must be room for at least, asked when what was begun is gone."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        free = shutil.disk_usage(place).free
+        free = shutil.disk_usage(path if path.exists() else path.parent).free
         raise UserError(
-            f"{place}: no space left on the device: {needed():,} bytes are needed at least, "
+            f"{path}: no space left on the device: {needed():,} bytes are needed at least, "
             f"{free:,} are free"
         ) from error
+
+
+@contextmanager
+def replacing(path: Path, size: int) -> Iterator[Path]:
+    """A place beside a file to write what is to replace it, of so many bytes; whole or not at all.
+    A UserError where the disk is full."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with told_if_full(path, lambda: size):
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Replace a file by a text; see replacing."""
+    content = text.encode()
+    with replacing(path, len(content)) as temporary:
+        temporary.write_bytes(content)
 
 
 def bytes_in(folder: Path) -> int:
@@ -37,16 +58,3 @@ def bytes_in(folder: Path) -> int:
 def sync(path: Path) -> None:
     with path.open("rb") as f:
         os.fsync(f.fileno())
-
-
-def write_durably(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with told_if_full(path.parent, lambda: len(text)):
-        try:
-            with temporary.open("w") as f:
-                f.write(text)
-                f.flush()
-                os.fsync(f.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ from schemas import TABLES, Table
 from spark_jobs.sources import version
 from spark_jobs.warehouse import versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.disk import bytes_in, sync, told_if_full, write_durably
+from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full, write_durably
 from spark_jobs.warehouse.staging import Staging, claim
 from spark_jobs.warehouse.views import create_views, may_ask, write_views
 
@@ -95,14 +95,15 @@ class Warehouse:
         Raises UserError where the disk is full.
         """
         folder = self.root / STAGING / uuid.uuid4().hex
-        with self.hold():
+        written = 0
+        with self.hold(), told_if_full(self.root, lambda: written):
             with self.locked(STAGING):
                 owner = claim(folder)
             with owner:
                 try:
-                    with told_if_full(self.root, lambda: bytes_in(folder)):
-                        yield Staging(folder)
+                    yield Staging(folder)
                 finally:
+                    written = bytes_in(folder)
                     shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, unit: Unit, files: dict[str, Path], facts: dict[str, Any]) -> None:
@@ -277,18 +278,13 @@ class Warehouse:
             self._remove_superseded(versions.oldest_open(self.root / VERSIONS, before))
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
-        fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
+        views = self.root / VIEWS
         with tempfile.TemporaryDirectory() as elsewhere:
             made = Path(elsewhere) / VIEWS
             write_views(made, tables)
-            try:
-                with told_if_full(self.root, lambda: made.stat().st_size):
-                    shutil.copyfile(made, fresh)
-                    sync(fresh)
-                    versions.keep(fresh, self.root / VERSIONS, since_ns)
-                    fresh.replace(self.root / VIEWS)
-            finally:
-                fresh.unlink(missing_ok=True)
+            with replacing(views, made.stat().st_size) as fresh:
+                shutil.copyfile(made, fresh)
+                versions.keep(fresh, self.root / VERSIONS, since_ns)
 
     def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
         """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
