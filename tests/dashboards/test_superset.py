@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -9,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.request import urlopen
 
@@ -21,11 +24,13 @@ from conftest import CHROMIUM
 from playwright.sync_api import APIRequestContext, Browser, Page, Response
 
 from infra.superset.dashboards import DASHBOARDS
+from schemas import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
 
 ROOT = Path(__file__).parents[2]
 QUERY_S = 0.3
 START_S = 600
+PUBLISHED_S = 2.0
 PATIENCE_MS = 120_000
 ANALYST = "analyst-of-aa"
 
@@ -439,3 +444,43 @@ def test_a_warehouse_that_is_not_there_is_refused_in_one_line(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"dashboards: {tmp_path}: no warehouse.duckdb in it\n"
+
+
+def publish_marts_again(warehouse: Warehouse) -> None:
+    """The same rows in files of other names."""
+    for commit in warehouse.commits("marts"):
+        with warehouse.staging() as staging:
+            for target in commit.files:
+                name, network, *_ = target.split("/")
+                network = network.removeprefix("network=")
+                copy = staging.path(TABLES[name], network, commit.unit.day, "again")
+                shutil.copy(warehouse.root / target, copy)
+            warehouse.publish(commit.unit, staging.files, commit.facts)
+    warehouse.update_views()
+
+
+def test_charts_have_their_answers_while_jobs_publish(server, browser, opened):
+    asked, expected = table1(opened)
+    stop, rounds = Event(), []
+    warehouse = Warehouse(server.warehouse.root, grace_s=PUBLISHED_S)
+
+    def publish() -> None:
+        while not stop.is_set():
+            publish_marts_again(warehouse)
+            rounds.append(1)
+
+    with (
+        logged_in(server, browser, "admin", server.password) as admin,
+        ThreadPoolExecutor() as pool,
+    ):
+        publishing = pool.submit(publish)
+        until = time.monotonic() + 10 * PUBLISHED_S
+        answers = 0
+        while time.monotonic() < until or len(rounds) < 5:
+            answer = admin.post("/api/v1/chart/data", data=asked | {"force": True})
+            assert answer.status == 200, answer.text()
+            assert answer.json()["result"][0]["data"] == expected["data"]
+            answers += 1
+        stop.set()
+        publishing.result()
+    assert answers > 10

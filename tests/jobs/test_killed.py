@@ -1,13 +1,18 @@
-"""A job killed at any moment leaves the old table or the new one. Slow: real processes."""
+"""A job killed at any moment leaves the old table or the new one, and what it left is made by the
+next. Slow: real processes."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
-from conftest import CAPTURES, NETWORKS_FILE
+from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
+from schemas import TABLES
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
 
@@ -58,3 +63,134 @@ def test_killed_ingest_leaves_old_or_new(tmp_path, networks, after_s):
     assert packets in (old, 149_626)
     assert ingest_capture(warehouse, networks["bb-gprs"], capture).error is None
     assert counts(warehouse) == (149_626, 149_626)
+
+
+COUNTED_RUN = """
+import os, signal, sys
+from spark_jobs.cli import main
+root, last = sys.argv[1], int(sys.argv[2])
+seen = 0
+def count(event, arguments):
+    global seen
+    if event in CHANGES and str(arguments[0]).startswith(root):
+        seen += 1
+        if seen == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+CHANGES = {"open", "os.rename", "os.remove", "os.link", "os.mkdir", "shutil.rmtree"}
+sys.addaudithook(count)
+main(sys.argv[3:])
+print(seen)
+"""
+"""`giscope run` that kills itself at the nth time that it touches a file of the warehouse."""
+KILLS = 40
+BEGUN_S = 120
+OF_PROCESSES = [
+    *(("forkserver", after_s) for after_s in (0.0, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5)),
+    *(("java", after_s) for after_s in (2.0, 10.0, 20.0)),
+]
+"""Which process (a worker, the JVM) is killed so long after it began."""
+
+
+def command(root: Path, captures: Path) -> list[str]:
+    """The arguments of giscope."""
+    files = ["--warehouse", root, "--networks", NETWORKS_FILE, captures]
+    return ["run", *map(str, files)]
+
+
+def counted_run(root: Path, captures: Path, last: int) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", COUNTED_RUN, str(root), str(last), *command(root, captures)],
+        check=False, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+
+
+def contents(root: Path) -> dict[str, tuple]:
+    """Of each table how many rows there are, and a hash of them in any order."""
+    connection = Warehouse(root).connect()
+    hashed = "count(*), bit_xor(hash(rows))"
+    return {
+        name: connection.execute(
+            f"select {hashed} from (select * {leave_out} from {name}) as rows"
+        ).fetchone()
+        for name in TABLES
+        for leave_out in ["exclude (seconds)" if name == "ingest_log" else ""]
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(few_captures, tmp_path_factory) -> tuple[int, dict[str, tuple]]:
+    """How often a run touches the warehouse, and what is in it then."""
+    root = tmp_path_factory.mktemp("undisturbed") / "w"
+    done = counted_run(root, few_captures, 0)
+    assert done.returncode == 0, done.stderr
+    found = contents(root)
+    assert found["packets"][0] > 0
+    assert found["table1_summary"][0] > 0
+    return int(done.stdout.split()[-1]), found
+
+
+def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> None:
+    """The next run makes the tables what they would be, and leaves nothing behind."""
+    done = counted_run(root, captures, 0)
+    assert done.returncode == 0, done.stderr
+    assert contents(root) == expected
+    warehouse = Warehouse(root, grace_s=0)
+    warehouse.update_views()
+    published = {path for files in warehouse.tables().values() for path in files}
+    assert set(root.rglob("*.parquet")) == published
+    assert warehouse.damaged(whole=True) == {}
+    assert [path for path in root.rglob(".*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", range(KILLS))
+def test_a_run_killed_anywhere_is_made_whole_by_the_next(few_captures, undisturbed, tmp_path, kill):
+    touches, expected = undisturbed
+    killed = counted_run(tmp_path / "w", few_captures, 1 + kill * (touches - 1) // (KILLS - 1))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    is_made_whole(tmp_path / "w", few_captures, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("victim", "after_s"), OF_PROCESSES)
+def test_a_run_that_loses_a_process_is_made_whole_by_the_next(
+    few_captures, undisturbed, tmp_path, victim, after_s
+):
+    root = tmp_path / "w"
+    spark = {"GISCOPE_MASTER": "local[2]"} if victim == "java" else {}
+    giscope = Path(sys.executable).with_name("giscope")
+    run = psutil.Popen(
+        [giscope, *command(root, few_captures)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        env=os.environ | spark,
+    )  # fmt: skip
+    child = begun(run, victim)
+    time.sleep(after_s)
+    if child.is_running():
+        child.kill()
+    _, told = run.communicate()
+    assert run.returncode in (0, 2), told
+    assert "Traceback" not in told
+    is_made_whole(root, few_captures, undisturbed[1])
+
+
+def begun(run: psutil.Popen, name: str) -> psutil.Process:
+    """A process of the run at work, once there is one: the last of those that have the name."""
+    deadline = time.monotonic() + BEGUN_S
+    while time.monotonic() < deadline and run.poll() is None:
+        found = [
+            process
+            for process in run.children(recursive=True)
+            if name in " ".join(cmdline(process))
+        ]
+        if found:
+            return found[-1]
+        time.sleep(0.05)
+    raise AssertionError(run.stderr.read())
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from spark_jobs.warehouse.spark_sql import read_table, register
 
 SPARK = Path(pyspark.__file__).parent
 WAIT_S = 120
+ASKED = 12
 
 
 def test_every_table_has_the_same_rows(demo):
@@ -105,6 +107,17 @@ def comes(port: int, query: str, expected: str) -> bool:
     return False
 
 
+def publish_until(warehouse: Warehouse, stop: Path) -> list[str]:
+    """Publish the country under one name after the other."""
+    names = []
+    while not stop.exists():
+        names.append(f"C{len(names)}")
+        publish(warehouse, names[-1])
+        warehouse.update_views()
+        time.sleep(0.5)
+    return names
+
+
 @pytest.mark.slow
 def test_thrift_server_answers_beeline_and_follows_the_warehouse(tmp_path):
     warehouse = Warehouse(tmp_path / "w")
@@ -127,6 +140,13 @@ def test_thrift_server_answers_beeline_and_follows_the_warehouse(tmp_path):
         publish(warehouse, "BB")
         warehouse.update_views()
         assert comes(port, "select country from networks", "BB")
+        with ThreadPoolExecutor() as pool:
+            busy = Warehouse(warehouse.root, grace_s=10)
+            publishing = pool.submit(publish_until, busy, tmp_path / "stop")
+            answers = {asked(port, "select country from networks") for _ in range(ASKED)}
+            (tmp_path / "stop").touch()
+            names = publishing.result()
+        assert answers <= {"BB", *names}, answers
     finally:
         server.terminate()
         server.wait(WAIT_S)
