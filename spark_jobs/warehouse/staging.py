@@ -75,6 +75,8 @@ def _remove_if_orphaned(folder: Path) -> None:
     try:
         with (folder / OWNER).open() as owner:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-    except OSError:
+    except BlockingIOError:
         return
+    except OSError:  # killed before it had an owner
+        pass
+    shutil.rmtree(folder, ignore_errors=True)

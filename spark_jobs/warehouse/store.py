@@ -276,6 +276,7 @@ class Warehouse:
                 self.made(VIEWS, inputs)
             before = now - int(self.grace_s * 1e9)
             self._remove_superseded(versions.oldest_open(self.root / VERSIONS, before))
+            self._remove_begun(before)
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         views = self.root / VIEWS
@@ -332,6 +333,14 @@ class Warehouse:
                         kept[target] = since
                 _write_pending(pending, kept)
 
+    def _remove_begun(self, before_ns: int) -> None:
+        """Remove what jobs began to write before, to replace a file, and were killed; see
+        replacing."""
+        for place in (self.root, *(self.root / COMMITS).glob("*/*")):
+            for begun in place.glob(".*"):
+                if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
+                    begun.unlink(missing_ok=True)
+
     def damaged(
         self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
     ) -> dict[str, str]:
@@ -373,6 +382,8 @@ def fingerprint(*facts: Any) -> str:
 def _superseded(pending: Path, current: Commit | None) -> dict[str, int]:
     """The files that a unit had, or was to have, and has no more, and since when (ns)."""
     named = json.loads(pending.read_text()) if pending.exists() else {}
+    if isinstance(named, list):  # of an early version
+        named = dict.fromkeys(named, 0)
     return {file: named[file] for file in named if not current or file not in current.files}
 
 
