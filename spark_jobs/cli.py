@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
 from spark_jobs.capture import FrontEnd
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import duckdb
 
     from spark_jobs.jobs.ingest import Ingested
     from spark_jobs.networks import Network
@@ -336,31 +339,51 @@ def report(
 )
 def sql(
     warehouse: WarehouseOption,
-    query: Annotated[str, typer.Argument(help="Any DuckDB SQL over the tables.")],
+    query: Annotated[str, typer.Argument(help="A query of DuckDB's SQL over the tables.")],
     form: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write",
+            help="Let it be any statements, which may write, and read files anywhere.",
+        ),
+    ] = False,
 ) -> None:
-    """Ask SQL of every table."""
+    """Ask SQL of every table. Reads the warehouse only, but with --write."""
+    import duckdb
+
+    from spark_jobs.warehouse.queries import ask
+
+    try:
+        answer = ask(_existing(warehouse), query, write)
+        if answer is not None:
+            _print_answer(answer, form)
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        if isinstance(error, duckdb.PermissionException) and not write:
+            reason += "; --write reaches other files"
+        raise UserError(f"sql: {reason}") from error
+    except RuntimeError as error:
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _print_answer(answer: duckdb.DuckDBPyRelation, form: Format) -> None:
     import csv
     import json
 
-    import duckdb
-
-    connection = _existing(warehouse).connect(query)
-    try:
-        answer = connection.sql(query)
-    except duckdb.Error as error:
-        raise UserError(f"sql: {str(error).splitlines()[0]}") from error
-    if answer is None:
-        return
     if form is Format.TABLE:
         answer.show(max_width=200, max_rows=1000)
-    elif form is Format.CSV:
+        return
+    rows = answer.fetchall()
+    if form is Format.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
-        writer.writerows(answer.fetchall())
+        writer.writerows(rows)
     else:
-        rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
-        print(json.dumps(rows, default=str, indent=1))
+        named = [dict(zip(answer.columns, row, strict=True)) for row in rows]
+        print(json.dumps(named, default=str, indent=1))
 
 
 @app.command(
@@ -484,18 +507,31 @@ def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command; the user's mistakes give one line and exit status 2."""
+    """Run the command; the user's mistakes, and what the system refuses, give one line and exit
+    status 2."""
     try:
-        app(args, standalone_mode=False)
-    except UserError as error:
-        _mistake(str(error))
+        status = app(args, standalone_mode=False)
+        sys.stdout.flush()
     except typer.TyperException as error:
         _mistake(error.format_message())
+    except BrokenPipeError:
+        _end_unheard()
+    except (UserError, OSError) as error:
+        _mistake(in_a_line(error))
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        status = 130
+    if status:
+        sys.exit(status)
 
 
-def _mistake(message: str) -> None:
+def _end_unheard() -> NoReturn:
+    """As a program ends whose reader has gone: without a word."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    sys.exit(1)
+
+
+def _mistake(message: str) -> NoReturn:
     for line in message.splitlines():
         print(f"giscope: {line}", file=sys.stderr)
     sys.exit(2)

@@ -1,19 +1,20 @@
 """The networks file: which networks there are, whose addresses are subscribers, local hours."""
 
-import re
+import json
 import tomllib
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    Strict,
     ValidationError,
-    model_validator,
 )
 
 from spark_jobs.errors import UserError
@@ -23,20 +24,52 @@ def _known_timezone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"no such time zone: {name!r}") from error
+        raise ValueError("no such time zone") from error
     return name
 
 
+def _prefix(value: object) -> object:
+    """Text as a prefix; ip_network would take a number for an address."""
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    if not isinstance(value, str):
+        raise ValueError('should be a prefix in quotes, as "10.64.0.0/14"')
+    try:
+        network = ip_interface(value).network
+    except ValueError as error:
+        raise ValueError("no prefix of IPv4 or IPv6") from error
+    try:
+        return ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"has bits set beyond its length; the prefix is {network}") from error
+
+
+def _rising(hours: tuple[int, int]) -> tuple[int, int]:
+    if hours[0] >= hours[1]:
+        raise ValueError("must rise")
+    return hours
+
+
 Hour = Annotated[int, Field(ge=0, le=24)]
-
-
+Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
+Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+MODEL = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+REASONS = {
+    "extra_forbidden": "no such key",
+    "missing": "is missing",
+    "model_type": "should be a table",
+    "tuple_type": "should be a list",
+}
+"""Pydantic's errors by type, where its own words are not TOML's."""
+LONGEST_VALUE = 60
 
 
 class QualityLimits(BaseModel):
     """[network.quality]: what holds a day back. Each has a check of its name in `quality`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = MODEL
 
     unread_captures: Annotated[int, Field(ge=0)] = 0
     """Most captures that gave nothing or end before their end."""
@@ -63,15 +96,15 @@ class QualityLimits(BaseModel):
 class Network(BaseModel):
     """One [[network]] of the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = MODEL
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")]
     access: Annotated[str, Field(min_length=1)]
     timezone: Annotated[str, AfterValidator(_known_timezone)]
-    subscribers: Annotated[tuple[IPv4Network | IPv6Network, ...], Field(min_length=1)]
-    peak_hours: tuple[Hour, Hour] = (10, 12)
-    off_peak_hours: tuple[Hour, Hour] = (3, 7)
+    subscribers: Annotated[tuple[Prefix, ...], Field(min_length=1), Strict(False)]
+    peak_hours: Hours = (10, 12)
+    off_peak_hours: Hours = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
     initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
     """What servers wait for the first ACK before they send again (RFC 6298, 2.1)."""
@@ -83,17 +116,10 @@ class Network(BaseModel):
     """Into how many parts the users of a day are split, each one task of the flows job."""
     quality: QualityLimits = QualityLimits()
 
-    @model_validator(mode="after")
-    def _hours_in_order(self) -> Self:
-        for key in ("peak_hours", "off_peak_hours"):
-            start, end = getattr(self, key)
-            if start >= end:
-                raise ValueError(f"{key}: [{start}, {end}] must rise")
-        return self
-
 
 def load_networks(path: Path) -> dict[str, Network]:
-    """The file's networks by name; a UserError names the file, the network and the key."""
+    """The file's networks by name; a UserError names, in a line for each mistake, the file, the
+    network, the key, its value and what is wrong with it."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -104,25 +130,41 @@ def load_networks(path: Path) -> dict[str, Network]:
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{path}: no [[network]] in it")
     networks: dict[str, Network] = {}
+    mistakes: list[str] = []
     for number, entry in enumerate(entries, 1):
-        network = _checked(path, number, entry)
-        if network.name in networks:
-            raise UserError(f"{path}: two networks are named {network.name!r}")
-        networks[network.name] = network
+        try:
+            network = Network.model_validate(entry)
+        except ValidationError as error:
+            told = entry.get("name") if isinstance(entry, dict) else None
+            name = told if isinstance(told, str) else f"number {number}"
+            mistakes += [f"{path}: network {name}: {text}" for text in _mistakes(error)]
+        else:
+            if network.name in networks:
+                mistakes.append(f"{path}: two networks are named {network.name!r}")
+            networks[network.name] = network
+    if mistakes:
+        raise UserError("\n".join(mistakes))
     return networks
 
 
-def _checked(path: Path, number: int, entry: object) -> Network:
-    name = entry.get("name", f"number {number}") if isinstance(entry, dict) else f"number {number}"
-    try:
-        return Network.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(
-            str(part) for part in first["loc"] if not re.match(r"IPv\dNetwork", str(part))
-        )
-        reason = first["msg"].removeprefix("Value error, ")
-        raise UserError(f"{path}: network {name}: {key + ': ' if key else ''}{reason}") from error
+def _mistakes(error: ValidationError) -> list[str]:
+    """Key, value and reason of each; what is wrong with a list is not said beside its parts'."""
+    found = error.errors()
+    places = [one["loc"] for one in found]
+    return [
+        _mistake(one["loc"], one["input"], REASONS.get(one["type"], one["msg"]))
+        for one in found
+        if not any(at != one["loc"] and at[: len(one["loc"])] == one["loc"] for at in places)
+    ]
+
+
+def _mistake(place: tuple[int | str, ...], value: Any, reason: str) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    if len(text) > LONGEST_VALUE:
+        text = f"{text[:LONGEST_VALUE]}..."
+    key = ".".join(map(str, place))
+    said = [key, "" if reason == REASONS["missing"] else text, reason.removeprefix("Value error, ")]
+    return ": ".join(filter(None, said))
 
 
 def find_network(networks: dict[str, Network], name: str, path: Path) -> Network:

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TypeVar
 
 from spark_jobs.engine.compiling import compile_once
-from spark_jobs.engine.memory import WORKER_MALLOC
+from spark_jobs.engine.memory import LOST, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
 Item = TypeVar("Item")
@@ -21,22 +21,21 @@ Result = TypeVar("Result")
 
 NEEDED = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
 """What tasks import when they run, and the command need not."""
-LOST = "a process that did the work was killed, perhaps for want of memory"
 
 
 def begin() -> None:
     """Compile what tasks need, where a run has not yet."""
-    with _work() as pool:
+    with _work("compiling the estimators") as pool:
         compile_once(pool)
 
 
 def run(
-    task: Callable[[Item], Result], items: list[Item], done: Callable[[], object]
+    task: Callable[[Item], Result], items: list[Item], label: str, done: Callable[[], object]
 ) -> list[Result]:
     """task(item) for each item, in the items' order; done() is called as each is. The first error
     of a task is raised, and what has not begun is left. Raises UserError where a process is
-    killed."""
-    with _work() as pool:
+    killed: what had the label is lost."""
+    with _work(label) as pool:
         futures = [pool.submit(task, item) for item in items]
         try:
             for future in as_completed(futures):
@@ -49,12 +48,12 @@ def run(
 
 
 @contextmanager
-def _work() -> Iterator[ProcessPoolExecutor]:
+def _work(label: str) -> Iterator[ProcessPoolExecutor]:
     try:
         yield _pool()
     except BrokenProcessPool as error:
         _pool.cache_clear()
-        raise UserError(LOST) from error
+        raise UserError(LOST.format(label)) from error
 
 
 @cache

@@ -1,18 +1,21 @@
 """Spark: the session that the jobs run in."""
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_jobs.engine.memory import WORKER_MALLOC
+from spark_jobs.engine.memory import LOST, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
 SETTINGS = {
@@ -25,6 +28,13 @@ SETTINGS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     **{f"spark.executorEnv.{name}": value for name, value in WORKER_MALLOC.items()},
 }
+KILLED = re.compile(
+    "Python worker exited unexpectedly|ExecutorLostFailure|OutOfMemoryError"
+    "|Answer from Java side is empty|Error while sending or receiving"
+)
+"""What Spark says where it lost a worker, an executor or its Java process."""
+THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
+"""An error's name and text, where a traceback tells them."""
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -62,3 +72,18 @@ def _java(conf: SparkConf) -> Any:
             raise UserError(
                 f"Spark's Java process (17 or newer is needed) ended: {last}"
             ) from error
+
+
+@contextmanager
+def in_one_line(label: str) -> Iterator[None]:
+    """What fails in Spark while it does what has the label, as a UserError; the rest Spark tells
+    beside it (stack traces of Java) is the error's cause."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        text = str(error)
+        if KILLED.search(text) or isinstance(error, ConnectionError):
+            raise UserError(LOST.format(label)) from error
+        thrown = THROWN.findall(text)
+        reason = thrown[-1] if thrown else text.strip().partition("\n")[0]
+        raise UserError(f"{label}: Spark could not do it: {reason}") from error

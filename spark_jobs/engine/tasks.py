@@ -8,12 +8,14 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spark_jobs.engine import processes
+from spark_jobs.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,7 +37,7 @@ def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> 
         shown = progress.add_task(label, total=len(items))
         if by_spark():
             return _run_by_spark(task, items, label, lambda n: progress.update(shown, completed=n))
-        return processes.run(task, items, lambda: progress.advance(shown))
+        return processes.run(task, items, label, lambda: progress.advance(shown))
 
 
 def by_spark() -> bool:
@@ -46,17 +48,34 @@ def by_spark() -> bool:
 def _run_by_spark(
     task: Callable[[Item], Result], items: list[Item], label: str, done: Callable[[int], object]
 ) -> list[Result]:
-    from spark_jobs.engine.spark import spark_session
+    from spark_jobs.engine.spark import in_one_line, spark_session
 
     context = spark_session().sparkContext
-    work = context.parallelize(items, len(items)).map(task)
-    with ThreadPoolExecutor(1) as pool:
+    work = context.parallelize(items, len(items)).map(_Told(task))
+    with in_one_line(label), ThreadPoolExecutor(1) as pool:
         job = pool.submit(_collect, context, work, label)
         while not job.done():
             time.sleep(POLL_S)
             done(_tasks_done(context, label))
         done(len(items))
-        return job.result()
+        answers = job.result()
+    for _, error in answers:
+        if error:
+            raise error
+    return [answer for answer, _ in answers]
+
+
+@dataclass
+class _Told:
+    """A task by Spark: what a user can mend comes back as it is, not as text between Java's."""
+
+    task: Callable[[Any], Any]
+
+    def __call__(self, item: Any) -> tuple[Any, Exception | None]:
+        try:
+            return self.task(item), None
+        except (UserError, OSError) as error:
+            return None, error
 
 
 def _collect(context: Any, work: Any, group: str) -> list:

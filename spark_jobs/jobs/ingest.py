@@ -20,7 +20,7 @@ from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
 from spark_jobs.capture.users import user_key
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse
@@ -98,7 +98,8 @@ class _IngestTask:
 def ingest_capture(
     warehouse: Warehouse, network: Network, path: Path, front_end: FrontEnd = FrontEnd.AUTO
 ) -> Ingested:
-    """One capture file into packets and ingest_log. Errors of the file are in the result."""
+    """One capture file into packets and ingest_log. Errors of the file are in the result; one that
+    is not there leaves no row."""
     from spark_jobs.capture.front_end import chosen_front_end
 
     started = time.monotonic()
@@ -116,9 +117,9 @@ def ingest_capture(
                 _refuse_log_of_capture(warehouse, network, result, sample)
                 _publish(warehouse, unit, staging, result, stamp)
     except (UserError, OSError) as error:
-        result.error = str(error)
+        result.error = in_a_line(error)
         result.packets, result.rows, result.dates = 0, 0, []
-        if not (old and old.files):
+        if path.exists() and not (old and old.files):
             with warehouse.staging() as staging:
                 _publish(warehouse, unit, staging, result, None)
     if old and not result.error:

@@ -36,7 +36,9 @@ class Engine(Protocol):
 def engine(warehouse: Warehouse) -> Iterator[Engine]:
     """Spark where it is asked to do the work (see engine/tasks.py), else DuckDB."""
     if by_spark():
-        with by_spark_sql(warehouse) as spark:
+        from spark_jobs.engine.spark import in_one_line
+
+        with in_one_line("marts"), by_spark_sql(warehouse) as spark:
             yield spark
     else:
         with by_duckdb(warehouse) as duck:

@@ -11,7 +11,7 @@ import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import MARTS, TABLES
-from spark_jobs.engine.processes import LOST
+from spark_jobs.engine.memory import LOST
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse
@@ -56,9 +56,49 @@ def test_a_tasks_error_is_raised_as_it_is():
 
 
 def test_a_killed_process_is_told_in_a_line_and_the_next_tasks_run():
-    with pytest.raises(UserError, match=LOST):
+    with pytest.raises(UserError) as error:
         run_tasks(die, [1], "die")
+    assert str(error.value) == LOST.format("die")
     assert run_tasks(double, [4], "double") == [8]
+
+
+FAILS_BY_SPARK = """
+import os, signal
+from spark_jobs.cli import app, main
+from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.errors import UserError
+def mistake(item):
+    raise UserError(f"{item}: below nought")
+def refused(item):
+    open("/nowhere/at/all")
+def bug(item):
+    return {}[item]
+def die(item):
+    os.kill(os.getpid(), signal.SIGKILL)
+@app.command()
+def fail():
+    for task in (mistake, refused, bug):
+        try:
+            run_tasks(task, [-3], "work")
+        except (UserError, OSError) as error:
+            print(error)
+    run_tasks(die, [1], "work")
+main(["fail"])
+"""
+
+
+def test_what_fails_by_spark_is_told_in_a_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FAILS_BY_SPARK],
+        check=False, cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GISCOPE_MASTER": "local[2]"},
+    )  # fmt: skip
+    mistake, refused, bug = done.stdout.splitlines()
+    assert mistake == "-3: below nought"
+    assert refused == "[Errno 2] No such file or directory: '/nowhere/at/all'"
+    assert bug == "work: Spark could not do it: KeyError: -3"
+    assert done.stderr == f"giscope: {LOST.format('work')}\n"
+    assert done.returncode == 2
 
 
 def test_no_process_outlives_who_wanted_its_work(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import TABLES
 from spark_jobs import cli
+from spark_jobs.warehouse import VIEWS
 
 COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema")
 
@@ -60,6 +62,143 @@ def test_sql_formats_hold_the_same_rows(giscope, demo):
     assert [row["network"] for row in rows] == ["aa-gprs", "bb-gprs", "cc-dialup"]
     assert [int(row["flows"]) for row in rows] == [r["flows"] for r in json.loads(as_json.stdout)]
     assert all(row["flows"] in table.stdout for row in rows)
+
+
+QUERIES = [
+    "select count(*) from flows;",
+    "from flows select count(*) -- so many",
+    "with few as (from flows limit 2) select count(*) from few order by all",
+    "values (1)",
+    "show tables",
+    "describe flows",
+    "summarize select network from flows",
+    "pivot (select network, setup_class from flows) on setup_class using count(*)",
+    "explain select 1",
+    "explain analyze select 1",
+    "explain (format json) pivot flows on network using count(*)",
+    "/* columns */ pragma table_info('flows')",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_sql_answers_every_kind_of_query(giscope, demo, query):
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, "--format", "csv", query)
+    assert answer.stderr == ""
+    assert len(answer.stdout.splitlines()) > 1
+
+
+def test_sql_keeps_the_querys_order(giscope, demo):
+    query = "select flow_id from flows order by flow_id desc"
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, "--format", "csv", query)
+    found = [int(line) for line in answer.stdout.splitlines()[1:]]
+    assert len(found) > 1000
+    assert found == sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "copy (select 1) to '{there}'",
+        "copy (select 1) to '{elsewhere}'",
+        "explain analyze copy (select 1) to '{there}'",
+        "with said as (copy (select 1) to '{there}') from said",
+        "copy (pivot flows on network using count(*)) to '{there}'",
+        "from query('with said as (copy (select 1) to ''{there}'') from said')",
+        "pragma json_execute_serialized_sql(json_serialize_sql('select 1'))",
+        "attach '{there}'",
+        "attach '{elsewhere}'",
+        "attach '{views}' as views; drop view views.flows",
+        "export database '{there}'",
+        "select 1; copy (select 1) to '{there}'",
+        "drop view flows",
+        "create table mine as select 1",
+        "set threads = 1",
+        "from read_text('/etc/hosts')",
+        "from read_text('{root}/../outside.csv')",
+        "from read_text('{root}-2.csv')",
+        "from glob('/etc/*')",
+        "-- nothing",
+    ],
+)
+def test_sql_neither_writes_nor_leaves_the_warehouse(giscope, demo, statement, tmp_path):
+    root = tmp_path / "w"
+    root.symlink_to(demo.warehouse.root)
+    (tmp_path / "outside.csv").write_text("1")
+    (tmp_path / "w-2.csv").write_text("1")
+    before = _state(demo.warehouse.root), _state(tmp_path)
+    query = statement.format(
+        root=root, there=root / "x.csv", elsewhere=tmp_path / "x.csv", views=root / VIEWS
+    )
+    answer = giscope("sql", "--warehouse", root, query)
+    assert answer.status == 2
+    assert answer.stdout == ""
+    assert len(answer.stderr.splitlines()) == 1
+    assert (_state(demo.warehouse.root), _state(tmp_path)) == before
+
+
+def _state(folder: Path) -> set[tuple[Path, int, int]]:
+    return {(p, p.stat().st_mtime_ns, p.stat().st_size) for p in folder.rglob("*")}
+
+
+def test_sql_says_how_to_write_and_does_then(giscope, demo, tmp_path):
+    copied = tmp_path / "x.csv"
+    query = f"copy (select 7 as n) to '{copied}'; select n from read_csv('{copied}')"
+    command = ("sql", "--warehouse", demo.warehouse.root, "--format", "csv", query)
+    assert "--write" in giscope(*command).stderr
+    assert not copied.exists()
+    assert giscope(*command, "--write").stdout == "n\n7\n"
+    read = f"from read_csv('{copied}')"
+    assert "--write" in giscope("sql", "--warehouse", demo.warehouse.root, read).stderr
+
+
+@pytest.mark.parametrize("write", [[], ["--write"]], ids=["reads", "writes"])
+@pytest.mark.parametrize("name", ["report", "answer", "warehouse", "TABLES", "sys"])
+def test_sql_sees_no_variable_of_the_program(giscope, demo, name, write):
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, *write, f"select * from {name}")
+    assert answer.status == 2
+    assert f"{name} does not exist" in answer.stderr
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_query_that_fails_while_it_runs_gives_one_line(giscope, demo, form):
+    query = "select cast(network as int) as n from flows"
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, "--format", form, query)
+    assert answer.status == 2
+    assert answer.stdout == ""
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("giscope: sql: Conversion Error: Could not convert string 'aa-gprs'")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["sql", "--warehouse", ".", "select 1"], ["schema", "--format", "markdown"]],
+    ids=lambda command: command[0],
+)
+def test_reader_that_has_gone_ends_it_without_a_word(command, tmp_path):
+    """Buffered, as in a pipe of a shell: the text is written when the program ends, or before."""
+    environment = {name: v for name, v in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-c", "from spark_jobs.cli import main; main()", *command],
+        stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    os.close(write)
+    assert done.stderr == ""
+    assert done.returncode == 1
+
+
+def test_interrupted_query_ends_as_any_interrupted_command(giscope, demo, monkeypatch):
+    """DuckDB hears of Ctrl-C, and says so in words of its own."""
+
+    def interrupted(*_):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(cli, "_print_answer", interrupted)
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, "select 1")
+    assert answer.status == 130
+    assert answer.stderr == ""
 
 
 def test_schema_prints_every_column(giscope):
@@ -141,6 +280,18 @@ def test_run_does_all_and_names_the_bad_file(tmp_path):
     )
     assert again.status == 0
     assert "unchanged" in again.stdout
+
+
+def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_process):
+    good, wrong = tmp_path / "good.pcap.zst", tmp_path / "god.pcap.zst"
+    good.symlink_to(CAPTURES / "bb-gprs/peak.pcap.zst")
+    store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
+    answer = giscope("ingest", *store, "--network", "bb-gprs", wrong, good)
+    assert answer.status == 2
+    assert answer.stderr == f"giscope: {wrong}: No such file or directory\n"
+    query = "select capture, packets from ingest_log"
+    logged = giscope("sql", *store[:2], "--format", "csv", query)
+    assert logged.stdout == "capture,packets\ngood.pcap,157600\n"
 
 
 def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
