@@ -19,7 +19,7 @@ from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 
-pytest_plugins = ["live"]
+pytest_plugins = ["live", "superset_server"]
 
 ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"

@@ -1,23 +1,24 @@
 """Superset's cache of answers: they hold until a job publishes."""
 
-import os
-from pathlib import Path
 from typing import Any
 
+from connections import last_publication
 from flask_caching.backends import FileSystemCache
-
-VIEWS = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve() / "warehouse.duckdb"
+from reach import choice
+from roles import countries_in_sql, countries_on_pages
 
 
 class UntilPublished(FileSystemCache):
-    """Keys tell which views' file was asked: every publication makes another."""
+    """Keys tell what was asked: which publication, and which countries' rows."""
 
-    def _of_views(self, key: str) -> str:
-        views = VIEWS.stat()
-        return f"{views.st_ino}-{views.st_mtime_ns}-{key}"
+    def _asked(self, key: str) -> str:
+        if key == self._fs_count_file:  # how many there are
+            return key
+        seen = f"{choice(countries_on_pages())}-{choice(countries_in_sql())}"
+        return f"{last_publication()}-{seen}-{key}"
 
     def get(self, key: str) -> Any:
-        return super().get(self._of_views(key))
+        return super().get(self._asked(key))
 
     def set(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().set(self._of_views(key), value, *args, **kwargs)
+        return super().set(self._asked(key), value, *args, **kwargs)

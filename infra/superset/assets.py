@@ -29,11 +29,7 @@ from spark_jobs.warehouse import Warehouse
 FOLDER = Path(__file__).parent / "assets"
 GRID_COLUMNS = 12
 VERSION = "1.0.0"
-DATABASE = {
-    "database_name": "giscope",
-    # Where it lies superset_config.py says.
-    "sqlalchemy_uri": "duckdb:///warehouse.duckdb",
-    "expose_in_sqllab": False,
+ONLY_ASKED = {
     "allow_run_async": False,
     "allow_ctas": False,
     "allow_cvas": False,
@@ -41,7 +37,13 @@ DATABASE = {
     "allow_file_upload": False,
     "extra": {"allows_virtual_table_explore": False},
 }
-HEADINGS = {"title": "metric", "amiss": "what is amiss"}
+# What they are superset_config.py says.
+DATABASES = {
+    "giscope": {"sqlalchemy_uri": "duckdb:///warehouse.duckdb", "expose_in_sqllab": False},
+    "analysis": {"sqlalchemy_uri": "duckdb:///analysis.duckdb", "expose_in_sqllab": True},
+}
+"""The pages', and the one of SQL Lab."""
+HEADINGS = {"title": "metric", "amiss": "what is amiss", "shown": "what the pages show"}
 
 
 def assets() -> dict[str, dict[str, Any]]:
@@ -57,7 +59,12 @@ def assets() -> dict[str, dict[str, Any]]:
         }
     return {
         "metadata.yaml": {"version": VERSION, "type": "assets"},
-        "databases/giscope.yaml": _identified("database", "giscope", DATABASE),
+        **{
+            f"databases/{name}.yaml": _identified(
+                "database", name, {"database_name": name, **content, **ONLY_ASKED}
+            )
+            for name, content in DATABASES.items()
+        },
         **{
             f"datasets/giscope/{name}.yaml": _dataset(dataset, columns[name])
             for name, dataset in datasets.items()

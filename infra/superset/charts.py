@@ -61,14 +61,15 @@ def listed(
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """A dataset's rows as they are; order: columns; by a date the newest first."""
+    """A dataset's rows as they are; order: columns; the newest first by a date, what is held by
+    that."""
     form = {
         "query_mode": "raw",
         "groupby": [],
         "metrics": [],
         "all_columns": list(columns),
         "percent_metrics": [],
-        "order_by_cols": [json.dumps([c, c != "date"]) for c in order.split(", ")],
+        "order_by_cols": [json.dumps([c, c not in ("date", "held")]) for c in order.split(", ")],
         "row_limit": 1000,
         "server_page_length": 10,
         "table_timestamp_format": "%Y-%m-%d",

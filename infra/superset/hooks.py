@@ -1,5 +1,5 @@
-"""What Superset does otherwise here: it keeps its log in a file, knows DuckDB's schema, and tells
-nobody the names of networks whose rows he may not see."""
+"""What Superset does otherwise here: it keeps its log in a file, knows DuckDB's schema, asks one
+database only in SQL Lab, and tells nobody the names of networks whose rows he may not see."""
 
 import json
 import logging
@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, jsonify, request
+from roles import countries_on_pages
 from superset.utils.log import AbstractEventLogger
 
 
@@ -43,8 +44,6 @@ class Actions(AbstractEventLogger):
 
 
 COUNTRIES = Path(os.environ["SUPERSET_HOME"]) / "countries.json"
-SEE_ALL = {"Admin", "All countries"}
-OF_A_COUNTRY = "Country "
 
 
 def write_countries(countries: dict[str, str]) -> None:
@@ -57,20 +56,37 @@ def prepare(app: Flask) -> None:
 
     # Every request asks for the default schema: Superset would open the warehouse to find it.
     DuckDBEngineSpec.get_default_schema = classmethod(lambda *_: "main")
+    DuckDBEngineSpec.get_schema_names = classmethod(lambda *_: {"main"})
+    app.before_request(only_where_sql_is_written)
     app.after_request(without_others)
+
+
+def only_where_sql_is_written() -> Response | None:
+    """Superset keeps a database out of SQL Lab's list, but would run what is asked of it."""
+    from superset import db
+    from superset.models.core import Database
+
+    if not request.path.startswith("/api/v1/sqllab/"):
+        return None
+    asked = request.get_json(silent=True)
+    number = asked.get("database_id") if isinstance(asked, dict) else None
+    database = db.session.get(Database, number) if number is not None else None
+    if database is None or database.expose_in_sqllab:
+        return None
+    answer = jsonify(message=f"{database.database_name} is not asked in SQL Lab")
+    answer.status_code = 403
+    return answer
 
 
 def without_others(answer: Response) -> Response:
     """A page's settings have a colour for each network: those of other countries are left out."""
     if not (request.path.startswith("/api/") and answer.is_json and COUNTRIES.exists()):
         return answer
-    roles = {role.name for role in getattr(getattr(g, "user", None), "roles", [])}
-    if roles & SEE_ALL or "label_colors" not in (text := answer.get_data(as_text=True)):
+    seen = countries_on_pages()
+    if seen is None or "label_colors" not in (text := answer.get_data(as_text=True)):
         return answer
     countries = json.loads(COUNTRIES.read_text())
-    hidden = tuple(
-        name for name, country in countries.items() if OF_A_COUNTRY + country not in roles
-    )
+    hidden = tuple(name for name, country in countries.items() if country not in seen)
     answer.set_data(json.dumps(_without(json.loads(text), hidden)))
     return answer
 

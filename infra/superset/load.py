@@ -10,13 +10,14 @@ import tomllib
 from pathlib import Path
 
 import duckdb
+from connections import VIEWS
 from flask import g
+from roles import ALL_COUNTRIES, ANALYST, ANALYST_OF_ALL, READER
 from superset.app import create_app
 
 ASSETS = Path(__file__).parent / "assets"
 NUMBERED = r"network (\d+)( .*)?"
 COMMONEST_ACCESS = "access of most networks"
-ALL_COUNTRIES = "All countries"
 NOT_FOR_READERS = ("can export on Dashboard", "can get drill info on Dataset")
 """An export has every network's name; the other is asked for with each page, and for nothing."""
 
@@ -69,14 +70,16 @@ def name_networks(warehouse: Path) -> None:
 
 
 def make_roles(countries: set[str]) -> None:
-    """Roles that read the dashboards: one a country, which sees its rows only, and one for all."""
+    """Roles that read the dashboards: one a country, which sees its rows only, and one for all; of
+    each another one that writes SQL, too."""
     from superset import db, security_manager
     from superset.connectors.sqla.models import RowLevelSecurityFilter, SqlaTable
     from superset.models.core import Database
     from superset.utils.core import RowLevelSecurityFilterType
 
     datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
-    permissions = [
+    analysis = db.session.query(Database).filter_by(database_name="analysis").one()
+    reading = [
         *(
             permission
             for permission in security_manager.find_role("Gamma").permissions
@@ -87,16 +90,22 @@ def make_roles(countries: set[str]) -> None:
             for dataset in datasets
         ),
     ]
-    for name in [ALL_COUNTRIES, *(f"Country {country}" for country in sorted(countries))]:
-        security_manager.add_role(name).permissions = permissions
+    writing_sql = [
+        *security_manager.find_role("sql_lab").permissions,
+        security_manager.add_permission_view_menu("database_access", analysis.perm),
+    ]
+    for name in [ALL_COUNTRIES, *(READER + country for country in sorted(countries))]:
+        security_manager.add_role(name).permissions = reading
+    for name in [ANALYST_OF_ALL, *(ANALYST + country for country in sorted(countries))]:
+        security_manager.add_role(name).permissions = [*{*reading, *writing_sql}]
     for country in sorted(countries):
-        name = f"Country {country}"
+        name = READER + country
         rule = db.session.query(RowLevelSecurityFilter).filter_by(name=name).one_or_none()
         rule = rule or RowLevelSecurityFilter(name=name)
         rule.filter_type = RowLevelSecurityFilterType.REGULAR
         rule.group_key = "country"  # rules of one group add up: two roles see two countries
         rule.clause = f"country = '{country}'"
-        rule.roles = [security_manager.find_role(name)]
+        rule.roles = [security_manager.find_role(kind + country) for kind in (READER, ANALYST)]
         rule.tables = datasets
         db.session.add(rule)
     db.session.commit()
@@ -108,7 +117,7 @@ def main(networks: Path) -> None:
     with app.app_context():
         g.user = app.appbuilder.sm.find_user("admin")
         import_assets()
-        name_networks(Path(app.config["WAREHOUSE"]) / "warehouse.duckdb")
+        name_networks(VIEWS)
         make_roles(countries)
 
 

@@ -1,9 +1,9 @@
 """The page of how much was measured, where and when."""
 
-from infra.superset.charts import bars, big_number, table
-from infra.superset.common import CONNECTIONS, COUNTRY, DATES, FRAMES, HOUR, HOURS, NETWORKS
+from infra.superset.charts import bars, big_number, listed, table
+from infra.superset.common import CONNECTIONS, COUNTRY, FRAMES, HOUR, HOURS, NETWORKS
 from infra.superset.intervals import as_told, share_of, sums, tabled
-from infra.superset.parts import Choice, Dashboard, Dataset, Metric, labelled
+from infra.superset.parts import Choice, Dashboard, Dataset, Dates, Metric, labelled
 from schemas import SKIP_REASONS
 from spark_jobs.report import table1
 
@@ -51,10 +51,41 @@ from ingest_log join networks using (network)
         Metric("kept", "sum(packets) / nullif(sum(frames), 0)", "frames kept", ".2%"),
     ],
 )
+HELD = Dataset(
+    "held",
+    """
+with days as (
+    select network, date, bool_and(passed or released is not null) as published,
+        string_agg(finding, '; ' order by measure) filter (not passed) as amiss
+    from quality group by all
+), held as (
+    select network, date, 'HELD BACK' as state, amiss from days where not published
+), shown as (
+    select distinct network, date, true as earlier from metrics
+), told as (
+    select network, date, state, amiss,
+        if(coalesce(earlier, false), 'what was last published of it', 'nothing of it') as shown
+    from held left join shown using (network, date)
+    union all
+    select network, max(date) as date, if(max(date) is null, 'not checked yet',
+            'no day is held back; the last one checked') as state,
+        '' as amiss, '' as shown
+    from networks left join days using (network)
+    where network not in (select network from held) group by network
+)
+select told.*, country, access from told join networks using (network)
+""",
+    [Metric("held", "count_if(state = 'HELD BACK')", "days held back", ",d")],
+)
+HELD_DAYS = "Days held back"
 OVERVIEW = Dashboard(
     "Overview",
     "giscope-overview",
     rows=[
+        [
+            listed(HELD_DAYS, HELD, ["date", "network", "state", "amiss", "shown"],
+                   order="state, date, network", height=32),
+        ],
         [
             big_number("TCP connections", CONNECTIONS, "flows"),
             big_number("IP bytes to the mobiles", CONNECTIONS, "bytes_down"),
@@ -88,5 +119,6 @@ OVERVIEW = Dashboard(
                   ["network", "fate", "meaning"], ["frames"], order="network", height=40),
         ],
     ],
-    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS, DATES, HOURS, HOUR],
+    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS,
+             Dates(apart=[HELD_DAYS]), HOURS, HOUR],
 )  # fmt: skip

@@ -235,6 +235,7 @@ DAYS = Dataset(
 select network, date, country, access,
     case when bool_and(passed) then 'published' when bool_and(passed or released is not null)
         then 'released in spite of a failed check' else 'HELD BACK' end as state,
+    state = 'HELD BACK' as held,
     coalesce(string_agg(finding, '; ' order by measure) filter (not passed), 'nothing') as amiss,
     max(released) as released
 from quality join networks using (network) group by all
@@ -256,7 +257,7 @@ figure.
 COMPARISON, GLANCE, STATES, TRENDS, MAP = (
     "What differs between peak and off-peak",
     "Differences beyond chance, in % of off-peak",
-    "Days, newest first",
+    "Days: held back first, then the newest",
     "Day by day, at peak and off-peak, with 95 % intervals",
     "Hour by hour, in % of the network's mean",
 )
@@ -268,7 +269,7 @@ PEAK_PAGE = Dashboard(
             bars(GLANCE, COMPARED, "title", "percent", "network", horizontal=True, descending=True,
                  y_title="Peak less off-peak, in % of off-peak", height=58, width=7),
             listed(STATES, DAYS, ["date", "network", "state", "amiss"],
-                   order="date", height=58),
+                   order="held, date", height=58),
         ],
         [
             listed(COMPARISON, COMPARED,

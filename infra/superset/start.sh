@@ -3,12 +3,20 @@
 set -eu
 [ -e "$1/warehouse.duckdb" ] || { echo "dashboards: $1: no warehouse.duckdb in it" >&2; exit 2; }
 [ -r "$2" ] || { echo "dashboards: $2: no such networks file" >&2; exit 2; }
-GISCOPE_WAREHOUSE=$(cd "$1" && pwd)
+GISCOPE_WAREHOUSE=$(cd "$1" && pwd -P)
 networks=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 . "$(dirname "$0")/env.sh"
+mkdir -p "$SUPERSET_HOME"
+SUPERSET_HOME=$(cd "$SUPERSET_HOME" && pwd -P)
+case $GISCOPE_WAREHOUSE/ in "$SUPERSET_HOME"/*)
+    echo "dashboards: $GISCOPE_WAREHOUSE: lies in SUPERSET_HOME, which Superset writes to" >&2
+    exit 2 ;;
+esac
 sh infra/superset/setup.sh
 sh infra/superset/import.sh "$networks"
 echo "Dashboards: http://127.0.0.1:$3/superset/dashboard/giscope-peak/"
 echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
-exec gunicorn --bind "127.0.0.1:$3" --workers 2 --threads 4 --timeout 120 --log-level warning \
+python infra/superset/confined.py "$SUPERSET_HOME" true # says so if the kernel cannot
+exec python infra/superset/confined.py "$SUPERSET_HOME" \
+    gunicorn --bind "127.0.0.1:$3" --workers 2 --threads 4 --timeout 120 --log-level warning \
     "superset.app:create_app()" >"$SUPERSET_HOME/server.log" 2>&1

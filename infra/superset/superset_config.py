@@ -2,22 +2,20 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection as SQLite
-from threading import Lock
 
-from duckdb_engine import ConnectionWrapper
 from sqlalchemy import event
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import Pool
 from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
-HOME = Path(os.environ["SUPERSET_HOME"])
-WAREHOUSE = Path(os.environ["GISCOPE_WAREHOUSE"]).resolve()
-SETTINGS = Lock()
 sys.path.append(str(Path(__file__).parent))
 
-from hooks import Actions, prepare  # noqa: E402 (beside this file)
+from connections import HOME, connect
+from hooks import Actions, prepare
+from roles import countries_in_sql, countries_on_pages
 
 SECRET_KEY = (HOME / "secret_key").read_text().strip()
 # Metadata: SQLite locally; a PostgreSQL address in the environment elsewhere.
@@ -62,29 +60,24 @@ EVENT_LOGGER = Actions(HOME / "actions.log")
 FLASK_APP_MUTATOR = prepare
 
 
+PAGES = "warehouse.duckdb"
+"""The address of the pages' database, as in assets/databases; others are for analysts' SQL."""
+
+
 def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
     uri: URL, params: dict, *_: object
 ) -> tuple[URL, dict]:
-    """The warehouse's views, read only.
-
-    Superset opens a connection a query, so it sees what the last job published.
-    """
-    params["connect_args"] = {"read_only": True, "config": {"timezone": "UTC"}}
-    return uri.set(database=str(WAREHOUSE / "warehouse.duckdb")), params
+    """Whatever file of DuckDB is asked for, it is the warehouse as it was last published, with what
+    the present user may see of it."""
+    if uri.get_backend_name() != "duckdb":
+        return uri, params
+    countries = countries_on_pages() if uri.database == PAGES else countries_in_sql()
+    return uri, params | {"creator": partial(connect, countries)}
 
 
 @event.listens_for(Pool, "connect")
-def keep_to_the_warehouse(connection: object, _record: object) -> None:
-    """No other file is in reach of a query. Connections open at once share DuckDB's settings.
-
-    Metadata in SQLite: what is written makes nobody wait.
-    """
+def make_nobody_wait(connection: object, _record: object) -> None:
+    """For what is written, where the metadata is in SQLite."""
     if isinstance(connection, SQLite):
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")
-    if not isinstance(connection, ConnectionWrapper):
-        return
-    with SETTINGS:
-        if connection.execute("select current_setting('enable_external_access')").fetchone()[0]:
-            connection.execute(f"set allowed_directories = ['{WAREHOUSE}']")
-            connection.execute("set enable_external_access = false")

@@ -1,9 +1,11 @@
 """The dashboards' YAML, without Superset."""
 
+import duckdb
 import pytest
 
 from infra.superset.assets import FOLDER, assets, written
 from infra.superset.dashboards import DASHBOARDS
+from infra.superset.overview import HELD
 from schemas import MARTS
 
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
@@ -89,3 +91,51 @@ def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
         assert groups[key] <= users
         expected = pytest.approx(mean) if flows >= 5 and groups[key] >= 3 else None
         assert told[key] == expected, key
+
+
+HELD_DAYS = """
+    create table networks (network text, country text, access text);
+    create table metrics (network text, date date, metric text);
+    create table quality (
+        network text, date date, measure text, passed bool, finding text, released text
+    );
+    insert into networks values ('aa', 'AA', 'lte'), ('bb', 'BB', 'lte'), ('cc', 'CC', 'nr');
+    insert into metrics values ('aa', '2004-03-01', 'm'), ('aa', '2004-03-01', 'n');
+    insert into quality values
+        ('aa', '2004-03-01', 'peak_flows', false, '0 connections', null),
+        ('aa', '2004-03-01', 'volume_ratio', false, 'volume 0.1', null),
+        ('aa', '2004-03-01', 'one_way_share', true, '0 %', null),
+        ('aa', '2004-03-02', 'peak_flows', false, '0 connections', null),
+        ('aa', '2004-03-03', 'peak_flows', true, '9 connections', null),
+        ('bb', '2004-03-01', 'peak_flows', true, '9 connections', null),
+        ('bb', '2004-03-04', 'peak_flows', false, '0 connections', 'a holiday')
+"""
+
+
+def test_held_days_are_told_with_reasons_and_so_is_that_there_are_none():
+    connection = duckdb.connect()
+    connection.execute(HELD_DAYS)
+    rows = connection.execute(f"""
+        select network, country, access, date::text, state, amiss, shown from ({HELD.sql})
+        order by state, date desc
+    """).fetchall()
+    assert rows == [
+        ("aa", "AA", "lte", "2004-03-02", "HELD BACK", "0 connections", "nothing of it"),
+        ("aa", "AA", "lte", "2004-03-01", "HELD BACK", "0 connections; volume 0.1",
+         "what was last published of it"),
+        ("bb", "BB", "lte", "2004-03-04", "no day is held back; the last one checked", "", ""),
+        ("cc", "CC", "nr", None, "not checked yet", "", ""),
+    ]  # fmt: skip
+
+
+def test_held_days_come_first_whatever_dates_are_chosen():
+    [held] = [content for path, content in assets().items() if path == "charts/days_held_back.yaml"]
+    assert held["params"]["order_by_cols"][:2] == ['["state", true]', '["date", false]']
+    overview = assets()["dashboards/giscope-overview.yaml"]
+    first = overview["position"]["ROW-1"]["children"][0]
+    number = overview["position"][first]["meta"]["chartId"]
+    assert overview["position"][first]["meta"]["sliceName"] == held["slice_name"]
+    filters = overview["metadata"]["native_filter_configuration"]
+    apart = {chosen["name"]: chosen["scope"]["excluded"] for chosen in filters}
+    assert apart["Dates (UTC)"] == [number]
+    assert number not in apart["Network"] + apart["Country"]

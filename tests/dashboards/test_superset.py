@@ -1,113 +1,33 @@
 """The dashboards as their users meet them: started by make, opened in a browser, asked by REST."""
 
-import json
 import os
 import shutil
-import signal
-import socket
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from threading import Event
-from typing import Any
-from urllib.request import urlopen
 
 import duckdb
 import pytest
-from conftest import CHROMIUM
-from playwright.sync_api import APIRequestContext, Browser, Page, Response
+from conftest import CHROMIUM, ROOT
+from playwright.sync_api import APIRequestContext, Page, Response
+from superset_server import PATIENCE_MS, logged_in, new_user
 
 from infra.superset.dashboards import DASHBOARDS
 from schemas import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
 
-ROOT = Path(__file__).parents[2]
 QUERY_S = 0.3
-START_S = 600
 PUBLISHED_S = 2.0
-PATIENCE_MS = 120_000
-ANALYST = "analyst-of-aa"
+READER = "reader-of-aa"
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
 ]
-
-
-@dataclass
-class Server:
-    """A started Superset."""
-
-    address: str
-    home: Path
-    warehouse: Warehouse
-    environment: dict[str, str]
-
-    @property
-    def password(self) -> str:
-        return (self.home / "admin_password").read_text().strip()
-
-    def run(self, *command: str) -> str:
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
-
-    def sql(self, query: str) -> list[dict[str, Any]]:
-        """What `giscope sql` answers."""
-        command = (
-            str(Path(sys.executable).with_name("giscope")),
-            "sql",
-            "--warehouse",
-            str(self.warehouse.root),
-            "--format",
-            "json",
-        )
-        return json.loads(self.run(*command, query))
-
-
-@pytest.fixture(scope="module")
-def server(demo, tmp_path_factory) -> Iterator[Server]:
-    home = tmp_path_factory.mktemp("superset")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {
-        "SUPERSET_HOME": str(home),
-        "GISCOPE_WAREHOUSE": str(demo.warehouse.root),
-    }
-    log = home / "make.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            ["make", "dashboards", f"WAREHOUSE={demo.warehouse.root}", f"PORT={port}"],
-            cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-    try:
-        started = Server(f"http://127.0.0.1:{port}", home, demo.warehouse, environment)
-        until = time.monotonic() + START_S
-        while not answers(port):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(1)
-        yield started
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
-
-
-def answers(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/health", timeout=START_S) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -269,42 +189,24 @@ def test_the_warehouse_changes_under_open_dashboards(server, page):
     page.locator(".header-line").first.wait_for()
 
 
-@contextmanager
-def logged_in(server: Server, browser: Browser, user: str, password: str):
-    """REST as a user."""
-    context = browser.new_context(base_url=server.address)
-    context.set_default_timeout(PATIENCE_MS)
-    answer = context.request.post(
-        "/api/v1/security/login",
-        data={"username": user, "password": password, "provider": "db"},
-    )
-    token = answer.json()["access_token"]
-    headers = {"Authorization": f"Bearer {token}", "Referer": server.address}
-    context.set_extra_http_headers(headers)
-    csrf = context.request.get("/api/v1/security/csrf_token/").json()["result"]
-    context.set_extra_http_headers(headers | {"X-CSRFToken": csrf})
-    yield context.request
-    context.close()
-
-
 @pytest.fixture(scope="module")
-def analyst(server, browser) -> Iterator[APIRequestContext]:
+def reader(server, browser) -> Iterator[APIRequestContext]:
     """A user with no role but that of country AA."""
     password = "only-for-this-test"
     server.run(
         "sh", "infra/superset/superset.sh", "fab", "create-user", "--role", "Country AA",
-        "--username", ANALYST, "--firstname", "A", "--lastname", "A",
-        "--email", f"{ANALYST}@localhost", "--password", password,
+        "--username", READER, "--firstname", "A", "--lastname", "A",
+        "--email", f"{READER}@localhost", "--password", password,
     )  # fmt: skip
-    with logged_in(server, browser, ANALYST, password) as request:
+    with logged_in(server, browser, READER, password) as request:
         yield request
 
 
-def test_an_analyst_of_aa_sees_rows_of_aa_only(server, opened, analyst):
+def test_a_reader_of_aa_sees_rows_of_aa_only(server, opened, reader):
     asked_of = 0
     for seen in opened.values():
         for asked, _ in seen:
-            answer = analyst.post("/api/v1/chart/data", data=asked)
+            answer = reader.post("/api/v1/chart/data", data=asked)
             assert answer.status == 200, answer.text()
             assert "bb-gprs" not in answer.text()
             assert "cc-dialup" not in answer.text()
@@ -315,15 +217,15 @@ def test_an_analyst_of_aa_sees_rows_of_aa_only(server, opened, analyst):
     assert asked_of >= sum(len(page.charts) for page in DASHBOARDS)
     _, everything = table1(opened)
     asked, _ = table1(opened)
-    mine = analyst.post("/api/v1/chart/data", data=asked).json()["result"][0]
+    mine = reader.post("/api/v1/chart/data", data=asked).json()["result"][0]
     assert mine["data"] == [r for r in everything["data"] if r["network"] == "aa-gprs"]
 
 
-def test_a_role_of_a_country_has_no_way_around_it(server, opened, analyst):
+def test_a_role_of_a_country_has_no_way_around_it(server, opened, reader):
     asked, _ = table1(opened)
     database = 1
     sql = "select * from table1_summary"
-    lab = analyst.post(
+    lab = reader.post(
         "/api/v1/sqllab/execute/",
         data={"database_id": database, "sql": sql, "client_id": "a1", "runAsync": False},
     )
@@ -335,32 +237,32 @@ def test_a_role_of_a_country_has_no_way_around_it(server, opened, analyst):
     ):
         metric = {"expressionType": "SQL", "sqlExpression": expression, "label": "m"}
         query = asked["queries"][0] | {"metrics": [metric], "columns": [], "orderby": []}
-        tried = analyst.post("/api/v1/chart/data", data=asked | {"queries": [query]})
+        tried = reader.post("/api/v1/chart/data", data=asked | {"queries": [query]})
         got = tried.json().get("result", [{}])[0]
         assert not got.get("data"), (expression, tried.text())
-    changed = analyst.put(
+    changed = reader.put(
         f"/api/v1/dataset/{asked['datasource']['id']}", data={"sql": "select 'AA' as country"}
     )
     assert changed.status == 403, changed.text()
-    assert analyst.get("/api/v1/rowlevelsecurity/").status == 403
+    assert reader.get("/api/v1/rowlevelsecurity/").status == 403
 
 
-def test_a_role_of_a_country_is_told_no_other_networks_names(analyst):
+def test_a_role_of_a_country_is_told_no_other_networks_names(reader):
     paths = ["/api/v1/dashboard/?q=(page_size:100)", "/api/v1/chart/?q=(page_size:100)"]
     for page in DASHBOARDS:
         paths += [f"/api/v1/dashboard/{page.slug}", f"/api/v1/dashboard/{page.slug}/charts"]
-    for chart in analyst.get(paths[1]).json()["result"][:3]:
+    for chart in reader.get(paths[1]).json()["result"][:3]:
         paths.append(f"/api/v1/chart/{chart['id']}")
     for path in paths:
-        answer = analyst.get(path)
+        answer = reader.get(path)
         assert answer.status == 200, answer.text()
         assert "bb-gprs" not in answer.text(), path
         assert "cc-dialup" not in answer.text(), path
-    assert "aa-gprs off-peak" in analyst.get(paths[2]).text()
-    assert analyst.get("/api/v1/dashboard/export/?q=!(1)").status == 403
+    assert "aa-gprs off-peak" in reader.get(paths[2]).text()
+    assert reader.get("/api/v1/dashboard/export/?q=!(1)").status == 403
 
 
-def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, analyst):
+def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, reader):
     asked, _ = table1(opened)
     for column, value, where in (
         ("hour", [11], "hour = 11"),
@@ -368,7 +270,7 @@ def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, an
     ):
         query = asked["queries"][0]
         chosen = [*query["filters"], {"col": column, "op": "IN", "val": value}]
-        answer = analyst.post(
+        answer = reader.post(
             "/api/v1/chart/data", data=asked | {"queries": [query | {"filters": chosen}]}
         )
         rows = answer.json()["result"][0]["data"]
@@ -377,25 +279,15 @@ def test_filters_reach_what_is_summed_before_superset_sees_it(server, opened, an
         assert sum(row["flows"] for row in rows) == (expected or 0), answer.text()
     never = {"col": "date", "op": "TEMPORAL_RANGE", "val": "1999-01-01 : 1999-02-01"}
     query = asked["queries"][0] | {"filters": [never]}
-    answer = analyst.post("/api/v1/chart/data", data=asked | {"queries": [query]})
+    answer = reader.post("/api/v1/chart/data", data=asked | {"queries": [query]})
     assert answer.json()["result"][0]["data"] == []
 
 
 def test_two_countries_roles_see_both(server, browser, opened):
-    password = "only-for-this-test"
     with logged_in(server, browser, "admin", server.password) as admin:
-        roles = admin.get("/api/v1/security/roles/?q=(page_size:1000)").json()["result"]
-        made = admin.post(
-            "/api/v1/security/users/",
-            data={
-                "username": "both", "first_name": "B", "last_name": "B", "active": True,
-                "email": "both@localhost", "password": password,
-                "roles": [r["id"] for r in roles if r["name"] in ("Country AA", "Country CC")],
-            },
-        )  # fmt: skip
-        assert made.status == 201, made.text()
+        new_user(admin, "both", {"Country AA", "Country CC"})
     asked, everything = table1(opened)
-    with logged_in(server, browser, "both", password) as request:
+    with logged_in(server, browser, "both", "both") as request:
         mine = request.post("/api/v1/chart/data", data=asked).json()["result"][0]
         assert mine["data"] == [r for r in everything["data"] if r["network"] != "bb-gprs"]
 
@@ -484,3 +376,16 @@ def test_charts_have_their_answers_while_jobs_publish(server, browser, opened):
         stop.set()
         publishing.result()
     assert answers > 10
+
+
+def test_a_warehouse_that_superset_could_write_to_is_refused_in_one_line(tmp_path):
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / VIEWS).touch()
+    done = subprocess.run(
+        ["sh", "infra/superset/start.sh", tmp_path / "w", "infra/networks.toml", "0"],
+        cwd=ROOT, env=os.environ | {"SUPERSET_HOME": str(tmp_path)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    told = f"dashboards: {tmp_path}/w: lies in SUPERSET_HOME, which Superset writes to\n"
+    assert done.stderr == told

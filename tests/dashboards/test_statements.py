@@ -1,0 +1,152 @@
+"""What Superset may ask DuckDB: the check of every statement, without Superset."""
+
+import re
+
+import duckdb
+import pytest
+
+from infra.superset.assets import assets
+from infra.superset.statements import Refused, must_be_a_query
+from spark_jobs.warehouse import Warehouse
+
+QUERIES = (
+    "select 1;",
+    "from flows",
+    "FROM Main.flows -- of all",
+    'select "user" from warehouse.main.flows order by 1 limit 3 offset 1',
+    "with recursive r(n) as (select 1 union all select n + 1 from r where n < 4) from r",
+    "select * from (values (1), (2)) as t(i) join range(3) r(i) using (i)",
+    "select network, unnest([1, 2]), {'a': 1} from flows group by all having count(*) > 1",
+    "select x::decimal(9, 2), date '2004-03-02' from flows where x = any (select 1)",
+    "pivot flows on network in ('aa-gprs') using count(*)",
+    "select 'copy t to ''f''; attach' as text /* copy t to 'f' */",
+    "show tables",
+    "describe flows",
+    "summarize flows",
+    "select column_name from duckdb_columns() where table_name = 'flows'",
+    "select * from information_schema.tables",
+)
+STATEMENTS = (
+    "copy (select 1) to 'f.parquet'",
+    "copy flows to 'f.parquet' (format parquet)",
+    "COPY\n/* */ flows TO 'f.csv'",
+    "-- select 1\ncopy flows to 'f'",
+    "/* select 1 */ export database 'f'",
+    "import database 'f'",
+    "attach 'f.duckdb' as f",
+    "detach warehouse",
+    "use memory",
+    "install httpfs",
+    "load httpfs",
+    "set threads = 1",
+    "set global allowed_directories = ['/']",
+    "reset threads",
+    "pragma threads = 1",
+    "pragma table_info('flows')",
+    "call pragma_version()",
+    "checkpoint",
+    "vacuum",
+    "create table t as select 1",
+    "create temp view v as select 1",
+    "create macro m() as 1",
+    "create secret s (type http)",
+    "insert into t values (1)",
+    "update t set i = 1",
+    "delete from t",
+    "drop view flows",
+    "alter view flows rename to f",
+    "comment on view flows is ''",
+    "prepare p as copy flows to 'f'",
+    "execute p",
+    "explain analyze copy flows to 'f'",
+    "begin",
+    "select 1; copy flows to 'f'",
+    "select 1; select 2",
+    "with x as (copy (select 1) to 'f') select 1",
+    "with x as (insert into t values (1) returning *) from x",
+    "with x as (delete from t returning *) from x",
+    "select (with x as (copy (select 1) to 'f') select 1)",
+    "",
+    "-- nothing",
+)
+FILES = (
+    "from 'f.parquet'",
+    'from "f.csv"',
+    "from f.parquet",
+    'from "/srv/f".parquet',
+    'from "/srv/f".main.parquet',
+    "from 'https://example.com/f.parquet'",
+    "describe 'f.parquet'",
+    "summarize 'f.parquet'",
+    "with x as (describe 'f.parquet') from x",
+    "select (select max(content) from read_text('/etc/passwd'))",
+    "from system.main.read_text('/etc/passwd')",
+    "from READ_BLOB('f')",
+    "from \"read_csv\"('f')",
+    "from read_parquet(['f'])",
+    "from parquet_scan('f')",
+    "from parquet_metadata('f')",
+    "from read_json('f')",
+    "from read_duckdb('f')",
+    "from sniff_csv('f')",
+    "from glob('*')",
+    "from query('copy flows to ''f''')",
+    "from query_table(['f.parquet'])",
+    "from json_execute_serialized_sql('{}')",
+    "from histogram_values('f.parquet', i)",
+    "select 1 where exists (from read_text('f'))",
+    "select 1 order by (select size from read_text('f'))",
+    "from flows union all from read_text('f')",
+    "from flows, lateral (from glob(flows.network))",
+    "pivot (from read_text('f')) on size in (1)",
+    "from checkpoint()",
+    "from enable_logging()",
+)
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_a_query_of_tables_passes(sql):
+    must_be_a_query(sql)
+
+
+@pytest.mark.parametrize("sql", STATEMENTS + FILES)
+def test_nothing_else_does(sql):
+    with pytest.raises(Refused):
+        must_be_a_query(sql)
+
+
+def test_what_duckdb_cannot_parse_is_not_run():
+    with pytest.raises(duckdb.ParserException):
+        must_be_a_query("select 1 into outfile 'f'")
+
+
+def test_the_dashboards_ask_nothing_else():
+    datasets = {
+        path: re.sub(r"{[%{].*?[%}]}", "", content["sql"])
+        for path, content in assets().items()
+        if path.startswith("datasets/")
+    }
+    assert datasets
+    for sql in datasets.values():
+        must_be_a_query(sql)
+
+
+def test_no_function_that_reads_or_runs_passes(tmp_path):
+    """Of all that this DuckDB has: those that give rows, by their names."""
+    connection = Warehouse(tmp_path).connect()
+    answer = connection.execute("""
+        select distinct function_name from duckdb_functions()
+        where function_type in ('table', 'table_macro')
+    """)
+    names = {name for (name,) in answer.fetchall()}
+    assert {"read_parquet", "query", "glob"} <= names
+    passed = set()
+    for name in names:
+        try:
+            must_be_a_query(f"from {name}()")
+        except Refused:
+            continue
+        passed.add(name)
+    told_by_the_catalog = {name for name in passed if name.startswith("duckdb_")}
+    assert passed - told_by_the_catalog == {"generate_series", "range", "unnest"}
+    assert not {name for name in told_by_the_catalog if re.search("log|secret|file|setting", name)}
