@@ -34,6 +34,12 @@ INGEST_LOG = Table(
             "content", pa.string(), "XXH3 128-bit hash of the uncompressed capture", required=True
         ),
         Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
+        Column(
+            "copy_of",
+            pa.string(),
+            "the capture that has its packets already, or took its place, where that is why it "
+            "gave nothing",
+        ),
     ),
 )
 

@@ -47,6 +47,11 @@ class AddressTable:
     def __len__(self) -> int:
         return int(self.entries[0, 0])
 
+    @property
+    def known(self) -> np.ndarray:
+        """uint64[addresses + 1, 3]: the entries in use, by number."""
+        return self.entries[: len(self) + 1]
+
     def make_room(self, more: int) -> None:
         """Grow so that `more` further addresses fit."""
         if len(self) + more < len(self.entries):
@@ -64,6 +69,18 @@ class AddressTable:
         """Addresses as people write them (RFC 5952)."""
         packed = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
         return [_text(packed[at : at + 16]) for at in range(0, len(packed), 16)]
+
+
+def halves(texts: Iterable[str]) -> np.ndarray:
+    """uint64[n, 2]: the high and low half of addresses as people write them."""
+    packed = b"".join(map(_packed, texts))
+    return np.frombuffer(packed, ">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def _packed(text: str) -> bytes:
+    if ":" in text:
+        return socket.inet_pton(socket.AF_INET6, text)
+    return MAPPED_PREFIX + socket.inet_pton(socket.AF_INET, text)
 
 
 def _text(packed: bytes) -> str:

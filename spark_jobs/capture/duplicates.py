@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_jobs.capture import decode
+from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed, pair
 from spark_jobs.capture.reader import Reading, Run
 from spark_jobs.compiled import compiled, inner
 
@@ -79,7 +80,7 @@ class Duplicates:
         return _duplicates(
             run.rows,
             run.edges,
-            _address_hashes(run.addresses.entries),
+            address_hashes(run.addresses.known),
             self._recent,
             self._latest,
             self._state,
@@ -100,53 +101,31 @@ def without_duplicates(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
             yield run
 
 
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-OTHER_FACTOR = np.uint64(0xD6E8FEB86659FD93)
-
-
-def _address_hashes(entries: np.ndarray) -> np.ndarray:
-    """uint64[..]: of an AddressTable's addresses, which have other numbers in every run."""
-    high, low = entries[: int(entries[0, 0]) + 1, :2].T
-    hashed = (high * FACTOR ^ low) * OTHER_FACTOR
-    return (hashed ^ hashed >> np.uint64(32)) * FACTOR
-
-
-@inner
-def _mixed(h, value):
-    h = (h ^ np.uint64(value)) * FACTOR
-    return h ^ h >> np.uint64(32)
-
-
-@inner
-def _pair(high, low):
-    return np.uint64(high) << np.uint64(32) | np.uint64(low)
-
-
 @inner
 def _fingerprint(row, edges, user, server):
     """Of what a row says but its time and TTL; user, server: hashes of the addresses. Where it
     says nothing, anything may stand."""
     has = row.has
-    h = _mixed(user ^ server * OTHER_FACTOR, _pair(row.ip_len, has))
-    h = _mixed(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
+    h = mixed(user ^ server * OTHER_FACTOR, pair(row.ip_len, has))
+    h = mixed(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
     if has & decode.HAS_PORTS:
         ip_id = np.int64(row.ip_id) if has & decode.HAS_IP_ID else np.int64(0)
-        h = _mixed(h, _pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port)))
+        h = mixed(h, pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port)))
     elif has & decode.HAS_IP_ID:
-        h = _mixed(h, row.ip_id)
+        h = mixed(h, row.ip_id)
     if has & decode.HAS_TCP:
-        h = _mixed(h, _pair(row.seq, row.ack))
+        h = mixed(h, pair(row.seq, row.ack))
         wire = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
-        h = _mixed(h, _pair(row.payload_len, wire))
+        h = mixed(h, pair(row.payload_len, wire))
     if has & decode.HAS_TIMESTAMPS:
-        h = _mixed(h, _pair(row.ts_val, row.ts_ecr))
+        h = mixed(h, pair(row.ts_val, row.ts_ecr))
     if has & decode.HAS_MSS:
-        h = _mixed(h, row.mss)
+        h = mixed(h, row.mss)
     if has & decode.HAS_WINDOW_SCALE:
-        h = _mixed(h, row.window_scale)
+        h = mixed(h, row.window_scale)
     if has & decode.HAS_SACK:
         for k in range(row.sack_edges):
-            h = _mixed(h, edges[row.sack_at + k])
+            h = mixed(h, edges[row.sack_at + k])
     return h
 
 
@@ -161,7 +140,7 @@ def _has_number(row):
 def _ends(row, user, server):
     """Of a row's ends, in its direction; user, server: hashes of the addresses."""
     ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
-    return _mixed(user ^ server * OTHER_FACTOR, ports << 1 | np.int64(row.downlink))
+    return mixed(user ^ server * OTHER_FACTOR, ports << 1 | np.int64(row.downlink))
 
 
 @inner

@@ -31,7 +31,7 @@ class Run:
 @dataclass
 class Reading:
     """What is known of a file so far: records read, what was skipped and why, hash of the
-    content, and where something was amiss."""
+    content, where something was amiss, and a sample of its packets."""
 
     frames: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
@@ -39,6 +39,8 @@ class Reading:
     notes: list[str] = field(default_factory=list)
     counted_us: tuple[int, int] | None = None
     """When the first and the last of what was only counted happened."""
+    sampled: list[np.ndarray] = field(default_factory=list)
+    """Of packets, the keys that are in the sample (see sketch.py)."""
 
     def note(self, path: Path, line: int, what: str) -> None:
         """Something amiss in a text file's line; of many, the first are kept."""

@@ -21,18 +21,17 @@ from spark_jobs.capture.files import capture_day, capture_name, has_log_name
 from spark_jobs.capture.users import user_key
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError, in_a_line
+from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Staging, Unit, Warehouse
+from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow.parquet as pq
 
     from spark_jobs.capture.reader import Reading, Run
 
-SAMPLE_ROWS = 64
-"""Packets of each piece of a file that are looked for in other files."""
-SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
 MOST_DATES = 400
 FORMAT = {FrontEnd.BUILTIN: 3, FrontEnd.ZEEK: 4, FrontEnd.ZEEK_LOG: 4}
 """Raised when rows of the same file would come out otherwise than before."""
@@ -48,6 +47,7 @@ class Ingested:
     frames: int = 0
     packets: int = 0
     rows: int = 0
+    values: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     size: int = 0
     seconds: float = 0.0
@@ -55,7 +55,10 @@ class Ingested:
     last_us: int | None = None
     content: str = ""
     error: str | None = None
+    copy_of: str | None = None
     already: bool = False
+    replaces: dict[str, str] = field(default_factory=dict)
+    """Content by name of the captures whose packets it has: they count here."""
     dates: list[date] = field(default_factory=list)
     front_end: FrontEnd = FrontEnd.BUILTIN
     notes: list[str] = field(default_factory=list)
@@ -74,6 +77,7 @@ def ingest(
             raise UserError(f"{path}: has the same capture name as {other}")
     for network in {network.name: network for network, _ in work}.values():
         publish_network(warehouse, network)
+        _finish_replacing(warehouse, network)
     results = {item: _if_unchanged(warehouse, *item, front_end) for item in work}
     changed = [item for item, result in results.items() if result is None]
     logs = {item for item in changed if has_log_name(item[1])}
@@ -81,6 +85,8 @@ def ingest(
     for items in ([i for i in changed if i not in logs], [i for i in changed if i in logs]):
         fresh = run_tasks(_IngestTask(warehouse, front_end), items, "ingest")
         results.update(zip(items, fresh, strict=True))
+    for result in filter(None, results.values()):
+        _tell_if_replaced(warehouse, result)
     leases(warehouse, sorted({network.name for network, _ in work}))
     warehouse.update_views()
     return [result for result in results.values() if result]
@@ -113,19 +119,32 @@ def ingest_capture(
             sample = _read_into(staging, network, path, result)
             result.seconds = time.monotonic() - started
             with warehouse.locked(f"content-{network.name}"):
-                _refuse_copy(warehouse, network, result)
-                _refuse_log_of_capture(warehouse, network, result, sample)
-                _publish(warehouse, unit, staging, result, stamp)
+                others = [c for c in warehouse.commits("capture", network.name) if c.unit != unit]
+                _refuse_same(others, result)
+                new = Packets(_facts(result, stamp), _staged_packets(staging), sample)
+                replaced = captures_replaced(warehouse, others, path, new)
+                result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
+                _publish(warehouse, unit, staging, result, stamp, sample)
+                for commit in replaced:
+                    _give_way(warehouse, commit, result.capture)
     except (UserError, OSError) as error:
         result.error = in_a_line(error)
-        result.packets, result.rows, result.dates = 0, 0, []
+        result.copy_of = error.of if isinstance(error, CopyError) else None
+        result.packets, result.rows, result.values, result.dates = 0, 0, 0, []
         if path.exists() and not (old and old.files):
             with warehouse.staging() as staging:
                 _publish(warehouse, unit, staging, result, None)
-    if old and not result.error:
-        before = {date.fromisoformat(day) for day in old.facts["dates"]}
-        result.dates = sorted(before | set(result.dates))
+    if not result.error:
+        before = {day for c in [old, *replaced] if c for day in c.facts["dates"]}
+        result.dates = sorted({*map(date.fromisoformat, before), *result.dates})
+        result.notes += [
+            f"{path}: takes the place of {name}, whose packets it has" for name in result.replaces
+        ]
     return result
+
+
+def _staged_packets(staging: Staging) -> list[Path]:
+    return [path for to, path in staging.files.items() if to.startswith(f"{PACKETS.name}/")]
 
 
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
@@ -165,13 +184,13 @@ def _if_unchanged(
     )
 
 
-def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> pa.Table:
-    """The file's rows into staging; returns some of its packets (see _refuse_log_of_capture)."""
+def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> np.ndarray:
+    """The file's rows into staging; returns its sample (see capture/sketch.py)."""
     from spark_jobs.capture.reader import Reading
+    from spark_jobs.capture.sketch import as_sample
 
     reading = Reading()
     result.size = path.stat().st_size
-    samples = []
     with ExitStack() as stack:
         writers: dict[date, pq.ParquetWriter] = {}
         table, parts = _parts(network, path, result, reading)
@@ -182,8 +201,6 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
                 )
             writers[day].write_table(rows, row_group_size=len(rows))
             _count(result, rows)
-            if table is PACKETS:
-                samples.append(rows.select(SAMPLE_COLUMNS)[:: -(-len(rows) // SAMPLE_ROWS)])
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
     result.content, result.notes = reading.content, reading.notes
     if reading.counted_us:
@@ -197,7 +214,7 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
             f"{path}: no packet of a subscriber of {network.name} in it"
             + (f" ({reasons})" if reasons else "")
         )
-    return pa.concat_tables(samples) if samples else PACKETS.arrow.empty_table()
+    return as_sample(reading.sampled)
 
 
 def _parts(
@@ -259,6 +276,7 @@ def _tables(
     runs: Iterator[Run], network: Network, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     from spark_jobs.capture.columns import packet_tables, within_dates
+    from spark_jobs.capture.sketch import sampled_keys
 
     days: set[int] = set()
     for run in runs:
@@ -266,6 +284,7 @@ def _tables(
         if others:
             reading.skipped["implausible_time"] += others
         if len(kept.rows):
+            reading.sampled.append(sampled_keys(kept))
             yield from packet_tables(kept, capture, network.buckets, user_key)
 
 
@@ -273,55 +292,32 @@ def _count(result: Ingested, table: pa.Table) -> None:
     import pyarrow.compute as pc
 
     result.rows += len(table)
+    result.values += sum(len(table) - column.null_count for column in table.columns)
     low, high = pc.min_max(table["ts"].cast(pa.int64())).values()
     result.first_us = min(v for v in (result.first_us, low.as_py()) if v is not None)
     result.last_us = max(v for v in (result.last_us, high.as_py()) if v is not None)
 
 
-def _refuse_copy(warehouse: Warehouse, network: Network, result: Ingested) -> None:
-    for commit in warehouse.commits("capture", network.name):
+def _refuse_same(others: list[Commit], result: Ingested) -> None:
+    for commit in others:
         same = commit.facts.get("content") == result.content
         gave = commit.facts.get("rows", commit.facts["packets"])
-        if same and commit.unit.name != result.capture and gave:
-            raise UserError(
+        if same and gave:
+            raise CopyError(
                 f"{result.path}: holds the same packets as {commit.unit.name}, "
-                "which is ingested already"
-            )
-
-
-def _refuse_log_of_capture(
-    warehouse: Warehouse, network: Network, result: Ingested, sample: pa.Table
-) -> None:
-    """A capture and a packet log that Zeek made of the same packets must not both count."""
-    import duckdb
-
-    is_log = result.front_end == FrontEnd.ZEEK_LOG
-    for commit in warehouse.commits("capture", network.name):
-        facts = commit.facts
-        if commit.unit.name == result.capture or not facts["packets"] or not len(sample):
-            continue
-        if "front_end" not in facts or is_log == (facts["front_end"] == FrontEnd.ZEEK_LOG):
-            continue
-        if facts["first_us"] > (result.last_us or 0) or (result.first_us or 0) > facts["last_us"]:
-            continue
-        with duckdb.connect() as connection:
-            connection.register("sample", sample)
-            (shared,) = connection.execute(
-                "select count(*) from read_parquet(?, hive_partitioning = false) "
-                f"semi join sample using ({', '.join(SAMPLE_COLUMNS)})",
-                [[str(path) for path in warehouse.unit_files(commit, PACKETS)]],
-            ).fetchone() or (0,)
-        if shared:
-            raise UserError(
-                f"{result.path}: holds packets of {commit.unit.name}, which is ingested already; "
-                "a capture and a log of the same packets would count them twice"
+                "which is ingested already",
+                commit.unit.name,
             )
 
 
 def _publish(
-    warehouse: Warehouse, unit: Unit, staging: Staging, result: Ingested, stamp: list[Any] | None
+    warehouse: Warehouse,
+    unit: Unit,
+    staging: Staging,
+    result: Ingested,
+    stamp: list[Any] | None,
+    sample: np.ndarray | None = None,
 ) -> None:
-    first, last = _time(result.first_us), _time(result.last_us)
     log = {
         "capture": result.capture,
         "front_end": str(result.front_end),
@@ -331,27 +327,81 @@ def _publish(
         "skipped": list(result.skipped.items()),
         "bytes": result.size,
         "seconds": result.seconds,
-        "first_ts": first,
-        "last_ts": last,
+        "first_ts": _time(result.first_us),
+        "last_ts": _time(result.last_us),
         "content": result.content,
         "error": result.error,
+        "copy_of": result.copy_of,
     }
-    rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow)
-    day = first.date() if first else capture_day(unit.name)
-    staging.write(INGEST_LOG, unit.network, day, unit.name, rows)
-    facts = {
+    _stage_log(staging, unit, log, sample)
+    warehouse.publish(unit, staging.files, _facts(result, stamp))
+
+
+def _stage_log(
+    staging: Staging, unit: Unit, log: dict[str, Any], sample: np.ndarray | None = None
+) -> None:
+    """The capture's row of ingest_log into staging."""
+    from spark_jobs.capture.sketch import KEPT_AS, to_text
+
+    day = log["first_ts"].date() if log["first_ts"] else capture_day(unit.name)
+    rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow).cast(INGEST_LOG.arrow_dictionary)
+    with staging.writer(INGEST_LOG, unit.network, day, unit.name) as writer:
+        writer.write_table(rows)
+        if sample is not None:
+            writer.add_key_value_metadata({KEPT_AS: to_text(sample)})
+
+
+def _facts(result: Ingested, stamp: list[Any] | None) -> dict[str, Any]:
+    return {
         "stamp": stamp,
         "content": result.content,
         "frames": result.frames,
         "packets": result.packets,
         "rows": result.rows,
+        "values": result.values,
         "skipped": result.skipped,
         "front_end": str(result.front_end),
         "first_us": result.first_us,
         "last_us": result.last_us,
         "dates": [day.isoformat() for day in result.dates],
+        "copy_of": result.copy_of,
+        "replaces": result.replaces,
     }
-    warehouse.publish(unit, staging.files, facts)
+
+
+def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
+    """Publish that a capture gives nothing any more, for another one has its packets."""
+    from spark_jobs.warehouse.files import read_rows
+
+    (log,) = read_rows(INGEST_LOG, warehouse.unit_files(old, INGEST_LOG)).to_pylist()
+    nothing = {"packets": 0, "rows": 0, "copy_of": by}
+    with warehouse.staging() as staging:
+        _stage_log(staging, old.unit, log | nothing | {"error": _replaced(old.unit.name, by)})
+        facts = old.facts | nothing | {"values": 0, "dates": [], "stamp": None}
+        warehouse.publish(old.unit, staging.files, facts)
+
+
+def _finish_replacing(warehouse: Warehouse, network: Network) -> None:
+    """Where a job was killed after it had published what replaces a capture."""
+    with warehouse.locked(f"content-{network.name}"):
+        for commit in warehouse.commits("capture", network.name):
+            for name, content in commit.facts.get("replaces", {}).items():
+                old = warehouse.commit(Unit("capture", network.name, name))
+                if old and old.facts["content"] == content and old.facts["packets"]:
+                    _give_way(warehouse, old, commit.unit.name)
+
+
+def _tell_if_replaced(warehouse: Warehouse, result: Ingested) -> None:
+    """A capture that was, by another one of the same run, gave nothing."""
+    commit = warehouse.commit(Unit("capture", result.network, result.capture))
+    by = commit.facts.get("copy_of") if commit else None
+    if by and not result.error:
+        result.error, result.copy_of = _replaced(str(result.path), by), by
+        result.packets, result.rows, result.values = 0, 0, 0
+
+
+def _replaced(capture: str, by: str) -> str:
+    return f"{capture}: its packets are in {by}, which has more and took its place"
 
 
 def _time(us: int | None) -> datetime | None:

@@ -11,7 +11,7 @@ reading as (
     select
         coalesce(
             list(capture order by capture) filter (
-                where error is not null
+                where (error is not null and copy_of is null)
                 or len(list_intersect(map_keys(skipped), $broken_off::varchar[])) > 0
             ),
             []

@@ -1,6 +1,7 @@
 """A table's Parquet files, written and read as its schema says."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,26 @@ def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = N
     """The rows of some of a table's files; filters: as of pq.read_table."""
     rows = [pq.read_table(path, filters=filters, partitioning=None) for path in paths]
     return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """What a file's writer added to its metadata."""
+    found = pq.read_metadata(path).metadata or {}
+    return {name.decode(): text.decode() for name, text in found.items()}
+
+
+def read_between(
+    paths: Iterable[Path], columns: list[str], first: datetime, last: datetime
+) -> Iterator[pa.Table]:
+    """Some columns of the rows of some files that are stamped (ts) from `first` to `last`, a row
+    group at a time."""
+    import pyarrow.compute as pc
+
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            ts = file.schema_arrow.get_field_index("ts")
+            for number in range(file.num_row_groups):
+                times = file.metadata.row_group(number).column(ts).statistics
+                if times.min <= last and first <= times.max:
+                    rows = file.read_row_group(number, columns=[*columns])
+                    yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))

@@ -227,8 +227,9 @@ def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, n
     assert sorted(bool(result.error) for result in results) == [False, True]  # the same packets
 
 
-def thinned(target: Path, keep: Callable[[int, bool], bool]) -> Path:
-    """A shipped capture with those packets only that are kept, by number and whether uplink."""
+def thinned(target: Path, keep: Callable[[int, bool], bool], later: int = 0) -> Path:
+    """A shipped capture with those packets only that are kept, by number and whether uplink, some
+    µs later (within their second)."""
     packed = (CAPTURES / "bb-gprs/peak.pcap.zst").read_bytes()
     data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
     kept, place, number = [data[:24]], 24, 0
@@ -236,7 +237,8 @@ def thinned(target: Path, keep: Callable[[int, bool], bool]) -> Path:
         end = place + 16 + int.from_bytes(data[place + 8 : place + 12], "little")
         by_mobile = data[place + 16 + 12] == 10  # of the source address, 10.64.0.0/14
         if keep(number, by_mobile):
-            kept.append(data[place:end])
+            us = min(int.from_bytes(data[place + 4 : place + 8], "little") + later, 999_999)
+            kept.append(data[place : place + 4] + us.to_bytes(4, "little") + data[place + 8 : end])
         place, number = end, number + 1
     target.write_bytes(b"".join(kept))
     return target
@@ -296,12 +298,9 @@ def test_packets_of_two_ports_in_two_files_are_told(warehouse, tmp_path, network
     """Two files with every second packet each; or the one with all, the other with every second: of
     three rows two are of one packet, where IDs tell."""
     network = network.model_copy(update={"quality": QualityLimits(without_syn_share=1)})
-    work = []
-    for name, keep in (
-        ("a.pcap", lambda number, by_mobile: number % 2 == 0),
-        ("b.pcap", lambda number, by_mobile: number % 2 == 1 or shared),
-    ):
-        work.append((network, thinned(tmp_path / name, keep)))
+    a = thinned(tmp_path / "a.pcap", lambda number, by_mobile: number % 2 == 0)
+    b = thinned(tmp_path / "b.pcap", lambda number, by_mobile: number % 2 == 1 or shared, 3)
+    work = [(network, a), (network, b)]
     ingest(warehouse, work)
     flows(warehouse, [(network, DAY)])
     quality.check(warehouse, [network])
