@@ -34,7 +34,7 @@ SAMPLE_ROWS = 64
 """Packets of each piece of a file that are looked for in other files."""
 SAMPLE_COLUMNS = ["ts", "user", "server", "downlink", "ip_len"]
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 3, FrontEnd.ZEEK: 4, FrontEnd.ZEEK_LOG: 4}
+FORMAT = {FrontEnd.BUILTIN: 4, FrontEnd.ZEEK: 4, FrontEnd.ZEEK_LOG: 4}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
