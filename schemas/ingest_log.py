@@ -59,6 +59,8 @@ SKIP_REASONS = {
     "1970-9999, or beyond the 400th date in one file",
     "corrupt_record": "places where a record header lied; reading went on at the next sound one",
     "corrupt_bytes": "bytes passed over at such places",
+    "given_up": "1 where the rest of a file was not read: more than 256 MiB, and more than 64 "
+    "times what it takes on disk, held no packet",
     "truncated_file": "1 where the file ends within a record, or a log within a line",
     "malformed_line": "lines of a Zeek log with a wrong number of fields or a value that is "
     "missing, no number, no address or out of range",
@@ -84,5 +86,5 @@ UNREAD_REASONS = (
 )
 """Those that count packets which the front end should have read and could not."""
 
-BROKEN_OFF = ("truncated_file", "corrupt_compression")
-"""Those of a file that ends before its end."""
+BROKEN_OFF = ("truncated_file", "corrupt_compression", "given_up")
+"""Those of a file that ends, or that reading ended, before its end."""

@@ -10,10 +10,12 @@ from spark_jobs.compiled import compiled, inlined, inner
 
 PCAP_MICRO, PCAP_NANO, PCAP_MODIFIED = 0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34
 PCAPNG_MAGIC = 0x0A0D0D0A
-BYTE_ORDER_MAGIC = 0x1A2B3C4D
+BYTE_ORDER_MAGIC, BYTE_ORDER_SWAPPED = 0x1A2B3C4D, 0x4D3C2B1A
 LARGEST_RECORD = 262_144
 LARGEST_BLOCK = 1 << 24
 """pcapng blocks beyond this are taken for corrupt, as Wireshark does."""
+LARGEST_INTERFACE = 4096
+"""Descriptions beyond this are not looked for where a block's length is wrong."""
 PCAP_HEADER_BYTES = 24
 MOST_INTERFACES = 4096
 
@@ -23,10 +25,13 @@ NEED_MORE, FULL, CORRUPT = 0, 1, 2
 DAY_S = 86_400
 IN_A_ROW, IN_A_ROW_NEAR = 4, 2
 """Records in a row that show where reading can go on: with any time, or near the last sound one."""
-RESYNC_BYTES = IN_A_ROW * (LARGEST_RECORD + 24)
+AHEAD_BYTES = IN_A_ROW * (LARGEST_RECORD + 24)
+"""Where records go on at another time, how far behind them ones near the last are looked for."""
+RESYNC_BYTES = 2 * AHEAD_BYTES
 """What a place must have behind it to be judged, unless the file ends before."""
 
 SECTION_HEADER, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET = PCAPNG_MAGIC, 1, 2, 3, 6
+PACKETS = (PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
 NO_TIME = np.int64(-(2**62))
 
 FRAME = np.dtype(
@@ -63,6 +68,8 @@ def _pcap_lengths(buf, at, big, minor):
 @inner
 def _sound_pcap(buf, at, big, minor, snap):
     """Could a record start here, by its lengths and fraction of a second?"""
+    if not 0 < u32(buf, at + 8, big) <= LARGEST_RECORD:
+        return False
     captured, on_wire = _pcap_lengths(buf, at, big, minor)
     lengths = 0 < captured <= snap and 0 < on_wire <= LARGEST_RECORD
     return lengths and u32(buf, at + 4, big) < 1_000_000_000
@@ -110,40 +117,61 @@ def walk_pcap(
 
 
 @inner
-def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted):
-    """How many records within a day follow one another from `at`, up to `wanted`; 0 where one
-    before `end` cannot be true."""
+def _in_a_row(buf, at, end, big, header_bytes, minor, snap, wanted, ended):
+    """How many records within a day follow one another from `at`, up to `wanted`, and where the
+    last begins. As many as wanted where they end with the file; 0 where one before `end` cannot be
+    true."""
     first_s = u32(buf, at, big)
-    n = 0
+    n, last = 0, at
     while n < wanted and at + header_bytes <= end:
         if not _sound_pcap(buf, at, big, minor, snap):
-            return 0
+            return 0, last
         if abs(u32(buf, at, big) - first_s) > DAY_S:
-            return 0
+            return 0, last
+        last = at
         at += header_bytes + _pcap_lengths(buf, at, big, minor)[0]
         if at > end:
             break
         n += 1
-    return n
+        if ended and at == end:
+            return wanted, last
+    return n, last
+
+
+@inner
+def _goes_on(buf, at, end, big, header_bytes, minor, snap, near_s, ended):
+    """Could records at about the time of the last sound one go on here?"""
+    if near_s < 0 or abs(u32(buf, at, big) - near_s) > DAY_S:
+        return False
+    n, _ = _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW_NEAR, ended)
+    return n == IN_A_ROW_NEAR or (ended and n > 0)
 
 
 @compiled
-def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ended):
+def resync_pcap(buf, start, end, big, header_bytes, minor, snap, near_s, ahead, ended):
     """The next place from which records in a row could be true, or -1.
 
     snap: the file's snap length; near_s: seconds since 1970 of the last sound record, or -1;
-    ended: whether the file ends at `end`. Records at about the same time are looked for first:
-    where all are of one length, places between them may look like records, too.
+    ended: whether the file ends at `end`. Where all records are of one length, places between them
+    may look like records, too, of another time: so records at about the same time are looked for
+    among them and behind, ahead[0] (int64[1]) bytes far. Each time that is in vain it is halved:
+    all searches of a file take time in proportion to it.
     """
     last = end - (header_bytes if ended else RESYNC_BYTES)
-    for at in range(start, min(last, start + RESYNC_BYTES) + 1):
-        if abs(u32(buf, at, big) - near_s) <= DAY_S:
-            n = _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW_NEAR)
-            if n == IN_A_ROW_NEAR or (ended and n):
-                return at
     for at in range(start, last + 1):
-        if _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW) == IN_A_ROW:
+        if not _sound_pcap(buf, at, big, minor, snap):
+            continue
+        if _goes_on(buf, at, end, big, header_bytes, minor, snap, near_s, ended):
             return at
+        n, fourth = _in_a_row(buf, at, end, big, header_bytes, minor, snap, IN_A_ROW, ended)
+        if n < IN_A_ROW:
+            continue
+        until = max(fourth, at + ahead[0])
+        for place in range(at + 1, min(until, end - header_bytes + 1)):
+            if _goes_on(buf, place, end, big, header_bytes, minor, snap, near_s, ended):
+                return place
+        ahead[0] //= 2
+        return at
     return -1
 
 
@@ -208,8 +236,9 @@ def _block(buf, at, big):
 def walk_pcapng(buf, start, end, state, interfaces, frames):
     """Packets of a pcapng file in buf[start:end] into `frames` (FRAME[n]).
 
-    state: int64[1], whether the section is big-endian. interfaces: int64[m, 4], row 0 holds their
-    number, the others link type, snap length, time resolution and offset (s) of interface row - 1.
+    state: int64[2], whether the section is big-endian, and bytes of blocks that are no packets so
+    far. interfaces: int64[m, 4], row 0 holds their number, the others link type, snap length, time
+    resolution and offset (s) of interface row - 1.
     Returns (records, place of the first byte not walked, what stopped it).
     """
     n, at = 0, start
@@ -227,12 +256,14 @@ def walk_pcapng(buf, start, end, state, interfaces, frames):
         elif kind == INTERFACE:
             if length < 20 or not _read_interface(buf, at, length, big, interfaces):
                 return n, at, CORRUPT
-        elif kind in (ENHANCED_PACKET, PACKET, SIMPLE_PACKET):
+        elif kind in PACKETS:
             if n == len(frames):
                 return n, at, FULL
             if not _read_packet(buf, at, length, kind, big, interfaces, frames[n]):
                 return n, at, CORRUPT
             n += 1
+        if kind not in PACKETS:
+            state[1] += length
         at += length
     return n, at, NEED_MORE
 
@@ -270,6 +301,38 @@ def _read_packet(buf, at, length, kind, big, interfaces, frame):
     return True
 
 
+@inner
+def _whole_block(buf, at, end, big):
+    """The length of a block of a known type that ends before `end` and has it at both its ends, or
+    0."""
+    kind, order, length = _block(buf, at, big)
+    known = kind in (SECTION_HEADER, INTERFACE) or kind in PACKETS
+    whole = 0 < length <= min(AHEAD_BYTES, end - at)
+    return length if known and whole and u32(buf, at + length - 4, order) == length else 0
+
+
+@compiled
+def salvage_pcapng(buf, at, end, state, interfaces):
+    """What later blocks need of a block with a wrong length: the section's byte order, and, where
+    one of its lengths leads to a whole block, the interface.
+
+    state, interfaces: see walk_pcapng.
+    """
+    if at + 12 > end:
+        return
+    kind, magic = u32(buf, at, state[0] == 1), u32(buf, at + 8, False)
+    if kind == SECTION_HEADER and magic in (BYTE_ORDER_MAGIC, BYTE_ORDER_SWAPPED):
+        state[0] = 1 if magic == BYTE_ORDER_SWAPPED else 0
+    if kind == INTERFACE:
+        big = state[0] == 1
+        first = u32(buf, at + 4, big)
+        for length in range(20, min(LARGEST_INTERFACE, end - at - 12) + 1, 4):
+            told = length in (first, u32(buf, at + length - 4, big))
+            if told and _whole_block(buf, at + length, end, big):
+                _read_interface(buf, at, length, big, interfaces)
+                return
+
+
 @compiled
 def resync_pcapng(buf, start, end, big, ended):
     """The next place at which a whole block has the same length at both its ends, or -1.
@@ -277,9 +340,6 @@ def resync_pcapng(buf, start, end, big, ended):
     ended: whether the file ends at `end`.
     """
     for at in range(start, end - (12 if ended else RESYNC_BYTES) + 1):
-        kind, order, length = _block(buf, at, big)
-        known = kind in (SECTION_HEADER, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
-        whole = 0 < length <= min(RESYNC_BYTES, end - at)
-        if known and whole and u32(buf, at + length - 4, order) == length:
+        if _whole_block(buf, at, end, big):
             return at
     return -1

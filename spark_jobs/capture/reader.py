@@ -16,6 +16,11 @@ from spark_jobs.errors import UserError
 RUN_PACKETS = 1 << 20
 FRAMES_AT_ONCE = 1 << 13
 MOST_NOTES = 10
+MOST_IN_VAIN = 1 << 28
+MOST_IN_VAIN_A_BYTE = 64
+"""Bytes without a packet for which a file is read on: 256 MiB, and 64 times what it takes on disk.
+So a stretch of damage is searched for what follows though it be most of the file, and a hole that
+was compressed; what a few bytes unpack to without end is not, nor a file that is but a hole."""
 
 
 @dataclass
@@ -51,6 +56,9 @@ class Reading:
 class _Pcap:
     """Walks a classic pcap file."""
 
+    other_bytes = 0
+    """There is nothing but records."""
+
     def __init__(self, stream: CaptureStream, big: bool, magic: int):
         header = stream.window[stream.start : stream.start + framing.PCAP_HEADER_BYTES]
         order = ">" if big else "<"
@@ -60,8 +68,11 @@ class _Pcap:
         self._link_type = network & 0xFFFF
         self._big, self._nano = big, magic == framing.PCAP_NANO
         self._header = 24 if magic == framing.PCAP_MODIFIED else 16
-        self._near_s = -1
         stream.start += framing.PCAP_HEADER_BYTES
+        first = stream.window[stream.start : min(stream.end, stream.start + 4)]
+        seconds = int.from_bytes(first.tobytes(), "big" if big else "little")
+        self._near_s = seconds if seconds > framing.DAY_S else -1
+        self._ahead = np.array([framing.AHEAD_BYTES])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
         n, at, stopped = framing.walk_pcap(
@@ -83,6 +94,9 @@ class _Pcap:
             self._snap = max(self._snap, int(frames["captured"][:n].max()))
         return n, at, stopped
 
+    def salvage(self, stream: CaptureStream) -> None:
+        """Nothing: no record tells of another."""
+
     def resync(self, stream: CaptureStream, start: int) -> int:
         return framing.resync_pcap(
             stream.window,
@@ -93,6 +107,7 @@ class _Pcap:
             self._minor,
             self._snap,
             self._near_s,
+            self._ahead,
             stream.ended,
         )
 
@@ -101,12 +116,23 @@ class _PcapNg:
     """Walks a pcapng file."""
 
     def __init__(self) -> None:
-        self._state = np.zeros(1, np.int64)
+        self._state = np.zeros(2, np.int64)
         self._interfaces = np.zeros((framing.MOST_INTERFACES + 1, 4), np.int64)
+
+    @property
+    def other_bytes(self) -> int:
+        """Those of blocks that are no packets."""
+        return int(self._state[1])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
         return framing.walk_pcapng(
             stream.window, stream.start, stream.end, self._state, self._interfaces, frames
+        )
+
+    def salvage(self, stream: CaptureStream) -> None:
+        """What a damaged block tells of those behind it."""
+        framing.salvage_pcapng(
+            stream.window, stream.start, stream.end, self._state, self._interfaces
         )
 
     def resync(self, stream: CaptureStream, start: int) -> int:
@@ -136,7 +162,7 @@ def _frames(stream: CaptureStream, path: Path, reading: Reading) -> Iterator[np.
     """FRAME[n] arrays whose places hold until the next one is asked for."""
     walker = _walker(stream, path)
     frames = np.zeros(FRAMES_AT_ONCE, framing.FRAME)
-    while True:
+    while not _is_in_vain(stream, walker, reading):
         ended = stream.ended
         n, at, stopped = walker.walk(stream, frames)
         stream.start = at
@@ -153,24 +179,43 @@ def _frames(stream: CaptureStream, path: Path, reading: Reading) -> Iterator[np.
             stopped = CORRUPT
         if stopped == CORRUPT:
             reading.skipped["corrupt_record"] += 1
+            walker.salvage(stream)
             _resync(stream, walker, reading)
+    else:
+        reading.skipped["given_up"] += 1
+        why = f"{path}: byte {stream.place}: given up: too much before it is no packet"
+        if not reading.frames:
+            raise UserError(why)
+        reading.notes.append(why)
     if stream.broken:
         reading.skipped["corrupt_compression"] += 1
 
 
 def _resync(stream: CaptureStream, walker: _Pcap | _PcapNg, reading: Reading) -> None:
-    """Move to the next sound record, or to the end of the file."""
-    passed = 1
+    """Move to the next sound record, to the end of the file, or as far as it is searched."""
+    began = stream.place
     stream.start += 1
     while (found := walker.resync(stream, stream.start)) < 0 and not stream.ended:
-        judged = max(0, stream.end - stream.start - framing.RESYNC_BYTES)
-        passed += judged
-        stream.start += judged
+        stream.start += max(0, stream.end - stream.start - framing.RESYNC_BYTES)
+        if _is_in_vain(stream, walker, reading, stream.place - began):
+            break
         stream.more()
-    if found < 0:
-        found = stream.end
-    reading.skipped["corrupt_bytes"] += passed + found - stream.start
-    stream.start = found
+    else:
+        stream.start = stream.end if found < 0 else found
+    reading.skipped["corrupt_bytes"] += stream.place - began
+
+
+def _is_in_vain(
+    stream: CaptureStream, walker: _Pcap | _PcapNg, reading: Reading, passed: int = 0
+) -> bool:
+    """Whether more of the file holds no packet than is worth the time, and it goes on.
+
+    passed: bytes that are not yet counted as corrupt.
+    """
+    without = reading.skipped["corrupt_bytes"] + passed + walker.other_bytes
+    if without <= max(MOST_IN_VAIN, MOST_IN_VAIN_A_BYTE * stream.on_disk):
+        return False
+    return stream.start < stream.end or not stream.ended
 
 
 def read_capture(

@@ -19,7 +19,10 @@ ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
 """Behind a byte of 0x50 to 0x5F."""
 READ_BYTES = 1 << 17
 GZIP_FEED_BYTES = 1 << 14
+BLOCK_BYTES = 512
+"""In which st_blocks counts, whatever the file system's are."""
 WINDOW_BYTES = 16 << 20
+"""Read at a time. The window holds twice as much: however much of it is kept, as many are new."""
 LARGEST_ZSTD_WINDOW = 1 << 27
 LARGEST_ZSTD_HEADER = 18
 ENDS_WITHIN = "the file ends within the compressed stream"
@@ -134,7 +137,8 @@ class CaptureStream:
 
     `window[start:end]` holds the unread bytes; `more()` drops what has been read and reads on;
     `ended` tells that nothing lies behind them. `content` is the XXH3 128-bit hash of all bytes
-    read so far, `broken` why a compressed stream ended early, or empty.
+    read so far, `broken` why a compressed stream ended early, or empty; `on_disk` what the file
+    takes there.
     """
 
     def __init__(self, path: Path):
@@ -142,8 +146,10 @@ class CaptureStream:
         self._pieces = _pieces(self._source)
         self._left = memoryview(b"")
         self._hash = xxhash.xxh3_128()
-        self.window = np.zeros(WINDOW_BYTES, np.uint8)
+        self.on_disk = os.fstat(self._source.fileno()).st_blocks * BLOCK_BYTES
+        self.window = np.zeros(2 * WINDOW_BYTES, np.uint8)
         self.start = self.end = 0
+        self._dropped = 0
         self.ended = False
         self.broken = ""
 
@@ -157,13 +163,22 @@ class CaptureStream:
     def content(self) -> str:
         return self._hash.hexdigest()
 
+    @property
+    def place(self) -> int:
+        """Where `start` lies in the uncompressed capture."""
+        return self._dropped + self.start
+
     def more(self) -> bool:
-        """Fill the window; False where there was nothing to add."""
+        """Read on; False where there was nothing to add."""
+        if self.ended:
+            return False
         kept = self.end - self.start
         self.window[:kept] = self.window[self.start : self.end].copy()
+        self._dropped += self.start
         self.start, self.end = 0, kept
-        while self.end < WINDOW_BYTES and (self._left or self._next_piece()):
-            taken = min(len(self._left), WINDOW_BYTES - self.end)
+        full = min(len(self.window), kept + WINDOW_BYTES)
+        while self.end < full and (self._left or self._next_piece()):
+            taken = min(len(self._left), full - self.end)
             self.window[self.end : self.end + taken] = self._left[:taken]
             self._left = self._left[taken:]
             self.end += taken

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,6 +42,7 @@ class Read:
     frames: int
     skipped: dict[str, int]
     content: str
+    notes: list[str] = field(default_factory=list)
 
     @property
     def numbers(self) -> list[int]:
@@ -78,7 +79,7 @@ def rows_of(
 ) -> Read:
     table, reading = table_of(path, subscribers, run_packets)
     rows = table.to_pylist() if table else []
-    return Read(rows, reading.frames, dict(reading.skipped), reading.content)
+    return Read(rows, reading.frames, dict(reading.skipped), reading.content, reading.notes)
 
 
 def read(data: bytes, **options) -> Read:
