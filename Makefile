@@ -17,7 +17,7 @@ demo: .venv/ready ## Run the main job on the captures in tests/data; tables on s
 
 airflow: .venv/ready ## Run the main job daily: Airflow on loopback, with the captures in tests/data
 	@sh infra/airflow/setup.sh
-	@sh infra/airflow/demo.sh build/airflow/landing
+	@sh infra/airflow/demo.sh "$${AIRFLOW_HOME:-build/airflow}/landing"
 	@GISCOPE_LAST_DAY=2004-03-02 AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
 
 dashboards: .venv/ready ## Superset on loopback; of your own: WAREHOUSE=W NETWORKS=networks.toml PORT=8088

@@ -7,14 +7,19 @@ one gives.
 """
 
 import os
+import subprocess
 import time
 import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apprise
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, CronDataIntervalTimetable, TriggerRule, dag, task, task_group
+from airflow.providers.apprise.hooks.apprise import AppriseHook
+from airflow.sdk import Asset, dag, task, task_group
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from by_day import ByDay
 from landing import complete_folders, missing
 
 APPLICATION = Path(__file__).resolve().parents[1] / "infra/spark/giscope.py"
@@ -28,7 +33,9 @@ WAIT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
 LOOK_EVERY = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
 LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
 STORE = ["--warehouse", WAREHOUSE]
-CONNECTION, POOL = "giscope_spark", "giscope"
+SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
+REFUSED = 2
+"""Exit status of a giscope command that says why in a line."""
 
 PACKETS, FLOWS, MARTS = (
     Asset(name=f"giscope_{table}", uri=f"file://{Path(WAREHOUSE).absolute()}/{table}")
@@ -53,7 +60,7 @@ def giscope(task_id: str, network: Any, arguments: Any, **options: Any) -> Spark
     return SparkSubmitOperator(
         task_id=task_id,
         application=str(APPLICATION),
-        conn_id=CONNECTION,
+        conn_id=SPARK,
         name=network,
         application_args=arguments,
         map_index_template="{{ task.name }}",
@@ -63,8 +70,23 @@ def giscope(task_id: str, network: Any, arguments: Any, **options: Any) -> Spark
     )
 
 
+def tell(context: Any) -> None:
+    """Why a day is not published, to those whom the connection giscope_alerts names, if there is
+    one."""
+    hook, services = AppriseHook(ALERTS), apprise.Apprise()
+    try:
+        hook.set_config_from_conn(hook.get_connection(ALERTS), services)
+    except AirflowNotFoundException:
+        print(f"nobody is told: no connection {ALERTS}")
+        return
+    title = f"giscope: {context['task'].op_kwargs['network']} {context['ds']} is not published"
+    reasons = str(context["exception"])
+    if not services.notify(reasons, title, apprise.NotifyType.FAILURE):
+        raise RuntimeError(f"{ALERTS}: not all could be told that {reasons}")
+
+
 @dag(
-    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    schedule=ByDay("@daily", timezone="UTC"),
     start_date=FIRST_DAY,
     end_date=datetime.fromisoformat(LAST_DAY).replace(tzinfo=UTC) if LAST_DAY else None,
     catchup=True,
@@ -78,7 +100,7 @@ def giscope_daily() -> None:
         """The names in the networks file."""
         return [entry["name"] for entry in tomllib.loads(Path(NETWORKS).read_text())["network"]]
 
-    @task_group
+    @task_group(default_args={"map_index_template": "{{ task.op_kwargs.network }}"})
     def network_day(network: str) -> None:
         @task.sensor(mode="reschedule", poke_interval=LOOK_EVERY, timeout=WAIT, retries=0)
         def complete(network: str, ds: str | None = None) -> bool:
@@ -96,27 +118,35 @@ def giscope_daily() -> None:
             )
             return ["ingest", "--keep-going", *known(network), *map(str, chosen)]
 
-        read = folders(network)
-        packets = giscope("ingest", network, read, outlets=[PACKETS])
-        flows = giscope("flows", network, ["flows", *known(network)], outlets=[FLOWS])
-        check = giscope(
-            "check", network, ["check", *known(network), "--date", "{{ ds }}"], retries=0
-        )
-        marts = giscope(
-            "marts",
-            network,
-            ["marts", *STORE, "--network", network, "--checked"],
-            trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,  # a held day holds no other
-        )
+        @task(pool=POOL)
+        def check(network: str, ds: str | None = None) -> str | None:
+            """What giscope check says of days that it holds back; null where it holds none."""
+            command = ["giscope", "check", *known(network), "--date", str(ds)]
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+            print(done.stderr)
+            if done.returncode == REFUSED:
+                return done.stderr.strip()
+            done.check_returncode()
+            return None
+
+        @task(on_failure_callback=tell)
+        def passed(network: str, reasons: str | None) -> None:
+            """Red where the day is held back: the reasons are told."""
+            if reasons:
+                raise AirflowFailException(reasons)
 
         @task(outlets=[MARTS])
         def published(network: str, ds: str | None = None, outlet_events: Any = None) -> None:
             """Tell other DAGs that the day's marts may be used."""
             outlet_events[MARTS].extra = {"network": network, "date": ds}
 
-        complete(network) >> read >> packets >> flows >> check
-        [flows, check] >> marts
-        [check, marts] >> published(network)
+        read = folders(network=network)
+        ingest = giscope("ingest", network, read, outlets=[PACKETS])
+        flows = giscope("flows", network, ["flows", *known(network)], outlets=[FLOWS])
+        checked = check(network=network)
+        marts = giscope("marts", network, ["marts", *STORE, "--network", network, "--checked"])
+        complete(network=network) >> read >> ingest >> flows >> checked >> marts
+        [marts, passed(network=network, reasons=checked)] >> published(network=network)
 
     network_day.expand(network=networks())
 

@@ -334,3 +334,10 @@ def test_spark_services_run_and_answer_as_the_file_starts_them(compose, tmp_path
         for process in reversed(running):
             process.terminate()
             process.wait(WAIT_S)
+
+
+def test_airflow_finds_dags_and_plugins(compose):
+    environment = compose["services"]["airflow-scheduler"]["environment"]
+    for folder in ("DAGS_FOLDER", "PLUGINS_FOLDER"):
+        inside = Path(environment[f"AIRFLOW__CORE__{folder}"]).relative_to("/opt/giscope")
+        assert list((ROOT / inside).glob("*.py")), folder

@@ -1,37 +1,54 @@
 #!/bin/sh
 # Airflow's four processes on this machine, until Ctrl-C. What `airflow standalone` starts, but with
-# no log server: that one listens on every address, and here the log files are at hand.
+# no log server: that one listens on every address, and here the log files are at hand. Tasks talk to
+# the API server, so nothing runs any before that one answers.
 set -eu
 cd "$(dirname "$0")/../.."
 export AIRFLOW_HOME="${AIRFLOW_HOME:-$PWD/build/airflow}"
+export AIRFLOW__API__PORT="${AIRFLOW__API__PORT:-8080}"
 password="$AIRFLOW_HOME/simple_auth_manager_passwords.json.generated"
 airflow=infra/airflow/airflow
 umask 077
 mkdir -p "$AIRFLOW_HOME/output"
 
-pids=
-stop() {
-    trap - INT TERM EXIT
+server() { # $1: Python that asks it
+    .venv-airflow/bin/python -c "
+from http.client import HTTPConnection
+server = HTTPConnection('127.0.0.1', $AIRFLOW__API__PORT, timeout=10)
+$1" 2>/dev/null
+}
+healthy() { server "server.request('GET', '/api/v2/monitor/health'); assert server.getresponse().status == 200"; }
+if server 'server.connect()'; then
+    echo "Airflow: port $AIRFLOW__API__PORT is taken: AIRFLOW__API__PORT=8090 make airflow" >&2
+    exit 1
+fi
+
+pids= scheduler=
+stop() { # running tasks first: they stop their Spark job and tell the server that they are to be repeated
+    trap '' INT TERM
+    [ -z "$scheduler" ] || { kill -- "-$scheduler" && wait "$scheduler"; } 2>/dev/null || true
     # shellcheck disable=SC2086 # one word a process
     kill $pids 2>/dev/null || true
     wait
 }
-trap stop INT TERM EXIT
-start() { # its output goes to a file of its name
-    $airflow "$@" >"$AIRFLOW_HOME/output/$1.log" 2>&1 &
+trap stop EXIT
+trap 'exit 0' INT TERM
+start() { # its output goes to a file of its name; Ctrl-C does not reach it
+    setsid $airflow "$@" >"$AIRFLOW_HOME/output/$1.log" 2>&1 &
     pids="$pids $!"
 }
 [ -e "$password" ] || first=yes
 start api-server
+until healthy; do
+    # shellcheck disable=SC2086
+    kill -0 $pids 2>/dev/null || { echo "Airflow: see $AIRFLOW_HOME/output/api-server.log" >&2; exit 1; }
+    sleep 1
+done
 start scheduler --skip-serve-logs
+scheduler=$!
 start dag-processor
 start triggerer --skip-serve-logs
-until [ -s "$password" ]; do
-    sleep 1
-    # shellcheck disable=SC2086
-    kill -0 $pids 2>/dev/null || { echo "Airflow: see $AIRFLOW_HOME/output" >&2; exit 1; }
-done
-echo "Airflow: http://127.0.0.1:${AIRFLOW__API__PORT:-8080}, user admin; Ctrl-C stops it"
+echo "Airflow: http://127.0.0.1:$AIRFLOW__API__PORT, user admin; Ctrl-C stops it"
 if [ -n "${first:-}" ]; then
     echo "         password $(sed 's/.*: *"\(.*\)".*/\1/' "$password") (shown only now, kept in $password)"
 else
