@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from spark_jobs.capture import FrontEnd
-from spark_jobs.errors import UserError
+from spark_jobs.errors import UserError, printable
 
 if TYPE_CHECKING:
     from spark_jobs.jobs.ingest import Ingested
@@ -27,7 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(width=None if sys.stdout.isatty() else 160)
+out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
+"""Names of files are printed: there is no markup in them."""
 
 WarehouseOption = Annotated[
     Path, typer.Option("--warehouse", metavar="W", help="Folder of the tables; made if missing.")
@@ -135,7 +136,7 @@ def ingest(
     work = [
         (chosen, found)
         for path in files
-        for found in (_files_of(path, front_end) if path.is_dir() else [path])
+        for found in (_files_of(path, front_end) if _is_folder(path) else [path])
     ]
     if not work and not keep_going:
         raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
@@ -227,7 +228,7 @@ def check(
         for finding in verdict.findings
     ]
     if held:
-        raise UserError("\n".join(held))
+        raise UserError(*held)
 
 
 @app.command(
@@ -441,13 +442,22 @@ def _captures(
     return work
 
 
+def _is_folder(path: Path) -> bool:
+    """Also of a name that no file can have."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
     """What can be ingested of a folder; tells which kinds of logs are left out."""
     from spark_jobs.capture.files import find_captures
 
     found, others = find_captures(folder, front_end)
     if found and others:
-        typer.echo(f"giscope: {folder}: logs left out: {', '.join(sorted(others))}", err=True)
+        left_out = f"{folder}: logs left out: {', '.join(sorted(others))}"
+        typer.echo(f"giscope: {printable(left_out)}", err=True)
     return found
 
 
@@ -461,14 +471,14 @@ def _ingest(
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
-            typer.echo(f"giscope: {note}", err=True)
+            typer.echo(f"giscope: {printable(note)}", err=True)
     out.print(ingest_summary(results))
     return [result for result in results if result.error]
 
 
 def _fail_for(failed: list[Ingested]) -> None:
     if failed:
-        raise UserError("\n".join(result.error or "" for result in failed))
+        raise UserError(*(result.error or "" for result in failed))
 
 
 def main(args: list[str] | None = None) -> None:

@@ -24,6 +24,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse
+from spark_jobs.warehouse.views import duckdb_paths
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -308,7 +309,7 @@ def _refuse_log_of_capture(
             (shared,) = connection.execute(
                 "select count(*) from read_parquet(?, hive_partitioning = false) "
                 f"semi join sample using ({', '.join(SAMPLE_COLUMNS)})",
-                [[str(path) for path in warehouse.unit_files(commit, PACKETS)]],
+                [duckdb_paths(warehouse.unit_files(commit, PACKETS))],
             ).fetchone() or (0,)
         if shared:
             raise UserError(

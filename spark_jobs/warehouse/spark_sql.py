@@ -8,6 +8,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from schemas import Table
 from spark_jobs.warehouse.store import Warehouse
 
+AS_THEY_ARE = ("__globPaths__", False)
+"""Paths stand for themselves, whatever is in them (DataSource.GLOB_PATHS_KEY)."""
+
 
 def read_table(
     spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]
@@ -19,7 +22,8 @@ def read_table(
         return spark.createDataFrame([], schema)
     base = str((warehouse.root / table.name).absolute())
     paths = [str(path.absolute()) for path in files]
-    return spark.read.schema(schema).option("basePath", base).parquet(*paths).select(schema.names)
+    reader = spark.read.schema(schema).option("basePath", base).option(*AS_THEY_ARE)
+    return reader.parquet(*paths).select(schema.names)
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:

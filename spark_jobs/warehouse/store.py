@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -29,6 +30,7 @@ import pyarrow as pa
 import xxhash
 
 from schemas import TABLES, Table
+from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse.views import create_views, may_ask
 
@@ -42,6 +44,8 @@ ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 TICK_NS = 50_000_000
 """No file system's clock is coarser (Linux: 10 ms)."""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+LONGEST_NAME = 213
+"""Of a file's name, whose 255 bytes must hold what is put around it, too."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Staging:
         parts = [table.name, f"network={network}"]
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{quote(stem, safe='')[:180]}-{version}.parquet"])
+        target = "/".join([*parts, f"{_file_name(stem)}-{version}.parquet"])
         self.files[target] = self.folder / f"{len(self.files):05d}-{version}.parquet"
         return self.files[target]
 
@@ -142,6 +146,11 @@ class Warehouse:
     """All tables under one folder."""
 
     def __init__(self, root: Path):
+        for part in root.resolve().parts:
+            if part.startswith(("network=", "date=")):
+                raise UserError(
+                    f"{root}: {part} in it would be taken for a partition of the tables"
+                )
         self.root = root
         self._commits: dict[str, tuple[tuple[int, int, int], Commit]] = {}
         self._known: dict[str, _Folder] = {}
@@ -190,7 +199,7 @@ class Warehouse:
             _write_durably(commit_file, json.dumps(asdict(new), indent=1))
 
     def _changing(self, unit: Unit) -> AbstractContextManager[None]:
-        return self.locked(f"{unit.kind}-{unit.network}-{unit.name}")
+        return self.locked(f"{unit.kind}-{unit.network}-{_file_name(unit.name)}")
 
     def _sweep(self, pending: Path, current: Commit | None) -> None:
         """Remove the files of the last change, finished or not, that are not the unit's own."""
@@ -209,7 +218,7 @@ class Warehouse:
         """One process at a time per name."""
         folder = self.root / COMMITS / LOCKS
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / quote(name, safe="")[:200]).open("w") as lock:
+        with (folder / _file_name(name)).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -298,7 +307,7 @@ class Warehouse:
         return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
 
     def _commit_file(self, unit: Unit) -> Path:
-        return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
+        return self.root / COMMITS / unit.kind / unit.network / f"{_file_name(unit.name)}.json"
 
     def connect(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """SQL over every table: one view each, empty where nothing has been published. With the
@@ -334,8 +343,11 @@ class Warehouse:
 
         fresh = self.root / f".{VIEWS}.{uuid.uuid4().hex}"
         try:
-            with duckdb.connect(fresh) as connection:
-                create_views(connection, tables)
+            with TemporaryDirectory() as folder:  # DuckDB takes some paths for more than a path
+                made = Path(folder) / VIEWS
+                with duckdb.connect(made) as connection:
+                    create_views(connection, tables)
+                shutil.copyfile(made, fresh)
             fresh.replace(self.root / VIEWS)
         finally:
             fresh.unlink(missing_ok=True)
@@ -383,6 +395,18 @@ class Warehouse:
                 current = self.commit(unit)
                 if not in_use & self._superseded(pending, current):
                     self._sweep(pending, current)
+
+
+def _file_name(name: str) -> str:
+    """A name as a file's: percent-quoted; of a long one the begin, and a hash of all of it. What
+    unquote makes of it has the same file name."""
+    quoted, head = quote(name, safe=""), name
+    if len(quoted) <= LONGEST_NAME:
+        return quoted
+    tail = f"~{xxhash.xxh3_128_hexdigest(name.encode())}"
+    while len(quote(head, safe="")) > LONGEST_NAME - len(tail):
+        head = head[:-1]
+    return quote(head, safe="") + tail
 
 
 def fingerprint(*facts: Any) -> str:
