@@ -45,10 +45,20 @@ INGEST_LOG = Table(
 
 SKIP_REASONS = {
     "not_ip": "frames that carry no IP (ARP, LLDP, PPP control, ...)",
-    "not_subscriber": "IP packets with neither end in the network's subscriber prefixes",
+    "not_subscriber": "IP packets with neither end in the network's subscriber prefixes; those in "
+    "tunnels that are not opened count as tunnel_...",
+    "tunnel_ip_in_ip": "neither end a subscriber: IP in IP (4in4, 4in6, 6in4, 6in6)",
+    "tunnel_gre": "neither end a subscriber: GRE, but for ERSPAN",
+    "tunnel_erspan": "neither end a subscriber: ERSPAN, which carries what a switch mirrors",
+    "tunnel_esp": "neither end a subscriber: ESP (IPsec)",
+    "tunnel_l2tp": "neither end a subscriber: L2TPv3 over IP",
+    "tunnel_vxlan": "neither end a subscriber: VXLAN (UDP port 4789)",
+    "tunnel_geneve": "neither end a subscriber: Geneve (UDP port 6081)",
     "duplicate": "packets that the monitor captured again, on both sides of a router or on two "
     "mirrored ports; the first is kept",
     "unknown_link_type": "frames of a link type that the reader does not know",
+    "wifi": "frames of Wi-Fi, which is not read: IEEE 802.11, plain or behind a radiotap, Prism or "
+    "AVS header",
     "short_capture": "packets cut by the capture before the end of their IP header",
     "malformed_ip": "packets whose IP or GTP header contradicts itself",
     "short_tcp": "kept as rows, TCP columns null: the capture cut the TCP header",
@@ -77,6 +87,7 @@ SKIP_REASONS = {
 
 UNREAD_REASONS = (
     "unknown_link_type",
+    "wifi",
     "short_capture",
     "malformed_ip",
     "implausible_time",

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from spark_jobs.capture import FrontEnd
-from spark_jobs.errors import UserError, in_a_line
+from spark_jobs.errors import UserError, in_a_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(width=None if sys.stdout.isatty() else 160)
+out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
+"""Names of files are printed: there is no markup in them."""
 
 WarehouseOption = Annotated[
     Path, typer.Option("--warehouse", metavar="W", help="Folder of the tables; made if missing.")
@@ -145,7 +146,7 @@ def ingest(
     work = [
         (chosen, found)
         for path in files
-        for found in (_files_of(path, front_end) if path.is_dir() else [path])
+        for found in (_files_of(path, front_end) if _is_folder(path) else [path])
     ]
     if not work and not keep_going:
         raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
@@ -241,7 +242,7 @@ def check(
         for finding in verdict.findings
     ]
     if damaged or held:
-        raise UserError("\n".join([*damaged, *held]))
+        raise UserError(*damaged, *held)
 
 
 @app.command(
@@ -475,13 +476,22 @@ def _captures(
     return work
 
 
+def _is_folder(path: Path) -> bool:
+    """Also of a name that no file can have."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
     """What can be ingested of a folder; tells which kinds of logs are left out."""
     from spark_jobs.capture.files import find_captures
 
     found, others = find_captures(folder, front_end)
     if found and others:
-        typer.echo(f"giscope: {folder}: logs left out: {', '.join(sorted(others))}", err=True)
+        left_out = f"{folder}: logs left out: {', '.join(sorted(others))}"
+        typer.echo(f"giscope: {printable(left_out)}", err=True)
     return found
 
 
@@ -495,7 +505,7 @@ def _ingest(
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
-            typer.echo(f"giscope: {note}", err=True)
+            typer.echo(f"giscope: {printable(note)}", err=True)
     out.print(ingest_summary(results))
     return [result for result in results if result.error]
 
@@ -503,7 +513,7 @@ def _ingest(
 def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
     lines = [*(result.error or "" for result in failed), *others]
     if lines:
-        raise UserError("\n".join(lines))
+        raise UserError(*lines)
 
 
 def main(args: list[str] | None = None) -> None:

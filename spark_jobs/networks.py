@@ -143,7 +143,7 @@ def load_networks(path: Path) -> dict[str, Network]:
                 mistakes.append(f"{path}: two networks are named {network.name!r}")
             networks[network.name] = network
     if mistakes:
-        raise UserError("\n".join(mistakes))
+        raise UserError(*mistakes)
     return networks
 
 

@@ -1,13 +1,22 @@
 """From frames to packet rows: IPv4, IPv6, GTP-U, TCP and its options.
 
-RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Sizes come from the IP
+RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Tunnels that are not
+opened: RFC 2003, 2473 and 4213 (IP in IP), 2784 (GRE), draft-foschiano-erspan, RFC 4303 (ESP),
+3931 (L2TP), 7348 (VXLAN), 8926 (Geneve). Sizes come from the IP
 header, so a capture cut short loses nothing but what it cut.
 """
 
 import numpy as np
 
 from spark_jobs.capture.addresses import find_or_add
-from spark_jobs.capture.link import NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, be16, ip_header
+from spark_jobs.capture.link import (
+    NOT_IP,
+    TOO_SHORT,
+    UNKNOWN_LINK_TYPE,
+    WIFI_LINK_TYPE,
+    be16,
+    ip_header,
+)
 from spark_jobs.compiled import compiled, inlined, inner
 
 ROW = np.dtype(
@@ -59,7 +68,15 @@ COUNTED = (
     "not_ip",
     "short_capture",
     "unknown_link_type",
+    "wifi",
     "not_subscriber",
+    "tunnel_ip_in_ip",
+    "tunnel_gre",
+    "tunnel_erspan",
+    "tunnel_esp",
+    "tunnel_l2tp",
+    "tunnel_vxlan",
+    "tunnel_geneve",
     "malformed_ip",
     "short_tcp",
     "malformed_tcp",
@@ -71,7 +88,15 @@ COUNTED = (
     C_NOT_IP,
     C_SHORT,
     C_LINK,
+    C_WIFI,
     C_NOT_SUBSCRIBER,
+    C_IP_IN_IP,
+    C_GRE,
+    C_ERSPAN,
+    C_ESP,
+    C_L2TP,
+    C_VXLAN,
+    C_GENEVE,
     C_MALFORMED_IP,
     C_SHORT_TCP,
     C_MALFORMED_TCP,
@@ -85,7 +110,9 @@ LATEST_TS_US = 253_402_300_800_000_000
 """Year 10000."""
 
 TCP, UDP, FRAGMENT_HEADER, NO_NEXT_HEADER = 6, 17, 44, 59
-GTP_U_PORT = 2152
+IPV4_INSIDE, IPV6_INSIDE, GRE, ESP, L2TP = 4, 41, 47, 50, 115
+ERSPAN_TYPES = (0x88BE, 0x22EB)
+GTP_U_PORT, VXLAN_PORT, GENEVE_PORT = 2152, 4789, 6081
 IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
 MOST_EDGES = 8
 """Edges of the four SACK blocks that fit in a header."""
@@ -259,9 +286,31 @@ def _tcp(buf, ip_at, at, end, row, edges, used, counted):
 
 
 @inner
+def _of_nobody(buf, above, end, row):
+    """What a packet between ends that are no subscribers counts as: a kind of tunnel, in which a
+    subscriber's may be, or any other packet. above: place of the layer above IP."""
+    if row.ip_proto == IPV4_INSIDE or row.ip_proto == IPV6_INSIDE:
+        return C_IP_IN_IP
+    if row.ip_proto == GRE:
+        return C_ERSPAN if above + 4 <= end and be16(buf, above + 2) in ERSPAN_TYPES else C_GRE
+    if row.ip_proto == ESP:
+        return C_ESP
+    if row.ip_proto == L2TP:
+        return C_L2TP
+    if row.ip_proto == UDP and above + 4 <= end:
+        port = be16(buf, above + 2)
+        if port == VXLAN_PORT:
+            return C_VXLAN
+        if port == GENEVE_PORT:
+            return C_GENEVE
+    return C_NOT_SUBSCRIBER
+
+
+@inner
 def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
-    """One frame into `row`. Returns the ends' numbers in the address table, or (-1, -1) where
-    the frame gives no row; the reason has been counted."""
+    """One frame into `row`. Returns the ends' numbers in the address table and the counter's place
+    for a packet of neither's, or -1 thrice where the frame gives no row; the reason has been
+    counted."""
     end = np.int64(frame.at) + frame.captured
     on_wire_end = np.int64(frame.at) + frame.on_wire
     ip_at = ip_header(buf, np.int64(frame.at), end, frame.link_type)
@@ -272,13 +321,15 @@ def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
             counted[C_SHORT] += 1
         elif ip_at == UNKNOWN_LINK_TYPE:
             counted[C_LINK] += 1
-        return -1, -1
+        elif ip_at == WIFI_LINK_TYPE:
+            counted[C_WIFI] += 1
+        return -1, -1, -1
     while True:
         row.has = 0
         above, later_fragment = _ip(buf, ip_at, end, on_wire_end, row)
         if above < 0:
             counted[-1 - above] += 1
-            return -1, -1
+            return -1, -1, -1
         if later_fragment or row.ip_proto != UDP or above + 8 > end:
             break
         if be16(buf, above) != GTP_U_PORT and be16(buf, above + 2) != GTP_U_PORT:
@@ -302,7 +353,7 @@ def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
     target = find_or_add(entries, slots, prefixes, target_high, target_low)
     if row.has & HAS_PORTS:
         row.user_port, row.server_port = be16(buf, above), be16(buf, above + 2)
-    return source, target
+    return source, target, _of_nobody(buf, end if later_fragment else above, end, row)
 
 
 @compiled
@@ -324,7 +375,9 @@ def decode(
         if row.ts < 0 or row.ts >= LATEST_TS_US:
             counted[C_TIME] += 1
             continue
-        source, target = _one(buf, frames[i], row, edges, used, entries, slots, prefixes, counted)
+        source, target, otherwise = _one(
+            buf, frames[i], row, edges, used, entries, slots, prefixes, counted
+        )
         if source < 0:
             continue
         if row.ts < previous_ts - CLOCK_SLACK_US:
@@ -332,7 +385,7 @@ def decode(
         previous_ts = row.ts
         from_subscriber, to_subscriber = entries[source, 2] != 0, entries[target, 2] != 0
         if not from_subscriber and not to_subscriber:
-            counted[C_NOT_SUBSCRIBER] += 1
+            counted[otherwise] += 1
             continue
         if row.has & HAS_SACK:
             used += row.sack_edges

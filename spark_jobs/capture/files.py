@@ -5,6 +5,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
+from spark_jobs.errors import printable
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -17,9 +18,9 @@ def has_log_name(path: Path) -> bool:
 
 
 def capture_name(path: Path) -> str:
-    """A capture's name: the file's, but for how it is compressed, behind its folder's where that
-    is a day: the same file name may come every day."""
-    name = path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
+    """A capture's name: the file's, but for how it is compressed, and as it can be printed; behind
+    its folder's where that is a day: the same file name may come every day."""
+    name = printable(path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name)
     folder = path.absolute().parent.name
     return f"{folder}/{name}" if _day(folder) else name
 

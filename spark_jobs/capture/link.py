@@ -9,9 +9,11 @@ NULL, ETHERNET, PPP, FDDI, LOOP = 0, 1, 9, 10, 108
 RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY = 101, 12, 14, 228, 229
 PPP_HDLC, PPPOE, PPP_PPPD = 50, 51, 166
 LINUX_COOKED, LINUX_COOKED_2 = 113, 276
+WIFI = (105, 119, 127, 163)
+"""IEEE 802.11, plain, behind Prism, radiotap and AVS headers."""
 
 # Where an IP header's place is expected, why there is none.
-NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE = -1, -2, -3
+NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, WIFI_LINK_TYPE = -1, -2, -3, -4
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
@@ -122,8 +124,8 @@ def _after_address_family(buf, at, end):
 
 @inner
 def ip_header(buf, at, end, link_type):
-    """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT or
-    UNKNOWN_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""
+    """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or
+    WIFI_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY):
         return at
     ethertype_at, behind = 0, 0
@@ -147,4 +149,4 @@ def ip_header(buf, at, end, link_type):
         return _after_ppp(buf, at + 6, end)
     if link_type == FDDI:
         return _after_llc(buf, at + 13, end)
-    return UNKNOWN_LINK_TYPE
+    return WIFI_LINK_TYPE if link_type in WIFI else UNKNOWN_LINK_TYPE

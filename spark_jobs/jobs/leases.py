@@ -11,6 +11,7 @@ import xxhash
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+from spark_jobs.warehouse.views import duckdb_paths
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
@@ -78,7 +79,7 @@ def _leases_of(paths: list[Path], day: date) -> pa.Table:
     midnight = datetime.combine(day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
-        connection.read_parquet([str(path) for path in paths]).create_view("messages")
+        connection.read_parquet(duckdb_paths(paths)).create_view("messages")
         settings = {
             "midnight": midnight,
             "next_midnight": midnight + timedelta(days=1),

@@ -1,4 +1,4 @@
-"""Files written durably; a full disk, told in one line."""
+"""Files' names; files written durably; a full disk, told in one line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,26 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
+
+import xxhash
 
 from spark_jobs.errors import UserError
+
+LONGEST_NAME = 213
+"""Of a file's name, whose 255 bytes must hold what is put around it, too."""
+
+
+def file_name(name: str) -> str:
+    """A name as a file's: percent-quoted; of a long one the begin, and a hash of all of it. What
+    unquote makes of it has the same file name."""
+    quoted, head = quote(name, safe=""), name
+    if len(quoted) <= LONGEST_NAME:
+        return quoted
+    tail = f"~{xxhash.xxh3_128_hexdigest(name.encode())}"
+    while len(quote(head, safe="")) > LONGEST_NAME - len(tail):
+        head = head[:-1]
+    return quote(head, safe="") + tail
 
 
 @contextmanager

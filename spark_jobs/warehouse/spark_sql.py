@@ -14,6 +14,9 @@ from spark_jobs.warehouse.store import VIEWS, Warehouse
 HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
 """By which version of the views a session reads."""
 
+AS_THEY_ARE = ("__globPaths__", False)
+"""Paths stand for themselves, whatever is in them (DataSource.GLOB_PATHS_KEY)."""
+
 
 def read_table(
     spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]
@@ -25,7 +28,8 @@ def read_table(
         return spark.createDataFrame([], schema)
     base = str((warehouse.root / table.name).absolute())
     paths = [str(path.absolute()) for path in files]
-    return spark.read.schema(schema).option("basePath", base).parquet(*paths).select(schema.names)
+    reader = spark.read.schema(schema).option("basePath", base).option(*AS_THEY_ARE)
+    return reader.parquet(*paths).select(schema.names)
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:

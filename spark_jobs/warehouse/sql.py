@@ -49,10 +49,12 @@ def engine(warehouse: Warehouse) -> Iterator[Engine]:
 def by_duckdb(warehouse: Warehouse) -> Iterator[Engine]:
     """DuckDB on all cores of this machine."""
     cores = len(os.sched_getaffinity(0))
-    with warehouse.staging() as staging, duckdb.connect() as connection:
+    with (
+        warehouse.staging() as staging,
+        duckdb.connect(config={"temp_directory": str(staging.folder)}) as connection,
+    ):
         connection.execute(f"set threads = {cores}")
         connection.execute(f"set memory_limit = '{GIB_A_CORE * cores}GiB'")
-        connection.execute(f"set temp_directory = '{staging.folder}'")
         connection.execute("set timezone = 'UTC'")
         for statement in functions.for_duckdb():
             connection.execute(statement)

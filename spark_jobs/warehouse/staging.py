@@ -8,11 +8,11 @@ import shutil
 import uuid
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from schemas import Table
+from spark_jobs.warehouse.disk import file_name
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -34,7 +34,7 @@ class Staging:
         parts = [table.name, f"network={network}"]
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{quote(stem, safe='')[:180]}-{version}.parquet"])
+        target = "/".join([*parts, f"{file_name(stem)}-{version}.parquet"])
         self.files[target] = self.folder / f"{len(self.files):05d}-{version}.parquet"
         return self.files[target]
 

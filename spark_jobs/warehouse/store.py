@@ -24,15 +24,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import xxhash
 
 from schemas import TABLES, Table
+from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse import versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full, write_durably
+from spark_jobs.warehouse.disk import (
+    bytes_in,
+    file_name,
+    replacing,
+    sync,
+    told_if_full,
+    write_durably,
+)
 from spark_jobs.warehouse.staging import Staging, claim
 from spark_jobs.warehouse.views import create_views, may_ask, write_views
 
@@ -78,6 +86,11 @@ class Warehouse:
     """All tables under one folder; grace_s: see GRACE_S."""
 
     def __init__(self, root: Path, grace_s: float = GRACE_S):
+        for part in root.resolve().parts:
+            if part.startswith(("network=", "date=")):
+                raise UserError(
+                    f"{root}: {part} in it would be taken for a partition of the tables"
+                )
         self.root, self.grace_s = root, grace_s
         self._commits: dict[str, tuple[tuple[int, int, int], Commit]] = {}
         self._known: dict[str, _Folder] = {}
@@ -131,14 +144,14 @@ class Warehouse:
             write_durably(commit_file, new.to_json())
 
     def _changing(self, unit: Unit) -> AbstractContextManager[None]:
-        return self.locked(f"{unit.kind}-{unit.network}-{unit.name}")
+        return self.locked(f"{unit.kind}-{unit.network}-{file_name(unit.name)}")
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
         """One process at a time per name; wait() is called before another is waited for."""
         folder = self.root / COMMITS / LOCKS
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / quote(name, safe="")[:200]).open("w") as lock:
+        with (folder / file_name(name)).open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -231,7 +244,7 @@ class Warehouse:
         return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
 
     def _commit_file(self, unit: Unit) -> Path:
-        return self.root / COMMITS / unit.kind / unit.network / f"{quote(unit.name, safe='')}.json"
+        return self.root / COMMITS / unit.kind / unit.network / f"{file_name(unit.name)}.json"
 
     def connect(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """SQL over every table: one view each, empty where nothing has been published. With the

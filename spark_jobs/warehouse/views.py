@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ CATALOG = re.compile(
     re.IGNORECASE,
 )
 """What asks of all tables, or of some by no name."""
+PATTERN = re.compile(r"[*?[]")
 SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.bool_(): "BOOLEAN",
@@ -84,12 +85,17 @@ def rows_of(table: Table, files: list[Path]) -> str:
     if not files:
         return empty
     names = ", ".join(f'"{name}"' for name in types)
-    paths = ", ".join(_text(str(path.resolve())) for path in files)
+    paths = ", ".join(map(_text, duckdb_paths(files)))
     hive = ", ".join(f"{_text(c.name)}: {_text(types[c.name])}" for c in table.partitions)
     return (
         f"select {names} from ({empty} union all by name select * from read_parquet("
         f"[{paths}], union_by_name = true, hive_partitioning = true, hive_types = {{{hive}}}))"
     )
+
+
+def duckdb_paths(files: Iterable[Path]) -> list[str]:
+    """Files for DuckDB's read_parquet, to which *, ? and [ stand for others."""
+    return [PATTERN.sub(r"[\g<0>]", str(path.resolve())) for path in files]
 
 
 def sql_type(type_: pa.DataType) -> str:

@@ -29,6 +29,7 @@ NOTES = {
     "corrupt_record",
     "corrupt_bytes",
     "truncated_file",
+    "given_up",
     "corrupt_compression",
 }
 """Reasons that cost no frame its row; every other one counts frames without one."""

@@ -26,9 +26,14 @@ from layers import (
     Carrier,
     gtp,
 )
+from scapy.contrib.erspan import ERSPAN_II, ERSPAN_III
+from scapy.contrib.geneve import GENEVE
+from scapy.layers.dot11 import Dot11, RadioTap
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import ARP, GRE, Ether
+from scapy.layers.ipsec import ESP
+from scapy.layers.l2 import ARP, GRE, LLC, SNAP, Ether
+from scapy.layers.vxlan import VXLAN
 
 from schemas import TUNNELS
 
@@ -352,3 +357,62 @@ def test_tunnels_that_are_not_opened_are_other_traffic_of_the_outer_address(read
     assert (row["user"], row["server"], row["ip_proto"]) == (USER, SERVER, protocol)
     assert (row["tcp_flags"], row["user_port"]) == (None, None)
     assert protocol in TUNNELS
+
+
+OUTER, OUTER6 = IP(src=GATEWAY, dst=BASE_STATION), IPv6(src="2001:db8::1", dst="2001:db8::2")
+NOT_OPENED = {
+    "tunnel_ip_in_ip": [
+        IP(bytes(OUTER / IP(SYN))),
+        OUTER / IPv6(SYN6),
+        OUTER6 / IP(SYN),
+        OUTER6 / IPv6(SYN6),
+    ],
+    "tunnel_gre": [OUTER / GRE() / IP(SYN), OUTER6 / GRE() / IP(SYN), OUTER / GRE() / Ether()],
+    "tunnel_erspan": [
+        OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / Ether() / IP(SYN),
+        OUTER / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III() / Ether() / IP(SYN),
+    ],
+    "tunnel_esp": [OUTER / ESP(spi=1, seq=1, data=bytes(60))],
+    "tunnel_l2tp": [IP(src=GATEWAY, dst=BASE_STATION, proto=115) / bytes(60)],
+    "tunnel_vxlan": [OUTER / UDP(sport=50_000, dport=4789) / VXLAN(vni=1) / Ether() / IP(SYN)],
+    "tunnel_geneve": [OUTER6 / UDP(sport=50_000) / GENEVE(vni=1) / Ether() / IP(SYN)],
+}
+
+
+@pytest.mark.parametrize("reason", NOT_OPENED)
+def test_tunnels_between_others_are_counted_by_kind(read, reason):
+    packets = [bytes(packet) for packet in NOT_OPENED[reason]]
+    found = read(*packets, *map(gtp, packets), SYN)
+    assert found.rows == [SYN_ROW]
+    assert found.skipped == {reason: 2 * len(packets)}
+
+
+@pytest.mark.parametrize("reason", NOT_OPENED)
+def test_tunnels_between_others_are_told_by_their_first_bytes(read, reason):
+    (packet, *_) = (bytes(packet) for packet in NOT_OPENED[reason])
+    above = 40 if packet[0] >> 4 == 6 else 20
+    assert read(Frame(packet).cut(above + 4)).skipped == {reason: 1}
+
+
+def test_every_protocol_of_a_tunnel_has_its_reason(read):
+    others = [bytes(IP(src=GATEWAY, dst=BASE_STATION, proto=p) / bytes(40)) for p in TUNNELS]
+    assert "not_subscriber" not in read(*others).skipped
+
+
+def test_a_port_of_a_tunnel_is_another_to_a_subscriber_and_at_the_sender(read):
+    mine = bytes(IP(src=USER, dst=SERVER) / UDP(sport=50_000, dport=4789) / bytes(8))
+    theirs = bytes(OUTER / UDP(sport=4789, dport=53) / bytes(8))
+    found = read(mine, theirs)
+    assert [row["server_port"] for row in found.rows] == [4789]
+    assert found.skipped == {"not_subscriber": 1}
+
+
+@pytest.mark.parametrize("link_type", [105, 119, 127, 163])
+def test_wifi_is_counted_as_such(read, link_type):
+    station = Dot11(type=2, FCfield=1) / LLC() / SNAP() / IP(SYN)
+    frame = bytes(RadioTap() / station if link_type == 127 else station)
+    assert read(frame, link_type=link_type).skipped == {"wifi": 1}
+
+
+def test_any_other_link_type_is_unknown(read):
+    assert read(SYN, link_type=147).skipped == {"unknown_link_type": 1}
