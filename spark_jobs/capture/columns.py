@@ -1,4 +1,5 @@
-"""Runs of packet rows to sorted Arrow tables: one table a bucket and date, by (user, ts)."""
+"""Runs of packet rows to sorted Arrow tables: one table a bucket and date, by (user, ts); where a
+date has few packets one for all of its buckets."""
 
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
@@ -15,6 +16,8 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorte
 
 DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
+FEW_PACKETS = 2048
+"""A row group costs more than so many packets, to write, to keep and to read."""
 
 COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
 """What is taken from rows as it is."""
@@ -51,21 +54,42 @@ def packet_tables(
     run: Run, capture: str, buckets: int, user_key: Callable[[str], str]
 ) -> Iterator[tuple[date, pa.Table]]:
     """The run's packets as tables of schemas.PACKETS, one a (bucket, date), each sorted by
-    (user, ts, frame)."""
+    (user, ts, frame); a date with few packets has one table, sorted by bucket first."""
     users, codes = _users(run, buckets, user_key)
-    first = group_offsets(codes, len(users))
-    order = group_order(codes, first)
-    bounds = [i for i, user in enumerate(users) if i == 0 or user[0] != users[i - 1][0]]
-    for low, high in zip(bounds, [*bounds[1:], len(users)], strict=True):
-        bucket, keys = users[low][0], [key for _, key in users[low:high]]
-        of_user = first[low : high + 1] - first[low]
-        columns = _columns(run.rows, order[first[low] : first[high]])
-        columns["user"] = np.repeat(np.arange(high - low, dtype=np.int32), np.diff(of_user))
-        if not sorted_within_groups(of_user, columns["ts"]):
-            in_time = np.lexsort((columns["frame"], columns["ts"], columns["user"]))
-            columns = {name: values[in_time] for name, values in columns.items()}
-        for day, part in _by_day(columns):
-            yield EPOCH + timedelta(days=day), _table(part, run, capture, bucket, keys)
+    order = group_order(codes, group_offsets(codes, len(users)))
+    bucket = np.array([bucket for bucket, _ in users], np.int32)
+    for day, places in _by_day(run.rows, order):
+        user = gather(codes, places)
+        firsts = np.flatnonzero(np.diff(user, prepend=-1))
+        cuts = [0]
+        if len(places) > FEW_PACKETS:
+            cuts = firsts[np.flatnonzero(np.diff(bucket[user[firsts]], prepend=-1))].tolist()
+        for low, high in zip(cuts, [*cuts[1:], len(places)], strict=True):
+            of_user = np.append(firsts[(firsts >= low) & (firsts < high)], high) - low
+            keys = user[low + of_user[:-1]]
+            yield (
+                EPOCH + timedelta(days=day),
+                _table(
+                    _sorted_columns(run.rows, places[low:high], of_user),
+                    run,
+                    capture,
+                    np.repeat(bucket[keys], np.diff(of_user)),
+                    [users[code][1] for code in keys.tolist()],
+                ),
+            )
+
+
+def _sorted_columns(
+    rows: np.ndarray, places: np.ndarray, of_user: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The columns of rows[places], which are grouped by user, from of_user[k] on: by (user, ts,
+    frame), `user` counting."""
+    columns = _columns(rows, places)
+    columns["user"] = np.repeat(np.arange(len(of_user) - 1, dtype=np.int32), np.diff(of_user))
+    if not sorted_within_groups(of_user, columns["ts"]):
+        in_time = np.lexsort((columns["frame"], columns["ts"], columns["user"]))
+        columns = {name: values[in_time] for name, values in columns.items()}
+    return columns
 
 
 def _users(
@@ -82,16 +106,17 @@ def _users(
     return users, gather(rank, numbers)
 
 
-def _by_day(columns: dict[str, np.ndarray]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """The packets of each day, since 1970."""
-    ts = columns["ts"]
-    if ts.min() // DAY_US == ts.max() // DAY_US:
-        yield int(ts[0] // DAY_US), columns
+def _by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each day, since 1970, and its places in the order."""
+    low, high = (int(ts // DAY_US) for ts in _times(rows))
+    if low == high:
+        yield low, order
         return
-    days = ts // DAY_US
-    for day in np.unique(days).tolist():
-        mine = days == day
-        yield day, {name: values[mine] for name, values in columns.items()}
+    days, codes = np.unique(rows["ts"] // DAY_US, return_inverse=True)
+    first = group_offsets(gather(codes, order), len(days))
+    by_day = order[group_order(gather(codes, order), first)]
+    for k, day in enumerate(days.tolist()):
+        yield day, by_day[first[k] : first[k + 1]]
 
 
 def _columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
@@ -141,16 +166,16 @@ def _fill(rows, order, columns):
 
 
 def _table(
-    columns: dict[str, np.ndarray], run: Run, capture: str, bucket: int, keys: list[str]
+    columns: dict[str, np.ndarray], run: Run, capture: str, bucket: np.ndarray, keys: list[str]
 ) -> pa.Table:
-    """Packets of one bucket, sorted, `user` counting `keys`. The dictionaries hold what occurs."""
+    """Sorted packets, of which `user` counts `keys`. The dictionaries hold what occurs."""
     has = columns["has"]
     n, in_all = len(has), int(np.bitwise_and.reduce(has))
     server_codes, servers = _renumber(columns["server"], len(run.addresses) + 1)
     there = has & decode.HAS_SACK_PERMITTED != 0
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
-        "bucket": pa.array(np.full(n, bucket, np.int32)),
+        "bucket": pa.array(bucket),
         "user": pa.DictionaryArray.from_arrays(columns["user"], keys),
         "server": pa.DictionaryArray.from_arrays(server_codes, run.addresses.texts(servers)),
         "sack_permitted": pa.array(there, mask=~there),

@@ -56,12 +56,12 @@ def as_sample(keys: Iterable[np.ndarray]) -> np.ndarray:
 
 def to_text(sample: np.ndarray) -> str:
     """A sample as text."""
-    return base64.b85encode(sample.astype("<u8").tobytes()).decode()
+    return base64.b64encode(sample.astype("<u8").tobytes()).decode()
 
 
 def from_text(text: str) -> np.ndarray:
     """uint64[..]: a sample from its text."""
-    return np.frombuffer(base64.b85decode(text), "<u8").astype(np.uint64)
+    return np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
 
 
 @compiled

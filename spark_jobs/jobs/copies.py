@@ -26,18 +26,19 @@ if TYPE_CHECKING:
 MOST = 0.5
 """Of the smaller capture's packets: from there on it is a copy."""
 NEARLY_ALL = 0.95
-"""Of an older capture's packets, without which a newer one does not take its place."""
+"""Of a capture's packets: without these, another one does not stand for it."""
 ENOUGH = 64
 """Sampled packets that tell which share of a capture is in another one."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CopyError(UserError):
-    """The file's packets are in other captures already, the first of which is `of`."""
+    """Packets of the file are in other captures already; of: the first of these, where they have
+    nearly all of its packets."""
 
-    def __init__(self, message: str, of: str):
+    def __init__(self, message: str, of: str, share: float = 1):
         super().__init__(message)
-        self.of = of
+        self.of = of if share >= NEARLY_ALL else None
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def captures_replaced(
                 f"{path}: holds packets of {commit.unit.name}, which is ingested already; "
                 "a capture and a log of the same packets would count them twice",
                 commit.unit.name,
+                of_new,
             )
         if max(of_old, of_new) > MOST:
             overlaps.append(Overlap(commit, of_old, of_new))
@@ -86,7 +88,9 @@ def captures_replaced(
     names = [overlap.commit.unit.name for overlap in overlaps]
     share = min(1.0, sum(overlap.of_new for overlap in overlaps))
     raise CopyError(
-        f"{path}: {share:.0%} of its packets are in {', '.join(names)}, ingested already", names[0]
+        f"{path}: {share:.0%} of its packets are in {', '.join(names)}, ingested already",
+        names[0],
+        share,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from pathlib import Path
@@ -57,12 +57,19 @@ class WorkItem:
 
 
 class Group(NamedTuple):
-    """A row group of packets: its bucket, how many of them are the day's, and what a WorkItem says
-    of it."""
+    """A row group of packets: the buckets that it may be of, how many of its packets are the day's,
+    and what a WorkItem says of it."""
 
-    bucket: int
+    buckets: range
     packets: int
     read: tuple[RowGroups, int, int]
+
+    def of(self, buckets: tuple[int, ...]) -> tuple[RowGroups, int, int]:
+        """What a WorkItem for some of the buckets says of it."""
+        if all(bucket in buckets for bucket in self.buckets):
+            return self.read
+        groups, first_us, last_us = self.read
+        return replace(groups, buckets=buckets), first_us, last_us
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
@@ -177,8 +184,8 @@ def work_items(
     groups = _groups(warehouse, network.name, day)
     rows_of_bucket: dict[int, int] = defaultdict(int)
     for group in groups:
-        if group.packets:
-            rows_of_bucket[group.bucket] += group.packets
+        for bucket in group.buckets if group.packets else ():
+            rows_of_bucket[bucket] += -(-group.packets // len(group.buckets))
     leases = tuple(_around(warehouse, LEASES, network.name, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
     for buckets in _together(rows_of_bucket):
@@ -193,7 +200,7 @@ def work_items(
                 day,
                 buckets,
                 (number, parts),
-                tuple(group.read for group in groups if group.bucket in buckets),
+                tuple(group.of(buckets) for group in _of_buckets(groups, buckets)),
                 leases,
                 application_log,
                 targets,
@@ -215,7 +222,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
     buckets = tuple(
         sorted({user_bucket(address, commit.facts["buckets"]) for address in addresses})
     )
-    of_user = tuple(group.read for group in groups if group.bucket in buckets)
+    of_user = tuple(group.read for group in _of_buckets(groups, buckets))
     if not of_user:
         return None
     settings = Settings(*commit.facts["settings"])
@@ -235,15 +242,19 @@ def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
         for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
             row_groups = list(_row_groups(path))
             begins = min(first_us for *_, first_us, _ in row_groups)
-            for capture, bucket, number, rows, first_us, last_us in row_groups:
+            for capture, buckets, number, rows, first_us, last_us in row_groups:
                 if last_us < earliest:
                     continue
                 of_day = rows if offset == 0 else 0
                 group = Group(
-                    bucket, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
+                    buckets, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
                 )
                 found.append(((begins, path.name, number), group))
     return [group for _, group in sorted(found, key=itemgetter(0))]
+
+
+def _of_buckets(groups: Iterable[Group], buckets: tuple[int, ...]) -> Iterator[Group]:
+    return (group for group in groups if any(bucket in group.buckets for bucket in buckets))
 
 
 def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
@@ -260,8 +271,8 @@ def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
         yield tuple(held)
 
 
-def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
-    """(capture, bucket, number, rows, first µs, last µs) of each row group."""
+def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
+    """(capture, buckets, number, rows, first µs, last µs) of each row group."""
     import pyarrow.parquet as pq
 
     try:
@@ -272,10 +283,10 @@ def _row_groups(path: Path) -> Iterator[tuple[str, int, int, int, int, int]]:
     bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        times = group.column(ts).statistics
+        times, buckets = group.column(ts).statistics, group.column(bucket).statistics
         yield (
             group.column(capture).statistics.min,
-            group.column(bucket).statistics.min,
+            range(buckets.min, buckets.max + 1),
             number,
             group.num_rows,
             _us(times.min),

@@ -4,6 +4,7 @@ with captures as (
     select *
     from ingest_log
     where network = $network
+        and copy_of is null
         and coalesce(first_ts::date, date) <= $date::date
         and coalesce(last_ts::date, date) >= $date::date
 ),
@@ -11,7 +12,7 @@ reading as (
     select
         coalesce(
             list(capture order by capture) filter (
-                where (error is not null and copy_of is null)
+                where error is not null
                 or len(list_intersect(map_keys(skipped), $broken_off::varchar[])) > 0
             ),
             []

@@ -49,11 +49,13 @@ NOBODY = np.int32(-1)
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of a packets file, which holds one capture's packets."""
+    """Some row groups of a packets file, which holds one capture's packets; of which buckets they
+    are read, where they hold others, too."""
 
     path: Path
     numbers: tuple[int, ...]
     capture: str
+    buckets: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def read_packets(
     server, servers = _codes(table["server"])
     of_wanted = np.array([wanted_user(address) for address in addresses], bool)
     wanted = (ts >= from_us) & (ts < until_us) & of_wanted[user]
+    if any(group.buckets is not None for group in groups):
+        wanted &= np.concatenate(list(_in_buckets(groups)))
     user = np.where(wanted, user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
@@ -103,6 +107,14 @@ def read_packets(
         sent_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
     )
     return packets, Names(users, addresses, servers, captures)
+
+
+def _in_buckets(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
+    """bool[rows] of each row group: which rows are of the group's buckets."""
+    for group in groups:
+        for rows in _row_groups([group], ["bucket"]):
+            wanted = group.buckets
+            yield np.isin(rows["bucket"], wanted) if wanted else np.ones(len(rows), bool)
 
 
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -143,6 +143,16 @@ def test_files_that_were_merged_are_refused(warehouse, network, tmp_path):
     assert count(warehouse) == len(frames)
 
 
+def test_file_with_most_packets_of_another_and_some_of_its_own_is_told(
+    warehouse, network, tmp_path
+):
+    """Neither has all of the other's: the one that is there stays; it is no mere copy."""
+    frames = traffic(tmp_path, SMALL)
+    found = ingested(warehouse, network, a=pcap(frames[:200]), b=pcap(frames[60:260]))
+    assert "b.pcap: 70% of its packets are in a.pcap, ingested already" in found["b"].error
+    assert logged(warehouse) == {"a.pcap": (200, None), "b.pcap": (0, None)}
+
+
 def test_capture_that_says_more_of_the_same_packets_is_kept(warehouse, network, tmp_path):
     """Cut behind the TCP header without options, it says nothing of timestamps."""
     ip = partial(IP, src="10.64.0.1", dst="198.51.100.1")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from conftest import CAPTURES, DAY, NETWORKS_FILE
+from capture_files import Frame, pcap
+from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON
 from made_up import flow, publish
+from scapy.layers.inet import IP
 
 from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
 from spark_jobs.errors import UserError
@@ -225,6 +227,20 @@ def test_same_file_name_on_two_days_is_two_captures(warehouse, tmp_path: Path, n
         "2004-03-02/peak.pcap", "2004-03-03/peak.pcap",
     ]  # fmt: skip
     assert sorted(bool(result.error) for result in results) == [False, True]  # the same packets
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_copies_hold_nothing_back(warehouse, tmp_path: Path, network):
+    """A part of a capture that is there, and that ends within a record."""
+    data = pcap(Frame(bytes(IP(src="10.64.0.1", id=i)), NOON * 10**6 + i) for i in range(1, 9))
+    for name, some in (("whole.pcap", data), ("part.pcap", data[:-50])):
+        (tmp_path / name).write_bytes(some)
+    work = [(network, tmp_path / name) for name in ("whole.pcap", "part.pcap")]
+    [whole, part] = ingest(warehouse, work)
+    assert (whole.error, part.copy_of) == (None, "whole.pcap")
+    quality.check(warehouse, [network], DAY)
+    asked = "select value, passed from quality where measure = 'unread_captures'"
+    assert warehouse.connect().sql(asked).fetchall() == [(0, True)]
 
 
 def thinned(target: Path, keep: Callable[[int, bool], bool], later: int = 0) -> Path:

@@ -1,0 +1,101 @@
+"""A capture with few packets a day: what each day and user of it costs, and its flows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import NETWORKS_FILE, ROOT
+
+import spark_jobs.jobs.flows as flows_job
+from schemas import PACKETS
+from spark_jobs.capture import columns
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.warehouse import Warehouse
+from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
+
+DAYS, PACKETS_MADE, DAY_S = 400, 100_000, 86_400
+MOST = 5
+"""Times the cost of the same packets on one day."""
+
+
+def written(target: Path, days: int) -> Path:
+    """Each packet is of a user of its own and of any of the days."""
+    short_exchanges(target, FIRST_USER + np.arange(PACKETS_MADE // len(EXCHANGE)))
+    data = target.read_bytes()
+    records = np.frombuffer(data, RECORD, offset=24).copy()
+    rng = np.random.default_rng(1)
+    user = FIRST_USER + rng.permutation(PACKETS_MADE)
+    uplink = records["source"] >> 24 == 10
+    records["source"] = np.where(uplink, user, records["source"])
+    records["target"] = np.where(uplink, records["target"], user)
+    records["s"] += (rng.integers(0, days, PACKETS_MADE) * DAY_S).astype(np.uint32)
+    order = np.lexsort((records["us"], records["s"]))
+    target.write_bytes(data[:24] + records[order].tobytes())
+    return target
+
+
+def test_bytes_of_many_days(warehouse, network, tmp_path):
+    size = {}
+    for days in (1, DAYS):
+        store = Warehouse(tmp_path / f"{days}")
+        capture = written(tmp_path / "a.pcap", days)
+        result = ingest_capture(store, network, capture)
+        assert (result.packets, len(result.dates)) == (PACKETS_MADE, days)
+        size[days] = sum(path.stat().st_size for path in store.files(PACKETS))
+    assert size[DAYS] < MOST * size[1]
+
+
+WORKER = """
+import json, resource, sys, time
+from pathlib import Path
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import load_networks
+from spark_jobs.warehouse import Warehouse
+networks, folder, warm, capture = map(Path, sys.argv[1:])
+network = load_networks(networks)["aa-gprs"]
+ingest_capture(Warehouse(folder / "warm"), network, warm)
+begun = time.process_time()
+ingest_capture(Warehouse(folder / "w"), network, capture)
+spent = time.process_time() - begun
+print(json.dumps([spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+
+
+@pytest.mark.slow
+def test_time_and_memory_of_many_days(tmp_path):
+    warm, cost = written(tmp_path / "warm.pcap", 1), {}
+    for days in (1, DAYS):
+        capture = written(tmp_path / f"{days}.pcap", days)
+        arguments = (NETWORKS_FILE, tmp_path / f"{days}", warm, capture)
+        command = [sys.executable, "-c", WORKER, *map(str, arguments)]
+        cost[days] = np.array(json.loads(subprocess.check_output(command, cwd=ROOT)))
+    assert (cost[DAYS] < MOST * cost[1]).all()
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("buckets_together", [True, False])
+def test_flows_of_a_row_group_of_many_buckets(
+    warehouse, network, tmp_path, monkeypatch, buckets_together
+):
+    """The same as of row groups of one bucket each, whether one task reads all or each its own."""
+    if not buckets_together:
+        monkeypatch.setattr(flows_job, "TOGETHER_PACKETS", 0)
+    users = 100
+    short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
+    found, row_groups = [], []
+    for few in (columns.FEW_PACKETS, 0):
+        monkeypatch.setattr(columns, "FEW_PACKETS", few)
+        store = Warehouse(tmp_path / f"{few}")
+        result = ingest_capture(store, network, tmp_path / "a.pcap")
+        flows_job.flows(store, [(network, day) for day in result.dates])
+        query = 'select * from flows order by "user", user_port'
+        found.append(store.connect().execute(query).fetchall())
+        metadata = "select count(distinct row_group_id) from parquet_metadata(?)"
+        [path] = store.files(PACKETS)
+        row_groups += store.connect().execute(metadata, [str(path)]).fetchone()
+    assert row_groups == [1, network.buckets]
+    assert found[0] == found[1]
+    assert len(found[0]) == users
