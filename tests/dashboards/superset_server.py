@@ -15,7 +15,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import APIRequestContext, Browser
+from playwright.sync_api import APIRequestContext, Browser, Page
 
 from spark_jobs.warehouse import Warehouse
 
@@ -92,6 +92,20 @@ def answers(port: int) -> bool:
             return answer.status == 200
     except OSError:
         return False
+
+
+def open_page(server: Server, browser: Browser, user: str, password: str, height: int) -> Page:
+    """Logged in."""
+    page = browser.new_page(viewport={"width": 1440, "height": height})
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(f"{server.address}/login/")
+    # What it reports of itself would be answered with another session's cookie.
+    page.wait_for_load_state("networkidle")
+    page.locator("input#username").fill(user)
+    page.locator("input#password").fill(password)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda address: "login" not in address)
+    return page
 
 
 @contextmanager

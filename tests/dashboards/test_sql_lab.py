@@ -10,7 +10,7 @@ import psutil
 import pytest
 from conftest import CHROMIUM, ROOT
 from playwright.sync_api import APIRequestContext
-from superset_server import PATIENCE_MS, Server, logged_in, new_user
+from superset_server import Server, logged_in, new_user, open_page
 
 pytestmark = [
     pytest.mark.slow,
@@ -298,13 +298,7 @@ def test_a_reader_has_no_sql_lab(server, browser, admin, databases):
 
 
 def test_an_analyst_queries_in_the_browser(server, browser, analyst):
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.set_default_timeout(PATIENCE_MS)
-    page.goto(f"{server.address}/login/")
-    page.locator("input#username").fill("analyst-aa")
-    page.locator("input#password").fill("analyst-aa")
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda address: "login" not in address)
+    page = open_page(server, browser, "analyst-aa", "analyst-aa", 900)
     page.goto(f"{server.address}/sqllab/?new=true")
     page.locator(".ace_content").first.click()
     page.keyboard.press("Control+A")
