@@ -133,7 +133,8 @@ def ingest(
         bool,
         typer.Option(
             "--keep-going",
-            help="Exit status 0 though files gave nothing: `giscope check` holds their days.",
+            help="Exit status 0 though files that are there gave nothing: `giscope check` holds "
+            "their days.",
         ),
     ] = False,
 ) -> None:
@@ -151,11 +152,10 @@ def ingest(
     if not work and not keep_going:
         raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
     failed = _ingest(Warehouse(warehouse), work, front_end)
-    if keep_going:
-        for result in failed:
-            typer.echo(f"giscope: {result.error}", err=True)
-    else:
-        _fail_for(failed)
+    told = [result for result in failed if keep_going and result.path.exists()]
+    for result in told:
+        typer.echo(f"giscope: {result.error}", err=True)
+    _fail_for([result for result in failed if result not in told])
 
 
 @app.command(

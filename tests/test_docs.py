@@ -1,10 +1,12 @@
 """What the documentation shows, run."""
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -13,8 +15,11 @@ from conftest import CAPTURES, ROOT
 
 from schemas import FROM_ZEEK_LOGS, TABLES
 from spark_jobs import cli
+from spark_jobs.engine.memory import LOST
+from spark_jobs.networks import REASONS
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import VIEWS
+from spark_jobs.warehouse.queries import ask
 from tests.accuracy.sensitivity import constants
 
 
@@ -37,6 +42,7 @@ def test_query_answers_on_the_shipped_captures(demo, query):
         answer = connection.sql(query).to_arrow_table()
     assert len(answer)
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
+    assert len(ask(demo.warehouse, query).to_arrow_table()) == len(answer)
 
 
 def test_users_who_stall_together_stand_out(demo):
@@ -140,6 +146,49 @@ def test_method_tells_of_every_table_made_by_estimators():
     page = (ROOT / "docs/method.md").read_text()
     estimated = [table.name for table in ROWS if table not in FROM_ZEEK_LOGS]
     assert [name for name in estimated if f"`{name}" not in page] == []
+
+
+def said(call: ast.Call) -> Iterator[str]:
+    """The words of a message that are the same each time, piece by piece."""
+    waiting: list[ast.AST] = list(call.args)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Constant) and re.search(r"[A-Za-z]{2}", str(node.value)):
+            yield node.value
+        elif not isinstance(node, ast.Subscript):
+            waiting += ast.iter_child_nodes(node)
+
+
+TELLS = {"UserError", "note"}
+IN_NETWORKS = {"ValueError"}
+SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
+
+
+def messages() -> dict[str, str]:
+    """Every piece of what a user may be told of a mistake, and where it is said."""
+    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", LOST) if piece}
+    found |= dict.fromkeys(REASONS.values(), "networks.py")
+    for path in sorted((ROOT / "spark_jobs").rglob("*.py")):
+        tells = TELLS | (IN_NETWORKS if path.name == "networks.py" else set())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", getattr(node.func, "id", None))
+                found |= dict.fromkeys(said(node) if name in tells else (), path.name)
+    for path in sorted((ROOT / "infra").rglob("*.sh")):
+        for told in SHELL.findall(path.read_text()):
+            pieces = re.split(r"\$(?:\w+|\*|\([^)]*\)|{[^}]*})(?:/[\w.-]+)?", told)
+            found |= {piece: path.name for piece in pieces if re.search(r"[A-Za-z]{2}", piece)}
+    return found
+
+
+def test_troubleshooting_has_every_message():
+    """In code, as it is said, with other words for what differs each time."""
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    known = " ".join(" ".join(re.findall(r"`([^`]+)`", page)).split())
+    told = messages()
+    assert len(told) > 60
+    missing = {piece: at for piece, at in told.items() if " ".join(piece.split()) not in known}
+    assert missing == {}
 
 
 def anchor(heading: str) -> str:

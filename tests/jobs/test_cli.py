@@ -282,11 +282,12 @@ def test_run_does_all_and_names_the_bad_file(tmp_path):
     assert "unchanged" in again.stdout
 
 
-def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_process):
+@pytest.mark.parametrize("more", [[], ["--keep-going"]], ids=["", "keep-going"])
+def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_process, more):
     good, wrong = tmp_path / "good.pcap.zst", tmp_path / "god.pcap.zst"
     good.symlink_to(CAPTURES / "bb-gprs/peak.pcap.zst")
     store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
-    answer = giscope("ingest", *store, "--network", "bb-gprs", wrong, good)
+    answer = giscope("ingest", *store, "--network", "bb-gprs", *more, wrong, good)
     assert answer.status == 2
     assert answer.stderr == f"giscope: {wrong}: No such file or directory\n"
     query = "select capture, packets from ingest_log"
