@@ -159,7 +159,7 @@ def said(call: ast.Call) -> Iterator[str]:
             waiting += ast.iter_child_nodes(node)
 
 
-TELLS = {"UserError", "note"}
+TELLS = {"UserError", "CopyError", "note"}
 IN_NETWORKS = {"ValueError"}
 SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
 
