@@ -36,6 +36,14 @@ def test_every_table_has_the_same_rows(demo):
         assert counted[0] or table in FROM_ZEEK_LOGS
 
 
+@pytest.mark.parametrize("name", ["[a-z]", "{a,b}", "what?", "s*r"])
+def test_a_path_is_no_pattern(tmp_path, name):
+    warehouse = Warehouse(tmp_path / name)
+    publish(warehouse, "AA", "BB")
+    found = read_table(spark_session(), warehouse, NETWORKS, warehouse.files(NETWORKS))
+    assert {row.country for row in found.collect()} == {"AA", "BB"}
+
+
 def test_every_type_is_read_as_it_was_written(demo):
     """The largest values of unsigned columns, lists, maps, times and dates."""
     spark, duck = spark_session(), demo.warehouse.connect()
