@@ -37,10 +37,7 @@ SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
 REFUSED = 2
 """Exit status of a giscope command that says why in a line."""
 
-PACKETS, FLOWS, MARTS = (
-    Asset(name=f"giscope_{table}", uri=f"file://{Path(WAREHOUSE).absolute()}/{table}")
-    for table in ("packets", "flows", "marts")
-)
+PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
 
 
 def known(network: Any) -> list[Any]:
@@ -70,19 +67,32 @@ def giscope(task_id: str, network: Any, arguments: Any, **options: Any) -> Spark
     )
 
 
+def held(network: str, day: str | None) -> str | None:
+    """What giscope check says of days that it holds back: of those that it judged anew, and of this
+    one; null where it holds none."""
+    command = ["giscope", "check", *known(network), "--date", str(day)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    print(done.stderr)
+    if done.returncode == REFUSED:
+        return done.stderr.strip()
+    done.check_returncode()
+    return None
+
+
 def tell(context: Any) -> None:
-    """Why a day is not published, to those whom the connection giscope_alerts names, if there is
-    one."""
+    """Why days are held back, to whom the connection giscope_alerts names, if there is one."""
+    told = context["task"].op_kwargs
+    if not told["reasons"]:
+        return
     hook, services = AppriseHook(ALERTS), apprise.Apprise()
     try:
         hook.set_config_from_conn(hook.get_connection(ALERTS), services)
     except AirflowNotFoundException:
         print(f"nobody is told: no connection {ALERTS}")
         return
-    title = f"giscope: {context['task'].op_kwargs['network']} {context['ds']} is not published"
-    reasons = str(context["exception"])
-    if not services.notify(reasons, title, apprise.NotifyType.FAILURE):
-        raise RuntimeError(f"{ALERTS}: not all could be told that {reasons}")
+    title = f"giscope: {told['network']} is held back"
+    if not services.notify(told["reasons"], title, apprise.NotifyType.FAILURE):
+        raise RuntimeError(f"{ALERTS}: not all could be told that {told['reasons']}")
 
 
 @dag(
@@ -120,20 +130,14 @@ def giscope_daily() -> None:
 
         @task(pool=POOL)
         def check(network: str, ds: str | None = None) -> str | None:
-            """What giscope check says of days that it holds back; null where it holds none."""
-            command = ["giscope", "check", *known(network), "--date", str(ds)]
-            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-            print(done.stderr)
-            if done.returncode == REFUSED:
-                return done.stderr.strip()
-            done.check_returncode()
-            return None
+            """Judge the day, and each whose flows changed."""
+            return held(network, ds)
 
-        @task(on_failure_callback=tell)
-        def passed(network: str, reasons: str | None) -> None:
-            """Red where the day is held back: the reasons are told."""
-            if reasons:
-                raise AirflowFailException(reasons)
+        @task(on_success_callback=tell, on_failure_callback=tell)
+        def passed(network: str, reasons: str | None, ds: str | None = None) -> None:
+            """Red where the day is held back; of others it is only told."""
+            if reasons and (own := held(network, ds)):
+                raise AirflowFailException(own)
 
         @task(outlets=[MARTS])
         def published(network: str, ds: str | None = None, outlet_events: Any = None) -> None:

@@ -31,19 +31,22 @@ def write_captures(folder: Path, networks: int, days: int) -> Path:
         place = folder / "captures" / name
         place.mkdir(parents=True)
         for n in range(days):
-            (place / f"{FIRST + timedelta(days=n)}.pcap").write_bytes(_moved(data, n))
+            (place / f"{FIRST + timedelta(days=n)}.pcap").write_bytes(
+                moved(data, timedelta(days=n), PACKETS)
+            )
     file = folder / "networks.toml"
     file.write_text("\n".join(NETWORK.format(name=name) for name in names))
     return file
 
 
-def _moved(data: bytes, days: int) -> bytes:
-    """The first packets, so many days later."""
+def moved(data: bytes, later: timedelta, packets: int | None = None) -> bytes:
+    """A pcap file's first packets, or all of them, so much later."""
     out, at = [data[:PCAP_HEADER_BYTES]], PCAP_HEADER_BYTES
-    for _ in range(PACKETS):
+    while at < len(data) and (packets is None or len(out) <= packets):
         seconds, *rest = RECORD.unpack_from(data, at)
         end = at + RECORD.size + rest[1]
-        out += [RECORD.pack(seconds + 86_400 * days, *rest), data[at + RECORD.size : end]]
+        record = RECORD.pack(seconds + int(later.total_seconds()), *rest)
+        out += [record + data[at + RECORD.size : end]]
         at = end
     return b"".join(out)
 

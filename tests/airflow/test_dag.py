@@ -1,20 +1,29 @@
-"""The daily DAG as Airflow runs it, in Airflow's own environment."""
+"""The daily DAG as `airflow dags test` runs it: real tasks in Airflow's own environment, Spark by
+spark-submit, the shipped captures. There is no scheduler: test_make_airflow.py has one."""
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import zstandard
 from conftest import CAPTURES, DAY, ROOT, Demo
 from live import between
+from many_days import moved
 
 from schemas import MARTS, Table
 from spark_jobs.warehouse import Warehouse
 
 AIRFLOW = ROOT / "infra/airflow/airflow"
-STEPS = ["complete", "folders", "ingest", "flows", "check", "marts", "published"]
+STEPS = [
+    "complete", "folders", "ingest", "flows", "check", "marts", "passed", "published",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +60,31 @@ def test_dag_loads_with_all_its_steps(airflow):
     assert set(listed.stdout.split()) >= {"networks", *(f"network_day.{step}" for step in STEPS)}
 
 
-def rows(warehouse: Warehouse, table: Table) -> list[tuple]:
+@pytest.fixture
+def webhook() -> Iterator[HTTPServer]:
+    """A server on this machine that keeps what is posted to it in `told`."""
+
+    class Keep(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.server.told.append(
+                json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            )
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Keep) as server:
+        server.told = []
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def rows(warehouse: Warehouse, table: Table, where: str = "true") -> list[tuple]:
     """A table's rows; sums to nine digits, for Spark adds in any order."""
-    found = query(warehouse, f"from {table.name}")
+    found = query(warehouse, f"from {table.name} where {where}")
     return sorted(
         (tuple(f"{v:.9g}" if isinstance(v, float) else v for v in row) for row in found), key=repr
     )
@@ -70,21 +101,33 @@ def land(landing: Path, network: str, names: list[str], marker: str = "") -> Pat
 
 
 @pytest.mark.slow
-def test_bad_day_is_held_the_rest_published_then_mended_and_repeated(airflow, demo: Demo):
-    """One network with a corrupt file, one with a missing file, one good; all mended; once more."""
+def test_bad_day_is_held_and_told_the_rest_published_then_mended_and_repeated(
+    airflow, demo: Demo, webhook
+):
+    """One network with a corrupt file, one with a missing file, one good; all mended; once more. Of
+    the held day alone a webhook hears, from Airflow's callback: the server is on this machine."""
     home = airflow.home
+    posted = {"config": {"path": f"json://127.0.0.1:{webhook.server_port}"}}
+    alerts = json.dumps({"conn_type": "apprise", "extra": posted})
     warehouse = Warehouse(home / "warehouse")
     corrupt = land(home / "landing", "aa-gprs", ["peak"]) / "off-peak.pcap.zst"
     corrupt.write_bytes(b"no capture at all")
     land(home / "landing", "bb-gprs", ["peak"])
     land(home / "landing", "cc-dialup", [], "peak.pcap.zst\n")
 
-    first = airflow("dags", "test", "giscope_daily", DAY.isoformat())
+    def run() -> subprocess.CompletedProcess:
+        command = ("dags", "test", "giscope_daily", DAY.isoformat())
+        return airflow(*command, AIRFLOW_CONN_GISCOPE_ALERTS=alerts)
+
+    first = run()
     assert first.returncode != 0
     assert "off-peak.pcap" in first.stdout + first.stderr
     [held] = query(warehouse, "select distinct network, finding from quality where not passed")
     assert held[0] == "aa-gprs"
     assert "off-peak.pcap" in held[1]
+    [told] = webhook.told
+    assert told["title"] == "giscope: aa-gprs is held back"
+    assert f"aa-gprs {DAY} is held back: {held[1]}" in told["message"]
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",),
     ]  # fmt: skip
@@ -92,16 +135,114 @@ def test_bad_day_is_held_the_rest_published_then_mended_and_repeated(airflow, de
 
     land(home / "landing", "aa-gprs", ["off-peak", "peak"])
     land(home / "landing", "cc-dialup", ["peak"], "peak.pcap.zst\n")
-    second = airflow("dags", "test", "giscope_daily", DAY.isoformat())
+    second = run()
     assert second.returncode == 0, second.stdout[-3000:]
     for table in MARTS:
         assert rows(warehouse, table) == rows(demo.warehouse, table), table.name
     assert query(warehouse, "from quality where not passed") == []
 
     files = sorted(home.glob("warehouse/*/network=*/**/*.parquet"))
-    third = airflow("dags", "test", "giscope_daily", DAY.isoformat())
+    third = run()
     assert third.returncode == 0, third.stdout[-3000:]
     assert sorted(home.glob("warehouse/*/network=*/**/*.parquet")) == files
+    assert webhook.told == [told]
+
+
+def land_later(landing: Path, network: str, hours: int) -> None:
+    """The peak hours of aa-gprs as if they were so many hours later, in the folder of their day."""
+    with (CAPTURES / "aa-gprs/peak.pcap.zst").open("rb") as file:
+        capture = zstandard.ZstdDecompressor().stream_reader(file).read()
+    begins = datetime.combine(DAY, datetime.min.time()) + timedelta(hours=10 + hours)
+    folder = landing / network / begins.date().isoformat()
+    folder.mkdir(parents=True)
+    (folder / "peak.pcap").write_bytes(moved(capture, timedelta(hours=hours)))
+    (folder / "_COMPLETE").touch()
+
+
+@pytest.mark.slow
+def test_days_of_two_time_zones_and_a_file_that_comes_late(airflow, demo: Demo, tmp_path):
+    """Budapest and Auckland, twelve hours apart, have their peak hours on one UTC day. On the next
+    Auckland's captures are missing; a file of Budapest's first day comes with the second's, and
+    leaves the day two before as it was."""
+    file, landing, home = tmp_path / "networks.toml", tmp_path / "landing", tmp_path / "warehouse"
+    budapest = (
+        '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
+        'timezone = "Europe/Budapest"\nsubscribers = ["10.64.0.0/14"]\n'
+    )
+    auckland = budapest.replace("aa-gprs", "nz").replace("Europe/Budapest", "Pacific/Auckland")
+    file.write_text(budapest + auckland)
+    variables = {
+        "GISCOPE_NETWORKS": str(file),
+        "GISCOPE_LANDING": str(landing),
+        "GISCOPE_WAREHOUSE": str(home),
+    }
+    warehouse = Warehouse(home)
+
+    def run(day: date) -> int:
+        return airflow("dags", "test", "giscope_daily", day.isoformat(), **variables).returncode
+
+    def files(day: date) -> set[Path]:
+        return set(home.glob(f"*/network=aa-gprs/date={day}/*.parquet"))
+
+    land(landing, "aa-gprs", ["peak"])
+    land_later(landing, "aa-gprs", -48)
+    land_later(landing, "nz", 12)
+    assert run(DAY) == 0
+    hours = query(
+        warehouse,
+        "select network, date, hour, period, sum(flows) flows from table1_summary group by all",
+    )
+    [(_, _, _, _, flows)] = query(
+        demo.warehouse,
+        "select network, date, hour, period, sum(flows) from table1_summary "
+        "where network = 'aa-gprs' and period = 'peak' group by all",
+    )
+    before, after = DAY - timedelta(days=2), DAY + timedelta(days=1)
+    assert sorted(hours) == [
+        ("aa-gprs", before, 11, "peak", flows),
+        ("aa-gprs", DAY, 11, "peak", flows),
+        ("nz", DAY, 11, "peak", flows),
+    ]
+
+    untouched = files(before)
+    land(landing, "aa-gprs", ["off-peak"])
+    land_later(landing, "aa-gprs", 24)
+    assert run(after) != 0  # Auckland waits in vain
+    for table in MARTS:
+        of_day = f"network = 'aa-gprs' and date = '{DAY}'"
+        assert rows(warehouse, table, of_day) == rows(demo.warehouse, table, of_day), table.name
+    assert query(warehouse, "select distinct network, date from table1_summary order by all") == [
+        ("aa-gprs", before), ("aa-gprs", DAY), ("aa-gprs", after), ("nz", DAY),
+    ]  # fmt: skip
+    assert files(before) == untouched
+
+
+@pytest.mark.slow
+def test_held_day_is_told_again_and_holds_no_other(airflow, tmp_path, webhook):
+    """The next day's packets may end connections of a day that is held: that is judged anew."""
+    file, landing = tmp_path / "networks.toml", tmp_path / "landing"
+    file.write_text(
+        '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
+        'timezone = "Europe/Budapest"\nsubscribers = ["10.64.0.0/14"]\n'
+    )
+    posted = {"config": {"path": f"json://127.0.0.1:{webhook.server_port}"}}
+    variables = {
+        "GISCOPE_NETWORKS": str(file),
+        "GISCOPE_LANDING": str(landing),
+        "GISCOPE_WAREHOUSE": str(tmp_path / "warehouse"),
+        "AIRFLOW_CONN_GISCOPE_ALERTS": json.dumps({"conn_type": "apprise", "extra": posted}),
+    }
+    next_day = DAY + timedelta(days=1)
+    (land(landing, "aa-gprs", ["peak"]) / "off-peak.pcap").write_bytes(b"no capture at all")
+    assert airflow("dags", "test", "giscope_daily", DAY.isoformat(), **variables).returncode != 0
+    land_later(landing, "aa-gprs", 24)
+    second = airflow("dags", "test", "giscope_daily", next_day.isoformat(), **variables)
+    assert second.returncode == 0, second.stdout[-3000:]
+    published = query(Warehouse(tmp_path / "warehouse"), "select distinct date from table1_summary")
+    assert published == [(next_day,)]
+    first, again = webhook.told
+    assert f"aa-gprs {DAY} is held back: captures not read to their end" in first["message"]
+    assert again["message"] == first["message"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,233 @@
+"""`make airflow` for real: Airflow's own environment, its four processes, the scheduler, Spark by
+spark-submit, the shipped captures. Only the pause before a repetition is shorter."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+import psutil
+import pytest
+from conftest import DAY, ROOT, Demo
+from playwright.sync_api import Browser, expect
+from test_dag import AIRFLOW, STEPS, rows
+from test_spark_sql import free_port
+
+from schemas import MARTS
+from spark_jobs.warehouse import Warehouse
+
+pytestmark = pytest.mark.slow
+NETWORKS = ["aa-gprs", "bb-gprs", "cc-dialup"]
+RUN = f"scheduled__{DAY}"
+DAG = "/api/v2/dags/giscope_daily"
+START_S, RUN_S = 120, 1200
+
+
+def until(true: Callable[[], Any], seconds: float) -> Any:
+    """What is awaited, when it comes."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.5)
+    return found
+
+
+@dataclass
+class Server:
+    """A running Airflow."""
+
+    home: Path
+    environment: dict[str, str]
+    address: str
+    process: subprocess.Popen
+
+    def __post_init__(self) -> None:
+        kept = self.home / "simple_auth_manager_passwords.json.generated"
+        self.password = json.loads(kept.read_text())["admin"]
+        user = {"username": "admin", "password": self.password}
+        self.token = self.ask("/auth/token", user)["access_token"]
+
+    def ask(self, path: str, body: dict | None = None) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if body is None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        data = json.dumps(body).encode() if body else None
+        request = Request(self.address + path, data, headers)
+        return json.load(build_opener(ProxyHandler({})).open(request, timeout=60))
+
+    def runs(self) -> list[dict]:
+        return self.ask(f"{DAG}/dagRuns")["dag_runs"]
+
+    def tasks(self) -> list[dict]:
+        """The task instances of the day's run."""
+        return self.ask(f"{DAG}/dagRuns/{RUN}/taskInstances?limit=100")["task_instances"]
+
+    def task(self, step: str, index: int) -> dict:
+        where = (f"network_day.{step}", index)
+        return next(t for t in self.tasks() if (t["task_id"], t["map_index"]) == where)
+
+    def at_end(self) -> str | None:
+        """The state of the one run, once it is at its end."""
+        [run] = self.runs()
+        return run["state"] if run["state"] in ("success", "failed") else None
+
+
+def processes(home: Path) -> list[psutil.Process]:
+    """All that an Airflow started."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("AIRFLOW_HOME") == str(home):
+                found.append(process)
+        except psutil.Error:
+            pass
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("make_airflow")
+    port = free_port()
+    environment = os.environ | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+    }
+    process = subprocess.Popen(
+        ["make", "-s", "airflow"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said = process.stdout.readline()
+        assert said.startswith(f"Airflow: http://127.0.0.1:{port},"), said
+        yield Server(home, environment, f"http://127.0.0.1:{port}", process)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(120)
+        for left in processes(home):
+            left.kill()
+
+
+@pytest.fixture(scope="module")
+def killed(server: Server) -> dict:
+    """The task instance whose process is killed while it makes flows; then the run goes on to its
+    end."""
+    until(lambda: server.runs(), START_S)
+    running = until(
+        lambda: next(
+            (
+                task
+                for task in server.tasks()
+                if task["task_id"] == "network_day.flows" and task["state"] == "running"
+            ),
+            None,
+        ),
+        RUN_S,
+    )
+    process = psutil.Process(running["pid"])
+    assert running["id"] in " ".join(process.cmdline())
+    until(lambda: process.children(), START_S)  # spark-submit
+    process.send_signal(signal.SIGKILL)
+    assert until(server.at_end, RUN_S) == "success"
+    return running
+
+
+def test_address_is_said_when_it_answers(server: Server):
+    """At once, with no second try."""
+    assert server.ask("/api/v2/monitor/health")["metadatabase"]["status"] == "healthy"
+
+
+def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
+    server: Server, killed: dict, demo: Demo
+):
+    tries = {(t["task_id"], t["map_index"]): t["try_number"] for t in server.tasks()}
+    assert len(tries) == 1 + len(NETWORKS) * len(STEPS)
+    repeated = {task: number for task, number in tries.items() if number != 1}
+    assert repeated == {(killed["task_id"], killed["map_index"]): 2}
+    for log in server.home.glob("output/*.log"):
+        assert "Connection refused" not in log.read_text(), log.name
+    for table in MARTS:
+        assert rows(Warehouse(server.home / "warehouse"), table) == rows(demo.warehouse, table)
+
+
+@pytest.mark.usefixtures("killed")
+def test_tasks_bear_their_networks_and_runs_their_days(server: Server):
+    assert [run["dag_run_id"] for run in server.runs()] == [RUN]
+    for step in STEPS:
+        names = {server.task(step, n)["rendered_map_index"] for n in range(len(NETWORKS))}
+        assert names == set(NETWORKS), step
+
+
+@pytest.mark.usefixtures("killed")
+def test_pages_show_networks_and_days(server: Server, browser: Browser):
+    page = browser.new_page()
+    page.goto(server.address)
+    page.locator("input[name=username]").fill("admin")
+    page.locator("input[type=password]").fill(server.password)
+    page.locator("button[type=submit]").click()
+    page.wait_for_url("**/")
+    page.goto(f"{server.address}/dags/giscope_daily/runs")
+    expect(page.get_by_role("link", name=RUN)).to_be_visible(timeout=30_000)
+    page.goto(f"{server.address}/dags/giscope_daily/runs/{RUN}/tasks/network_day.flows/mapped")
+    for network in NETWORKS:
+        expect(page.get_by_role("link", name=network, exact=True)).to_be_visible(timeout=30_000)
+    page.close()
+
+
+@pytest.mark.usefixtures("killed")
+def test_backfill_runs_the_day_again_and_changes_nothing(server: Server):
+    """As docs/operations.md says it."""
+    guide = (ROOT / "docs/operations.md").read_text()
+    (line,) = re.findall(r"^infra/airflow/airflow (backfill create .*)$", guide, re.MULTILINE)
+    [first] = server.runs()
+    files = sorted(server.home.glob("warehouse/*/network=*/**/*.parquet"))
+    subprocess.run(
+        [AIRFLOW, *line.split()], env=server.environment, check=True, capture_output=True
+    )
+    until(lambda: server.runs()[0]["state"] in ("queued", "running"), START_S)
+    assert until(server.at_end, RUN_S) == "success"
+    [again] = server.runs()
+    assert (again["dag_run_id"], again["run_type"]) == (RUN, "backfill")
+    assert again["start_date"] > first["end_date"]
+    assert sorted(server.home.glob("warehouse/*/network=*/**/*.parquet")) == files
+
+
+@pytest.mark.usefixtures("killed")
+def test_taken_port_is_said(server: Server):
+    second = subprocess.run(
+        ["sh", ROOT / "infra/airflow/start.sh"],
+        env=server.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    port = server.environment["AIRFLOW__API__PORT"]
+    assert second.returncode == 1
+    assert f"port {port} is taken" in second.stderr
+
+
+@pytest.mark.usefixtures("killed")
+def test_stopped_amid_a_task_leaves_no_process(server: Server):
+    """Tasks end with Airflow, and the Spark jobs with them. Last here: it stops the server."""
+    command = ["tasks", "clear", "--yes", "--task-regex", "ingest", "giscope_daily"]
+    subprocess.run([AIRFLOW, *command], env=server.environment, check=True, capture_output=True)
+    until(
+        lambda: [p for p in processes(server.home) if "spark" in p.name() or p.name() == "java"],
+        START_S,
+    )
+    os.killpg(server.process.pid, signal.SIGTERM)
+    server.process.wait(120)
+    until(lambda: not processes(server.home), 30)
