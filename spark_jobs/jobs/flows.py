@@ -105,14 +105,14 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
 def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
     neighbours, the network's settings."""
-    names = [
-        name
+    days = [day + timedelta(days=k) for k in NEIGHBOURS]
+    read = [
+        warehouse.contents(table, network.name, near)
         for table in (PACKETS, APPLICATION_LOG)
-        for k in NEIGHBOURS
-        for name in warehouse.file_names(table, network.name, day + timedelta(days=k))
+        for near in days
     ]
-    leases = [lease_state(warehouse, network.name, day + timedelta(days=k)) for k in NEIGHBOURS]
-    return fingerprint(FORMAT, *_settings(network), names, leases)
+    leases = [lease_state(warehouse, network.name, near) for near in days]
+    return fingerprint(FORMAT, *_settings(network), read, leases)
 
 
 def settings_of(network: Network) -> Settings:

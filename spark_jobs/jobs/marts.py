@@ -75,8 +75,8 @@ def _unit(day: Day) -> Unit:
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
     """What a day's marts depend on, as a hash: its INPUTS, the network's facts, the SQL."""
-    files = [name for table in INPUTS for name in warehouse.file_names(table, *day)]
-    facts = warehouse.file_names(NETWORKS, day[0])
+    files = [warehouse.contents(table, *day) for table in INPUTS]
+    facts = warehouse.contents(NETWORKS, day[0])
     return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS)
 
 

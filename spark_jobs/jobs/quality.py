@@ -290,7 +290,7 @@ def _captures(warehouse: Warehouse, network: str) -> Captures:
 
 def _data(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
-    flows = warehouse.file_names(FLOWS, network, day)
+    flows = warehouse.contents(FLOWS, network, day)
     return fingerprint(flows, captures.get(day.isoformat(), []))
 
 

@@ -51,7 +51,7 @@ def ingest_summary(results: list[Ingested]) -> Grid:
 
 def table1_summary(warehouse: Warehouse) -> Grid:
     """Table I, network by network, and the set-up's outcome."""
-    files = [warehouse.file_names(table) for table in SUMMED]
+    files = [warehouse.contents(table) for table in SUMMED]
     columns = warehouse.remembered(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
     )

@@ -30,7 +30,7 @@ def plot_name(flow_id: int) -> str:
 
 def inputs_of(warehouse: Warehouse) -> str:
     """What REPORT shows, and by which code, as a hash."""
-    return fingerprint([warehouse.file_names(table) for table in SHOWN], version(*ROOMS))
+    return fingerprint([warehouse.contents(table) for table in SHOWN], version(*ROOMS))
 
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
+from spark_jobs.warehouse.views import duckdb_paths
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,14 +35,15 @@ def ask(warehouse: Warehouse, query: str, write: bool = False) -> duckdb.DuckDBP
 
     if not write:
         query = reading(query)
-    connection = warehouse.connect(query)
+    connection, root = warehouse.connect(query), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
         "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),
     }
     if not write:
         settings |= {
-            "allowed_directories": [str(warehouse.root.resolve())],
+            # As it is called, and as the views call it (see duckdb_paths).
+            "allowed_directories": [str(root), *duckdb_paths([root])],
             "enable_external_access": False,
             "lock_configuration": True,
         }

@@ -20,8 +20,9 @@ import time
 import uuid
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -64,10 +65,18 @@ class _Folder:
         self.changed, self.commits = changed, commits
         self.files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         """By table and day."""
+        self.hashes: dict[str, str] = {}
+        """By file, where known."""
         for commit in commits:
             for target in commit.files:
                 table, _, *rest = target.split("/")
                 self.files[table][rest[0].removeprefix("date=")].append(target)
+            self.hashes |= {name: content.xxh3 for name, content in commit.contents.items()}
+
+    def targets(self, table: Table, date: datetime.date | None) -> Iterable[str]:
+        """The files of a table, of one day or all."""
+        days = self.files.get(table.name, {})
+        return days.get(date.isoformat(), []) if date else chain.from_iterable(days.values())
 
 
 def _status(path: str) -> os.stat_result:
@@ -216,20 +225,20 @@ class Warehouse:
         """The published Parquet files of a table, sorted by path."""
         return [self.root / target for target in self._targets(table, network, date)]
 
-    def file_names(
+    def contents(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[str]:
-        """Their names, which no two files share: other ones where the rows have changed."""
-        return [target.rpartition("/")[2] for target in self._targets(table, network, date)]
+        """What tells a table's rows from others: of each file its bytes' hash, sorted (its name, of
+        early versions): the same where the same was published again."""
+        return sorted(
+            folder.hashes.get(target, target.rpartition("/")[2])
+            for folder in self._folders(network)
+            for target in folder.targets(table, date)
+        )
 
     def _targets(self, table: Table, network: str | None, date: datetime.date | None) -> list[str]:
-        targets: list[str] = []
-        for folder in self._folders(network):
-            days = folder.files.get(table.name)
-            if days:
-                found = [days.get(date.isoformat(), [])] if date else days.values()
-                targets += [target for of_day in found for target in of_day]
-        return sorted(targets)
+        folders = self._folders(network)
+        return sorted(target for folder in folders for target in folder.targets(table, date))
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
         """A network's published files of a table that has dates, by day."""
@@ -338,13 +347,12 @@ class Warehouse:
             kind, network = pending.parts[-3:-1]
             unit = Unit(kind, network, unquote(pending.stem))
             with self._changing(unit):
-                kept = {}
-                for target, since in _superseded(pending, self.commit(unit)).items():
-                    if since < before_ns:
-                        (self.root / target).unlink(missing_ok=True)
-                    else:
-                        kept[target] = since
-                _write_pending(pending, kept)
+                superseded = _superseded(pending, self.commit(unit))
+                done = {target for target, since in superseded.items() if since < before_ns}
+                for target in done:
+                    (self.root / target).unlink(missing_ok=True)
+                if done or not superseded:
+                    _write_pending(pending, {t: superseded[t] for t in superseded if t not in done})
 
     def _remove_begun(self, before_ns: int) -> None:
         """Remove what jobs began to write before, to replace a file, and were killed; see

@@ -70,7 +70,7 @@ def test_report_is_made_again_when_a_mart_changes(made):
     day = Unit.of_day("marts", "aa-gprs", DAY)
     facts = warehouse.commit(day).facts
     with warehouse.staging() as staging:
-        for table in MARTS:
+        for table in MARTS[:-1]:
             for path in warehouse.files(table, "aa-gprs", DAY):
                 shutil.copy(path, staging.path(table, "aa-gprs", DAY, "mart"))
         warehouse.publish(day, staging.files, facts)

@@ -204,6 +204,22 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
         quality.release(warehouse, network, DAY, "again")
 
 
+def test_a_release_stands_where_the_same_flows_are_made_again(warehouse, few_captures, network):
+    """As each day's are, when the next day's packets come."""
+    strict = network.model_copy(update={"quality": QualityLimits(peak_flows=1_000_000)})
+    ingest(warehouse, [(strict, few_captures / "aa-gprs/peak.pcap")])
+    flows(warehouse, [(strict, DAY)])
+    assert quality.check(warehouse, [strict])[0].held
+    quality.release(warehouse, strict, DAY, "holiday")
+    assert marts(warehouse) == [(network.name, DAY)]
+    before = warehouse.files(FLOWS)
+    flows(warehouse, [(strict, DAY)])
+    assert warehouse.files(FLOWS) != before
+    [verdict] = quality.check(warehouse, [strict])
+    assert (verdict.held, verdict.released) == (False, "holiday")
+    assert marts(warehouse) == []
+
+
 def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(warehouse, tmp_path, network):
     folder = tmp_path / DAY.isoformat()
     folder.mkdir()
