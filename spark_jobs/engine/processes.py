@@ -51,7 +51,7 @@ def run(
 def _work(label: str) -> Iterator[ProcessPoolExecutor]:
     try:
         yield _pool()
-    except BrokenProcessPool as error:
+    except (BrokenProcessPool, EOFError, ConnectionError) as error:  # these: of their server
         _pool.cache_clear()
         raise UserError(LOST.format(label)) from error
 
