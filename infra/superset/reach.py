@@ -19,6 +19,8 @@ KEPT_S = 3600
 """As long somebody may still be about to open what was made of an earlier publication."""
 TEXT = r"'(?:[^']|'')*'"
 FILES = re.compile(rf"list_value\(({TEXT}(?:, {TEXT})*)\)")
+QUOTED = re.compile(r"\[([*?[])\]")
+"""What would be a pattern to DuckDB (duckdb_paths in spark_jobs/warehouse/views.py)."""
 OF_NETWORK = re.compile(r"(.*/network=([^/]+))/(?:date=[^/]+/)?[^/]+")
 
 
@@ -114,7 +116,8 @@ def _empty(view: str, columns: list[list[str]]) -> str:
 
 
 def _folders(views: duckdb.DuckDBPyConnection) -> list[str]:
-    """Of the networks whose files are read, table by table."""
+    """Of the networks whose files are read, table by table: as the views name them, and as they are
+    called."""
     answer = views.execute("select sql from duckdb_views() where not internal")
     paths = {
         path[1:-1].replace("''", "'")
@@ -122,7 +125,8 @@ def _folders(views: duckdb.DuckDBPyConnection) -> list[str]:
         for files in FILES.finditer(sql)
         for path in re.findall(TEXT, files[1])
     }
-    return sorted({found[1] for path in paths if (found := OF_NETWORK.fullmatch(path))})
+    named = {found[1] for path in paths if (found := OF_NETWORK.fullmatch(path))}
+    return sorted(named | {QUOTED.sub(r"\1", folder) for folder in named})
 
 
 def _name(value: str) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from test_warehouse import publish
 
 from infra.superset.reach import FOLDERS, views_of
-from spark_jobs.warehouse import VIEWS
+from spark_jobs.warehouse import VIEWS, Warehouse
 
 CONFINED = Path(__file__).parents[2] / "infra/superset/confined.py"
 COUNT = "select network, count(*) from {} group by all order by all"
@@ -69,6 +70,18 @@ def test_duckdb_opens_the_files_of_these_networks_and_no_others(demo, views, tmp
         for path in (bb, f"{aa}/../{bb.relative_to(root / 'flows')}", views, "/etc/passwd"):
             with pytest.raises(duckdb.PermissionException):
                 part.execute("select size from read_blob($1)", [str(path)])
+
+
+@pytest.mark.parametrize("name", ["what?", "[a-z]", "s*r"])
+def test_a_warehouse_may_have_any_name(tmp_path, name):
+    warehouse = Warehouse(tmp_path / name)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    made = views_of({"AA"}, warehouse.root / VIEWS, tmp_path / "home")
+    with opened(made) as part:
+        part.execute(f"set allowed_directories = {json.loads((made / FOLDERS).read_text())}")
+        part.execute("set enable_external_access = false")
+        assert part.execute("select country from networks").fetchall() == [("AA",)]
 
 
 def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
