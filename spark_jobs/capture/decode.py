@@ -2,8 +2,8 @@
 
 RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Tunnels that are not
 opened: RFC 2003, 2473 and 4213 (IP in IP), 2784 (GRE), draft-foschiano-erspan, RFC 4303 (ESP),
-3931 (L2TP), 7348 (VXLAN), 8926 (Geneve). Sizes come from the IP
-header, so a capture cut short loses nothing but what it cut.
+3931 (L2TP), 7348 (VXLAN), 8926 (Geneve). Sizes come from the IP header, so a capture cut short
+loses nothing but what it cut.
 """
 
 import numpy as np

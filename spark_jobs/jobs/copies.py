@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ NEARLY_ALL = 0.95
 """Of a capture's packets: without these, another one does not stand for it."""
 ENOUGH = 64
 """Sampled packets that tell which share of a capture is in another one."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CopyError(UserError):
@@ -156,5 +154,5 @@ def _keys(paths: list[Path], times: dict[str, Any]) -> Iterator[np.ndarray]:
     from spark_jobs.capture.sketch import COLUMNS, packet_keys
     from spark_jobs.warehouse.files import read_between
 
-    first, last = (EPOCH + timedelta(microseconds=times[k]) for k in ("first_us", "last_us"))
-    return map(packet_keys, read_between(paths, [*COLUMNS], first, last))
+    rows = read_between(paths, [*COLUMNS], times["first_us"], times["last_us"])
+    return map(packet_keys, rows)

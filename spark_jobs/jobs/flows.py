@@ -20,7 +20,6 @@ from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.leases import lease_state
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 
@@ -108,11 +107,10 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     days = [day + timedelta(days=k) for k in NEIGHBOURS]
     read = [
         warehouse.contents(table, network.name, near)
-        for table in (PACKETS, APPLICATION_LOG)
+        for table in (PACKETS, APPLICATION_LOG, LEASES)
         for near in days
     ]
-    leases = [lease_state(warehouse, network.name, near) for near in days]
-    return fingerprint(FORMAT, *_settings(network), read, leases)
+    return fingerprint(FORMAT, *_settings(network), read)
 
 
 def settings_of(network: Network) -> Settings:
@@ -134,10 +132,8 @@ def _around(warehouse: Warehouse, table: Table, network: str, day: date) -> list
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Whether the day's flows were made from the packets there are now, and are there."""
-    commit = warehouse.commit(Unit.of_day("day", network.name, day))
-    if commit is None or commit.facts["inputs"] != inputs(warehouse, network, day):
-        return False
-    return warehouse.is_whole(commit)
+    unit = Unit.of_day("day", network.name, day)
+    return warehouse.is_current(unit, inputs(warehouse, network, day))
 
 
 def bring_up_to_date(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -318,6 +318,8 @@ def _publish(
     stamp: list[Any] | None,
     sample: np.ndarray | None = None,
 ) -> None:
+    from spark_jobs.warehouse.files import moment
+
     log = {
         "capture": result.capture,
         "front_end": str(result.front_end),
@@ -327,8 +329,8 @@ def _publish(
         "skipped": list(result.skipped.items()),
         "bytes": result.size,
         "seconds": result.seconds,
-        "first_ts": _time(result.first_us),
-        "last_ts": _time(result.last_us),
+        "first_ts": moment(result.first_us),
+        "last_ts": moment(result.last_us),
         "content": result.content,
         "error": result.error,
         "copy_of": result.copy_of,
@@ -402,14 +404,6 @@ def _tell_if_replaced(warehouse: Warehouse, result: Ingested) -> None:
 
 def _replaced(capture: str, by: str) -> str:
     return f"{capture}: its packets are in {by}, which has more and took its place"
-
-
-def _time(us: int | None) -> datetime | None:
-    return (
-        None
-        if us is None
-        else datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
-    )
 
 
 def publish_network(warehouse: Warehouse, network: Network) -> None:

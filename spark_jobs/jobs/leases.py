@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import xxhash
 
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.engine.tasks import run_tasks
@@ -48,12 +47,6 @@ def _inputs(paths: list[Path]) -> str:
     return fingerprint(SQL.read_text(), [path.name for path in paths])
 
 
-def lease_state(warehouse: Warehouse, network: str, day: date) -> list[str]:
-    """What tells whether a day's leases have changed; empty where there are none."""
-    commit = warehouse.commit(Unit.of_day("leases", network, day))
-    return commit.facts["content"] if commit else []
-
-
 @dataclass
 class _LeasesTask:
     warehouse: Warehouse
@@ -65,10 +58,8 @@ class _LeasesTask:
         with self.warehouse.staging() as staging:
             if len(rows):
                 staging.write(LEASES, network, day, "leases", rows)
-            written = [path.read_bytes() for path in staging.files.values()]
-            content = [xxhash.xxh3_128_hexdigest(data) for data in written]
-            facts = {"inputs": _inputs(paths), "content": content}
-            self.warehouse.publish(Unit.of_day("leases", network, day), staging.files, facts)
+            unit = Unit.of_day("leases", network, day)
+            self.warehouse.publish(unit, staging.files, {"inputs": _inputs(paths)})
 
 
 def _leases_of(paths: list[Path], day: date) -> pa.Table:

@@ -81,10 +81,7 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
-    commit = warehouse.commit(_unit(day))
-    if commit is None or commit.facts["inputs"] != _inputs(warehouse, day):
-        return False
-    return warehouse.is_whole(commit)
+    return warehouse.is_current(_unit(day), _inputs(warehouse, day))
 
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:

@@ -29,15 +29,9 @@ class Connection:
     stalls: pa.Table
 
 
-def connection_of(
-    warehouse: Warehouse,
-    flow_id: int,
-    network: str | None = None,
-    day: datetime.date | None = None,
-) -> Connection:
-    """What the tables hold of it; network, day: where it is, if that is known. A UserError if there
-    is none."""
-    found = connections_of(warehouse, [flow_id], [(network, day)])
+def connection_of(warehouse: Warehouse, flow_id: int) -> Connection:
+    """What the tables hold of it. A UserError if there is none."""
+    found = connections_of(warehouse, [flow_id], [(None, None)])
     if not found:
         raise UserError(f"{warehouse.root}: no flow {flow_id}")
     return found[0]
@@ -48,8 +42,8 @@ def connections_of(
     flow_ids: list[int],
     days: Iterable[tuple[str | None, datetime.date | None]],
 ) -> list[Connection]:
-    """Those of them that are there on these networks' days (None: on all), each as connection_of
-    tells it, by one query a table for all."""
+    """What the tables hold of those of them that are there on these networks' days (None: on all),
+    by one query a table for all."""
     with duckdb.connect() as tables:
         tables.execute("set timezone = 'UTC'")
 

@@ -38,13 +38,19 @@ def metadata_of(path: Path) -> dict[str, str]:
     return {name.decode(): text.decode() for name, text in found.items()}
 
 
+def moment(us: int | None) -> datetime | None:
+    """A time of the tables, µs since 1970, as Python's; None stays None."""
+    return pa.scalar(us, pa.timestamp("us", "UTC")).as_py()
+
+
 def read_between(
-    paths: Iterable[Path], columns: list[str], first: datetime, last: datetime
+    paths: Iterable[Path], columns: list[str], first_us: int, last_us: int
 ) -> Iterator[pa.Table]:
-    """Some columns of the rows of some files that are stamped (ts) from `first` to `last`, a row
-    group at a time."""
+    """Some columns of the rows of some files that are stamped (ts) from first_us to last_us, since
+    1970, a row group at a time."""
     import pyarrow.compute as pc
 
+    first, last = moment(first_us), moment(last_us)
     for path in paths:
         with pq.ParquetFile(path) as file:
             ts = file.schema_arrow.get_field_index("ts")

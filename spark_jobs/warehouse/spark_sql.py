@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
-from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.store import VIEWS, Warehouse
+from spark_jobs.warehouse.store import Warehouse
 
 HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
 """By which version of the views a session reads."""
@@ -35,6 +34,6 @@ def read_table(
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
     """Every table as a temporary view of what is published now, and stays until the session ends or
     they are registered anew."""
-    HELD[spark] = versions.hold(warehouse.root / VIEWS)
+    HELD[spark] = warehouse.hold()
     for table, files in warehouse.tables().items():
         read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)

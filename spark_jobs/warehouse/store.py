@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import xxhash
@@ -118,7 +118,7 @@ class Warehouse:
         """
         folder = self.root / STAGING / uuid.uuid4().hex
         written = 0
-        with self.hold(), told_if_full(self.root, lambda: written):
+        with self.hold() or nullcontext(), told_if_full(self.root, lambda: written):
             with self.locked(STAGING):
                 owner = claim(folder)
             with owner:
@@ -259,18 +259,16 @@ class Warehouse:
         """SQL over every table: one view each, empty where nothing has been published. With the
         query that is to be asked, of the tables that it may be about only: a view of many files
         takes its time. What it shows stays as it is as long as it is open."""
-        held = versions.hold(self.root / VIEWS)
+        held = self.hold()
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
         connection = self.connect_to({table: self.files(table) for table in tables})
         if held:
             weakref.finalize(connection, held.close)
         return connection
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep what is published now, though it be superseded meanwhile."""
-        with versions.hold(self.root / VIEWS) or nullcontext():
-            yield
+    def hold(self) -> IO[bytes] | None:
+        """Keep what is published now, though it be superseded meanwhile; see versions.hold."""
+        return versions.hold(self.root / VIEWS)
 
     def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
         """SQL over some files of some tables."""
@@ -319,9 +317,7 @@ class Warehouse:
 
     def is_made(self, name: str, inputs: str) -> bool:
         """Whether a file beside the tables is there and was made of these inputs."""
-        commit = self.commit(Unit("made", "all", name))
-        there = (self.root / name).exists()
-        return there and commit is not None and commit.facts["inputs"] == inputs
+        return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
 
     def made(self, name: str, inputs: str, **facts: Any) -> None:
         """Remember what a file beside the tables was made of, and facts of it."""
@@ -377,6 +373,11 @@ class Warehouse:
             for target, content in commit.contents.items()
             if of_date in target and (wrong := self._wrong(target, content, whole))
         }
+
+    def is_current(self, unit: Unit, inputs: str) -> bool:
+        """Whether a unit was made of these inputs, and is there."""
+        commit = self.commit(unit)
+        return commit is not None and commit.facts["inputs"] == inputs and self.is_whole(commit)
 
     def is_whole(self, commit: Commit) -> bool:
         """Whether its files are there, each as large as it was published."""
