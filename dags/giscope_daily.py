@@ -152,6 +152,13 @@ def giscope_daily() -> None:
         complete(network=network) >> read >> ingest >> flows >> checked >> marts
         [marts, passed(network=network, reasons=checked)] >> published(network=network)
 
+    @task(pool=POOL)
+    def maintain() -> None:
+        """Forget what earlier days' runs replaced, and say how much there is."""
+        if Path(WAREHOUSE).is_dir():
+            subprocess.run(["giscope", "maintain", *STORE], check=True)
+
+    maintain()
     network_day.expand(network=networks())
 
 

@@ -106,7 +106,7 @@ class Table:
     @cached_property
     def arrow_signed(self) -> pa.Schema:
         """The columns a reader sees, for Spark, which has no unsigned integers."""
-        return pa.schema([f.with_type(_signed(f.type)) for f in self.arrow_with_partitions])
+        return pa.schema([f.with_type(signed(f.type)) for f in self.arrow_with_partitions])
 
     @cached_property
     def arrow_with_partitions(self) -> pa.Schema:
@@ -128,9 +128,9 @@ def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
     return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in columns])
 
 
-def _signed(type_: pa.DataType) -> pa.DataType:
+def signed(type_: pa.DataType) -> pa.DataType:
     """The narrowest signed type for an unsigned one; another type as it is."""
     if pa.types.is_list(type_):
-        return pa.list_(_signed(type_.value_type))
+        return pa.list_(signed(type_.value_type))
     wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
     return wider.get(type_, type_)

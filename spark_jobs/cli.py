@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -99,7 +99,7 @@ def run(
     def wait() -> None:
         typer.echo(f"giscope: {warehouse}: another run is at work: waiting for its end", err=True)
 
-    with store.locked("run", wait):
+    with store.locked("run", wait), store.one_update():
         failed = _ingest(store, work, front_end)
         flows_job.bring_up_to_date(store, known.values())
         for verdict in quality.check(store, list(known.values())):
@@ -293,6 +293,33 @@ def marts(
     out.print(f"marts of {len(days)} network days made")
 
 
+@app.command(epilog="Example: giscope maintain --warehouse W --keep-days 30")
+def maintain(
+    warehouse: WarehouseOption,
+    keep_days: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-days",
+            metavar="N",
+            min=0,
+            help="How long what was replaced stays, for those who read it and for time travel; 5 "
+            "if left out, as Iceberg has it.",
+        ),
+    ] = None,
+) -> None:
+    """Forget what was replaced longer ago, remove files that belong to nothing, and tell what is
+    there. To be run daily."""
+    from rich.table import Table as Grid
+
+    held = _existing(warehouse, keep_days).maintain()
+    grid = Grid()
+    for heading in ("files of the tables", "how many", "bytes"):
+        grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
+    for what, files, size in held:
+        grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
+    out.print(grid)
+
+
 @app.command(epilog="Example: giscope report --warehouse W --output report.html")
 def report(
     warehouse: WarehouseOption,
@@ -349,6 +376,15 @@ def sql(
             help="Let it be any statements, which may write, and read files anywhere.",
         ),
     ] = False,
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            "--at",
+            formats=["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
+            metavar="TIME",
+            help="Of the tables as they were then (UTC), as far as what was replaced is kept.",
+        ),
+    ] = None,
 ) -> None:
     """Ask SQL of every table. Reads the warehouse only, but with --write."""
     import duckdb
@@ -356,7 +392,7 @@ def sql(
     from spark_jobs.warehouse.queries import ask
 
     try:
-        answer = ask(_existing(warehouse), query, write)
+        answer = ask(_existing(warehouse), query, write, at.replace(tzinfo=UTC) if at else None)
         if answer is not None:
             _print_answer(answer, form)
     except duckdb.Error as error:
@@ -450,12 +486,12 @@ def schema(
         dictionary.print_tables(out, table)
 
 
-def _existing(warehouse: Path) -> Warehouse:
-    from spark_jobs.warehouse import Warehouse
+def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
+    from spark_jobs.warehouse import KEEP, Warehouse
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
-    return Warehouse(warehouse)
+    return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
 
 
 def _captures(

@@ -2,6 +2,6 @@
 
 from spark_jobs.warehouse.commits import Commit, Unit
 from spark_jobs.warehouse.staging import Staging
-from spark_jobs.warehouse.store import VIEWS, Warehouse, fingerprint
+from spark_jobs.warehouse.store import KEEP, VIEWS, Warehouse, fingerprint
 
-__all__ = ["VIEWS", "Commit", "Staging", "Unit", "Warehouse", "fingerprint"]
+__all__ = ["KEEP", "VIEWS", "Commit", "Staging", "Unit", "Warehouse", "fingerprint"]

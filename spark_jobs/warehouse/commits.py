@@ -1,10 +1,10 @@
-"""What is published together, and what its commit file says of it."""
+"""What is published together, and what is known of it."""
 
 from __future__ import annotations
 
 import datetime
-import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,28 +41,17 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Commit:
-    """A unit as it was last published: its files (relative paths), what they hold (not known of
-    those of early versions), facts about their making."""
+    """A unit as it was last published: its files (paths under the warehouse's root) with what they
+    hold, facts about their making."""
 
     unit: Unit
-    files: tuple[str, ...] = ()
+    contents: Mapping[str, Content] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    contents: dict[str, Content] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """As its commit file holds it."""
-        files = self.contents or self.files
-        return json.dumps(
-            {"unit": asdict(self.unit), "files": files, "facts": self.facts}, indent=1
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Commit:
-        """What to_json wrote, now or in an early version."""
-        read = json.loads(text)
-        files, known = read["files"], isinstance(read["files"], dict)
-        contents = {name: Content(*content) for name, content in files.items()} if known else {}
-        return cls(Unit(**read["unit"]), tuple(files), read["facts"], contents)
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Its files' paths, sorted."""
+        return tuple(self.contents)
 
 
 def content_of(path: Path) -> Content:

@@ -32,6 +32,11 @@ def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = N
     return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
 
 
+def count_rows(path: Path) -> int:
+    """How many rows a file has."""
+    return pq.read_metadata(path).num_rows
+
+
 def metadata_of(path: Path) -> dict[str, str]:
     """What a file's writer added to its metadata."""
     found = pq.read_metadata(path).metadata or {}

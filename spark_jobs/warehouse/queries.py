@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,17 +26,20 @@ PRAGMA = re.compile(
 """Those that read."""
 
 
-def ask(warehouse: Warehouse, query: str, write: bool = False) -> duckdb.DuckDBPyRelation | None:
+def ask(
+    warehouse: Warehouse, query: str, write: bool = False, at: datetime | None = None
+) -> duckdb.DuckDBPyRelation | None:
     """The answer to a query, made as it is fetched; None where it gives no rows.
 
     write: all that DuckDB can, files anywhere included; else one query that reads the warehouse.
+    at: of the tables as they were then.
     Raises UserError where that is not what it does, and duckdb.Error.
     """
     import duckdb
 
     if not write:
         query = reading(query)
-    connection, root = warehouse.connect(query), warehouse.root.resolve()
+    connection, root = warehouse.connect(query, at), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
         "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),

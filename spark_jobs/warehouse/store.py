@@ -1,18 +1,17 @@
 """Where tables lie, and how they change: whole or not at all. Nothing else knows a path.
 
 Parquet files lie in TABLE/network=N/date=D/. What is published together (all packets of a
-capture, all tables of a day) is a unit; a unit's commit file lists its Parquet files, and
-replacing that one file is what publishes. Readers go by the commit files, so they see a unit
-before a change or after it; or by the views in VIEWS, which every job brings up to date when it
-ends. Files that a change superseded, and those of an interrupted one, are removed by the first job
-that ends GRACE_S later, when nobody has views open that list them.
+capture, all tables of a day) is a unit; one transaction of the journal (see journal.py) publishes
+it. The jobs read what the journal says; other readers the Iceberg tables in CATALOG or the views in
+VIEWS, both of which every job brings up to date when it ends. Files that a change superseded stay
+KEEP, with the snapshots of Iceberg that show them, and longer as long as somebody has views open
+that list them; those of an interrupted change as long. The first job that ends later removes them.
 """
 
 from __future__ import annotations
 
 import datetime
 import fcntl
-import json
 import os
 import shutil
 import tempfile
@@ -21,62 +20,35 @@ import uuid
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
 from schemas import TABLES, Table
 from spark_jobs.errors import UserError
 from spark_jobs.sources import version
-from spark_jobs.warehouse import versions
+from spark_jobs.warehouse import earlier, versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.disk import (
-    bytes_in,
-    file_name,
-    replacing,
-    sync,
-    told_if_full,
-    write_durably,
-)
+from spark_jobs.warehouse.disk import bytes_in, file_name, replacing, sync, told_if_full
+from spark_jobs.warehouse.files import count_rows
+from spark_jobs.warehouse.journal import Changes, File, Journal, Published, Update
 from spark_jobs.warehouse.staging import Staging, claim
 from spark_jobs.warehouse.views import create_views, may_ask, write_views
 
 if TYPE_CHECKING:
     import duckdb
 
-COMMITS, LOCKS, STAGING, VERSIONS = "_commits", "locks", "_staging", "_views"
+LOCKS, STAGING, VERSIONS = "_locks", "_staging", "_views"
+CATALOG = "catalog.sqlite"
 VIEWS = "warehouse.duckdb"
-GRACE_S = 600
-"""How long a superseded file stays at least: for readers that no lock tells of (another host, a
-query that has read the commit files and not yet the data)."""
+KEEP = timedelta(days=5)
+"""How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+FORGOTTEN = Unit("made", "all", "what is forgotten")
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
-TICK_NS = 50_000_000
-"""No file system's clock is coarser (Linux: 10 ms)."""
-
-
-class _Folder:
-    """The commits of a kind and network; changed: when the folder last was, if that tells."""
-
-    def __init__(self, changed: int | None, commits: list[Commit]):
-        self.changed, self.commits = changed, commits
-        self.files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        """By table and day."""
-        self.hashes: dict[str, str] = {}
-        """By file, where known."""
-        for commit in commits:
-            for target in commit.files:
-                table, _, *rest = target.split("/")
-                self.files[table][rest[0].removeprefix("date=")].append(target)
-            self.hashes |= {name: content.xxh3 for name, content in commit.contents.items()}
-
-    def targets(self, table: Table, date: datetime.date | None) -> Iterable[str]:
-        """The files of a table, of one day or all."""
-        days = self.files.get(table.name, {})
-        return days.get(date.isoformat(), []) if date else chain.from_iterable(days.values())
 
 
 def _status(path: str) -> os.stat_result:
@@ -84,29 +56,32 @@ def _status(path: str) -> os.stat_result:
     return os.stat(path)  # noqa: PTH116
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(entry.name for entry in os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+class Held(NamedTuple):
+    """How many files a warehouse has of a kind, and their bytes."""
+
+    what: str
+    files: int
+    size: int | None
 
 
 class Warehouse:
-    """All tables under one folder; grace_s: see GRACE_S."""
+    """All tables under one folder; keep: see KEEP."""
 
-    def __init__(self, root: Path, grace_s: float = GRACE_S):
+    def __init__(self, root: Path, keep: timedelta = KEEP):
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
                     f"{root}: {part} in it would be taken for a partition of the tables"
                 )
-        self.root, self.grace_s = root, grace_s
-        self._commits: dict[str, tuple[tuple[int, int, int], Commit]] = {}
-        self._known: dict[str, _Folder] = {}
+        self.root, self.keep = root, keep
+        self._journal = Journal(root / CATALOG)
+        self._later = False
+        if (root / earlier.COMMITS).is_dir() and not (root / CATALOG).exists():
+            earlier.take_over(root, self._journal)
 
-    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, float]]:
+    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, timedelta]]:
         """To another process goes the place, not what is known of it."""
-        return Warehouse, (self.root, self.grace_s)
+        return Warehouse, (self.root, self.keep)
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:
@@ -133,32 +108,24 @@ class Warehouse:
 
         What they replace stays, for those who read it; see update_views.
         """
-        commit_file = self._commit_file(unit)
-        commit_file.parent.mkdir(parents=True, exist_ok=True)
-        with self._changing(unit):
-            old = self.commit(unit)
-            pending = commit_file.with_suffix(".pending")
-            superseded = _superseded(pending, old)
+        known = []
+        for target, staged in files.items():
+            sync(staged)
+            known.append(File(target, content_of(staged), count_rows(staged)))
+        with told_if_full(self.root, lambda: 0), self.locked("publish"):
             now = time.time_ns()
-            superseded |= dict.fromkeys((*files, *(old.files if old else ())), now)
-            _write_pending(pending, superseded)
-            contents = {}
+            if files:
+                self._journal.begin(unit, files, now)
             for target, staged in files.items():
                 final = self.root / target
                 final.parent.mkdir(parents=True, exist_ok=True)
-                contents[target] = content_of(staged)
-                sync(staged)
                 staged.replace(final)
-            new = Commit(unit, tuple(files), facts, contents)
-            write_durably(commit_file, new.to_json())
-
-    def _changing(self, unit: Unit) -> AbstractContextManager[None]:
-        return self.locked(f"{unit.kind}-{unit.network}-{file_name(unit.name)}")
+            self._journal.publish(Published(unit, facts, known), now)
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
         """One process at a time per name; wait() is called before another is waited for."""
-        folder = self.root / COMMITS / LOCKS
+        folder = self.root / LOCKS
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / file_name(name)).open("w") as lock:
             try:
@@ -171,49 +138,11 @@ class Warehouse:
 
     def commit(self, unit: Unit) -> Commit | None:
         """The unit as it stands, or None."""
-        return self._read(str(self._commit_file(unit)))
-
-    def _read(self, path: str) -> Commit | None:
-        """A commit file, read once as long as it is the same one."""
-        try:
-            status = _status(path)
-        except FileNotFoundError:
-            return None
-        version = status.st_ino, status.st_mtime_ns, status.st_size
-        known = self._commits.get(path)
-        if known and known[0] == version:
-            return known[1]
-        commit = Commit.from_json(Path(path).read_text())
-        self._commits[path] = version, commit
-        return commit
+        return self._journal.commit(unit)
 
     def commits(self, kind: str, network: str | None = None) -> list[Commit]:
         """All units of a kind, by network and name."""
-        return [c for folder in self._folders(network, kind) for c in folder.commits]
-
-    def _folders(self, network: str | None = None, kind: str | None = None) -> Iterator[_Folder]:
-        """Each kind's commits of each network, as they are now."""
-        root = str(self.root / COMMITS)
-        for of_kind in [kind] if kind else _names(root):
-            for name in [network] if network else _names(f"{root}/{of_kind}"):
-                folder = self._folder(f"{root}/{of_kind}/{name}")
-                if folder and of_kind != LOCKS:
-                    yield folder
-
-    def _folder(self, path: str) -> _Folder | None:
-        try:
-            changed = _status(path).st_mtime_ns
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        known = self._known.get(path)
-        if known and known.changed == changed:
-            return known
-        # Of two changes within one tick of the clock the second is not told by the time.
-        settled = time.time_ns() - changed > TICK_NS
-        names = [n for n in _names(path) if n.endswith(".json") and not n.startswith(".")]
-        found = [self._read(f"{path}/{name}") for name in names]
-        self._known[path] = _Folder(changed if settled else None, [c for c in found if c])
-        return self._known[path]
+        return [c for group in self._journal.groups(network, kind) for c in group.commits]
 
     def days(self, kind: str, network: str | None = None) -> list[tuple[str, datetime.date]]:
         """(network, day) of every unit of a kind that is published by day, sorted."""
@@ -228,17 +157,17 @@ class Warehouse:
     def contents(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[str]:
-        """What tells a table's rows from others: of each file its bytes' hash, sorted (its name, of
-        early versions): the same where the same was published again."""
+        """What tells a table's rows from others: of each file its bytes' hash, sorted: the same
+        where the same was published again."""
         return sorted(
-            folder.hashes.get(target, target.rpartition("/")[2])
-            for folder in self._folders(network)
-            for target in folder.targets(table, date)
+            group.hashes[target]
+            for group in self._journal.groups(network)
+            for target in group.targets(table.name, _day(date))
         )
 
     def _targets(self, table: Table, network: str | None, date: datetime.date | None) -> list[str]:
-        folders = self._folders(network)
-        return sorted(target for folder in folders for target in folder.targets(table, date))
+        groups = self._journal.groups(network)
+        return sorted(t for group in groups for t in group.targets(table.name, _day(date)))
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
         """A network's published files of a table that has dates, by day."""
@@ -252,19 +181,37 @@ class Warehouse:
         """A unit's Parquet files of one table."""
         return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
 
-    def _commit_file(self, unit: Unit) -> Path:
-        return self.root / COMMITS / unit.kind / unit.network / f"{file_name(unit.name)}.json"
-
-    def connect(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
+    def connect(
+        self, query: str | None = None, at: datetime.datetime | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """SQL over every table: one view each, empty where nothing has been published. With the
         query that is to be asked, of the tables that it may be about only: a view of many files
-        takes its time. What it shows stays as it is as long as it is open."""
+        takes its time. What it shows stays as it is as long as it is open. at: as the tables were
+        then.
+
+        Raises UserError where what was published then is not kept any more.
+        """
         held = self.hold()
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
-        connection = self.connect_to({table: self.files(table) for table in tables})
+        files = self._tables_of(self._journal.at(self._kept(at))) if at else None
+        shown = {table: files[table] if files else self.files(table) for table in tables}
+        connection = self.connect_to(shown)
         if held:
             weakref.finalize(connection, held.close)
         return connection
+
+    def _kept(self, at: datetime.datetime) -> int:
+        """A time (ns since 1970) of which everything is there."""
+        forgotten = self.commit(FORGOTTEN)
+        until_ns = forgotten.facts["until_ns"] if forgotten else 0
+        ns = (at - EPOCH) // timedelta(microseconds=1) * 1000
+        if ns < until_ns:
+            until = EPOCH + timedelta(microseconds=until_ns // 1000)
+            raise UserError(
+                f"{self.root}: as it was at {at:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
+                f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
+            )
+        return ns
 
     def hold(self) -> IO[bytes] | None:
         """Keep what is published now, though it be superseded meanwhile; see versions.hold."""
@@ -279,13 +226,29 @@ class Warehouse:
         create_views(connection, tables)
         return connection
 
+    @contextmanager
+    def one_update(self) -> Iterator[None]:
+        """Several jobs that update the views once, at their end, or where they are broken off."""
+        self._later = True
+        try:
+            yield
+        except (UserError, OSError):
+            self._later = False
+            with suppress(UserError, OSError):
+                self.update_views()
+            raise
+        self._later = False
+        self.update_views()
+
     def update_views(self) -> None:
-        """Make the views in VIEWS those of what is published; then remove what was superseded, as
-        far as nobody can be reading it.
+        """Make the Iceberg tables and the views in VIEWS those of what is published; then remove
+        what was superseded, as far as nobody can be reading it.
 
         VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
         """
-        with self.locked("views"):
+        if self._later:
+            return
+        with told_if_full(self.root, lambda: 0), self.locked("views"):
             now = time.time_ns()
             targets = self._published()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
@@ -294,9 +257,78 @@ class Warehouse:
                 sound = [target for target in targets if target not in damaged]
                 self._make_views(self._tables_of(sound), now)
                 self.made(VIEWS, inputs)
-            before = now - int(self.grace_s * 1e9)
-            self._remove_superseded(versions.oldest_open(self.root / VERSIONS, before))
-            self._remove_begun(before)
+            before_ns = versions.oldest_open(self.root / VERSIONS, self._before(now))
+            self._show(before_ns)
+            self._remove_superseded(before_ns)
+            self._remove_begun(before_ns)
+
+    def maintain(self) -> list[Held]:
+        """Bring the Iceberg tables up to date, also with the schemas; forget what was replaced, and
+        remove what belongs to nothing, as of jobs that were killed; returns what is there then."""
+        from spark_jobs.warehouse.iceberg import files_of
+
+        root = self.root.resolve()
+        before = set(self._all_files())
+        self.update_views()
+        with self.locked("views"), self.locked("publish"):
+            self._show(0, TABLES)
+            known = {str(root / path) for path in self._journal.known_files()}
+            metadata = {
+                file for place in self._journal.snapshots().values() for file in files_of(place)
+            }
+            for path in set(self._all_files()) - known - metadata:
+                Path(path).unlink()
+        published = {str(root / target) for target in self._published()}
+        left = set(self._all_files())
+        return [
+            Held("published", len(published), _bytes(published & left)),
+            Held("superseded, and still kept", len(known - published), _bytes(known - published)),
+            Held("Iceberg's metadata", len(metadata), _bytes(metadata)),
+            Held("removed", len(before - left), None),
+        ]
+
+    def _before(self, now_ns: int) -> int:
+        """What was replaced before goes."""
+        return now_ns - self.keep // timedelta(microseconds=1) * 1000
+
+    def _all_files(self) -> Iterator[str]:
+        """Every file of a table, and of its Iceberg metadata."""
+        for table in TABLES:
+            for folder, _, names in os.walk(self.root.resolve() / table):
+                yield from (f"{folder}/{name}" for name in names)
+
+    def _show(self, before_ns: int, also: Iterable[str] = ()) -> None:
+        """Let the Iceberg tables show what is published, and be what the schemas say (of others
+        that are asked for, too). Snapshots that were replaced before are forgotten."""
+        snapshots = self._journal.snapshots()
+        root = str(self.root.resolve())
+        if any(not location.startswith(f"{root}/") for location in snapshots.values()):
+            self._journal.hide_all()  # it was moved
+            snapshots = {}
+        new = [name for name in TABLES if name not in snapshots]
+        changes = {name: Changes() for name in (*also, *new)}
+        changes |= self._journal.changes()
+        self._update(
+            changes,
+            [
+                Update(name, root, snapshots.get(name), change, before_ns)
+                for name, change in changes.items()
+            ],
+        )
+
+    def _update(self, changes: Mapping[str, Changes], updates: list[Update]) -> None:
+        """Bring Iceberg tables up to date, all at one stroke."""
+        if not updates:
+            return
+        from spark_jobs.warehouse.iceberg import update
+
+        made = {wanted.table: update(wanted) for wanted in updates}
+        moved = {w.table: made[w.table].location for w in updates}
+        moved = {w.table: moved[w.table] for w in updates if moved[w.table] != w.location}
+        self._journal.show(changes, moved)
+        for updated in made.values():
+            for path in updated.unneeded:
+                Path(path).unlink(missing_ok=True)
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         views = self.root / VIEWS
@@ -329,7 +361,7 @@ class Warehouse:
 
     def _published(self) -> list[str]:
         """Every published file's path under the root, sorted."""
-        return sorted(t for folder in self._folders() for c in folder.commits for t in c.files)
+        return sorted(t for group in self._journal.groups() for t in group.hashes)
 
     def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
@@ -338,25 +370,34 @@ class Warehouse:
         return {table: found[name] for name, table in TABLES.items()}
 
     def _remove_superseded(self, before_ns: int) -> None:
-        """Remove what was superseded before."""
-        for pending in (self.root / COMMITS).glob("*/*/*.pending"):
-            kind, network = pending.parts[-3:-1]
-            unit = Unit(kind, network, unquote(pending.stem))
-            with self._changing(unit):
-                superseded = _superseded(pending, self.commit(unit))
-                done = {target for target, since in superseded.items() if since < before_ns}
-                for target in done:
-                    (self.root / target).unlink(missing_ok=True)
-                if done or not superseded:
-                    _write_pending(pending, {t: superseded[t] for t in superseded if t not in done})
+        """Remove what was superseded before, first from the history of the Iceberg tables."""
+        with self.locked("publish"):
+            gone = self._journal.gone(before_ns)
+        if not gone:
+            return
+        root, snapshots = str(self.root.resolve()), self._journal.snapshots()
+        last: dict[str, int] = {}
+        for path, since_ns in gone.items():
+            table = path.partition("/")[0]
+            last[table] = max(since_ns, last.get(table, 0))
+        self._update(
+            {},
+            [
+                Update(table, root, snapshots[table], Changes(), before_ns, since_ns)
+                for table, since_ns in last.items()
+            ],
+        )
+        self.publish(FORGOTTEN, {}, {"until_ns": before_ns})
+        for path in gone:
+            (self.root / path).unlink(missing_ok=True)
+        self._journal.forget(gone)
 
     def _remove_begun(self, before_ns: int) -> None:
         """Remove what jobs began to write before, to replace a file, and were killed; see
         replacing."""
-        for place in (self.root, *(self.root / COMMITS).glob("*/*")):
-            for begun in place.glob(".*"):
-                if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
-                    begun.unlink(missing_ok=True)
+        for begun in self.root.glob(".*"):
+            if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
+                begun.unlink(missing_ok=True)
 
     def damaged(
         self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
@@ -368,8 +409,8 @@ class Warehouse:
         return {
             target: f"{self.root / target}: {wrong} ({commit.unit.kind} {commit.unit.name} of "
             f"{commit.unit.network})"
-            for folder in self._folders(network)
-            for commit in folder.commits
+            for group in self._journal.groups(network)
+            for commit in group.commits
             for target, content in commit.contents.items()
             if of_date in target and (wrong := self._wrong(target, content, whole))
         }
@@ -401,16 +442,9 @@ def fingerprint(*facts: Any) -> str:
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
 
 
-def _superseded(pending: Path, current: Commit | None) -> dict[str, int]:
-    """The files that a unit had, or was to have, and has no more, and since when (ns)."""
-    named = json.loads(pending.read_text()) if pending.exists() else {}
-    if isinstance(named, list):  # of an early version
-        named = dict.fromkeys(named, 0)
-    return {file: named[file] for file in named if not current or file not in current.files}
+def _bytes(paths: Iterable[str]) -> int:
+    return sum(_status(path).st_size for path in paths)
 
 
-def _write_pending(pending: Path, superseded: dict[str, int]) -> None:
-    if superseded:
-        write_durably(pending, json.dumps(superseded))
-    else:
-        pending.unlink(missing_ok=True)
+def _day(date: datetime.date | None) -> str | None:
+    return date.isoformat() if date else None

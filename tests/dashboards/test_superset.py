@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from threading import Event
 
 import duckdb
@@ -344,7 +345,7 @@ def publish_marts_again(warehouse: Warehouse) -> None:
 def test_charts_have_their_answers_while_jobs_publish(server, browser, opened):
     asked, expected = table1(opened)
     stop, rounds = Event(), []
-    warehouse = Warehouse(server.warehouse.root, grace_s=PUBLISHED_S)
+    warehouse = Warehouse(server.warehouse.root, keep=timedelta(seconds=PUBLISHED_S))
 
     def publish() -> None:
         while not stop.is_set():

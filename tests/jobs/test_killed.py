@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -140,7 +141,7 @@ def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> Non
     done = counted_run(root, captures, 0)
     assert done.returncode == 0, done.stderr
     assert contents(root) == expected
-    warehouse = Warehouse(root, grace_s=0)
+    warehouse = Warehouse(root, keep=timedelta(0))
     warehouse.update_views()
     published = {path for files in warehouse.tables().values() for path in files}
     assert set(root.rglob("*.parquet")) == published

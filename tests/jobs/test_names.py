@@ -5,7 +5,6 @@ import subprocess
 import sys
 from datetime import date
 from pathlib import Path
-from urllib.parse import unquote
 
 import duckdb
 import pytest
@@ -17,7 +16,7 @@ from layers import DATA, SYN
 from spark_jobs import cli
 from spark_jobs.capture.files import capture_name
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse import VIEWS, Warehouse
 
 LONG = "ü" * 110
 """Of 220 bytes, and of 660 once percent-quoted."""
@@ -118,15 +117,6 @@ def test_two_names_that_are_printed_alike_are_refused(ingested, tmp_path):
     status, _, err = ingested(capture(tmp_path / "a\nb.pcap"), capture(tmp_path / "a\\nb.pcap"))
     assert (status, len(err)) == (2, 1)
     assert "same capture name" in err[0]
-
-
-def test_a_long_name_is_found_again_by_what_its_file_is_called(warehouse):
-    """As what superseded files are removed by."""
-    unit = Unit("capture", "n", LONG + " 1")
-    warehouse.publish(unit, {}, {"of": 1})
-    (file,) = (warehouse.root / "_commits/capture/n").glob("*.json")
-    again = Unit("capture", "n", unquote(file.stem))
-    assert warehouse.commit(again).unit == unit
 
 
 ODD_FOLDERS = ["what?", "[a-z]", "s*r", "{a,b}", "it's", "back\\slash", "per%20cent", "[x"]

@@ -14,6 +14,7 @@ from many_days import write_captures
 from schemas import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse.store import LOCKS
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""
@@ -44,7 +45,7 @@ def made(demo, tmp_path_factory) -> Path:
 
 def state(root: Path) -> dict[Path, int]:
     """When each file of a warehouse was written, but for its locks."""
-    files = [path for path in root.rglob("*") if path.is_file() and "locks" not in path.parts]
+    files = [path for path in root.rglob("*") if path.is_file() and LOCKS not in path.parts]
     return {path: path.stat().st_mtime_ns for path in files}
 
 

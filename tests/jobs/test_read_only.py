@@ -11,6 +11,7 @@ import pytest
 from conftest import CAPTURES, DAY, NETWORKS_FILE, ROOT
 
 from spark_jobs.cli import main
+from spark_jobs.warehouse import Unit, Warehouse
 
 COMMANDS = """
 import contextlib, io, json, sys
@@ -37,7 +38,8 @@ def read_only(demo, tmp_path_factory) -> Path:
     """A copy of the demo's that nobody may write, its day of bb-gprs not up to date."""
     root = tmp_path_factory.mktemp("read-only") / "w"
     shutil.copytree(demo.warehouse.root, root)
-    (root / f"_commits/day/bb-gprs/{DAY}.json").unlink()
+    copy, day = Warehouse(root), Unit.of_day("day", "bb-gprs", DAY)
+    copy.publish(day, {}, copy.commit(day).facts | {"inputs": ""})
     for path in [root, *root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     return root

@@ -3,20 +3,35 @@
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 from test_warehouse import countries, data_files, publish
 
+from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
 from spark_jobs.warehouse.store import VERSIONS
 
 ROUNDS = 40
-GRACE_S = 0.2
+KEPT_S = 0.2
 NAMES = [f"A{chr(65 + n % 26)}" for n in range(1, ROUNDS)]
+ICEBERG = """
+import sys
+from pathlib import Path
+from pyiceberg.catalog import load_catalog
+kind, root = sys.argv[1], Path(sys.argv[2])
+catalog = load_catalog("giscope", type="sql", uri=f"sqlite:///{root}/catalog.sqlite")
+table = catalog.load_table("giscope.networks")
+print(*table.scan().to_arrow()["country"].to_pylist(), flush=True)
+while not (root / "stop").exists():
+    if kind == "iceberg":
+        table = catalog.load_table("giscope.networks")
+    print(*table.scan().to_arrow()["country"].to_pylist())
+"""
 READER = """
 import sys, duckdb
 from pathlib import Path
@@ -37,7 +52,7 @@ while not (root / "stop").exists():
 def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
     """A process that reads the country again and again, and has begun."""
     process = subprocess.Popen(
-        [sys.executable, "-c", READER, kind, str(warehouse.root)],
+        [sys.executable, "-c", ICEBERG if "iceberg" in kind else READER, kind, str(warehouse.root)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert process.stdout.readline() == "AA\n", process.stderr.read()
@@ -45,14 +60,14 @@ def reader(kind: str, warehouse: Warehouse) -> subprocess.Popen:
 
 
 def test_no_reader_fails_while_jobs_publish(tmp_path):
-    warehouse = Warehouse(tmp_path, GRACE_S)
+    warehouse = Warehouse(tmp_path, timedelta(seconds=KEPT_S))
     publish(warehouse, "AA")
     warehouse.update_views()
     readers = {kind: reader(kind, warehouse) for kind in ("notebook", "library", "fresh")}
     for name in NAMES:
         publish(warehouse, name)
         warehouse.update_views()
-    time.sleep(2 * GRACE_S)
+    time.sleep(2 * KEPT_S)
     warehouse.update_views()
     (tmp_path / "stop").touch()
     told = {kind: process.communicate() for kind, process in readers.items()}
@@ -64,8 +79,28 @@ def test_no_reader_fails_while_jobs_publish(tmp_path):
     assert all(len(answer) > ROUNDS for answer in answers.values())
 
 
+def test_no_reader_of_iceberg_fails_while_jobs_publish(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    readers = {kind: reader(kind, warehouse) for kind in ("iceberg", "iceberg snapshot")}
+    for name in NAMES:
+        publish(warehouse, name)
+        warehouse.update_views()
+    (tmp_path / "stop").touch()
+    told = {kind: process.communicate() for kind, process in readers.items()}
+    for kind, process in readers.items():
+        assert process.returncode == 0, (kind, told[kind][1])
+    answers = {kind: set(answer.splitlines()) for kind, (answer, _) in told.items()}
+    assert answers["iceberg snapshot"] == {"AA"}
+    assert {"AA", NAMES[-1]} <= answers["iceberg"] <= {"AA", *NAMES}
+    assert len(data_files(warehouse)) == ROUNDS
+    Warehouse(tmp_path, timedelta(0)).maintain()
+    assert data_files(warehouse) == set(warehouse.files(NETWORKS))
+
+
 def test_what_nobody_reads_any_more_is_removed(tmp_path):
-    warehouse = Warehouse(tmp_path, grace_s=0)
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     notebook = reader("notebook", warehouse)
@@ -83,12 +118,12 @@ def test_what_nobody_reads_any_more_is_removed(tmp_path):
 
 
 def test_a_superseded_file_stays_for_a_grace_time(tmp_path):
-    warehouse = Warehouse(tmp_path, grace_s=3600)
+    warehouse = Warehouse(tmp_path, keep=timedelta(1))
     publish(warehouse, "AA")
     publish(warehouse, "BB")
     warehouse.update_views()
     assert len(data_files(warehouse)) == 2
-    later = Warehouse(tmp_path, grace_s=0)
+    later = Warehouse(tmp_path, keep=timedelta(0))
     later.update_views()
     assert len(data_files(warehouse)) == 1
 
@@ -98,7 +133,7 @@ def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkey
         raise PermissionError
 
     monkeypatch.setattr("os.link", refused)
-    warehouse = Warehouse(tmp_path, grace_s=0)
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     with duckdb.connect(tmp_path / VIEWS, read_only=True) as views:
@@ -106,7 +141,7 @@ def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkey
 
 
 def test_a_spark_session_reads_on_what_it_registered(tmp_path):
-    warehouse, spark = Warehouse(tmp_path, grace_s=0), spark_session()
+    warehouse, spark = Warehouse(tmp_path, keep=timedelta(0)), spark_session()
     publish(warehouse, "AA")
     warehouse.update_views()
     register(spark, warehouse)
@@ -120,9 +155,9 @@ def test_a_spark_session_reads_on_what_it_registered(tmp_path):
     assert len(data_files(warehouse)) == 1
 
 
-@pytest.mark.parametrize("grace_s", [0, 3600])
-def test_a_staged_change_can_read_what_is_superseded_meanwhile(tmp_path, grace_s):
-    warehouse, other = Warehouse(tmp_path, grace_s), Warehouse(tmp_path, grace_s)
+@pytest.mark.parametrize("keep", [timedelta(0), timedelta(1)])
+def test_a_staged_change_can_read_what_is_superseded_meanwhile(tmp_path, keep):
+    warehouse, other = Warehouse(tmp_path, keep), Warehouse(tmp_path, keep)
     publish(warehouse, "AA")
     warehouse.update_views()
     (read,) = data_files(warehouse)
@@ -131,4 +166,4 @@ def test_a_staged_change_can_read_what_is_superseded_meanwhile(tmp_path, grace_s
         other.update_views()
         assert read.exists()
     other.update_views()
-    assert read.exists() == bool(grace_s)
+    assert read.exists() == bool(keep)

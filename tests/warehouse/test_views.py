@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
+from spark_jobs.warehouse.store import CATALOG
 from spark_jobs.warehouse.views import sql_type
 
 COUNT = """
@@ -81,7 +83,7 @@ def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
 
 def test_views_work_until_they_are_updated(tmp_path):
     """A day made again: the old rows, then the new ones, never an error between."""
-    warehouse = Warehouse(tmp_path, grace_s=0)
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     publish(warehouse, "BB")
@@ -94,7 +96,7 @@ def test_views_work_until_they_are_updated(tmp_path):
 
 
 def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
-    warehouse = Warehouse(tmp_path, grace_s=0)
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
     publish(warehouse, "AA")
     published = warehouse._published
 
@@ -117,7 +119,8 @@ def test_nothing_but_the_views_is_left(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [VIEWS]
+    files = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert files == {VIEWS, CATALOG}
 
 
 def test_types_are_those_that_duckdb_gives_arrows():

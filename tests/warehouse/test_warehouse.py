@@ -2,7 +2,7 @@
 
 import json
 import time
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
@@ -11,8 +11,9 @@ import pytest
 
 from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
 from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.journal import Journal
 from spark_jobs.warehouse.staging import OWNER
-from spark_jobs.warehouse.store import COMMITS, STAGING, VIEWS
+from spark_jobs.warehouse.store import CATALOG, STAGING, VIEWS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -52,7 +53,7 @@ def data_files(warehouse: Warehouse) -> set[Path]:
 
 
 def test_replacing_a_unit_replaces_its_rows(tmp_path):
-    warehouse = Warehouse(tmp_path, grace_s=0)
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
     publish(warehouse, "AA", "BB")
     publish(warehouse, "CC")
     warehouse.update_views()
@@ -70,24 +71,39 @@ def test_units_do_not_touch_each_other(tmp_path):
     assert countries(warehouse) == ["BB", "CC"]
 
 
-@pytest.mark.parametrize("step", range(8))
-def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
-    warehouse = Warehouse(tmp_path, grace_s=0)
-    publish(warehouse, "AA", "BB")
-    steps = {"left": step}
+STEPS = 7
+"""Of a change of two files: each is moved; the journal is changed twice, before and after; what was
+superseded is removed."""
 
-    def dying(original):
-        def call(*args, **kwargs):
-            if steps["left"] == 0:
+
+def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
+    """Let the job be killed after so many steps; returns those taken."""
+    taken = []
+
+    def until_then(owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def step(self: object, *args: object) -> object:
+            if len(taken) == after:
                 raise Killed
-            steps["left"] -= 1
-            return original(*args, **kwargs)
+            taken.append(name)
+            return original(self, *args)
 
-        return call
+        patch.setattr(owner, name, step)
 
+    until_then(Path, "replace")
+    until_then(Path, "unlink")
+    until_then(Journal, "begin")
+    until_then(Journal, "publish")
+    return taken
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    publish(warehouse, "AA", "BB")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", dying(Path.replace))
-        patch.setattr(Path, "unlink", dying(Path.unlink))
+        dying(patch, step)
         try:
             publish(warehouse, "CC", "DD")
             killed = False
@@ -100,22 +116,16 @@ def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
     warehouse.update_views()
     assert countries(warehouse) == ["EE"]
     assert len(data_files(warehouse)) == 1
-    assert not list((warehouse.root / COMMITS).rglob("*.pending"))
 
 
 def test_the_kill_test_reaches_the_end_of_publishing(tmp_path, monkeypatch):
     """Fewer steps than the parametrized test tries."""
-    warehouse, calls = Warehouse(tmp_path), []
+    warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA", "BB")
-    for name in ("replace", "unlink"):
-        original = getattr(Path, name)
-        monkeypatch.setattr(
-            Path,
-            name,
-            lambda self, *a, _f=original, **k: (calls.append(self), _f(self, *a, **k))[1],
-        )
+    taken = dying(monkeypatch, STEPS)
     publish(warehouse, "CC", "DD")
-    assert len(calls) <= 7
+    assert {"begin", "replace", "publish"} <= set(taken)
+    assert len(taken) < STEPS
 
 
 def test_staged_files_of_a_failed_change_are_removed(tmp_path):
@@ -163,13 +173,11 @@ def test_folders_hold_what_is_published_and_what_it_superseded(demo):
     """The latter, of other tests, until its grace time is over."""
     root = demo.warehouse.root
     published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
-    pending = [json.loads(path.read_text()) for path in (root / COMMITS).glob("*/*/*.pending")]
-    superseded = {root / target for names in pending for target in names}
-    assert published <= data_files(demo.warehouse) <= published | superseded
+    known = {root / path for path in Journal(root / CATALOG).gone(time.time_ns())}
+    assert published <= data_files(demo.warehouse) <= published | known
 
 
 def test_a_reader_sees_each_change_of_another_at_once(tmp_path):
-    """Commit files are read once as long as they stay, also where they change within a tick."""
     reader, writer = Warehouse(tmp_path), Warehouse(tmp_path)
     for n in range(100):
         writer.publish(UNIT, {}, {"n": n})

@@ -1,0 +1,381 @@
+"""What is published, in a SQL database: the units, their files, what superseded files are still
+there, and which snapshot of each Iceberg table shows them.
+
+A transaction of the database is what publishes: readers see a unit before a change or after it,
+with all of its tables. The tables of Iceberg's own catalog are in the same database, as Iceberg's
+JDBC catalogs have them, so that the snapshots of many tables change at one stroke, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse.commits import Commit, Content, Unit
+
+CATALOG_NAME, NAMESPACE = "giscope", "giscope"
+"""Of the Iceberg tables, in Iceberg's catalog."""
+WAIT_S = 60
+"""For another process's transaction."""
+TABLES = (
+    """create table if not exists giscope_units (
+        kind text not null, network text not null, name text not null, facts text not null,
+        generation bigint not null, primary key (kind, network, name))""",
+    """create table if not exists giscope_files (
+        path text not null primary key, kind text not null, network text not null,
+        name text not null, size bigint, xxh3 text, rows bigint, since_ns bigint not null,
+        published boolean not null, superseded_ns bigint, listed boolean not null)""",
+    "create index if not exists giscope_files_of on giscope_files (kind, network, name)",
+    """create table if not exists iceberg_tables (
+        catalog_name varchar(255) not null, table_namespace varchar(255) not null,
+        table_name varchar(255) not null, metadata_location varchar(1000),
+        previous_metadata_location varchar(1000), iceberg_type varchar(5),
+        primary key (catalog_name, table_namespace, table_name))""",
+    """create table if not exists iceberg_namespace_properties (
+        catalog_name varchar(255) not null, namespace varchar(255) not null,
+        property_key varchar(255) not null, property_value varchar(1000) not null,
+        primary key (catalog_name, namespace, property_key))""",
+    f"""insert into iceberg_namespace_properties
+        values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
+)
+IS_THERE = "(published and superseded_ns is null)"
+
+
+class File(NamedTuple):
+    """A published file: its path under the root, what tells it from others, its rows."""
+
+    path: str
+    content: Content
+    rows: int
+
+
+class Published(NamedTuple):
+    """A unit as it is to be."""
+
+    unit: Unit
+    facts: dict[str, Any]
+    files: list[File]
+
+
+@dataclass
+class Changes:
+    """What an Iceberg table does not show yet: files to add, and to leave out."""
+
+    add: list[File] = field(default_factory=list)
+    remove: list[File] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a table's next metadata are to be: location: of its present ones (None: it is new);
+    changes: what a new snapshot shows. Snapshots are forgotten that were replaced before
+    replaced_ns, or made before made_ns (ns since 1970) and replaced at all."""
+
+    table: str
+    root: str
+    location: str | None
+    changes: Changes
+    replaced_ns: int
+    made_ns: int = 0
+
+
+class Group:
+    """The units of a kind and network."""
+
+    def __init__(self, commits: list[Commit]):
+        self.commits = commits
+        self.by_name = {commit.unit.name: commit for commit in commits}
+        self.files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        """By table and day."""
+        self.hashes: dict[str, str] = {}
+        """By file."""
+        for commit in commits:
+            for target, content in commit.contents.items():
+                table, _, *rest = target.split("/")
+                self.files[table][rest[0].removeprefix("date=")].append(target)
+                self.hashes[target] = content.xxh3
+
+    def targets(self, table: str, day: str | None) -> Iterable[str]:
+        """The files of a table, of one day or all."""
+        days = self.files.get(table, {})
+        return days.get(day, []) if day else chain.from_iterable(days.values())
+
+
+class Journal:
+    """The database in an SQLite file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._lock = RLock()
+        self._open: sqlite3.Connection | None = None
+        self._version: int | None = None
+        self._generation = -1
+        self._groups: dict[tuple[str, str], Group] = {}
+
+    def groups(self, network: str | None = None, kind: str | None = None) -> list[Group]:
+        """What is published now, by kind and network."""
+        self._refresh()
+        if kind and network:
+            group = self._groups.get((kind, network))
+            return [group] if group else []
+        with self._lock:
+            found = sorted(self._groups.items())
+        return [
+            group
+            for (of_kind, name), group in found
+            if kind in (None, of_kind) and network in (None, name)
+        ]
+
+    def commit(self, unit: Unit) -> Commit | None:
+        """A unit as it stands, or None."""
+        for group in self.groups(unit.network, unit.kind):
+            return group.by_name.get(unit.name)
+        return None
+
+    def begin(self, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
+        """Say which files a unit is about to get, so that they are known if that is broken off."""
+        with self._transaction() as database:
+            _begin(database, unit, paths, now_ns)
+
+    def publish(self, change: Published, now_ns: int) -> None:
+        """Let a unit be these facts, and these files, which were begun."""
+        with self._transaction() as database:
+            _publish(database, change, now_ns)
+
+    def publish_all(self, changes: Iterable[Published]) -> None:
+        """Units with files that are in their places, all at one stroke."""
+        with self._transaction() as database:
+            for change in changes:
+                _begin(database, change.unit, [file.path for file in change.files], 0)
+                _publish(database, change, 0)
+
+    def changes(self) -> dict[str, Changes]:
+        """By table, what its snapshot does not show yet."""
+        found: dict[str, Changes] = defaultdict(Changes)
+        for file in self._files(f"{IS_THERE} and not listed"):
+            found[_table(file.path)].add.append(file)
+        for file in self._files("listed and superseded_ns is not null"):
+            found[_table(file.path)].remove.append(file)
+        return dict(found)
+
+    def _files(self, which: str) -> list[File]:
+        rows = self._ask(f"select path, size, xxh3, rows from giscope_files where {which}")
+        return [File(path, Content(size, xxh3), rows) for path, size, xxh3, rows in rows]
+
+    def at(self, ns: int) -> list[str]:
+        """The paths of the files that were published at a time (ns since 1970), sorted."""
+        rows = self._ask(
+            """select path from giscope_files where published and since_ns <= ?
+            and (superseded_ns is null or superseded_ns > ?) order by path""",
+            (ns, ns),
+        )
+        return [path for (path,) in rows]
+
+    def snapshots(self) -> dict[str, str]:
+        """Where the metadata of each Iceberg table are."""
+        return dict(self._ask("select table_name, metadata_location from iceberg_tables"))
+
+    def show(self, changes: Mapping[str, Changes], snapshots: Mapping[str, str]) -> None:
+        """Let Iceberg tables' metadata be these, which show these changes."""
+        with self._transaction() as database:
+            for table, location in snapshots.items():
+                database.execute(
+                    """insert into iceberg_tables values (?, ?, ?, ?, null, 'TABLE')
+                    on conflict (catalog_name, table_namespace, table_name)
+                    do update set previous_metadata_location = iceberg_tables.metadata_location,
+                    metadata_location = excluded.metadata_location""",
+                    (CATALOG_NAME, NAMESPACE, table, location),
+                )
+            for listed, which in ((True, "add"), (False, "remove")):
+                database.executemany(
+                    "update giscope_files set listed = ? where path = ?",
+                    [
+                        (listed, f.path)
+                        for change in changes.values()
+                        for f in getattr(change, which)
+                    ],
+                )
+
+    def hide_all(self) -> None:
+        """Forget all Iceberg tables: the next that are shown are new ones."""
+        with self._transaction() as database:
+            database.execute("delete from iceberg_tables")
+            database.execute("update giscope_files set listed = false")
+
+    def gone(self, before_ns: int) -> dict[str, int]:
+        """Files that were superseded before, or begun and never published, and since when (ns)."""
+        since = "coalesce(superseded_ns, since_ns)"
+        return dict(
+            self._ask(
+                f"""select path, {since} from giscope_files
+                where not {IS_THERE} and not listed and {since} < ?""",
+                (before_ns,),
+            )
+        )
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Files that are there no more."""
+        with self._transaction() as database:
+            database.executemany(
+                "delete from giscope_files where path = ?", [(path,) for path in paths]
+            )
+
+    def known_files(self) -> set[str]:
+        """All that are published, superseded or begun."""
+        return {path for (path,) in self._ask("select path from giscope_files")}
+
+    def _refresh(self) -> None:
+        """Read what has changed."""
+        with self._lock:
+            version = self._data_version()
+            if version is not None and version != self._version:
+                self._read_changes()
+                self._version = version
+
+    def _read_changes(self) -> None:
+        with self._reading() as database:
+            since = (self._generation,)
+            changed = database.execute(
+                "select distinct kind, network from giscope_units where generation > ?", since
+            ).fetchall()
+            (self._generation,) = database.execute(
+                "select coalesce(max(generation), 0) from giscope_units"
+            ).fetchone()
+            for key in changed:
+                self._groups[key] = Group(_commits(database, key))
+
+    def _data_version(self) -> int | None:
+        """Another number after each change by others; ours reset self._version. None: no database
+        yet."""
+        if self._open is None and not self.path.exists():
+            return None
+        return self._ask("pragma data_version")[0][0]
+
+    def _ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        if self._open is None and not self.path.exists():
+            return []
+        with self._reading() as database:
+            return database.execute(query, values).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._told():
+            yield self._connection("rw")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, on disk at its end."""
+        with self._lock, self._told():
+            database = self._connection("rwc")
+            database.execute("begin immediate")
+            try:
+                yield database
+                database.execute("commit")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("rollback")
+                raise
+            finally:
+                self._version = None
+
+    def _connection(self, mode: str) -> sqlite3.Connection:
+        if self._open is None:
+            new = not self.path.exists()
+            uri = f"file:{quote(str(self.path.absolute()))}?mode={mode}"
+            opened = sqlite3.connect(
+                uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True
+            )
+            if new:
+                opened.execute("begin immediate")
+                for statement in TABLES:
+                    opened.execute(statement)
+                opened.execute("commit")
+            self._open = opened
+        return self._open
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """SQLite's errors as those of the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            number = ERRORS.get(primary)
+            if number is None:
+                raise UserError(f"{self.path}: {error}") from error
+            raise OSError(number, str(error), str(self.path)) from error
+
+
+ERRORS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
+"""What they are to the operating system, by SQLite's code."""
+
+
+def _key(unit: Unit) -> tuple[str, str, str]:
+    return unit.kind, unit.network, unit.name
+
+
+def _begin(database: sqlite3.Connection, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
+    database.executemany(
+        """insert into giscope_files (path, kind, network, name, since_ns, published, listed)
+        values (?, ?, ?, ?, ?, false, false)""",
+        [(path, *_key(unit), now_ns) for path in paths],
+    )
+
+
+def _publish(database: sqlite3.Connection, change: Published, now_ns: int) -> None:
+    key = _key(change.unit)
+    database.execute(
+        f"""update giscope_files set superseded_ns = ?
+        where kind = ? and network = ? and name = ? and {IS_THERE}""",
+        (now_ns, *key),
+    )
+    database.executemany(
+        "update giscope_files set published = true, size = ?, xxh3 = ?, rows = ? where path = ?",
+        [(*file.content, file.rows, file.path) for file in change.files],
+    )
+    database.execute(
+        """insert into giscope_units
+        select ?, ?, ?, ?, coalesce(max(generation), 0) + 1 from giscope_units where true
+        on conflict (kind, network, name)
+        do update set facts = excluded.facts, generation = excluded.generation""",
+        (*key, json.dumps(change.facts)),
+    )
+
+
+def _table(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _commits(database: sqlite3.Connection, key: tuple[str, str]) -> list[Commit]:
+    """A kind's and network's units, by name."""
+    files: dict[str, dict[str, Content]] = defaultdict(dict)
+    for name, path, size, xxh3 in database.execute(
+        f"""select name, path, size, xxh3 from giscope_files
+        where kind = ? and network = ? and {IS_THERE} order by path""",
+        key,
+    ):
+        files[name][path] = Content(size, xxh3)
+    return [
+        Commit(Unit(*key, name), files[name], json.loads(facts))
+        for name, facts in database.execute(
+            "select name, facts from giscope_units where kind = ? and network = ? order by name",
+            key,
+        )
+    ]

@@ -1,0 +1,196 @@
+"""The tables as Iceberg tables, read by pyiceberg."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import StaticTable
+from pyiceberg.table import Table as IcebergTable
+from test_warehouse import Killed, countries, data_files, publish, rows
+
+from schemas import NETWORKS, TABLES
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.commits import Content
+from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
+from spark_jobs.warehouse.journal import Changes, File, Journal, Update
+from spark_jobs.warehouse.store import CATALOG
+
+NOTHING = timedelta(0)
+
+
+def catalog_of(root: Path) -> Catalog:
+    return load_catalog("giscope", type="sql", uri=f"sqlite:///{root / CATALOG}")
+
+
+def iceberg(root: Path, name: str = "networks") -> IcebergTable:
+    return catalog_of(root).load_table(f"giscope.{name}")
+
+
+def told(table: IcebergTable, snapshot_id: int | None = None) -> list[str]:
+    return sorted(table.scan(snapshot_id=snapshot_id).to_arrow()["country"].to_pylist())
+
+
+def metadata_files(root: Path) -> set[Path]:
+    return set((root / "networks/metadata").iterdir())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_rows_that_duckdb_reads(demo, name):
+    table = iceberg(demo.warehouse.root, name)
+    by_iceberg = table.scan().to_arrow()
+    assert by_iceberg.column_names == TABLES[name].arrow_with_partitions.names
+    connection = demo.warehouse.connect()
+    connection.register("by_iceberg", by_iceberg)
+    connection.execute("set timezone = 'UTC'")
+    (count,) = connection.execute(f"select count(*) from {name}").fetchone()
+    assert count == len(by_iceberg)
+    for these, those in ((name, "by_iceberg"), ("by_iceberg", name)):
+        assert not connection.execute(f"from {these} except all from {those} limit 1").fetchall()
+
+
+def test_columns_and_tables_say_what_they_are(demo):
+    table = iceberg(demo.warehouse.root, "flows")
+    assert table.properties["comment"] == f"one row is {TABLES['flows'].row}"
+    docs = {field.name: field.doc for field in table.schema().fields}
+    assert docs == {
+        c.name: c.comment for c in (*TABLES["flows"].partitions, *TABLES["flows"].columns)
+    }
+
+
+def test_a_day_is_planned_from_its_own_files(demo):
+    scan = iceberg(demo.warehouse.root, "flows").scan(
+        row_filter="network = 'aa-gprs' and date = '2004-03-02'"
+    )
+    planned = {Path(task.file.file_path) for task in scan.plan_files()}
+    assert planned == {
+        path.resolve()
+        for path in demo.warehouse.files(TABLES["flows"], "aa-gprs", date(2004, 3, 2))
+    }
+
+
+def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    before = Journal(tmp_path / CATALOG).snapshots()
+    publish(warehouse, "BB")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "show", killed)
+        with pytest.raises(Killed):
+            warehouse.update_views()
+    assert Journal(tmp_path / CATALOG).snapshots() == before
+    assert told(iceberg(tmp_path)) == ["AA"]
+    left = metadata_files(tmp_path)
+    warehouse.maintain()
+    assert told(iceberg(tmp_path)) == ["BB"]
+    assert not left <= metadata_files(tmp_path), "what the killed one wrote is removed"
+
+
+def test_what_was_replaced_can_be_read_as_long_as_it_is_kept(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    before = datetime.now(UTC)
+    time.sleep(0.01)
+    publish(warehouse, "BB", "CC")
+    warehouse.update_views()
+    table = iceberg(tmp_path)
+    was = table.snapshot_as_of_timestamp(int(before.timestamp() * 1000))
+    assert told(table, was.snapshot_id) == ["AA"]
+    assert told(table) == countries(warehouse) == ["BB", "CC"]
+    asked = "select country from networks"
+    assert warehouse.connect(asked, before).execute(asked).fetchall() == [("AA",)]
+
+    Warehouse(tmp_path, NOTHING).maintain()
+    table = iceberg(tmp_path)
+    assert len(table.snapshots()) == 1
+    assert told(table) == ["BB", "CC"]
+    with pytest.raises(UserError, match="is not kept"):
+        warehouse.connect(asked, before)
+    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as views:
+        assert len(views.sql(asked).fetchall()) == 2
+
+
+def test_sql_of_an_earlier_time(tmp_path, capsys):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    ask = ["sql", "--warehouse", str(tmp_path), "--format", "csv", "select country from networks"]
+    main([*ask, "--at", "2004-03-02"])
+    assert capsys.readouterr().out == "country\n"
+    main([*ask, "--at", f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%d %H:%M}"])
+    assert capsys.readouterr().out == "country\nAA\n"
+
+
+def test_metadata_are_bounded(tmp_path):
+    """However often a table changes, and with or without what was replaced."""
+    warehouse = Warehouse(tmp_path, NOTHING)
+    counts = []
+    for n in range(60):
+        with warehouse.staging() as staging:
+            staging.write(NETWORKS, f"n{n // 2}", None, "x", rows("AA"))
+            warehouse.publish(Unit("network", f"n{n // 2}"), staging.files, {})
+        warehouse.update_views()
+        counts.append(len(metadata_files(tmp_path)))
+    assert max(counts) <= 2 * MANIFESTS + PREVIOUS
+    assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 30
+    assert len(iceberg(tmp_path).snapshots()) == 1
+
+
+def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    publish(warehouse, "BB")
+    orphans = [
+        tmp_path / "networks/network=aa-gprs/x.parquet",
+        tmp_path / "networks/metadata/x.avro",
+    ]
+    warehouse.update_views()
+    for orphan in orphans:
+        orphan.write_text("x")
+    main(["maintain", "--warehouse", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert [line.split("│")[1:3] for line in said.splitlines() if "removed" in line]
+    assert not any(orphan.exists() for orphan in orphans)
+    assert len(data_files(warehouse)) == 2
+    main(["maintain", "--warehouse", str(tmp_path), "--keep-days", "0"])
+    assert data_files(warehouse) == set(warehouse.files(NETWORKS))
+    assert countries(warehouse) == told(iceberg(tmp_path)) == ["BB"]
+
+
+def test_a_moved_warehouse_is_shown_where_it_is(tmp_path):
+    warehouse = Warehouse(tmp_path / "a")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    (tmp_path / "a").rename(tmp_path / "b")
+    moved = Warehouse(tmp_path / "b")
+    publish(moved, "BB")
+    moved.update_views()
+    assert told(iceberg(tmp_path / "b")) == ["BB"]
+
+
+def test_a_column_more_is_null_in_earlier_files(tmp_path, monkeypatch):
+    def publish_as(table: object, country: str) -> Changes:
+        monkeypatch.setitem(TABLES, "networks", table)
+        path = f"networks/network={country}/x.parquet"
+        (tmp_path / path).parent.mkdir(parents=True)
+        pq.write_table(rows(country).select(table.arrow.names), tmp_path / path)
+        return Changes([File(path, Content((tmp_path / path).stat().st_size, ""), 1)])
+
+    earlier = replace(NETWORKS, columns=NETWORKS.columns[:-1])
+    first = update(Update("networks", str(tmp_path), None, publish_as(earlier, "AA"), 0))
+    after = publish_as(NETWORKS, "BB")
+    second = update(Update("networks", str(tmp_path), first.location, after, 0))
+    found = StaticTable.from_metadata(second.location).scan().to_arrow()
+    assert found.column_names == NETWORKS.arrow_with_partitions.names
+    assert sorted(found["country"].to_pylist()) == ["AA", "BB"]
