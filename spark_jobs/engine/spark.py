@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -33,8 +34,59 @@ KILLED = re.compile(
     "|Answer from Java side is empty|Error while sending or receiving"
 )
 """What Spark says where it lost a worker, an executor or its Java process."""
+UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
+"""What Spark says of a package that it neither has nor could download."""
 THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 """An error's name and text, where a traceback tells them."""
+
+CATALOG = "giscope"
+"""The Iceberg catalog's name, which a SQL catalog keeps with each of its tables."""
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+"""For Spark 4.1: there is none for a newer Spark, and this one fails there."""
+DRIVERS = {
+    "sqlite": "org.xerial:sqlite-jdbc:3.50.3.0",
+    "postgresql": "org.postgresql:postgresql:42.7.8",
+}
+"""By the kind of database that a SQL catalog is in."""
+
+
+def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
+    """Settings for a new session that has an Iceberg catalog's tables: CATALOG.NAMESPACE.TABLE.
+
+    uri: as PyIceberg has it: a database's as SQLAlchemy writes it (sqlite, postgresql), or that of
+    a REST server; warehouse: the place of new tables. The packages come from Maven Central, and Ivy
+    keeps them; a session that is there already cannot load them: spark-submit is given
+    them by --packages.
+
+    Raises UserError where the uri is of another kind.
+    """
+    parts = urlsplit(uri)
+    kind = parts.scheme.partition("+")[0]
+    packages = [ICEBERG]
+    catalog = {"": "org.apache.iceberg.spark.SparkCatalog", ".warehouse": warehouse}
+    if kind in ("http", "https"):
+        catalog |= {".type": "rest", ".uri": uri}
+    elif kind in DRIVERS:
+        packages.append(DRIVERS[kind])
+        place = parts.netloc.rpartition("@")[2]
+        database = f"//{place}{parts.path}" if place else parts.path.removeprefix("/")
+        catalog |= {
+            ".type": "jdbc",
+            ".uri": f"jdbc:{kind}:{database}",
+            ".jdbc.schema-version": "V1",
+        }
+        for key, value in (("user", parts.username), ("password", parts.password)):
+            if value is not None:
+                catalog[f".jdbc.{key}"] = unquote(value)
+    else:
+        raise UserError(
+            f"Spark has no driver for a catalog in {kind or uri}, but for {', '.join(DRIVERS)}, "
+            "http, https"
+        )
+    return {
+        "spark.jars.packages": ",".join(packages),
+        **{f"spark.sql.catalog.{CATALOG}{key}": value for key, value in catalog.items()},
+    }
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
@@ -66,6 +118,12 @@ def _java(conf: SparkConf) -> Any:
         try:
             return launch_gateway(conf, {"stderr": said, "stdout": said})
         except PySparkRuntimeError as error:
+            said.seek(0)
+            if missing := UNRESOLVED.search(said.read()):
+                raise UserError(
+                    f"Spark could not download {missing[1].replace('#', ':').replace(';', ':')}: "
+                    "is Maven Central, or the mirror that spark.jars.ivySettings names, in reach?"
+                ) from error
             said.seek(0)
             lines = [line for line in said.read().splitlines() if line.strip()]
             last = lines[-1] if lines else str(error)
