@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, RAW, SPLIT, TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, RAW, TIMESTAMP, Column, Table
 
 TCP = "RFC 9293"
 
@@ -20,7 +20,7 @@ PACKETS = Table(
             pa.int64(),
             "number of the packet in the file, from 1",
             required=True,
-            encoding=SPLIT,
+            encoding=DELTA,
         ),
         Column(
             "ts",
@@ -68,13 +68,14 @@ PACKETS = Table(
             "RFC 791, RFC 8200",
             required=True,
             encoding=PLAIN,
+            narrow=True,
         ),
         Column(
             "ip_id",
             pa.uint16(),
             "IPv4 identification; null for IPv6",
             source="RFC 6864",
-            encoding=SPLIT,
+            encoding=DELTA,
         ),
         Column(
             "ttl",
@@ -91,7 +92,6 @@ PACKETS = Table(
             "URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another "
             "protocol, a later fragment, a capture cut too short)",
             source=TCP,
-            encoding=SPLIT,
         ),
         Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
         Column(
@@ -102,7 +102,6 @@ PACKETS = Table(
             pa.uint16(),
             "window as on the wire, not scaled",
             source=TCP,
-            encoding=SPLIT,
         ),
         Column(
             "payload_len",
@@ -111,6 +110,7 @@ PACKETS = Table(
             "B",
             TCP,
             encoding=PLAIN,
+            narrow=True,
         ),
         Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=RAW),
         Column(

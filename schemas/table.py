@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
-DELTA, SPLIT = "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"
-"""Encodings of Parquet. Spark 4.1 reads no unsigned 32-bit integers by SPLIT."""
+DELTA = "DELTA_BINARY_PACKED"
+"""Encodings of Parquet. Not BYTE_STREAM_SPLIT: Spark 4.1 reads no integers so."""
 ZSTD, RAW = "zstd", "none"
 """How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
 
@@ -21,8 +21,9 @@ class Column:
 
     meaning: what the value is; unit: how it is counted; source: the paper's section or the RFC
     that defines it. A value that could not be measured is null, so every column may be null
-    unless `required`. encoding: how Parquet stores it, where that was measured to matter; if not,
-    measured numbers, which seldom come again, as they are, and the rest by dictionary.
+    unless `required`. type: what values there are, as in the logs that they are parsed from.
+    encoding: how Parquet stores it, where that was measured to matter; if not, measured numbers,
+    which seldom come again, as they are, and the rest by dictionary.
     """
 
     name: str
@@ -33,6 +34,15 @@ class Column:
     required: bool = False
     encoding: str = ""
     compression: str = ZSTD
+    narrow: bool = False
+    """Its values are below 2^31, whatever the type."""
+
+    @property
+    def read_as(self) -> pa.DataType:
+        """The type that files and readers have: signed, for Iceberg, Spark and Java know no other
+        integers. Spark's Iceberg reader finds no row for a condition on unsigned ones, and does not
+        say so."""
+        return pa.int32() if self.narrow else _signed(self.type)
 
     @property
     def stored_as(self) -> str:
@@ -104,11 +114,6 @@ class Table:
         }
 
     @cached_property
-    def arrow_signed(self) -> pa.Schema:
-        """The columns a reader sees, for Spark, which has no unsigned integers."""
-        return pa.schema([f.with_type(signed(f.type)) for f in self.arrow_with_partitions])
-
-    @cached_property
     def arrow_with_partitions(self) -> pa.Schema:
         """The columns a reader sees."""
         return _arrow(self.partitions + self.columns)
@@ -125,12 +130,12 @@ def _paths(column: Column) -> list[str]:
 
 
 def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in columns])
+    return pa.schema([pa.field(c.name, c.read_as, nullable=not c.required) for c in columns])
 
 
-def signed(type_: pa.DataType) -> pa.DataType:
-    """The narrowest signed type for an unsigned one; another type as it is."""
+def _signed(type_: pa.DataType) -> pa.DataType:
+    """A signed type for an unsigned one; another type as it is."""
     if pa.types.is_list(type_):
-        return pa.list_(signed(type_.value_type))
-    wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+        return pa.list_(_signed(type_.value_type))
+    wider = {pa.uint8(): pa.int32(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
     return wider.get(type_, type_)

@@ -48,7 +48,7 @@ def _rows(table: Table) -> list[Sequence[str]]:
     return [
         (
             column.name,
-            str(column.type),
+            str(column.read_as),
             column.unit,
             "" if column.required else "yes",
             column.meaning,

@@ -21,6 +21,7 @@ FEW_PACKETS = 2048
 
 COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
 """What is taken from rows as it is."""
+_STORED = {c.name: c.read_as.to_pandas_dtype() for c in PACKETS.columns if c.type != c.read_as}
 _NULL_UNLESS = {name: flag for flag, names in decode.NUMBERS_OF.items() for name in names}
 
 
@@ -120,8 +121,8 @@ def _by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np.ndarr
 
 
 def _columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
-    """The columns of rows[order]."""
-    out = {name: np.empty(len(order), rows.dtype[name]) for name in COLUMNS}
+    """The columns of rows[order], numbers as the table has them."""
+    out = {name: np.empty(len(order), _STORED.get(name, rows.dtype[name])) for name in COLUMNS}
     _fill(rows, order, tuple(out.values()))
     return out
 
@@ -204,8 +205,8 @@ def _sack(columns: dict[str, np.ndarray], there: np.ndarray, edges: np.ndarray) 
 
 @compiled
 def _gather(at, offsets, edges):
-    """uint32[offsets[-1]]: edges[at[i]:] of each row, one row after the other."""
-    out = np.empty(offsets[-1], np.uint32)
+    """int64[offsets[-1]]: edges[at[i]:] of each row, one row after the other."""
+    out = np.empty(offsets[-1], np.int64)
     for i in range(len(at)):
         for j in range(offsets[i + 1] - offsets[i]):
             out[offsets[i] + j] = edges[at[i] + j]

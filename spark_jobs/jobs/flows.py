@@ -34,7 +34,7 @@ PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 18
+FORMAT = 19
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.capture.reader import Reading, Run
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 4, FrontEnd.ZEEK: 4, FrontEnd.ZEEK_LOG: 4}
+FORMAT = {FrontEnd.BUILTIN: 5, FrontEnd.ZEEK: 5, FrontEnd.ZEEK_LOG: 5}
 """Raised when rows of the same file would come out otherwise than before."""
 
 

@@ -11,7 +11,7 @@ from schemas import Table
 def table_of(table: Table, columns: dict[str, pa.Array]) -> pa.Table:
     """The columns as a table of a schema."""
     schema = table.arrow_dictionary
-    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return pa.table(columns).select(schema.names).cast(schema)
 
 
 def dictionary(

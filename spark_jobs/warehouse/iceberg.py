@@ -51,7 +51,6 @@ from pyiceberg.types import (
 )
 
 from schemas import TABLES, Table
-from schemas.table import signed
 from spark_jobs.warehouse.journal import NAMESPACE, File, Update
 from spark_jobs.warehouse.staging import NO_DATE
 
@@ -69,13 +68,11 @@ TYPES: dict[pa.DataType, IcebergType] = {
     pa.string(): StringType(),
     pa.bool_(): BooleanType(),
     pa.float64(): DoubleType(),
-    pa.int16(): IntegerType(),
     pa.int32(): IntegerType(),
     pa.int64(): LongType(),
     pa.date32(): DateType(),
     pa.timestamp("us", "UTC"): TimestamptzType(),
 }
-"""Iceberg has no unsigned numbers, and none of 16 bits."""
 
 
 class Updated(NamedTuple):
@@ -113,9 +110,7 @@ def schema_of(table: Table) -> Schema:
     some, and what could not be measured is null."""
     ids = count(1)
     fields = [
-        NestedField(
-            next(ids), column.name, _type(signed(column.type), ids), False, doc=column.comment
-        )
+        NestedField(next(ids), column.name, _type(column.read_as, ids), False, doc=column.comment)
         for column in (*table.partitions, *table.columns)
     ]
     return assign_fresh_schema_ids(Schema(*fields))

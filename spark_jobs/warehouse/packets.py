@@ -150,7 +150,7 @@ def _in_places(
     """The record's columns but for those that ORDERING tells; places int32: each packet's in user
     order, -1 where it is not wanted."""
     count = np.count_nonzero(places >= 0)
-    types = {name: PACKETS.arrow.field(name).type.to_pandas_dtype() for name in NUMBERS}
+    types = {c.name: c.type.to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS}
     types |= dict.fromkeys(PRESENCE, np.bool_)
     types |= {"mss": np.uint16, "window_scale": np.int16, "capture": np.int32}
     types |= {"sack_at": np.int64, "sack_count": np.uint8}

@@ -22,7 +22,7 @@ def read_table(
 ) -> DataFrame:
     """These files as a DataFrame with their partition columns; a column that an earlier version
     did not have is null."""
-    schema = from_arrow_schema(table.arrow_signed)
+    schema = from_arrow_schema(table.arrow_with_partitions)
     if not files:
         return spark.createDataFrame([], schema)
     base = str((warehouse.root / table.name).absolute())

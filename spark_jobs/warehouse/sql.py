@@ -23,7 +23,7 @@ class Engine(Protocol):
     """What runs SQL, with functions.FUNCTIONS."""
 
     def read(self, table: Table, files: list[Path]) -> None:
-        """Let a table be these files of it, its numbers signed."""
+        """Let a table be these files of it."""
 
     def view(self, name: str, query: str, keep: bool = False) -> None:
         """Name a query; keep: its rows too, for those that read it."""
@@ -66,7 +66,7 @@ class _DuckDB:
         self._connection = connection
 
     def read(self, table: Table, files: list[Path]) -> None:
-        self.view(table.name, _cast(rows_of(table, files), table.arrow_signed))
+        self.view(table.name, rows_of(table, files))
 
     def view(self, name: str, query: str, keep: bool = False) -> None:
         self._connection.execute(f"create temp {'table' if keep else 'view'} {name} as {query}")
