@@ -63,7 +63,11 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
     parts = urlsplit(uri)
     kind = parts.scheme.partition("+")[0]
     packages = [ICEBERG]
-    catalog = {"": "org.apache.iceberg.spark.SparkCatalog", ".warehouse": warehouse}
+    catalog = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".warehouse": warehouse,
+        ".cache-enabled": "false",  # else a table stays as it is as long as it is asked for
+    }
     if kind in ("http", "https"):
         catalog |= {".type": "rest", ".uri": uri}
     elif kind in DRIVERS:
