@@ -46,6 +46,8 @@ CATALOG = "catalog.sqlite"
 VIEWS = "warehouse.duckdb"
 KEEP = timedelta(days=5)
 """How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
+PAGE = 4096
+"""The least that the catalog's database writes."""
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 FORGOTTEN = Unit("made", "all", "what is forgotten")
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
@@ -112,7 +114,8 @@ class Warehouse:
         for target, staged in files.items():
             sync(staged)
             known.append(File(target, content_of(staged), count_rows(staged)))
-        with told_if_full(self.root, lambda: 0), self.locked("publish"):
+        size = sum(file.content.size for file in known)
+        with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
             now = time.time_ns()
             if files:
                 self._journal.begin(unit, files, now)
@@ -248,7 +251,7 @@ class Warehouse:
         """
         if self._later:
             return
-        with told_if_full(self.root, lambda: 0), self.locked("views"):
+        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
             now = time.time_ns()
             targets = self._published()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
