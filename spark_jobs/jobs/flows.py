@@ -1,8 +1,8 @@
 """Packets to flows and the tables beside them: one task some buckets of a network's day.
 
-A day is published whole. A flow belongs to the day on which it starts. A day's tasks read back as
-far as a connection may be silent, to know which connections are not new, and on past midnight as
-far as those of the day go.
+A day is published whole, as soon as its tasks are done. A flow belongs to the day on which it
+starts. A day's tasks read back as far as a connection may be silent, to know which connections are
+not new, and on past midnight as far as those of the day go.
 """
 
 from __future__ import annotations
@@ -72,33 +72,43 @@ class Group(NamedTuple):
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
-    """Make the flows of each (network, date); returns how many each has."""
-    made: dict[tuple[str, date], int] = {}
+    """Make the flows of each (network, date), and publish each when its tasks are done; returns how
+    many each has."""
+    networks = {network.name: network for network, _ in work}
     read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
+    made: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
-        items = [
-            item
+        items = {
+            (network.name, day): list(work_items(warehouse, network, day, staging.path))
             for network, day in work
-            for item in work_items(warehouse, network, day, staging.path)
-        ]
-        counts = run_tasks(make_flows, items, "flows")
-        for network, day in work:
-            mine = [
-                (item, rows)
-                for item, rows in zip(items, counts, strict=True)
-                if (item.settings.network, item.date) == (network.name, day)
-            ]
-            paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
-            files = {to: path for to, path in staging.files.items() if path in paths}
+        }
+        targets = {path: target for target, path in staging.files.items()}
+        written: dict[tuple[str, date], list[tuple[WorkItem, dict[str, int]]]] = defaultdict(list)
+
+        def publish(day: tuple[str, date]) -> None:
+            mine, network = written.pop(day, []), networks[day[0]]
+            paths = [item.targets[table] for item, rows in mine for table, n in rows.items() if n]
+            files = dict(sorted((targets[path], path) for path in paths))
             facts = {
-                "inputs": read[network.name, day],
+                "inputs": read[day],
                 "settings": _settings(network),
                 "buckets": network.buckets,
             }
-            warehouse.publish(Unit.of_day("day", network.name, day), files, facts)
-            made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+            warehouse.publish(Unit.of_day("day", *day), files, facts)
+            made[day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+
+        def done(item: WorkItem, rows: dict[str, int]) -> None:
+            day = item.settings.network, item.date
+            written[day].append((item, rows))
+            if len(written[day]) == len(items[day]):
+                publish(day)
+
+        for day, tasks in items.items():
+            if not tasks:
+                publish(day)
+        run_tasks(make_flows, [item for tasks in items.values() for item in tasks], "flows", done)
     warehouse.update_views()
-    return made
+    return {day: made[day] for day in items}
 
 
 def inputs(warehouse: Warehouse, network: Network, day: date) -> str:

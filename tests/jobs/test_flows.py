@@ -175,3 +175,21 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     assert job.is_current(warehouse, network, DAY_BEFORE)
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
     assert not job.is_current(warehouse, network, DAY_BEFORE)
+
+
+def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, monkeypatch):
+    """What fails, or is killed, later leaves it."""
+    put(warehouse, network, "one.pcap", handshake(MIDNIGHT - HOUR))
+    put(warehouse, network, "two.pcap", handshake(MIDNIGHT + HOUR))
+
+    def only_the_first(item):
+        if item.date == DAY:
+            raise OSError("no more")
+        return make(item)
+
+    make = job.make_flows
+    monkeypatch.setattr(job, "make_flows", only_the_first)
+    with pytest.raises(OSError, match="no more"):
+        job.bring_up_to_date(warehouse, [network])
+    assert job.stale_days(warehouse, [network]) == [(network, DAY)]
+    assert len(warehouse.files(FLOWS, network.name, DAY_BEFORE)) == 1
