@@ -7,6 +7,7 @@ not new, and on past midnight as far as those of the day go.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
-"""Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
+"""Packets of a bucket that one task reads at a time; a larger bucket is split by user, as is one
+that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
 FORMAT = 18
@@ -184,7 +186,7 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
 def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
-    """The day's tasks; new_path: see Staging.path."""
+    """The day's tasks, the largest first; new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
 
     groups = _groups(warehouse, network.name, day)
@@ -194,8 +196,14 @@ def work_items(
             rows_of_bucket[bucket] += -(-group.packets // len(group.buckets))
     leases = tuple(_around(warehouse, LEASES, network.name, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
-    for buckets in _together(rows_of_bucket):
-        parts = -(-sum(rows_of_bucket[bucket] for bucket in buckets) // PART_PACKETS)
+    of_core = sum(rows_of_bucket.values()) // len(os.sched_getaffinity(0))
+    most = min(PART_PACKETS, max(TOGETHER_PACKETS, of_core))
+    rows_of = {
+        buckets: sum(rows_of_bucket[bucket] for bucket in buckets)
+        for buckets in _together(rows_of_bucket)
+    }
+    for buckets in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
+        parts = -(-rows_of[buckets] // most)
         for number in range(parts):
             targets = {
                 table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")

@@ -177,6 +177,25 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     assert not job.is_current(warehouse, network, DAY_BEFORE)
 
 
+def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
+    """Where its packets are of several users; the largest tasks are the first."""
+    network = networks["bb-gprs"]
+    monkeypatch.setattr(job, "TOGETHER_PACKETS", 1)
+
+    def read_by_tasks(cores: int) -> list[int]:
+        monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        with demo.warehouse.staging() as staging:
+            items = list(job.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
+            rows = [job.make_flows(item).get(FLOWS.name, 0) for item in items]
+        assert sum(rows) == len(shipped(demo, "bb-gprs"))
+        return [item.part[1] for item in items]
+
+    alone, shared = read_by_tasks(1), read_by_tasks(32)
+    assert set(alone) == {1}
+    assert len(shared) > len(alone)
+    assert shared == sorted(shared, reverse=True)
+
+
 def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, monkeypatch):
     """What fails, or is killed, later leaves it."""
     put(warehouse, network, "one.pcap", handshake(MIDNIGHT - HOUR))
