@@ -36,7 +36,7 @@ PART_PACKETS = 6_000_000
 that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 18
+FORMAT = 19
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 
@@ -344,28 +344,28 @@ def read_bucket(
     from spark_jobs.estimators.links import HOUR_US
     from spark_jobs.tables.bucket import Bucket
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.packets import read_packets
+    from spark_jobs.warehouse.packets import Span, read_packets
 
     def wanted(address: str) -> bool:
         return _in_part(item.part, address) and wanted_user(address)
 
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
-    until = next_midnight
+    until = next_midnight + IDLE_TIMEOUT_US + HOUR_US
     of_buckets = [("bucket", "in", item.buckets)]
     leases = read_rows(LEASES, item.leases, of_buckets)
     log = read_rows(APPLICATION_LOG, item.application_log, of_buckets)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
-        packets, names = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, wanted, leases)
+        span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
+        packets, names = read_packets(groups, span, wanted, leases)
         if not len(packets.ts):
             return None
-        span = (midnight, next_midnight)
-        bucket = Bucket(packets, names, item.settings, span, log)
+        bucket = Bucket(packets, names, item.settings, (midnight, next_midnight), log)
         if until >= seen_until or not bucket.may_go_on(until):
             return bucket
-        until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
+        until = next_midnight + 2 * (until - next_midnight)
 
 
 def _in_part(part: tuple[int, int], user: str) -> bool:
