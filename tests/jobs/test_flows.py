@@ -1,8 +1,10 @@
 """Packets to flows: the same whatever the cores, buckets and files; a flow on one day, once."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from capture_files import Frame, pcap
@@ -111,6 +113,29 @@ def test_background_before_midnight_counts(warehouse, network):
     )
     (flow,) = flows_of(warehouse, network, DAY).to_pylist()
     assert flow["setup_background"] is True
+
+
+def of_user(last: int, frames: list[Frame]) -> list[Frame]:
+    """The same of another user, 10.64.0.<last>."""
+    mine, others = bytes([10, 64, 0, 1]), bytes([10, 64, 0, last])
+    return [replace(frame, data=frame.data.replace(mine, others)) for frame in frames]
+
+
+def test_around_midnight_only_users_who_go_on_are_read(warehouse, network):
+    goes_on = [*handshake(MIDNIGHT - HOUR), up(MIDNIGHT + HOUR, "A", 101, 301)]
+    returns = handshake(MIDNIGHT - 3 * HOUR) + handshake(MIDNIGHT + HOUR, port=2000)
+    frames = goes_on + of_user(2, returns) + of_user(3, handshake(MIDNIGHT + HOUR))
+    put(warehouse, network, "a.pcap", frames)
+
+    def read(day: date) -> dict[str, int]:
+        with warehouse.staging() as staging:
+            (item,) = job.work_items(warehouse, network, day, staging.path)
+            bucket = job.read_bucket(item)
+        packets = np.diff(bucket.packets.first).tolist()
+        return {user: n for user, n in zip(bucket.names.users, packets, strict=True) if n}
+
+    assert read(DAY_BEFORE) == {"10.64.0.1": 4, "10.64.0.2": 3}
+    assert read(DAY) == {"10.64.0.1": 4, "10.64.0.2": 3, "10.64.0.3": 3}
 
 
 def shipped(demo, network: str) -> list[dict]:
