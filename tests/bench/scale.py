@@ -145,9 +145,15 @@ def ingest_days(
 
 
 def giscope(*arguments: object) -> Used:
-    """What a command takes, as a process of its own."""
+    """What a command takes, as a process of its own; what it says is shown where it fails."""
     command = [str(Path(sys.executable).parent / "giscope"), *map(str, arguments)]
-    return measured(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+
+    def run() -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+
+    return measured(run)
 
 
 def slowest_query(views: Path) -> tuple[str, Used]:
