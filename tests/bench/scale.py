@@ -304,8 +304,9 @@ def main() -> None:
             text = tables(done)
             out.print(text)
             between_marks("scale", text)
-        seconds = nothing_to_do(Path(name) / "days").seconds
-        between_marks("days", f"`giscope run` after 1,000 network-days: {seconds:.2f} s\n")
+        used = nothing_to_do(Path(name) / "days")
+        after = f"`giscope run` after 1,000 network-days: {used.seconds:.2f} s"
+        between_marks("days", f"{after}, {used.cpu_s:.2f} s of a core\n")
     skew = [
         "",
         *(f"| {' | '.join(row)} |" for row in (uneven.HEADINGS, RULE, *uneven.measured())),
