@@ -8,9 +8,10 @@ ENTRIES := spark_jobs/compiled/entries.jsonl
 WAREHOUSE := $(DEMO)
 NETWORKS := infra/networks.toml
 PORT := 8088
+SIZES := 10 40 160 400
 
 help: ## This list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 demo: .venv/ready ## Run the main job on the captures in tests/data; tables on screen, figures in build/demo/report.html
 	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
@@ -61,6 +62,9 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tst
 	@$(RUN) python -m tests.bench.zeek_log
 	@$(RUN) python -m tests.bench.zeek_scripts
 
+bench-scale: .venv/ready ## Measure every stage from 10 to 400 million packets, and skew: docs/scale.md; SIZES="10 40": only these
+	@SIZES="$(SIZES)" $(RUN) python -m tests.bench.scale
+
 profile: .venv/ready ## Where the time goes, from capture to flows, by function
 	@$(RUN) python -m tests.bench.profile
 
@@ -71,4 +75,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint accuracy studies record-studies entries bench profile clean
+.PHONY: help demo airflow dashboards test slow lint accuracy studies record-studies entries bench bench-scale profile clean

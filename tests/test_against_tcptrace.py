@@ -22,7 +22,7 @@ from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.packets import RowGroups, read_packets
+from spark_jobs.warehouse.packets import RowGroups, Span, read_packets
 
 LAB_CAPTURE = CAPTURES / "aa-gprs/peak.pcap.zst"
 FOLDER = PUBLIC_CAPTURES / "tcptrace"
@@ -164,7 +164,11 @@ def read_bucket(path: Path, folder: Path) -> Bucket | None:
     groups = [
         RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
     ]
-    return Bucket(*read_packets(groups, 0, 2**62), settings_of(EVERYONE)) if files else None
+    return (
+        Bucket(*read_packets(groups, Span(0, 2**62, 0, 2**62)), settings_of(EVERYONE))
+        if files
+        else None
+    )
 
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:

@@ -30,17 +30,19 @@ def begin() -> None:
 
 
 def run(
-    task: Callable[[Item], Result], items: list[Item], label: str, done: Callable[[], object]
+    task: Callable[[Item], Result],
+    items: list[Item],
+    label: str,
+    done: Callable[[Item, Result], object],
 ) -> list[Result]:
-    """task(item) for each item, in the items' order; done() is called as each is. The first error
-    of a task is raised, and what has not begun is left. Raises UserError where a process is
-    killed: what had the label is lost."""
+    """task(item) for each item, in the items' order; done(item, result) is called as each is. The
+    first error of a task is raised, and what has not begun is left. Raises UserError where a
+    process is killed: what had the label is lost."""
     with _work(label) as pool:
-        futures = [pool.submit(task, item) for item in items]
+        futures = {pool.submit(task, item): item for item in items}
         try:
             for future in as_completed(futures):
-                future.result()
-                done()
+                done(futures[future], future.result())
         finally:
             for future in futures:
                 future.cancel()

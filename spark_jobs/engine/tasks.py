@@ -23,8 +23,14 @@ Result = TypeVar("Result")
 POLL_S = 0.05
 
 
-def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> list[Result]:
-    """task(item) for each item; results in the items' order.
+def run_tasks(
+    task: Callable[[Item], Result],
+    items: list[Item],
+    label: str,
+    done: Callable[[Item, Result], object] = lambda item, result: None,
+) -> list[Result]:
+    """task(item) for each item; results in the items' order. done(item, result) is called here as
+    each task is done, while others run (by Spark, when all are).
 
     Items and results are small: tasks read and write the warehouse themselves, so that no packet
     crosses from one process to another, or into the JVM.
@@ -36,8 +42,18 @@ def run_tasks(task: Callable[[Item], Result], items: list[Item], label: str) -> 
     with _progress() as progress:
         shown = progress.add_task(label, total=len(items))
         if by_spark():
-            return _run_by_spark(task, items, label, lambda n: progress.update(shown, completed=n))
-        return processes.run(task, items, label, lambda: progress.advance(shown))
+            results = _run_by_spark(
+                task, items, label, lambda n: progress.update(shown, completed=n)
+            )
+            for item, result in zip(items, results, strict=True):
+                done(item, result)
+            return results
+
+        def advance(item: Item, result: Result) -> None:
+            done(item, result)
+            progress.advance(shown)
+
+        return processes.run(task, items, label, advance)
 
 
 def by_spark() -> bool:

@@ -1,12 +1,13 @@
 """Packets to flows and the tables beside them: one task some buckets of a network's day.
 
-A day is published whole. A flow belongs to the day on which it starts. A day's tasks read back as
-far as a connection may be silent, to know which connections are not new, and on past midnight as
-far as those of the day go.
+A day is published whole, as soon as its tasks are done. A flow belongs to the day on which it
+starts. A day's tasks read back as far as a connection may be silent, to know which connections are
+not new, and on past midnight as far as those of the day go.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
-"""Packets of a bucket that one task reads at a time; a larger bucket is split by user."""
+"""Packets of a bucket that one task reads at a time; a larger bucket is split by user, as is one
+that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 19
+FORMAT = 20
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 
@@ -72,33 +74,43 @@ class Group(NamedTuple):
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
-    """Make the flows of each (network, date); returns how many each has."""
-    made: dict[tuple[str, date], int] = {}
+    """Make the flows of each (network, date), and publish each when its tasks are done; returns how
+    many each has."""
+    networks = {network.name: network for network, _ in work}
     read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
+    made: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
-        items = [
-            item
+        items = {
+            (network.name, day): list(work_items(warehouse, network, day, staging.path))
             for network, day in work
-            for item in work_items(warehouse, network, day, staging.path)
-        ]
-        counts = run_tasks(make_flows, items, "flows")
-        for network, day in work:
-            mine = [
-                (item, rows)
-                for item, rows in zip(items, counts, strict=True)
-                if (item.settings.network, item.date) == (network.name, day)
-            ]
-            paths = {item.targets[table] for item, rows in mine for table, n in rows.items() if n}
-            files = {to: path for to, path in staging.files.items() if path in paths}
+        }
+        targets = {path: target for target, path in staging.files.items()}
+        written: dict[tuple[str, date], list[tuple[WorkItem, dict[str, int]]]] = defaultdict(list)
+
+        def publish(day: tuple[str, date]) -> None:
+            mine, network = written.pop(day, []), networks[day[0]]
+            paths = [item.targets[table] for item, rows in mine for table, n in rows.items() if n]
+            files = dict(sorted((targets[path], path) for path in paths))
             facts = {
-                "inputs": read[network.name, day],
+                "inputs": read[day],
                 "settings": _settings(network),
                 "buckets": network.buckets,
             }
-            warehouse.publish(Unit.of_day("day", network.name, day), files, facts)
-            made[network.name, day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+            warehouse.publish(Unit.of_day("day", *day), files, facts)
+            made[day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+
+        def done(item: WorkItem, rows: dict[str, int]) -> None:
+            day = item.settings.network, item.date
+            written[day].append((item, rows))
+            if len(written[day]) == len(items[day]):
+                publish(day)
+
+        for day, tasks in items.items():
+            if not tasks:
+                publish(day)
+        run_tasks(make_flows, [item for tasks in items.values() for item in tasks], "flows", done)
     warehouse.update_views()
-    return made
+    return {day: made[day] for day in items}
 
 
 def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
@@ -174,7 +186,7 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
 def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
 ) -> Iterator[WorkItem]:
-    """The day's tasks; new_path: see Staging.path."""
+    """The day's tasks, the largest first; new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
 
     groups = _groups(warehouse, network.name, day)
@@ -184,8 +196,14 @@ def work_items(
             rows_of_bucket[bucket] += -(-group.packets // len(group.buckets))
     leases = tuple(_around(warehouse, LEASES, network.name, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
-    for buckets in _together(rows_of_bucket):
-        parts = -(-sum(rows_of_bucket[bucket] for bucket in buckets) // PART_PACKETS)
+    of_core = sum(rows_of_bucket.values()) // len(os.sched_getaffinity(0))
+    most = min(PART_PACKETS, max(TOGETHER_PACKETS, of_core))
+    rows_of = {
+        buckets: sum(rows_of_bucket[bucket] for bucket in buckets)
+        for buckets in _together(rows_of_bucket)
+    }
+    for buckets in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
+        parts = -(-rows_of[buckets] // most)
         for number in range(parts):
             targets = {
                 table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")
@@ -326,28 +344,28 @@ def read_bucket(
     from spark_jobs.estimators.links import HOUR_US
     from spark_jobs.tables.bucket import Bucket
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.packets import read_packets
+    from spark_jobs.warehouse.packets import Span, read_packets
 
     def wanted(address: str) -> bool:
         return _in_part(item.part, address) and wanted_user(address)
 
     midnight = _midnight_us(item.date)
     next_midnight = midnight + DAY_US
-    until = next_midnight
+    until = next_midnight + IDLE_TIMEOUT_US + HOUR_US
     of_buckets = [("bucket", "in", item.buckets)]
     leases = read_rows(LEASES, item.leases, of_buckets)
     log = read_rows(APPLICATION_LOG, item.application_log, of_buckets)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
-        packets, names = read_packets(groups, midnight - IDLE_TIMEOUT_US, until, wanted, leases)
+        span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
+        packets, names = read_packets(groups, span, wanted, leases)
         if not len(packets.ts):
             return None
-        span = (midnight, next_midnight)
-        bucket = Bucket(packets, names, item.settings, span, log)
+        bucket = Bucket(packets, names, item.settings, (midnight, next_midnight), log)
         if until >= seen_until or not bucket.may_go_on(until):
             return bucket
-        until = next_midnight + max(HOUR_US, 2 * (until - next_midnight))
+        until = next_midnight + 2 * (until - next_midnight)
 
 
 def _in_part(part: tuple[int, int], user: str) -> bool:

@@ -61,6 +61,16 @@ OF_SPARK = {
 }
 """What Spark has, as DuckDB has it."""
 
+OF_DUCKDB = {"ignore nulls) over": ") ignore nulls over"}
+"""What DuckDB says in another place than Spark."""
+
+
+def as_spark(query: str) -> str:
+    """The marts' SQL as Spark has it."""
+    for ours, theirs in OF_DUCKDB.items():
+        query = query.replace(ours, theirs)
+    return query
+
 
 def for_spark() -> Iterator[str]:
     """Statements that make the functions in a session of Spark."""

@@ -3,45 +3,48 @@
 -- One row: the timeouts of one network, date, local hour, pair of TCP options, bin of the timeout and
 -- bin of its ratio to the round trip (10 % each), backed off or not.
 with timed as (
-    select
-        network, date, flow_id, ts, rto, backed_off, null as rtt,
-        lead(ts) over (partition by network, date, flow_id order by ts, rto) as until
+    select network, date, flow_id, ts, rto, backed_off, null as rtt
     from timers
     union all
-    select network, date, flow_id, ts, null, null, rtt, null
+    select network, date, flow_id, ts, null, null, rtt
     from round_trips
     where side = 'access'
 ),
--- A round trip, and the timeouts until the next, have the same number.
-numbered as (
+known as (
     select
         *,
-        count(rtt) over (
-            partition by network, date, flow_id
-            order by ts, rto is not null, rtt
+        last(rtt ignore nulls) over (
+            partition by network, date, flow_id order by ts, rto is not null, rtt, rto
             rows between unbounded preceding and current row
-        ) as trip
+        ) as latest_rtt,
+        first(if(rto is null, null, ts) ignore nulls) over (
+            partition by network, date, flow_id order by ts, rto is not null, rtt, rto
+            rows between 1 following and unbounded following
+        ) as until
     from timed
 ),
-known as (
-    select *, max(rtt) over (partition by network, date, flow_id, trip) as latest_rtt
-    from numbered
+timed_flows as (
+    select
+        flows.network, flows.date, flow_id, country, access, timezone,
+        peak_from, peak_until, off_peak_from, off_peak_until,
+        sack, timestamps, rtt_internet_min, end_ts,
+        user_group(flows.user) as user_group
+    from flows
+    join places on places.network = flows.network
 ),
 placed as (
     select
         known.network, known.date, country, access,
         peak_from, peak_until, off_peak_from, off_peak_until,
         local_hour(known.ts, timezone) as hour,
-        sack, timestamps, backed_off, rto,
+        sack, timestamps, backed_off, rto, user_group,
         rto / nullif(latest_rtt + rtt_internet_min, 0) as ratio,
-        user_group(flows.user) as user_group,
         greatest(unix_micros(coalesce(until, end_ts)) - unix_micros(known.ts), 0) / 1e6 as seconds
     from known
-    join flows
-        on flows.network = known.network
-        and flows.date = known.date
-        and flows.flow_id = known.flow_id
-    join places on places.network = known.network
+    join timed_flows
+        on timed_flows.network = known.network
+        and timed_flows.date = known.date
+        and timed_flows.flow_id = known.flow_id
     where rto is not null
 )
 select

@@ -1,7 +1,7 @@
 """Packets of some users from Parquet into the estimators' record, in user order."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -68,36 +68,62 @@ class Names:
     captures: list[str]
 
 
+@dataclass(frozen=True)
+class Span:
+    """From when until when packets are wanted (µs since 1970): those of a day, and around it those
+    of users who are not silent for long at that end of it; silence_us: how long."""
+
+    begin: int
+    end: int
+    silence_us: int
+    until: int
+
+    def of_users(self, user: np.ndarray, ts: np.ndarray, users: int) -> np.ndarray:
+        """bool[packets]: which are wanted; user: whose each is, as a place among so many."""
+        before, after = ts < self.begin, ts >= self.end
+        near_begin = np.zeros(users, bool)
+        near_begin[user[~before & (ts < self.begin + self.silence_us)]] = True
+        near_end = np.zeros(users, bool)
+        near_end[user[~after & (ts >= self.end - self.silence_us)]] = True
+        return (
+            (ts >= self.begin - self.silence_us)
+            & (ts < self.until)
+            & (~before | near_begin[user])
+            & (~after | near_end[user])
+        )
+
+
 def read_packets(
     groups: Sequence[RowGroups],
-    from_us: int,
-    until_us: int,
+    span: Span,
     wanted_user: Callable[[str], bool] = lambda address: True,
     leases: pa.Table | None = None,
 ) -> tuple[Packets, Names]:
-    """Packets stamped in [from_us, until_us) of the users whose address is wanted.
+    """Packets of a span of the users whose address is wanted.
 
     leases: rows of that table, by which an address is several users.
 
     The files are read twice, first for who and when, then for the rest: each row group's values go
     straight to their places in user order, and no more than one row group is held beside them.
     """
-    table = pa.concat_tables(_row_groups(groups, ORDERING))
+    tables = list(_row_groups(groups, ORDERING))
+    table = pa.concat_tables(tables)
     ts = _values(table["ts"])
     user, addresses = _codes(table["user"])
     server, servers = _codes(table["server"])
-    of_wanted = np.array([wanted_user(address) for address in addresses], bool)
-    wanted = (ts >= from_us) & (ts < until_us) & of_wanted[user]
+    wanted = np.array([wanted_user(address) for address in addresses], bool)[user]
     if any(group.buckets is not None for group in groups):
         wanted &= np.concatenate(list(_in_buckets(groups)))
-    user = np.where(wanted, user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
         user[wanted], users, addresses = split_users(user[wanted], ts[wanted], addresses, leases)
+    wanted[wanted] = span.of_users(user[wanted], ts[wanted], len(users))
+    user = np.where(wanted, user, NOBODY)
     first = group_offsets(user, len(users))
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
-    columns = _in_places(groups, captures, places_of(order, len(user)))
+    places = places_of(order, len(user))
+    columns = _in_places(_wanted(groups, [len(part) for part in tables], places), captures)
     packets = Packets(
         **columns,
         first=first,
@@ -107,6 +133,16 @@ def read_packets(
         sent_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
     )
     return packets, Names(users, addresses, servers, captures)
+
+
+def _wanted(
+    groups: Sequence[RowGroups], rows: list[int], places: np.ndarray
+) -> list[tuple[RowGroups, np.ndarray]]:
+    """The row groups, one each, that have wanted packets (see _in_places) and their places; where
+    none has, the first one. rows: how many each row group has."""
+    each = [replace(group, numbers=(n,)) for group in groups for n in group.numbers]
+    parts = list(zip(each, np.split(places, np.cumsum(rows)[:-1]), strict=True))
+    return [(group, to) for group, to in parts if (to >= 0).any()] or parts[:1]
 
 
 def _in_buckets(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
@@ -145,23 +181,22 @@ def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarr
 
 
 def _in_places(
-    groups: Sequence[RowGroups], captures: list[str], places: np.ndarray
+    parts: Sequence[tuple[RowGroups, np.ndarray]], captures: list[str]
 ) -> dict[str, np.ndarray]:
-    """The record's columns but for those that ORDERING tells; places int32: each packet's in user
-    order, -1 where it is not wanted."""
-    count = np.count_nonzero(places >= 0)
+    """The record's columns but for those that ORDERING tells, of row groups with int32[rows] each
+    packet's place in user order, -1 where it is not wanted."""
+    groups, places = zip(*parts, strict=True)
+    count = sum(np.count_nonzero(to >= 0) for to in places)
     types = {c.name: c.type.to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS}
     types |= dict.fromkeys(PRESENCE, np.bool_)
     types |= {"mss": np.uint16, "window_scale": np.int16, "capture": np.int32}
     types |= {"sack_at": np.int64, "sack_count": np.uint8}
     columns = {name: np.empty(count, dtype) for name, dtype in types.items()}
     edges: list[np.ndarray] = []
-    read = edges_read = 0
-    capture = [captures.index(group.capture) for group in groups for _ in group.numbers]
+    edges_read = 0
+    capture = [captures.index(group.capture) for group in groups]
     names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
-    for code, table in zip(capture, _row_groups(groups, list(names)), strict=True):
-        to = places[read : read + len(table)]
-        read += len(table)
+    for code, to, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
         values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
         scale = _values(table["window_scale"]).astype(np.int16)

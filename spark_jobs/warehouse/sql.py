@@ -108,10 +108,12 @@ class _Spark:
         frame.createOrReplaceTempView(table.name)
 
     def view(self, name: str, query: str, keep: bool = False) -> None:
-        frame = self._session.sql(query)
+        frame = self._session.sql(functions.as_spark(query))
         if keep:
             self.kept.append(frame.cache())
         frame.createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        return self._session.sql(query).toArrow().select(schema.names).cast(schema)
+        return (
+            self._session.sql(functions.as_spark(query)).toArrow().select(schema.names).cast(schema)
+        )

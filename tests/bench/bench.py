@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import psutil
 from rich.console import Console
@@ -38,38 +39,59 @@ REFERENCE_PACKETS = 1_000_000
 SAMPLE_S = 0.1
 
 
-class PeakMemory(threading.Thread):
-    """The largest resident size of any one worker while the thread runs."""
+class Used(NamedTuple):
+    """What something took: time and the processors' time (s), the largest resident size of any one
+    process that it started (bytes)."""
+
+    seconds: float
+    cpu_s: float
+    peak: int
+
+
+class _Watch(threading.Thread):
+    """What this process's descendants use while the thread runs; memory of those that do something,
+    but for Java."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.peak = 0
+        self._cpu_s: dict[int, tuple[float, float]] = {}
+        """By process: when it was first seen, and last."""
         self._stop_asked = threading.Event()
+        self._look(new=False)
 
     def run(self) -> None:
-        me = psutil.Process()
         while not self._stop_asked.wait(SAMPLE_S):
-            for process in me.children(recursive=True):
-                try:
-                    if "java" not in process.name():
-                        self.peak = max(self.peak, process.memory_info().rss)
-                except psutil.Error:
-                    continue
+            self._look()
 
-    def stop(self) -> int:
+    def _look(self, new: bool = True) -> None:
+        for process in psutil.Process().children(recursive=True):
+            try:
+                times = process.cpu_times()
+                cpu_s = times.user + times.system
+                first, _ = self._cpu_s.get(process.pid, (0.0 if new else cpu_s, 0.0))
+                self._cpu_s[process.pid] = first, cpu_s
+                if cpu_s > first and "java" not in process.name():
+                    self.peak = max(self.peak, process.memory_info().rss)
+            except psutil.Error:
+                continue
+
+    def stop(self) -> float:
+        """The processors' time that they took, s."""
         self._stop_asked.set()
         self.join()
-        return self.peak
+        self._look()
+        return sum(last - first for first, last in self._cpu_s.values())
 
 
-def measured(action: Callable[[], object]) -> tuple[float, int]:
-    """Seconds that an action takes, and the peak memory of a worker in bytes."""
-    memory = PeakMemory()
-    memory.start()
-    started = time.perf_counter()
+def measured(action: Callable[[], object]) -> Used:
+    """What an action takes; of what it starts, and this process's own time."""
+    watch = _Watch()
+    watch.start()
+    started, own_s = time.perf_counter(), time.process_time()
     action()
     seconds = time.perf_counter() - started
-    return seconds, memory.stop()
+    return Used(seconds, watch.stop() + time.process_time() - own_s, watch.peak)
 
 
 def bytes_on_disk(warehouse: Warehouse) -> int:
@@ -140,9 +162,9 @@ def main() -> None:
             "warm up",
         )
         warehouse = Warehouse(folder / "warehouse")
-        ingest_s, ingest_memory = measured(lambda: ingest(warehouse, work))
+        ingest_s, _, ingest_memory = measured(lambda: ingest(warehouse, work))
         count = rows(warehouse, "packets")
-        flows_s, flows_memory = measured(lambda: flows(warehouse, [(network, DAY)]))
+        flows_s, _, flows_memory = measured(lambda: flows(warehouse, [(network, DAY)]))
 
         speeds = Grid(title=f"{count:,} packets, {os.cpu_count()} cores", title_justify="left")
         for heading in ("step", "s", "million packets/s", "peak memory of a worker, MiB"):

@@ -70,15 +70,17 @@ FIRST_USER, FIRST_SERVER, SERVERS = 0x0A42_0000, 0xC633_6401, 250
 """10.66.0.0 and on; 198.51.100.1 and on."""
 
 
-def short_exchanges(target: Path, user: np.ndarray) -> int:
-    """Write a pcap with an EXCHANGE, within an hour, for each of these users, int64[n] IPv4
+def short_exchanges(
+    target: Path, user: np.ndarray, begin_us: int = BEGIN_US, span_us: int = HOUR_US
+) -> int:
+    """Write a pcap with an EXCHANGE, begun in this span, for each of these users, int64[n] IPv4
     addresses, who may come again; returns how many packets it has."""
     rng = np.random.default_rng(1)
     users = len(user)
     out = np.zeros((users, len(EXCHANGE)), RECORD)
     down, flags, seq, ack, payload, ms = np.array(EXCHANGE, np.int64).T
     server = FIRST_SERVER + rng.integers(0, SERVERS, users)
-    ts = (BEGIN_US + rng.integers(0, HOUR_US, users))[:, None] + 1000 * ms
+    ts = (begin_us + rng.integers(0, span_us, users))[:, None] + 1000 * ms
     out["s"], out["us"] = ts // 1_000_000, ts % 1_000_000
     out["captured"] = RECORD.itemsize - RECORD_HEADER
     out["on_wire"] = out["ip_len"] = out["captured"] + payload

@@ -17,10 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Grid
 
+from schemas import FLOWS
 from spark_jobs.jobs.flows import days_with_packets, make_flows, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network, load_networks
@@ -29,6 +33,7 @@ from tests.bench.mix import CAPTURES, SHIPPED, mix
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 3
+PACKETS_OF_FLOWS = ["packets_up", "packets_down"]
 USERS = 100_000
 STEPS = ("giscope ingest", "giscope flows", "giscope, capture to flows")
 
@@ -54,12 +59,26 @@ def packets_of(warehouse: Warehouse, network: Network) -> int:
     return sum(capture.facts["packets"] for capture in warehouse.commits("capture", network.name))
 
 
-def make_all_flows(warehouse: Warehouse, network: Network) -> None:
+class Task(NamedTuple):
+    """A task of the flows job: the packets of its connections, and the time that it takes (s)."""
+
+    packets: int
+    seconds: float
+
+
+def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
     """Every table of the connections of every day, written and thrown away."""
+    tasks = []
     for day in sorted(days_with_packets(warehouse, network.name)):
         with warehouse.staging() as staging:
             for item in work_items(warehouse, network, day, staging.path):
+                begun = time.perf_counter()
                 make_flows(item)
+                seconds = time.perf_counter() - begun
+                rows = pq.read_table(item.targets[FLOWS.name], columns=PACKETS_OF_FLOWS)
+                packets = sum(pc.sum(column).as_py() for column in rows.columns)
+                tasks.append(Task(packets, seconds))
+    return tasks
 
 
 def capture_to_flows(network: Network, capture: Path, folder: Path) -> dict[str, float]:

@@ -50,7 +50,7 @@ def _add32(out, at, value):
 
 
 @njit
-def _shift_sequence(out, tcp, by):
+def shift_sequence(out, tcp, by):
     """Move sequence, acknowledgement and SACK numbers of the TCP header at `tcp`."""
     _add32(out, tcp + 4, by)
     _add32(out, tcp + 8, by)
@@ -81,7 +81,7 @@ def _write(data, frames, order, copies, first_copy, shift_us, out):
         for address in (at + 28, at + 32):
             if out[address] == 10:
                 out[address + 2] += copy
-        _shift_sequence(out, at + 36, copy * 2_654_435_761 + shift_us)
+        shift_sequence(out, at + 36, copy * 2_654_435_761 + shift_us)
         at += size
     return at
 

@@ -1,9 +1,11 @@
-"""Traffic that is not spread evenly, beside the usual: `python -m tests.bench.uneven`.
+"""Traffic that is not spread evenly, beside the usual: `python -m tests.bench.uneven`, and part of
+`make bench-scale`.
 
-One user with three quarters of all packets, one bucket with ten times the packets of the others,
-and an hour of a million users with ten packets each (GISCOPE_BENCH_USERS sets another number), each
-in a process of its own on one core: packets/s from capture to flows, as a share of what
-tests.bench.mix's file gives, and the largest resident size.
+One user with a third of all packets, one bucket with ten times the packets of the others, and a
+day of a million users with ten packets each (GISCOPE_BENCH_USERS sets another number), each in a
+process of its own on one core: packets/s from capture to flows, as a share of what
+tests.bench.mix's file gives, the largest resident size, and whether one task is long while the
+others are done: its share of the packets and of the tasks' time.
 """
 
 import os
@@ -21,18 +23,34 @@ from rich.table import Table as Grid
 from spark_jobs.capture.users import user_bucket
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
-from tests.bench.mix import CAPTURES, SHIPPED, merged, mix, short_exchanges
+from tests.bench.mix import (
+    BEGIN_US,
+    CAPTURES,
+    HOUR_US,
+    SHIPPED,
+    merged,
+    mix,
+    short_exchanges,
+)  # fmt: skip
 from tests.bench.peers import ROOT, ingest_all, make_all_flows, packets_of
 
+HEADINGS = (
+    "traffic",
+    "million packets/s",
+    "of the usual",
+    "peak memory, MiB",
+    "longest task: packets",
+    "time",
+)
 ANY_USER = 0x0A00_0000
 """10.0.0.0: the benchmark's subscribers are 10.0.0.0/8."""
 
 
 def one_user(target: Path, exchanges: int) -> None:
-    """A user with three quarters of the packets of so many exchanges."""
+    """A user with a third of the packets of so many exchanges; each other one has ten."""
     heavy, others = target.with_suffix(".heavy"), target.with_suffix(".others")
-    short_exchanges(heavy, np.full(exchanges * 3 // 4, ANY_USER + 7))
-    short_exchanges(others, ANY_USER + 256 + np.arange(exchanges // 4))
+    short_exchanges(heavy, np.full(exchanges // 3, ANY_USER + 7))
+    short_exchanges(others, ANY_USER + 256 + np.arange(exchanges - exchanges // 3))
     merged([heavy, others], target)
 
 
@@ -52,14 +70,15 @@ def captures(folder: Path, network: Network) -> dict[str, Path]:
     }
     usual, user, bucket, many = paths.values()
     mix(usual, 2_000_000, 40_000)
-    one_user(user, 200_000)
+    one_user(user, 600_000)
     one_bucket(bucket, 1_000_000, network.buckets)
-    short_exchanges(many, ANY_USER + np.arange(users))
+    short_exchanges(many, ANY_USER + np.arange(users), BEGIN_US - 10 * HOUR_US, 23 * HOUR_US)
     return paths
 
 
 def run(capture: Path, folder: Path) -> None:
-    """Prints packets/s and MiB of one capture, read by this process."""
+    """Prints packets/s, MiB, and the longest task's share of the packets and of the tasks' time,
+    of one capture, read by this process."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     network = _network()
     ingest_all(Warehouse(folder / "warm"), network, CAPTURES / SHIPPED[1])
@@ -67,10 +86,16 @@ def run(capture: Path, folder: Path) -> None:
     warehouse = Warehouse(folder / capture.stem)
     begun = time.perf_counter()
     ingest_all(warehouse, network, capture)
-    make_all_flows(warehouse, network)
+    tasks = make_all_flows(warehouse, network)
     seconds = time.perf_counter() - begun
     packets = packets_of(warehouse, network)
-    print(packets / seconds, _peak_kib() / 1024)
+    longest = max(tasks, key=lambda task: task.seconds)
+    print(
+        packets / seconds,
+        _peak_kib() / 1024,
+        longest.packets / packets,
+        longest.seconds / sum(task.seconds for task in tasks),
+    )
 
 
 def _peak_kib() -> int:
@@ -84,20 +109,28 @@ def _network() -> Network:
     return known.model_copy(update={"subscribers": [ip_network("10.0.0.0/8")]})
 
 
-def main() -> None:
-    grid = Grid(title="capture to flows, one core", title_justify="left")
-    for heading in ("traffic", "million packets/s", "of the usual", "peak memory, MiB"):
-        grid.add_column(heading, justify="left" if heading == "traffic" else "right")
+def measured() -> list[tuple[str, ...]]:
+    """HEADINGS of each kind of traffic."""
     (ROOT / "build").mkdir(exist_ok=True)
-    usual = None
+    usual, found = None, []
     with TemporaryDirectory(dir=ROOT / "build", prefix="uneven-") as name:
         folder = Path(name)
         for kind, capture in captures(folder, _network()).items():
             command = [sys.executable, "-m", "tests.bench.uneven", str(capture), str(folder)]
             said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            speed, memory = map(float, said.splitlines()[0].split())
+            speed, memory, of_packets, of_time = map(float, said.splitlines()[0].split())
             usual = usual or speed
-            grid.add_row(kind, f"{speed / 1e6:.2f}", f"{speed / usual:.2f}", f"{memory:.0f}")
+            numbers = f"{speed / 1e6:.2f}", f"{speed / usual:.2f}", f"{memory:.0f}"
+            found.append((kind, *numbers, f"{of_packets:.0%}", f"{of_time:.0%}"))
+    return found
+
+
+def main() -> None:
+    grid = Grid(title="capture to flows, one core", title_justify="left")
+    for heading in HEADINGS:
+        grid.add_column(heading, justify="left" if heading == HEADINGS[0] else "right")
+    for row in measured():
+        grid.add_row(*row)
     Console(width=100).print(grid)
 
 

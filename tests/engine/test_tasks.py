@@ -50,6 +50,12 @@ def test_results_come_in_the_items_order():
     assert run_tasks(double, [], "double") == []
 
 
+def test_each_result_is_told_with_its_item():
+    told = []
+    run_tasks(double, [1, 2, 3], "double", lambda item, result: told.append((item, result)))
+    assert sorted(told) == [(1, 2), (2, 4), (3, 6)]
+
+
 def test_a_tasks_error_is_raised_as_it_is():
     with pytest.raises(UserError, match="-3: below nought"):
         run_tasks(double, [1, 2, -3, 4], "double")

@@ -1,8 +1,10 @@
 """Packets to flows: the same whatever the cores, buckets and files; a flow on one day, once."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from capture_files import Frame, pcap
@@ -113,6 +115,29 @@ def test_background_before_midnight_counts(warehouse, network):
     assert flow["setup_background"] is True
 
 
+def of_user(last: int, frames: list[Frame]) -> list[Frame]:
+    """The same of another user, 10.64.0.<last>."""
+    mine, others = bytes([10, 64, 0, 1]), bytes([10, 64, 0, last])
+    return [replace(frame, data=frame.data.replace(mine, others)) for frame in frames]
+
+
+def test_around_midnight_only_users_who_go_on_are_read(warehouse, network):
+    goes_on = [*handshake(MIDNIGHT - HOUR), up(MIDNIGHT + HOUR, "A", 101, 301)]
+    returns = handshake(MIDNIGHT - 3 * HOUR) + handshake(MIDNIGHT + HOUR, port=2000)
+    frames = goes_on + of_user(2, returns) + of_user(3, handshake(MIDNIGHT + HOUR))
+    put(warehouse, network, "a.pcap", frames)
+
+    def read(day: date) -> dict[str, int]:
+        with warehouse.staging() as staging:
+            (item,) = job.work_items(warehouse, network, day, staging.path)
+            bucket = job.read_bucket(item)
+        packets = np.diff(bucket.packets.first).tolist()
+        return {user: n for user, n in zip(bucket.names.users, packets, strict=True) if n}
+
+    assert read(DAY_BEFORE) == {"10.64.0.1": 4, "10.64.0.2": 3}
+    assert read(DAY) == {"10.64.0.1": 4, "10.64.0.2": 3, "10.64.0.3": 3}
+
+
 def shipped(demo, network: str) -> list[dict]:
     query = f"select {', '.join(FLOWS.arrow.names)} from flows where network = ? order by flow_id"
     return demo.warehouse.connect().sql(query, params=[network]).to_arrow_table().to_pylist()
@@ -175,3 +200,40 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     assert job.is_current(warehouse, network, DAY_BEFORE)
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
     assert not job.is_current(warehouse, network, DAY_BEFORE)
+
+
+def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
+    """Where its packets are of several users; the largest tasks are the first."""
+    network = networks["bb-gprs"]
+    monkeypatch.setattr(job, "TOGETHER_PACKETS", 1)
+
+    def read_by_tasks(cores: int) -> list[int]:
+        monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        with demo.warehouse.staging() as staging:
+            items = list(job.work_items(demo.warehouse, network, DAY_BEFORE, staging.path))
+            rows = [job.make_flows(item).get(FLOWS.name, 0) for item in items]
+        assert sum(rows) == len(shipped(demo, "bb-gprs"))
+        return [item.part[1] for item in items]
+
+    alone, shared = read_by_tasks(1), read_by_tasks(32)
+    assert set(alone) == {1}
+    assert len(shared) > len(alone)
+    assert shared == sorted(shared, reverse=True)
+
+
+def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, monkeypatch):
+    """What fails, or is killed, later leaves it."""
+    put(warehouse, network, "one.pcap", handshake(MIDNIGHT - HOUR))
+    put(warehouse, network, "two.pcap", handshake(MIDNIGHT + HOUR))
+
+    def only_the_first(item):
+        if item.date == DAY:
+            raise OSError("no more")
+        return make(item)
+
+    make = job.make_flows
+    monkeypatch.setattr(job, "make_flows", only_the_first)
+    with pytest.raises(OSError, match="no more"):
+        job.bring_up_to_date(warehouse, [network])
+    assert job.stale_days(warehouse, [network]) == [(network, DAY)]
+    assert len(warehouse.files(FLOWS, network.name, DAY_BEFORE)) == 1
