@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
+from schemas import TABLES, Table
 from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import Ingested, ingest
 from spark_jobs.jobs.marts import marts
@@ -149,3 +151,20 @@ def count(warehouse: Warehouse, what: str = "packets") -> int:
     """Rows of a table; what: it, and which of its rows, as SQL."""
     (n,) = warehouse.connect().execute(f"select count(*) from {what}").fetchone()
     return n
+
+
+def contents(root: Path) -> dict[str, tuple]:
+    """Of each table how many rows there are, and a hash of them in any order; sums, which DuckDB
+    adds up in any order, to seven digits."""
+    connection = Warehouse(root).connect()
+
+    def query(table: Table) -> str:
+        columns = ", ".join(
+            f'"{column.name}"' + ("::float" if column.type == pa.float64() else "")
+            for column in table.arrow_with_partitions
+            if (table.name, column.name) != ("ingest_log", "seconds")
+        )
+        rows = f"select {columns} from {table.name}"
+        return f"select count(*), bit_xor(hash(rows)) from ({rows}) as rows"
+
+    return {name: connection.execute(query(TABLES[name])).fetchone() for name in TABLES}

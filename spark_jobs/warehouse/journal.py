@@ -8,9 +8,8 @@ JDBC catalogs have them, so that the snapshots of many tables change at one stro
 
 from __future__ import annotations
 
-import errno
 import json
-import sqlite3
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,15 +18,14 @@ from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.commits import Commit, Content, Unit
+from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
 
+CATALOG, LOCKS = "catalog.sqlite", "_locks"
 CATALOG_NAME, NAMESPACE = "giscope", "giscope"
 """Of the Iceberg tables, in Iceberg's catalog."""
-WAIT_S = 60
-"""For another process's transaction."""
 TABLES = (
     """create table if not exists giscope_units (
         kind text not null, network text not null, name text not null, facts text not null,
@@ -49,6 +47,8 @@ TABLES = (
     f"""insert into iceberg_namespace_properties
         values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
 )
+OURS = f"catalog_name = '{CATALOG_NAME}' and table_namespace = '{NAMESPACE}'"
+GENERATION = "select coalesce(max(generation), 0) from giscope_units"
 IS_THERE = "(published and superseded_ns is null)"
 
 
@@ -112,13 +112,23 @@ class Group:
         return days.get(day, []) if day else chain.from_iterable(days.values())
 
 
-class Journal:
-    """The database in an SQLite file."""
+def database_of(root: Path) -> Database:
+    """Where the catalog of a warehouse is: the PostgreSQL database that GISCOPE_CATALOG names, else
+    a file in it. Raises UserError where that names something else."""
+    uri = os.environ.get("GISCOPE_CATALOG")
+    if not uri:
+        return SQLite(root / CATALOG, root / LOCKS, TABLES)
+    if uri.partition(":")[0] in ("postgresql", "postgresql+psycopg"):
+        return PostgreSQL(uri, TABLES, GENERATION)
+    raise UserError("GISCOPE_CATALOG: must be postgresql://USER@HOST/DATABASE")
 
-    def __init__(self, path: Path):
-        self.path = path
+
+class Journal:
+    """What is published, as a database says."""
+
+    def __init__(self, database: Database):
+        self._database = database
         self._lock = RLock()
-        self._open: sqlite3.Connection | None = None
         self._version: int | None = None
         self._generation = -1
         self._groups: dict[tuple[str, str], Group] = {}
@@ -184,7 +194,9 @@ class Journal:
 
     def snapshots(self) -> dict[str, str]:
         """Where the metadata of each Iceberg table are."""
-        return dict(self._ask("select table_name, metadata_location from iceberg_tables"))
+        return dict(
+            self._ask(f"select table_name, metadata_location from iceberg_tables where {OURS}")
+        )
 
     def show(self, changes: Mapping[str, Changes], snapshots: Mapping[str, str]) -> None:
         """Let Iceberg tables' metadata be these, which show these changes."""
@@ -210,7 +222,7 @@ class Journal:
     def hide_all(self) -> None:
         """Forget all Iceberg tables: the next that are shown are new ones."""
         with self._transaction() as database:
-            database.execute("delete from iceberg_tables")
+            database.execute(f"delete from iceberg_tables where {OURS}")
             database.execute("update giscope_files set listed = false")
 
     def gone(self, before_ns: int) -> dict[str, int]:
@@ -238,100 +250,39 @@ class Journal:
     def _refresh(self) -> None:
         """Read what has changed."""
         with self._lock:
-            version = self._data_version()
+            version = self._database.version()
             if version is not None and version != self._version:
                 self._read_changes()
                 self._version = version
 
     def _read_changes(self) -> None:
-        with self._reading() as database:
+        with self._database.reading() as database:
             since = (self._generation,)
             changed = database.execute(
                 "select distinct kind, network from giscope_units where generation > ?", since
             ).fetchall()
-            (self._generation,) = database.execute(
-                "select coalesce(max(generation), 0) from giscope_units"
-            ).fetchone()
+            (self._generation,) = database.execute(GENERATION).fetchone()
             for key in changed:
                 self._groups[key] = Group(_commits(database, key))
 
-    def _data_version(self) -> int | None:
-        """Another number after each change by others; ours reset self._version. None: no database
-        yet."""
-        if self._open is None and not self.path.exists():
-            return None
-        return self._ask("pragma data_version")[0][0]
-
     def _ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        if self._open is None and not self.path.exists():
+        if self._database.version() is None:
             return []
-        with self._reading() as database:
+        with self._database.reading() as database:
             return database.execute(query, values).fetchall()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._told():
-            yield self._connection("rw")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, on disk at its end."""
-        with self._lock, self._told():
-            database = self._connection("rwc")
-            database.execute("begin immediate")
-            try:
-                yield database
-                database.execute("commit")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("rollback")
-                raise
-            finally:
-                self._version = None
-
-    def _connection(self, mode: str) -> sqlite3.Connection:
-        if self._open is None:
-            new = not self.path.exists()
-            uri = f"file:{quote(str(self.path.absolute()))}?mode={mode}"
-            opened = sqlite3.connect(
-                uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True
-            )
-            if new:
-                opened.execute("begin immediate")
-                for statement in TABLES:
-                    opened.execute(statement)
-                opened.execute("commit")
-            self._open = opened
-        return self._open
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """SQLite's errors as those of the file."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            number = ERRORS.get(primary)
-            if number is None:
-                raise UserError(f"{self.path}: {error}") from error
-            raise OSError(number, str(error), str(self.path)) from error
-
-
-ERRORS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_READONLY: errno.EACCES,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-}
-"""What they are to the operating system, by SQLite's code."""
+    def _transaction(self) -> Iterator[Session]:
+        with self._lock, self._database.transaction() as database:
+            yield database
+        self._version = None
 
 
 def _key(unit: Unit) -> tuple[str, str, str]:
     return unit.kind, unit.network, unit.name
 
 
-def _begin(database: sqlite3.Connection, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
+def _begin(database: Session, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
     database.executemany(
         """insert into giscope_files (path, kind, network, name, since_ns, published, listed)
         values (?, ?, ?, ?, ?, false, false)""",
@@ -339,7 +290,7 @@ def _begin(database: sqlite3.Connection, unit: Unit, paths: Iterable[str], now_n
     )
 
 
-def _publish(database: sqlite3.Connection, change: Published, now_ns: int) -> None:
+def _publish(database: Session, change: Published, now_ns: int) -> None:
     key = _key(change.unit)
     database.execute(
         f"""update giscope_files set superseded_ns = ?
@@ -363,7 +314,7 @@ def _table(path: str) -> str:
     return path.partition("/")[0]
 
 
-def _commits(database: sqlite3.Connection, key: tuple[str, str]) -> list[Commit]:
+def _commits(database: Session, key: tuple[str, str]) -> list[Commit]:
     """A kind's and network's units, by name."""
     files: dict[str, dict[str, Content]] = defaultdict(dict)
     for name, path, size, xxh3 in database.execute(

@@ -11,7 +11,6 @@ that list them; those of an interrupted change as long. The first job that ends 
 from __future__ import annotations
 
 import datetime
-import fcntl
 import os
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ import uuid
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -32,17 +31,24 @@ from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse import earlier, versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.disk import bytes_in, file_name, replacing, sync, told_if_full
+from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
 from spark_jobs.warehouse.files import count_rows
-from spark_jobs.warehouse.journal import Changes, File, Journal, Published, Update
+from spark_jobs.warehouse.journal import (
+    CATALOG,
+    Changes,
+    File,
+    Journal,
+    Published,
+    Update,
+    database_of,
+)
 from spark_jobs.warehouse.staging import Staging, claim
 from spark_jobs.warehouse.views import create_views, may_ask, write_views
 
 if TYPE_CHECKING:
     import duckdb
 
-LOCKS, STAGING, VERSIONS = "_locks", "_staging", "_views"
-CATALOG = "catalog.sqlite"
+STAGING, VERSIONS = "_staging", "_views"
 VIEWS = "warehouse.duckdb"
 KEEP = timedelta(days=5)
 """How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
@@ -76,7 +82,8 @@ class Warehouse:
                     f"{root}: {part} in it would be taken for a partition of the tables"
                 )
         self.root, self.keep = root, keep
-        self._journal = Journal(root / CATALOG)
+        self._database = database_of(root)
+        self._journal = Journal(self._database)
         self._later = False
         if (root / earlier.COMMITS).is_dir() and not (root / CATALOG).exists():
             earlier.take_over(root, self._journal)
@@ -125,19 +132,11 @@ class Warehouse:
                 staged.replace(final)
             self._journal.publish(Published(unit, facts, known), now)
 
-    @contextmanager
-    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
+    def locked(
+        self, name: str, wait: Callable[[], None] | None = None
+    ) -> AbstractContextManager[None]:
         """One process at a time per name; wait() is called before another is waited for."""
-        folder = self.root / LOCKS
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / file_name(name)).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if wait:
-                    wait()
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        return self._database.locked(name, wait)
 
     def commit(self, unit: Unit) -> Commit | None:
         """The unit as it stands, or None."""

@@ -10,11 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
 import pytest
-from conftest import CAPTURES, NETWORKS_FILE, ROOT
+from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
-from schemas import TABLES, Table
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.store import STAGING
@@ -105,23 +103,6 @@ def counted_run(root: Path, captures: Path, last: int) -> subprocess.CompletedPr
         [sys.executable, "-c", COUNTED_RUN, str(root), str(last), *command(root, captures)],
         check=False, capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
-
-
-def contents(root: Path) -> dict[str, tuple]:
-    """Of each table how many rows there are, and a hash of them in any order; sums, which DuckDB
-    adds up in any order, to seven digits."""
-    connection = Warehouse(root).connect()
-
-    def query(table: Table) -> str:
-        columns = ", ".join(
-            f'"{column.name}"' + ("::float" if column.type == pa.float64() else "")
-            for column in table.arrow_with_partitions
-            if (table.name, column.name) != ("ingest_log", "seconds")
-        )
-        rows = f"select {columns} from {table.name}"
-        return f"select count(*), bit_xor(hash(rows)) from ({rows}) as rows"
-
-    return {name: connection.execute(query(TABLES[name])).fetchone() for name in TABLES}
 
 
 @pytest.fixture(scope="module")

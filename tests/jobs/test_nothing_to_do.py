@@ -14,7 +14,7 @@ from many_days import write_captures
 from schemas import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
-from spark_jobs.warehouse.store import LOCKS
+from spark_jobs.warehouse.journal import LOCKS
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""

@@ -10,7 +10,7 @@ from test_warehouse import countries, data_files, publish
 from schemas import NETWORKS
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.earlier import COMMITS
-from spark_jobs.warehouse.store import CATALOG
+from spark_jobs.warehouse.journal import CATALOG
 
 
 @pytest.mark.parametrize("hashed", [False, True])

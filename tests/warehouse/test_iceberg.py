@@ -19,8 +19,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.commits import Content
 from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
-from spark_jobs.warehouse.journal import Changes, File, Journal, Update
-from spark_jobs.warehouse.store import CATALOG
+from spark_jobs.warehouse.journal import CATALOG, Changes, File, Journal, Update, database_of
 
 NOTHING = timedelta(0)
 
@@ -79,7 +78,7 @@ def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    before = Journal(tmp_path / CATALOG).snapshots()
+    before = Journal(database_of(tmp_path)).snapshots()
     publish(warehouse, "BB")
 
     def killed(*_: object) -> None:
@@ -89,7 +88,7 @@ def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
         patch.setattr(Journal, "show", killed)
         with pytest.raises(Killed):
             warehouse.update_views()
-    assert Journal(tmp_path / CATALOG).snapshots() == before
+    assert Journal(database_of(tmp_path)).snapshots() == before
     assert told(iceberg(tmp_path)) == ["AA"]
     left = metadata_files(tmp_path)
     warehouse.maintain()

@@ -11,7 +11,7 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import TABLES
 from spark_jobs.warehouse import VIEWS, Warehouse
-from spark_jobs.warehouse.store import CATALOG
+from spark_jobs.warehouse.journal import CATALOG
 from spark_jobs.warehouse.views import sql_type
 
 COUNT = """

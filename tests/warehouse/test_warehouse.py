@@ -11,9 +11,9 @@ import pytest
 
 from schemas import FROM_ZEEK_LOGS, NETWORKS, TABLES
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.journal import Journal
+from spark_jobs.warehouse.journal import Journal, database_of
 from spark_jobs.warehouse.staging import OWNER
-from spark_jobs.warehouse.store import CATALOG, STAGING, VIEWS
+from spark_jobs.warehouse.store import STAGING, VIEWS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -173,7 +173,7 @@ def test_folders_hold_what_is_published_and_what_it_superseded(demo):
     """The latter, of other tests, until its grace time is over."""
     root = demo.warehouse.root
     published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
-    known = {root / path for path in Journal(root / CATALOG).gone(time.time_ns())}
+    known = {root / path for path in Journal(database_of(root)).gone(time.time_ns())}
     assert published <= data_files(demo.warehouse) <= published | known
 
 

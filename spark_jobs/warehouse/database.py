@@ -1,0 +1,221 @@
+"""The SQL databases that a catalog can be in: an SQLite file, or PostgreSQL where several hosts
+write. Both take the same SQL here, with ? for values."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlsplit
+
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse.disk import file_name
+
+if TYPE_CHECKING:
+    import psycopg
+
+WAIT_S = 60
+"""For another process's transaction."""
+ERRORS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
+"""What they are to the operating system, by SQLite's code."""
+
+
+class Session(Protocol):
+    """What can be asked within a transaction."""
+
+    def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
+        """A statement; of a query what fetchall() and fetchone() give."""
+
+    def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
+        """A statement for each row of values."""
+
+
+class Database(Protocol):
+    """A database that has, or will have, some tables."""
+
+    def version(self) -> int | None:
+        """Another number after each change by others that may matter; None: nothing is there."""
+
+    def reading(self) -> Any:
+        """A context with a Session that sees what is committed; there must be something."""
+
+    def transaction(self) -> Any:
+        """A context with a Session: all or nothing, on disk at its end, one at a time."""
+
+    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Any:
+        """A context: one process at a time per name; wait() is called before another is waited
+        for."""
+
+
+class SQLite:
+    """An SQLite file, made when it is first written to; locks are files in a folder."""
+
+    def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
+        self._path, self._locks, self._tables = path, locks, tables
+        self._lock = RLock()
+        self._open: sqlite3.Connection | None = None
+
+    def version(self) -> int | None:
+        """See Database."""
+        if self._open is None and not self._path.exists():
+            return None
+        with self.reading() as session:
+            (version,) = session.execute("pragma data_version").fetchone()
+        return version
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """See Database."""
+        with self._lock, self._told():
+            yield self._connection("rw")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """See Database."""
+        with self._lock, self._told():
+            database = self._connection("rwc")
+            database.execute("begin immediate")
+            try:
+                yield database
+                database.execute("commit")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("rollback")
+                raise
+
+    @contextmanager
+    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
+        """See Database."""
+        self._locks.mkdir(parents=True, exist_ok=True)
+        with (self._locks / file_name(name)).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if wait:
+                    wait()
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _connection(self, mode: str) -> sqlite3.Connection:
+        if self._open is None:
+            new = not self._path.exists()
+            uri = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
+            opened = sqlite3.connect(
+                uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True
+            )
+            if new:
+                opened.execute("begin immediate")
+                for statement in self._tables:
+                    opened.execute(statement)
+                opened.execute("commit")
+            self._open = opened
+        return self._open
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """SQLite's errors as those of the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            number = ERRORS.get(primary)
+            if number is None:
+                raise UserError(f"{self._path}: {error}") from error
+            raise OSError(number, str(error), str(self._path)) from error
+
+
+class PostgreSQL:
+    """A PostgreSQL database, by its URI; locks are the server's (advisory locks), so that they hold
+    among hosts."""
+
+    def __init__(self, uri: str, tables: tuple[str, ...], changes: str):
+        """changes: a query for a number that grows with each change that matters."""
+        self._uri, self._tables, self._changes = uri, tables, changes
+        parts = urlsplit(uri)
+        self._place = f"{parts.hostname or 'localhost'}{parts.path}"
+        self._lock = RLock()
+        self._open: psycopg.Connection | None = None
+
+    def version(self) -> int | None:
+        """See Database."""
+        with self.reading() as session:
+            (version,) = session.execute(self._changes).fetchone()
+        return version
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """See Database."""
+        with self._lock, self._told():
+            yield _Placeholders(self._connection())
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """See Database."""
+        with self._lock, self._told():
+            database = self._connection()
+            with database.transaction():
+                database.execute("select pg_advisory_xact_lock(hashtext('giscope transaction'))")
+                yield _Placeholders(database)
+
+    @contextmanager
+    def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
+        """See Database."""
+        key = (f"giscope lock {name}",)
+        with self._told(), self._connected() as own:
+            tried = own.execute("select pg_try_advisory_lock(hashtextextended(%s, 0))", key)
+            if tried.fetchone() != (True,):
+                if wait:
+                    wait()
+                own.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
+            yield
+
+    def _connection(self) -> psycopg.Connection:
+        if self._open is None or self._open.closed:
+            self._open = self._connected()
+            with self._open.transaction():
+                self._open.execute("select pg_advisory_xact_lock(hashtext('giscope tables'))")
+                for statement in self._tables:
+                    self._open.execute(statement)
+        return self._open
+
+    def _connected(self) -> psycopg.Connection:
+        import psycopg
+
+        uri = self._uri.replace("postgresql+psycopg", "postgresql", 1)
+        return psycopg.connect(uri, autocommit=True)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The server's errors in a line, without the password that the URI may have."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UserError(f"catalog at {self._place}: {reason}") from error
+
+
+class _Placeholders:
+    """A connection to PostgreSQL that takes ? for values."""
+
+    def __init__(self, connection: psycopg.Connection):
+        self._connection = connection
+
+    def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
+        return self._connection.execute(query.replace("?", "%s"), values)
+
+    def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(query.replace("?", "%s"), list(rows))

