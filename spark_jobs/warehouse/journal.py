@@ -9,7 +9,6 @@ JDBC catalogs have them, so that the snapshots of many tables change at one stro
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +46,8 @@ TABLES = (
     f"""insert into iceberg_namespace_properties
         values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
 )
+CATALOG_VARIABLE = "GISCOPE_CATALOG"
+"""The variable of the environment that names a catalog's database."""
 OURS = f"catalog_name = '{CATALOG_NAME}' and table_namespace = '{NAMESPACE}'"
 GENERATION = "select coalesce(max(generation), 0) from giscope_units"
 IS_THERE = "(published and superseded_ns is null)"
@@ -112,15 +113,14 @@ class Group:
         return days.get(day, []) if day else chain.from_iterable(days.values())
 
 
-def database_of(root: Path) -> Database:
-    """Where the catalog of a warehouse is: the PostgreSQL database that GISCOPE_CATALOG names, else
-    a file in it. Raises UserError where that names something else."""
-    uri = os.environ.get("GISCOPE_CATALOG")
+def database_of(root: Path, uri: str | None = None) -> Database:
+    """Where the catalog of a warehouse is: the PostgreSQL database of this URI, else a file in the
+    warehouse. Raises UserError where the URI is of something else."""
     if not uri:
         return SQLite(root / CATALOG, root / LOCKS, TABLES)
     if uri.partition(":")[0] in ("postgresql", "postgresql+psycopg"):
         return PostgreSQL(uri, TABLES, GENERATION)
-    raise UserError("GISCOPE_CATALOG: must be postgresql://USER@HOST/DATABASE")
+    raise UserError(f"{CATALOG_VARIABLE}: must be postgresql://USER@HOST/DATABASE")
 
 
 class Journal:

@@ -35,6 +35,7 @@ from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
 from spark_jobs.warehouse.files import count_rows
 from spark_jobs.warehouse.journal import (
     CATALOG,
+    CATALOG_VARIABLE,
     Changes,
     File,
     Journal,
@@ -73,24 +74,26 @@ class Held(NamedTuple):
 
 
 class Warehouse:
-    """All tables under one folder; keep: see KEEP."""
+    """All tables under one folder; keep: see KEEP; catalog: the URI of its database, by default
+    what CATALOG_VARIABLE names, or a file in it."""
 
-    def __init__(self, root: Path, keep: timedelta = KEEP):
+    def __init__(self, root: Path, keep: timedelta = KEEP, catalog: str | None = None):
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
                     f"{root}: {part} in it would be taken for a partition of the tables"
                 )
         self.root, self.keep = root, keep
-        self._database = database_of(root)
+        self._catalog = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
+        self._database = database_of(root, self._catalog)
         self._journal = Journal(self._database)
         self._later = False
         if (root / earlier.COMMITS).is_dir() and not (root / CATALOG).exists():
             earlier.take_over(root, self._journal)
 
-    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, timedelta]]:
-        """To another process goes the place, not what is known of it."""
-        return Warehouse, (self.root, self.keep)
+    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, timedelta, str]]:
+        """To another process, or host, goes the place, not what is known of it."""
+        return Warehouse, (self.root, self.keep, self._catalog or "")
 
     @contextmanager
     def staging(self) -> Iterator[Staging]:

@@ -135,14 +135,14 @@ def test_metadata_are_bounded(tmp_path):
     """However often a table changes, and with or without what was replaced."""
     warehouse = Warehouse(tmp_path, NOTHING)
     counts = []
-    for n in range(60):
+    for n in range(36):
         with warehouse.staging() as staging:
             staging.write(NETWORKS, f"n{n // 2}", None, "x", rows("AA"))
             warehouse.publish(Unit("network", f"n{n // 2}"), staging.files, {})
         warehouse.update_views()
         counts.append(len(metadata_files(tmp_path)))
     assert max(counts) <= 2 * MANIFESTS + PREVIOUS
-    assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 30
+    assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 18
     assert len(iceberg(tmp_path).snapshots()) == 1
 
 
