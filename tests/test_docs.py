@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -75,6 +76,17 @@ def test_users_who_stall_together_stand_out(demo):
     assert all(times < 2 for *_, times in others)
 
 
+def test_iceberg_program_runs(demo):
+    """And that of the past, which is the present's, of a time to come."""
+    program, _ = blocks(ROOT / "docs/iceberg.md", "python")
+    past, _ = blocks(ROOT / "docs/queries.md", "python")
+    for text in (program, past.replace("1795424400000", "4102444800000")):
+        *before, last = text.replace("/data/W", str(demo.warehouse.root)).splitlines()
+        known: dict[str, Any] = {}
+        exec("\n".join(before), known)
+        assert len(eval(last, known))
+
+
 def test_queries_ask_every_table_made_of_flows():
     """Of each table but packets and marts that a query of the page need not name."""
     page = " ".join(QUERIES)
@@ -83,7 +95,7 @@ def test_queries_ask_every_table_made_of_flows():
 
 
 def test_spark_program_runs(demo, monkeypatch, tmp_path):
-    (program,) = blocks(ROOT / "docs/queries.md", "python")
+    _, program = blocks(ROOT / "docs/queries.md", "python")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "build").mkdir()
     (tmp_path / "build/demo").symlink_to(demo.warehouse.root)
