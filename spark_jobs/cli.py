@@ -106,6 +106,8 @@ def run(
             for finding in verdict.findings:
                 typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
         marts_job.marts(store)
+        if not store.days("marts"):
+            _fail_for(failed)  # else that there is nothing to show would be said in place of why
         report_file = bring_up_to_date(store)
         plot_job.bring_up_to_date(store)
         out.print(table1_summary(store))
