@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -52,6 +51,7 @@ from pyiceberg.types import (
 
 from schemas import TABLES, Table
 from spark_jobs.warehouse.journal import NAMESPACE, File, Update
+from spark_jobs.warehouse.local_io import LocalFileIO
 from spark_jobs.warehouse.staging import NO_DATE
 
 PREVIOUS = 8
@@ -250,11 +250,11 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
         metadata = new_table_metadata(
             schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, place, properties
         )
-        return StagedTable((NAMESPACE, table.name), metadata, "", self._io(place), self)
+        return StagedTable((NAMESPACE, table.name), metadata, "", LocalFileIO(), self)
 
     def load(self, place: str, location: str) -> IcebergTable:
         """A table as its metadata say."""
-        io = self._io(place)
+        io = LocalFileIO()
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return IcebergTable((NAMESPACE, place.rpartition("/")[2]), metadata, location, io, self)
 
@@ -269,5 +269,5 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
             metadata=staged.metadata, **{"metadata-location": staged.metadata_location}
         )
 
-    def _io(self, place: str) -> FileIO:
-        return load_file_io({}, place)
+    def _load_file_io(self, *_: Any, **__: Any) -> LocalFileIO:
+        return LocalFileIO()
