@@ -20,7 +20,7 @@ from schemas.retransmissions import RETRANSMISSIONS
 from schemas.round_trips import ROUND_TRIPS
 from schemas.sessions import SESSIONS
 from schemas.stalls import STALLS
-from schemas.table import PARTITION_COLUMNS, TIMESTAMP, Column, Table
+from schemas.table import CATALOG_NAME, PARTITION_COLUMNS, TIMESTAMP, Column, Table
 from schemas.timers import TIMERS
 
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
@@ -54,6 +54,7 @@ __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
     "BROKEN_OFF",
+    "CATALOG_NAME",
     "CHANNEL_RATES",
     "FLOWS",
     "FROM_ZEEK_LOGS",

@@ -13,6 +13,8 @@ ZSTD, RAW = "zstd", "none"
 """How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+CATALOG_NAME = "giscope"
+"""Of the tables, to engines that have several catalogs."""
 
 
 @dataclass(frozen=True)

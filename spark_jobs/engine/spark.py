@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from schemas import CATALOG_NAME
 from spark_jobs.engine.memory import LOST, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
@@ -39,8 +40,6 @@ UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
 THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 """An error's name and text, where a traceback tells them."""
 
-CATALOG = "giscope"
-"""The Iceberg catalog's name, which a SQL catalog keeps with each of its tables."""
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 """For Spark 4.1: there is none for a newer Spark, and this one fails there."""
 DRIVERS = {
@@ -51,7 +50,7 @@ DRIVERS = {
 
 
 def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
-    """Settings for a new session that has an Iceberg catalog's tables: CATALOG.NAMESPACE.TABLE.
+    """Settings for a new session that has an Iceberg catalog, CATALOG_NAME, and its tables.
 
     uri: as PyIceberg has it: a database's as SQLAlchemy writes it (sqlite, postgresql), or that of
     a REST server; warehouse: the place of new tables. The packages come from Maven Central, and Ivy
@@ -89,7 +88,7 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
         )
     return {
         "spark.jars.packages": ",".join(packages),
-        **{f"spark.sql.catalog.{CATALOG}{key}": value for key, value in catalog.items()},
+        **{f"spark.sql.catalog.{CATALOG_NAME}{key}": value for key, value in catalog.items()},
     }
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -289,6 +289,8 @@ def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
     """(capture, buckets, number, rows, first µs, last µs) of each row group."""
     import pyarrow.parquet as pq
 
+    from spark_jobs.warehouse.files import microseconds
+
     try:
         metadata = pq.read_metadata(path)
     except FileNotFoundError as error:
@@ -303,13 +305,9 @@ def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
             range(buckets.min, buckets.max + 1),
             number,
             group.num_rows,
-            _us(times.min),
-            _us(times.max),
+            microseconds(times.min),
+            microseconds(times.max),
         )
-
-
-def _us(time: datetime) -> int:
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _midnight_us(day: date) -> int:

@@ -1,7 +1,7 @@
 """A table's Parquet files, written and read as its schema says."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,11 @@ def metadata_of(path: Path) -> dict[str, str]:
     """What a file's writer added to its metadata."""
     found = pq.read_metadata(path).metadata or {}
     return {name.decode(): text.decode() for name, text in found.items()}
+
+
+def microseconds(time: datetime) -> int:
+    """A time as the tables have it, µs since 1970."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def moment(us: int | None) -> datetime | None:

@@ -18,12 +18,13 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
+from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.commits import Commit, Content, Unit
 from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
 
 CATALOG, LOCKS = "catalog.sqlite", "_locks"
-CATALOG_NAME, NAMESPACE = "giscope", "giscope"
+NAMESPACE = "giscope"
 """Of the Iceberg tables, in Iceberg's catalog."""
 TABLES = (
     """create table if not exists giscope_units (
@@ -198,8 +199,12 @@ class Journal:
             self._ask(f"select table_name, metadata_location from iceberg_tables where {OURS}")
         )
 
-    def show(self, changes: Mapping[str, Changes], snapshots: Mapping[str, str]) -> None:
+    def show(self, changes: list[Changes], snapshots: Mapping[str, str]) -> None:
         """Let Iceberg tables' metadata be these, which show these changes."""
+        listed = [
+            *((True, file.path) for change in changes for file in change.add),
+            *((False, file.path) for change in changes for file in change.remove),
+        ]
         with self._transaction() as database:
             for table, location in snapshots.items():
                 database.execute(
@@ -209,15 +214,7 @@ class Journal:
                     metadata_location = excluded.metadata_location""",
                     (CATALOG_NAME, NAMESPACE, table, location),
                 )
-            for listed, which in ((True, "add"), (False, "remove")):
-                database.executemany(
-                    "update giscope_files set listed = ? where path = ?",
-                    [
-                        (listed, f.path)
-                        for change in changes.values()
-                        for f in getattr(change, which)
-                    ],
-                )
+            database.executemany("update giscope_files set listed = ? where path = ?", listed)
 
     def hide_all(self) -> None:
         """Forget all Iceberg tables: the next that are shown are new ones."""

@@ -32,7 +32,7 @@ from spark_jobs.sources import version
 from spark_jobs.warehouse import earlier, versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
 from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
-from spark_jobs.warehouse.files import count_rows
+from spark_jobs.warehouse.files import count_rows, microseconds, moment
 from spark_jobs.warehouse.journal import (
     CATALOG,
     CATALOG_VARIABLE,
@@ -55,7 +55,6 @@ KEEP = timedelta(days=5)
 """How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
 PAGE = 4096
 """The least that the catalog's database writes."""
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 FORGOTTEN = Unit("made", "all", "what is forgotten")
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 
@@ -209,9 +208,9 @@ class Warehouse:
         """A time (ns since 1970) of which everything is there."""
         forgotten = self.commit(FORGOTTEN)
         until_ns = forgotten.facts["until_ns"] if forgotten else 0
-        ns = (at - EPOCH) // timedelta(microseconds=1) * 1000
+        ns = microseconds(at) * 1000
         if ns < until_ns:
-            until = EPOCH + timedelta(microseconds=until_ns // 1000)
+            until = moment(until_ns // 1000)
             raise UserError(
                 f"{self.root}: as it was at {at:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
                 f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
@@ -314,24 +313,22 @@ class Warehouse:
         changes = {name: Changes() for name in (*also, *new)}
         changes |= self._journal.changes()
         self._update(
-            changes,
             [
                 Update(name, root, snapshots.get(name), change, before_ns)
                 for name, change in changes.items()
-            ],
+            ]
         )
 
-    def _update(self, changes: Mapping[str, Changes], updates: list[Update]) -> None:
+    def _update(self, updates: list[Update]) -> None:
         """Bring Iceberg tables up to date, all at one stroke."""
         if not updates:
             return
         from spark_jobs.warehouse.iceberg import update
 
-        made = {wanted.table: update(wanted) for wanted in updates}
-        moved = {w.table: made[w.table].location for w in updates}
-        moved = {w.table: moved[w.table] for w in updates if moved[w.table] != w.location}
-        self._journal.show(changes, moved)
-        for updated in made.values():
+        made = [(wanted, update(wanted)) for wanted in updates]
+        fresh = {w.table: to.location for w, to in made if to.location != w.location}
+        self._journal.show([wanted.changes for wanted in updates], fresh)
+        for _, updated in made:
             for path in updated.unneeded:
                 Path(path).unlink(missing_ok=True)
 
@@ -386,11 +383,10 @@ class Warehouse:
             table = path.partition("/")[0]
             last[table] = max(since_ns, last.get(table, 0))
         self._update(
-            {},
             [
                 Update(table, root, snapshots[table], Changes(), before_ns, since_ns)
                 for table, since_ns in last.items()
-            ],
+            ]
         )
         self.publish(FORGOTTEN, {}, {"until_ns": before_ns})
         for path in gone:

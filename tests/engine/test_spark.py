@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.engine.spark import CATALOG, ICEBERG, iceberg_settings
+from schemas import CATALOG_NAME
+from spark_jobs.engine.spark import ICEBERG, iceberg_settings
 from spark_jobs.errors import UserError
 
 STARTED = """
 import json, sys
+from schemas import CATALOG_NAME
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.errors import UserError
 settings, *queries = json.loads(sys.argv[1])
@@ -53,7 +55,7 @@ def started(
 )  # fmt: skip
 def test_a_catalog_is_the_same_in_spark(uri, catalog):
     settings = iceberg_settings(uri, "/w")
-    got = {key: settings.get(f"spark.sql.catalog.{CATALOG}.{key}") for key in catalog}
+    got = {key: settings.get(f"spark.sql.catalog.{CATALOG_NAME}.{key}") for key in catalog}
     assert got == catalog
 
 
@@ -79,11 +81,11 @@ def test_packages_that_cannot_be_had_are_named_in_one_line(tmp_path):
 
 def test_tables_of_a_catalog_are_written_and_read(tmp_path):
     settings = iceberg_settings(f"sqlite:///{tmp_path}/catalog.sqlite", str(tmp_path / "tables"))
-    table = f"{CATALOG}.lake.flows"
+    table = f"{CATALOG_NAME}.lake.flows"
     done = started(
         tmp_path,
         settings,
-        f"create namespace {CATALOG}.lake",
+        f"create namespace {CATALOG_NAME}.lake",
         f"create table {table} (user string, bytes bigint, date date) using iceberg"
         " partitioned by (date)",
         f"insert into {table} values ('a', 4294967295, date'2004-03-02')",
