@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.tables.bucket import Bucket, Settings
+    from spark_jobs.warehouse.files import Staged, Written
     from spark_jobs.warehouse.packets import RowGroups
 
 NEIGHBOURS = (-1, 0, 1)
@@ -53,7 +54,7 @@ class WorkItem:
     leases: tuple[Path, ...]
     application_log: tuple[Path, ...]
     """Files of these tables that may be about the packets."""
-    targets: dict[str, Path]
+    targets: dict[str, Staged]
     """Where each table of ROWS is written, where it has rows."""
 
 
@@ -84,24 +85,22 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             (network.name, day): list(work_items(warehouse, network, day, staging.path))
             for network, day in work
         }
-        targets = {path: target for target, path in staging.files.items()}
-        written: dict[tuple[str, date], list[tuple[WorkItem, dict[str, int]]]] = defaultdict(list)
+        written: dict[tuple[str, date], list[dict[str, Written]]] = defaultdict(list)
 
         def publish(day: tuple[str, date]) -> None:
             mine, network = written.pop(day, []), networks[day[0]]
-            paths = [item.targets[table] for item, rows in mine for table, n in rows.items() if n]
-            files = dict(sorted((targets[path], path) for path in paths))
+            files = sorted(file for of_task in mine for file in of_task.values())
             facts = {
                 "inputs": read[day],
                 "settings": _settings(network),
                 "buckets": network.buckets,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
-            made[day] = sum(rows.get(FLOWS.name, 0) for _, rows in mine)
+            made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)
 
-        def done(item: WorkItem, rows: dict[str, int]) -> None:
+        def done(item: WorkItem, files: dict[str, Written]) -> None:
             day = item.settings.network, item.date
-            written[day].append((item, rows))
+            written[day].append(files)
             if len(written[day]) == len(items[day]):
                 publish(day)
 
@@ -184,7 +183,7 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
 
 
 def work_items(
-    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Path]
+    warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
 ) -> Iterator[WorkItem]:
     """The day's tasks, the largest first; new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
@@ -316,8 +315,8 @@ def _midnight_us(day: date) -> int:
     return (day - date(1970, 1, 1)).days * DAY_US
 
 
-def make_flows(item: WorkItem) -> dict[str, int]:
-    """The tables of one work item, written to its targets; returns the rows of each."""
+def make_flows(item: WorkItem) -> dict[str, Written]:
+    """The tables of one work item that have rows, written to its targets."""
     from spark_jobs.tables import ROWS
 
     bucket = read_bucket(item)
@@ -327,8 +326,7 @@ def make_flows(item: WorkItem) -> dict[str, int]:
     for table, rows_of in ROWS.items():
         rows = rows_of(bucket)
         if len(rows):
-            _write(table, rows, item.targets[table.name])
-        written[table.name] = len(rows)
+            written[table.name] = _write(table, rows, item.targets[table.name])
     return written
 
 
@@ -372,10 +370,11 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
     return parts == 1 or user_bucket(f"part {user}", parts) == number
 
 
-def _write(table: Table, rows: pa.Table, target: Path) -> None:
-    from spark_jobs.warehouse.files import table_writer
+def _write(table: Table, rows: pa.Table, target: Staged) -> Written:
+    from spark_jobs.warehouse.files import TableWriter
 
     if table.sorted_by:
         rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
-    with table_writer(table, target) as writer:
+    with TableWriter(table, target) as writer:
         writer.write_table(rows)
+    return writer.written

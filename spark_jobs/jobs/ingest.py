@@ -19,18 +19,18 @@ from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
 from spark_jobs.capture.users import user_key
-from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
-from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse
+from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse, Written
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow.parquet as pq
 
     from spark_jobs.capture.reader import Reading, Run
+    from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
 FORMAT = {FrontEnd.BUILTIN: 5, FrontEnd.ZEEK: 5, FrontEnd.ZEEK_LOG: 5}
@@ -64,6 +64,18 @@ class Ingested:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass
+class Read:
+    """What a capture file gave: what is known of it, files of its rows, and of its packets a sample
+    (see capture/sketch.py); stamp: tells later whether it must be read again, None where it could
+    not be read."""
+
+    result: Ingested
+    files: list[Written] = field(default_factory=list)
+    sample: np.ndarray | None = None
+    stamp: list[Any] | None = None
+
+
 def ingest(
     warehouse: Warehouse,
     work: list[tuple[Network, Path]],
@@ -83,8 +95,7 @@ def ingest(
     logs = {item for item in changed if has_log_name(item[1])}
     # Captures first: where a packet log was made of one, it is always the log that is refused.
     for items in ([i for i in changed if i not in logs], [i for i in changed if i in logs]):
-        fresh = run_tasks(_IngestTask(warehouse, front_end), items, "ingest")
-        results.update(zip(items, fresh, strict=True))
+        results.update(zip(items, _ingest(warehouse, items, front_end), strict=True))
     for result in filter(None, results.values()):
         _tell_if_replaced(warehouse, result)
     leases(warehouse, sorted({network.name for network, _ in work}))
@@ -92,13 +103,21 @@ def ingest(
     return [result for result in results.values() if result]
 
 
-@dataclass
-class _IngestTask:
-    warehouse: Warehouse
-    front_end: FrontEnd
+def _ingest(
+    warehouse: Warehouse, items: list[tuple[Network, Path]], front_end: FrontEnd
+) -> list[Ingested]:
+    """What becomes of capture files, each published here as soon as a task has read it."""
+    if not items:
+        return []
+    if by_spark():  # whose workers are in other folders
+        items = [(network, path.absolute()) for network, path in items]
+    with warehouse.staging() as staging:
 
-    def __call__(self, item: tuple[Network, Path]) -> Ingested:
-        return ingest_capture(self.warehouse, *item, self.front_end)
+        def publish(_: tuple[Network, Path], read: Read) -> None:
+            _publish_read(warehouse, staging, read)
+
+        reads = run_tasks(_ReadTask(staging, front_end), items, "ingest", publish)
+    return [read.result for read in reads]
 
 
 def ingest_capture(
@@ -106,45 +125,75 @@ def ingest_capture(
 ) -> Ingested:
     """One capture file into packets and ingest_log. Errors of the file are in the result; one that
     is not there leaves no row."""
-    from spark_jobs.capture.front_end import chosen_front_end
+    with warehouse.staging() as staging:
+        read = _ReadTask(staging, front_end)((network, path))
+        _publish_read(warehouse, staging, read)
+    return read.result
 
-    started = time.monotonic()
-    unit = Unit("capture", network.name, capture_name(path))
+
+@dataclass
+class _ReadTask:
+    staging: Staging
+    front_end: FrontEnd
+
+    def __call__(self, item: tuple[Network, Path]) -> Read:
+        from spark_jobs.capture.front_end import chosen_front_end
+
+        started = time.monotonic()
+        network, path = item
+        read = Read(Ingested(network.name, capture_name(path), path))
+        try:
+            with self.staging.part() as part:
+                read.result.front_end = chosen_front_end(self.front_end, path)
+                read.stamp = _stamp(path, network, read.result.front_end)
+                read.sample = _read_into(part, network, path, read.result)
+                read.files = part.files
+        except (UserError, OSError) as error:
+            read.result.error = in_a_line(error)
+        read.result.seconds = time.monotonic() - started
+        return read
+
+
+def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
+    """Publish what a capture gave, or that it gave nothing and why."""
+    result = read.result
+    unit = Unit("capture", result.network, result.capture)
     old = warehouse.commit(unit)
-    result = Ingested(network.name, unit.name, path)
+    replaced: list[Commit] = []
     try:
-        result.front_end = chosen_front_end(front_end, path)
-        stamp = _stamp(path, network, result.front_end)
-        with warehouse.staging() as staging:
-            sample = _read_into(staging, network, path, result)
-            result.seconds = time.monotonic() - started
-            with warehouse.locked(f"content-{network.name}"):
-                others = [c for c in warehouse.commits("capture", network.name) if c.unit != unit]
-                _refuse_same(others, result)
-                new = Packets(_facts(result, stamp), _staged_packets(staging), sample)
-                replaced = captures_replaced(warehouse, others, path, new)
-                result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
-                _publish(warehouse, unit, staging, result, stamp, sample)
-                for commit in replaced:
-                    _give_way(warehouse, commit, result.capture)
+        if not result.error:
+            replaced = _publish_rows(warehouse, staging, unit, read)
     except (UserError, OSError) as error:
         result.error = in_a_line(error)
         result.copy_of = error.of if isinstance(error, CopyError) else None
+    if result.error:
+        staging.remove(read.files)
         result.packets, result.rows, result.values, result.dates = 0, 0, 0, []
-        if path.exists() and not (old and old.files):
-            with warehouse.staging() as staging:
-                _publish(warehouse, unit, staging, result, None)
-    if not result.error:
-        before = {day for c in [old, *replaced] if c for day in c.facts["dates"]}
-        result.dates = sorted({*map(date.fromisoformat, before), *result.dates})
-        result.notes += [
-            f"{path}: takes the place of {name}, whose packets it has" for name in result.replaces
-        ]
-    return result
+        if result.path.exists() and not (old and old.files):
+            _publish(warehouse, staging, unit, Read(result))
+        return
+    before = {day for c in [old, *replaced] if c for day in c.facts["dates"]}
+    result.dates = sorted({*map(date.fromisoformat, before), *result.dates})
+    result.notes += [
+        f"{result.path}: takes the place of {name}, whose packets it has"
+        for name in result.replaces
+    ]
 
 
-def _staged_packets(staging: Staging) -> list[Path]:
-    return [path for to, path in staging.files.items() if to.startswith(f"{PACKETS.name}/")]
+def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> list[Commit]:
+    """Publish a capture's rows; returns the captures whose place it takes."""
+    with warehouse.locked(f"content-{unit.network}"):
+        others = [c for c in warehouse.commits("capture", unit.network) if c.unit != unit]
+        _refuse_same(others, read.result)
+        assert read.sample is not None
+        paths = [file.staged.path for file in read.files if file.is_of(PACKETS)]
+        new = Packets(_facts(read), paths, read.sample)
+        replaced = captures_replaced(warehouse, others, read.result.path, new)
+        read.result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
+        _publish(warehouse, staging, unit, read)
+        for commit in replaced:
+            _give_way(warehouse, commit, unit.name)
+    return replaced
 
 
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
@@ -192,7 +241,7 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
     reading = Reading()
     result.size = path.stat().st_size
     with ExitStack() as stack:
-        writers: dict[date, pq.ParquetWriter] = {}
+        writers: dict[date, TableWriter] = {}
         table, parts = _parts(network, path, result, reading)
         for day, rows in parts:
             if day not in writers:
@@ -310,16 +359,10 @@ def _refuse_same(others: list[Commit], result: Ingested) -> None:
             )
 
 
-def _publish(
-    warehouse: Warehouse,
-    unit: Unit,
-    staging: Staging,
-    result: Ingested,
-    stamp: list[Any] | None,
-    sample: np.ndarray | None = None,
-) -> None:
+def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> None:
     from spark_jobs.warehouse.files import moment
 
+    result = read.result
     log = {
         "capture": result.capture,
         "front_end": str(result.front_end),
@@ -335,8 +378,9 @@ def _publish(
         "error": result.error,
         "copy_of": result.copy_of,
     }
-    _stage_log(staging, unit, log, sample)
-    warehouse.publish(unit, staging.files, _facts(result, stamp))
+    with staging.part() as part:
+        _stage_log(part, unit, log, read.sample)
+        warehouse.publish(unit, [*read.files, *part.files], _facts(read))
 
 
 def _stage_log(
@@ -353,9 +397,10 @@ def _stage_log(
             writer.add_key_value_metadata({KEPT_AS: to_text(sample)})
 
 
-def _facts(result: Ingested, stamp: list[Any] | None) -> dict[str, Any]:
+def _facts(read: Read) -> dict[str, Any]:
+    result = read.result
     return {
-        "stamp": stamp,
+        "stamp": read.stamp,
         "content": result.content,
         "frames": result.frames,
         "packets": result.packets,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
 from spark_jobs.warehouse.views import duckdb_paths
 
 SQL = Path(__file__).with_name("leases.sql")
@@ -18,17 +18,26 @@ DAYS_AROUND = 3
 SILENCE = timedelta(days=1)
 """A session of which nothing more is heard has ended by then."""
 
+Item = tuple[str, date, list[Path]]
+"""A network's day, and its files of accounting."""
+
 
 def leases(warehouse: Warehouse, networks: list[str]) -> None:
     """Bring the leases of every day up to date with the accounting there is."""
-    run_tasks(
-        _LeasesTask(warehouse),
-        [item for network in networks for item in _stale(warehouse, network)],
-        "leases",
-    )
+    items = [item for network in networks for item in _stale(warehouse, network)]
+    if not items:
+        return
+    with warehouse.staging() as staging:
+
+        def publish(item: Item, files: list[Written]) -> None:
+            network, day, paths = item
+            unit = Unit.of_day("leases", network, day)
+            warehouse.publish(unit, files, {"inputs": _inputs(paths)})
+
+        run_tasks(_LeasesTask(staging), items, "leases", publish)
 
 
-def _stale(warehouse: Warehouse, network: str) -> Iterator[tuple[str, date, list[Path]]]:
+def _stale(warehouse: Warehouse, network: str) -> Iterator[Item]:
     """Days of which the leases are not up to date, each with its files of accounting."""
     made = {
         commit.unit.day: commit.facts["inputs"]
@@ -49,17 +58,16 @@ def _inputs(paths: list[Path]) -> str:
 
 @dataclass
 class _LeasesTask:
-    warehouse: Warehouse
+    staging: Staging
 
-    def __call__(self, item: tuple[str, date, list[Path]]) -> None:
+    def __call__(self, item: Item) -> list[Written]:
         """One day's leases."""
         network, day, paths = item
         rows = _leases_of(paths, day)
-        with self.warehouse.staging() as staging:
+        with self.staging.part() as part:
             if len(rows):
-                staging.write(LEASES, network, day, "leases", rows)
-            unit = Unit.of_day("leases", network, day)
-            self.warehouse.publish(unit, staging.files, {"inputs": _inputs(paths)})
+                part.write(LEASES, network, day, "leases", rows)
+        return part.files
 
 
 def _leases_of(paths: list[Path], day: date) -> pa.Table:

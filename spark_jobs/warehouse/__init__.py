@@ -1,7 +1,8 @@
 """Where tables lie, how they change and how they are read. Nothing else knows a path."""
 
 from spark_jobs.warehouse.commits import Commit, Unit
+from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import KEEP, VIEWS, Warehouse, fingerprint
 
-__all__ = ["KEEP", "VIEWS", "Commit", "Staging", "Unit", "Warehouse", "fingerprint"]
+__all__ = ["KEEP", "VIEWS", "Commit", "Staging", "Unit", "Warehouse", "Written", "fingerprint"]

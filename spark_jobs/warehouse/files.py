@@ -1,29 +1,100 @@
 """A table's Parquet files, written and read as its schema says."""
 
+from __future__ import annotations
+
+import io
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import LocalFileSystem
+import xxhash
 
 from schemas import Table
+from spark_jobs.warehouse.commits import Content
 
 LARGEST_ROW_GROUP = 1 << 24
-LOCAL = LocalFileSystem()
 
 
-def table_writer(table: Table, path: Path) -> pq.ParquetWriter:
-    """A writer of a table's Parquet file, with the schema `table.arrow_dictionary`."""
-    return pq.ParquetWriter(
-        path,
-        table.arrow_dictionary,
-        filesystem=LOCAL,
-        store_schema=False,
-        **table.parquet_options,
-    )
+class Staged(NamedTuple):
+    """Where a file is written, and its path under the root once it is published."""
+
+    target: str
+    path: Path
+
+
+class Written(NamedTuple):
+    """A file that is written, and what it holds."""
+
+    staged: Staged
+    content: Content
+    rows: int
+
+    def is_of(self, table: Table) -> bool:
+        """Whether it is a table's."""
+        return self.staged.target.startswith(f"{table.name}/")
+
+
+class TableWriter:
+    """Writes a table's Parquet file of rows with the schema `table.arrow_dictionary`; to be used in
+    a with statement."""
+
+    def __init__(self, table: Table, staged: Staged):
+        self._staged, self._rows = staged, 0
+        self._sink = _Hashed(staged.path)
+        self._writer = pq.ParquetWriter(
+            self._sink, table.arrow_dictionary, store_schema=False, **table.parquet_options
+        )
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._writer.close()
+        finally:
+            self._sink.close()
+
+    def write_table(self, rows: pa.Table, row_group_size: int = LARGEST_ROW_GROUP) -> None:
+        """Rows, in row groups of so many at most."""
+        self._writer.write_table(rows, row_group_size=row_group_size)
+        self._rows += len(rows)
+
+    def add_key_value_metadata(self, texts: dict[str, str]) -> None:
+        """Texts for the file's metadata; see metadata_of."""
+        self._writer.add_key_value_metadata(texts)
+
+    @property
+    def written(self) -> Written:
+        """What was written, when all of it was."""
+        return Written(self._staged, self._sink.content, self._rows)
+
+
+class _Hashed(io.RawIOBase):
+    """A new file, and what is written to it."""
+
+    def __init__(self, path: Path):
+        self._file, self._digest, self._size = path.open("wb"), xxhash.xxh3_64(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._digest.update(data)
+        self._size += len(data)
+        self._file.write(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+    @property
+    def content(self) -> Content:
+        return Content(self._size, self._digest.hexdigest())
 
 
 def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = None) -> pa.Table:

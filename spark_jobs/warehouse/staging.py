@@ -6,58 +6,72 @@ import datetime
 import fcntl
 import shutil
 import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.warehouse.disk import file_name
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from spark_jobs.warehouse.disk import file_name, told_if_full
+from spark_jobs.warehouse.files import Staged, TableWriter, Written
 
 OWNER = "owner.lock"
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Staging:
-    """Files of one change, written where no reader looks, each with its future partition."""
+    """Files of one change to the tables under a root, written to a folder where no reader looks,
+    each with its future partition; files: those that are written."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.files: dict[str, Path] = {}
+    def __init__(self, root: Path, folder: Path):
+        self.root, self.folder = root, folder
+        self.files: list[Written] = []
 
-    def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Path:
+    @contextmanager
+    def part(self) -> Iterator[Staging]:
+        """What one task writes of a change, maybe in another process; on an error, nothing. Raises
+        UserError where the disk is full."""
+        part = Staging(self.root, self.folder)
+        size = 0
+        with told_if_full(self.root, lambda: size):
+            try:
+                yield part
+            except BaseException:
+                size = sum(written.content.size for written in part.files)
+                part.remove(part.files)
+                raise
+
+    def remove(self, files: Iterable[Written]) -> None:
+        """Files that are not to be published."""
+        for written in files:
+            written.staged.path.unlink(missing_ok=True)
+
+    def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:
         """Where to write a Parquet file of a partition."""
-        version = uuid.uuid4().hex[:8]
+        version = uuid.uuid4().hex
         parts = [table.name, f"network={network}"]
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{file_name(stem)}-{version}.parquet"])
-        self.files[target] = self.folder / f"{len(self.files):05d}-{version}.parquet"
-        return self.files[target]
+        target = "/".join([*parts, f"{file_name(stem)}-{version[:8]}.parquet"])
+        return Staged(target, self.folder / f"{version}.parquet")
 
+    @contextmanager
     def writer(
         self, table: Table, network: str, date: datetime.date | None, stem: str
-    ) -> pq.ParquetWriter:
-        """A writer of tables with the schema `table.arrow_dictionary`."""
-        from spark_jobs.warehouse.files import table_writer
-
-        path = self.path(table, network, date, stem)
-        return table_writer(table, path)
+    ) -> Iterator[TableWriter]:
+        """A writer of a file of a partition."""
+        with TableWriter(table, self.path(table, network, date, stem)) as writer:
+            yield writer
+        self.files.append(writer.written)
 
     def write(
         self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
     ) -> None:
         """Rows as one file of a partition; their columns must be the schema's."""
-        from spark_jobs.warehouse.files import LARGEST_ROW_GROUP
-
         with self.writer(table, network, date, stem) as writer:
-            writer.write_table(
-                rows.select(table.arrow.names).cast(table.arrow_dictionary),
-                row_group_size=LARGEST_ROW_GROUP,
-            )
+            writer.write_table(rows.select(table.arrow.names).cast(table.arrow_dictionary))
 
 
 def claim(folder: Path) -> IO[str]:

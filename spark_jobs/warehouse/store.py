@@ -32,7 +32,7 @@ from spark_jobs.sources import version
 from spark_jobs.warehouse import earlier, versions
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
 from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
-from spark_jobs.warehouse.files import count_rows, microseconds, moment
+from spark_jobs.warehouse.files import Written, microseconds, moment
 from spark_jobs.warehouse.journal import (
     CATALOG,
     CATALOG_VARIABLE,
@@ -109,29 +109,29 @@ class Warehouse:
                 owner = claim(folder)
             with owner:
                 try:
-                    yield Staging(folder)
+                    yield Staging(self.root, folder)
                 finally:
                     written = bytes_in(folder)
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, unit: Unit, files: dict[str, Path], facts: dict[str, Any]) -> None:
+    def publish(self, unit: Unit, files: Iterable[Written], facts: dict[str, Any]) -> None:
         """Replace the unit by these staged files (see Staging.files), at one stroke.
 
         What they replace stays, for those who read it; see update_views.
         """
-        known = []
-        for target, staged in files.items():
-            sync(staged)
-            known.append(File(target, content_of(staged), count_rows(staged)))
+        paths = {written.staged.target: written.staged.path for written in files}
+        known = [File(w.staged.target, w.content, w.rows) for w in files]
+        for path in paths.values():
+            sync(path)
         size = sum(file.content.size for file in known)
         with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
             now = time.time_ns()
-            if files:
-                self._journal.begin(unit, files, now)
-            for target, staged in files.items():
+            if paths:
+                self._journal.begin(unit, paths, now)
+            for target, path in paths.items():
                 final = self.root / target
                 final.parent.mkdir(parents=True, exist_ok=True)
-                staged.replace(final)
+                path.replace(final)
             self._journal.publish(Published(unit, facts, known), now)
 
     def locked(
@@ -355,7 +355,7 @@ class Warehouse:
 
     def made(self, name: str, inputs: str, **facts: Any) -> None:
         """Remember what a file beside the tables was made of, and facts of it."""
-        self.publish(Unit("made", "all", name), {}, {"inputs": inputs, **facts})
+        self.publish(Unit("made", "all", name), [], {"inputs": inputs, **facts})
 
     def tables(self) -> dict[Table, list[Path]]:
         """The published Parquet files of every table."""
@@ -388,7 +388,7 @@ class Warehouse:
                 for table, since_ns in last.items()
             ]
         )
-        self.publish(FORGOTTEN, {}, {"until_ns": before_ns})
+        self.publish(FORGOTTEN, [], {"until_ns": before_ns})
         for path in gone:
             (self.root / path).unlink(missing_ok=True)
         self._journal.forget(gone)

@@ -193,9 +193,8 @@ def job_tables(warehouse: Warehouse, network: Network) -> dict[str, pa.Table]:
     with warehouse.staging() as staging:
         for day in sorted(_days(warehouse)):
             for item in work_items(warehouse, network, day, staging.path):
-                for name, rows in make_flows(item).items():
-                    if rows:
-                        parts[name].append(pq.read_table(item.targets[name], partitioning=None))
+                for name, file in make_flows(item).items():
+                    parts[name].append(pq.read_table(file.staged.path, partitioning=None))
     return {
         table.name: pa.concat_tables(parts[table.name], promote_options="permissive")
         if parts[table.name]
