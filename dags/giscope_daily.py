@@ -155,7 +155,7 @@ def giscope_daily() -> None:
     @task(pool=POOL)
     def maintain() -> None:
         """Forget what earlier days' runs replaced, and say how much there is."""
-        if Path(WAREHOUSE).is_dir():
+        if "://" in WAREHOUSE or Path(WAREHOUSE).is_dir():
             subprocess.run(["giscope", "maintain", *STORE], check=True)
 
     maintain()

@@ -23,6 +23,8 @@ SUPERSET_DB_PASSWORD=$(password)
 GISCOPE_DB_PASSWORD=$(password)
 SUPERSET_SECRET_KEY=$(password)
 SUPERSET_ADMIN_PASSWORD=$(password)
+OBJECT_STORE_KEY=$(password)
+OBJECT_STORE_SECRET=$(password)
 
 # The first UTC day to process.
 GISCOPE_FIRST_DAY=$(date -u +%Y-%m-%d)

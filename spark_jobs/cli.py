@@ -14,6 +14,7 @@ from rich.console import Console
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
+from spark_jobs.places import folders_in, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,13 @@ out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=Fa
 """Names of files are printed: there is no markup in them."""
 
 WarehouseOption = Annotated[
-    Path, typer.Option("--warehouse", metavar="W", help="Folder of the tables; made if missing.")
+    Path,
+    typer.Option(
+        "--warehouse",
+        metavar="W",
+        parser=place,
+        help="Folder of the tables, made if missing; or s3://BUCKET/PREFIX.",
+    ),
 ]
 NetworksOption = Annotated[
     Path, typer.Option("--networks", metavar="FILE", help="The networks file (TOML).")
@@ -79,7 +86,11 @@ def run(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     captures: Annotated[
-        Path, typer.Argument(help="Folder with CAPTURES/<network>/: captures and logs of Zeek.")
+        Path,
+        typer.Argument(
+            parser=place,
+            help="Folder with CAPTURES/<network>/: captures and logs of Zeek; or s3://BUCKET/PREFIX.",
+        ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
 ) -> None:
@@ -126,8 +137,9 @@ def ingest(
     files: Annotated[
         list[Path],
         typer.Argument(
+            parser=place,
             help="Capture files: pcap, pcapng; logs of Zeek: giscope_packets, giscope_accounting, "
-            "radius, conn, http, ssl as TSV or JSON. Plain, gzip, zstd. Or folders of these."
+            "radius, conn, http, ssl as TSV or JSON. Plain, gzip, zstd. Or folders of these.",
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
@@ -325,7 +337,9 @@ def maintain(
 @app.command(epilog="Example: giscope report --warehouse W --output report.html")
 def report(
     warehouse: WarehouseOption,
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The page to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FILE", parser=place, help="The page to write.")
+    ],
     network: Annotated[
         list[str] | None,
         typer.Option("--network", metavar="NAME", help="Only this network; repeatable."),
@@ -456,6 +470,7 @@ def plot(
         typer.Option(
             "--output",
             metavar="PATH",
+            parser=place,
             help="The page to write, or a folder; flow-FLOW_ID.html here if left out.",
         ),
     ] = None,
@@ -504,10 +519,9 @@ def _captures(
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     work = [
-        (find_network(known, place.name, networks), path)
-        for place in sorted(folder.iterdir())
-        if place.is_dir()
-        for path in _files_of(place, front_end)
+        (find_network(known, of_network.name, networks), path)
+        for of_network in sorted(folders_in(folder))
+        for path in _files_of(of_network, front_end)
     ]
     if not work:
         raise UserError(f"{folder}: no <network>/*.pcap* or *.log* in it")

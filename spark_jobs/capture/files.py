@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import printable
+from spark_jobs.places import files_in, folders_in
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -40,8 +41,8 @@ def _day(name: str) -> date | None:
 def find_captures(folder: Path, front_end: FrontEnd = FrontEnd.AUTO) -> tuple[list[Path], set[str]]:
     """The files in a folder and in its dated folders that a front end reads, and the kinds of
     Zeek's logs there that are of no use here."""
-    places = [folder, *(p for p in folder.iterdir() if p.is_dir() and _day(p.name))]
-    files = sorted(path for place in places for path in place.iterdir() if path.is_file())
+    days = [day for day in folders_in(folder) if _day(day.name)]
+    files = sorted(path for place in (folder, *days) for path in files_in(place))
     captures = [path for path in files if ".pcap" in path.name]
     logs = [path for path in files if path not in captures and has_log_name(path)]
     if logs:

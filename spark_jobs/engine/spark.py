@@ -42,6 +42,8 @@ THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", 
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 """For Spark 4.1: there is none for a newer Spark, and this one fails there."""
+S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
+"""By which Spark reads buckets: of the Hadoop that Spark has."""
 DRIVERS = {
     "sqlite": "org.xerial:sqlite-jdbc:3.50.3.0",
     "postgresql": "org.postgresql:postgresql:42.7.8",
@@ -101,12 +103,34 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     if active:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = SparkConf().setAll(list({**SETTINGS, **(settings or {})}.items()))
+    conf = SparkConf().setAll(list({**SETTINGS, **_of_buckets(), **(settings or {})}.items()))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
         SparkContext(conf=conf, gateway=_java(conf))
     return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _of_buckets() -> dict[str, str]:
+    """Settings of Hadoop's S3A by the variables that all of AWS's programs know; credentials it
+    takes from them itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint:
+        return {}
+    of = "spark.hadoop.fs.s3a"
+    return {f"{of}.endpoint": endpoint, f"{of}.path.style.access": "true"}
+
+
+def reads_buckets(spark: SparkSession) -> bool:
+    """Whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
+    assert spark.sparkContext._jvm
+    try:
+        spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(
+            "org.apache.hadoop.fs.s3a.S3AFileSystem"
+        )
+    except Py4JError:
+        return False
+    return True
 
 
 def _java(conf: SparkConf) -> Any:

@@ -286,12 +286,10 @@ def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
 
 def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
     """(capture, buckets, number, rows, first µs, last µs) of each row group."""
-    import pyarrow.parquet as pq
-
-    from spark_jobs.warehouse.files import microseconds
+    from spark_jobs.warehouse.files import microseconds, read_metadata
 
     try:
-        metadata = pq.read_metadata(path)
+        metadata = read_metadata(path)
     except FileNotFoundError as error:
         raise UserError(f"{path}: is missing") from error
     names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
-from spark_jobs.warehouse.views import duckdb_paths
+from spark_jobs.warehouse.views import duckdb_paths, reach
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
@@ -78,6 +78,7 @@ def _leases_of(paths: list[Path], day: date) -> pa.Table:
     midnight = datetime.combine(day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
+        reach(connection, *paths)
         connection.read_parquet(duckdb_paths(paths)).create_view("messages")
         settings = {
             "midnight": midnight,

@@ -6,9 +6,9 @@ spark-submit --master spark://HOST:7077 spark_jobs/jobs/thrift_server.py W
 import os
 import sys
 import time
-from pathlib import Path
 
 from spark_jobs.engine.spark import spark_session
+from spark_jobs.places import place
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
 
@@ -38,4 +38,4 @@ def _last_update(warehouse: Warehouse) -> os.stat_result | None:
 
 
 if __name__ == "__main__":
-    serve(Warehouse(Path(sys.argv[1])))
+    serve(Warehouse(place(sys.argv[1])))

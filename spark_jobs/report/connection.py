@@ -44,8 +44,7 @@ def connections_of(
 ) -> list[Connection]:
     """What the tables hold of those of them that are there on these networks' days (None: on all),
     by one query a table for all."""
-    with duckdb.connect() as tables:
-        tables.execute("set timezone = 'UTC'")
+    with warehouse.connect_to({}) as tables:
 
         def rows(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
             paths = [path for day in days for path in warehouse.files(table, *day)]

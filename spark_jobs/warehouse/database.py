@@ -107,6 +107,13 @@ class SQLite:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    def close(self) -> None:
+        """Let go of the file; what is asked next opens it again."""
+        with self._lock:
+            if self._open:
+                self._open.close()
+            self._open = None
+
     def _connection(self, mode: str) -> sqlite3.Connection:
         if self._open is None:
             new = not self._path.exists()

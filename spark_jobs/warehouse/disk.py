@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from urllib.parse import quote
 import xxhash
 
 from spark_jobs.errors import UserError
+from spark_jobs.places import in_bucket
 
 LONGEST_NAME = 213
 """Of a file's name, whose 255 bytes must hold what is put around it, too."""
@@ -40,7 +42,8 @@ def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        free = shutil.disk_usage(path if path.exists() else path.parent).free
+        where = Path(tempfile.gettempdir()) if in_bucket(path) else path
+        free = shutil.disk_usage(where if where.exists() else where.parent).free
         raise UserError(
             f"{path}: no space left on the device: {needed():,} bytes are needed at least, "
             f"{free:,} are free"
@@ -51,12 +54,16 @@ def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
 def replacing(path: Path, size: int) -> Iterator[Path]:
     """A place beside a file to write what is to replace it, of so many bytes; whole or not at all.
     A UserError where the disk is full."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    name = f".{path.name}.{uuid.uuid4().hex}"
+    temporary = Path(tempfile.gettempdir(), name) if in_bucket(path) else path.with_name(name)
     with told_if_full(path, lambda: size):
         try:
             yield temporary
-            sync(temporary)
-            temporary.replace(path)
+            if in_bucket(path):
+                path.write_bytes(temporary.read_bytes())
+            else:
+                sync(temporary)
+                temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
 

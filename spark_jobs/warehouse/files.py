@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from schemas import Table
+from spark_jobs.places import in_bucket
 from spark_jobs.warehouse.commits import Content
 
 LARGEST_ROW_GROUP = 1 << 24
@@ -99,18 +100,33 @@ class _Hashed(io.RawIOBase):
 
 def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = None) -> pa.Table:
     """The rows of some of a table's files; filters: as of pq.read_table."""
-    rows = [pq.read_table(path, filters=filters, partitioning=None) for path in paths]
+    rows = [pq.read_table(_source(path), filters=filters, partitioning=None) for path in paths]
     return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
+
+
+def opened(path: Path, **options: Any) -> pq.ParquetFile:
+    """A Parquet file; options: as of pq.ParquetFile."""
+    return pq.ParquetFile(_source(path), **options)
+
+
+def read_metadata(path: Path) -> pq.FileMetaData:
+    """A Parquet file's. Raises FileNotFoundError."""
+    return pq.read_metadata(_source(path))
+
+
+def _source(path: Path) -> Any:
+    """What pyarrow reads a file from."""
+    return path.open("rb", buffering=0) if in_bucket(path) else path
 
 
 def count_rows(path: Path) -> int:
     """How many rows a file has."""
-    return pq.read_metadata(path).num_rows
+    return read_metadata(path).num_rows
 
 
 def metadata_of(path: Path) -> dict[str, str]:
     """What a file's writer added to its metadata."""
-    found = pq.read_metadata(path).metadata or {}
+    found = read_metadata(path).metadata or {}
     return {name.decode(): text.decode() for name, text in found.items()}
 
 
@@ -133,7 +149,7 @@ def read_between(
 
     first, last = moment(first_us), moment(last_us)
     for path in paths:
-        with pq.ParquetFile(path) as file:
+        with opened(path) as file:
             ts = file.schema_arrow.get_field_index("ts")
             for number in range(file.num_row_groups):
                 times = file.metadata.row_group(number).column(ts).statistics

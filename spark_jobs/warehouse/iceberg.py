@@ -51,7 +51,7 @@ from pyiceberg.types import (
 
 from schemas import TABLES, Table
 from spark_jobs.warehouse.journal import NAMESPACE, File, Update
-from spark_jobs.warehouse.local_io import LocalFileIO
+from spark_jobs.warehouse.place_io import PlaceIO
 from spark_jobs.warehouse.staging import NO_DATE
 
 PREVIOUS = 8
@@ -250,11 +250,11 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
         metadata = new_table_metadata(
             schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, place, properties
         )
-        return StagedTable((NAMESPACE, table.name), metadata, "", LocalFileIO(), self)
+        return StagedTable((NAMESPACE, table.name), metadata, "", PlaceIO(), self)
 
     def load(self, place: str, location: str) -> IcebergTable:
         """A table as its metadata say."""
-        io = LocalFileIO()
+        io = PlaceIO()
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return IcebergTable((NAMESPACE, place.rpartition("/")[2]), metadata, location, io, self)
 
@@ -269,5 +269,5 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
             metadata=staged.metadata, **{"metadata-location": staged.metadata_location}
         )
 
-    def _load_file_io(self, *_: Any, **__: Any) -> LocalFileIO:
-        return LocalFileIO()
+    def _load_file_io(self, *_: Any, **__: Any) -> PlaceIO:
+        return PlaceIO()

@@ -22,6 +22,7 @@ from spark_jobs.compiled.arrays import (
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
+from spark_jobs.warehouse.files import opened, read_metadata
 from spark_jobs.warehouse.subscribers import split_users
 
 ORDERING = ("user", "server", "ts")
@@ -156,9 +157,7 @@ def _in_buckets(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Some columns of each row group."""
     for path, of_file in groupby(groups, attrgetter("path")):
-        with pq.ParquetFile(
-            path, metadata=_metadata(path), read_dictionary=["user", "server"]
-        ) as file:
+        with opened(path, metadata=_metadata(path), read_dictionary=["user", "server"]) as file:
             for group in of_file:
                 for number in group.numbers:
                     yield file.read_row_group(number, columns=list(columns), use_threads=False)
@@ -167,7 +166,7 @@ def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator
 @lru_cache(maxsize=64)
 def _metadata(path: Path) -> pq.FileMetaData:
     """A published file's, which never changes; each task reads a little of every file."""
-    return pq.read_metadata(path)
+    return read_metadata(path)
 
 
 def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:

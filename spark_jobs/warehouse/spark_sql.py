@@ -8,6 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
+from spark_jobs.engine.spark import S3A, reads_buckets
+from spark_jobs.errors import UserError
+from spark_jobs.places import SCHEME, in_bucket
 from spark_jobs.warehouse.store import Warehouse
 
 HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
@@ -25,15 +28,22 @@ def read_table(
     schema = from_arrow_schema(table.arrow_with_partitions)
     if not files:
         return spark.createDataFrame([], schema)
-    base = str((warehouse.root / table.name).absolute())
-    paths = [str(path.absolute()) for path in files]
+    base = _as_spark_says(warehouse.root / table.name)
+    paths = [_as_spark_says(path) for path in files]
     reader = spark.read.schema(schema).option("basePath", base).option(*AS_THEY_ARE)
     return reader.parquet(*paths).select(schema.names)
+
+
+def _as_spark_says(path: Path) -> str:
+    text = str(path.absolute())
+    return f"s3a{text.removeprefix(SCHEME)}" if in_bucket(path) else text
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
     """Every table as a temporary view of what is published now, and stays until the session ends or
     they are registered anew."""
+    if in_bucket(warehouse.root) and not reads_buckets(spark):
+        raise UserError(f"{warehouse.root}: Spark needs the package {S3A} to read a bucket")
     HELD[spark] = warehouse.hold()
     for table, files in warehouse.tables().items():
         read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)

@@ -12,8 +12,9 @@ import pyarrow as pa
 from schemas import Table
 from spark_jobs.engine.tasks import by_spark
 from spark_jobs.marts import functions
+from spark_jobs.places import in_bucket
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.views import rows_of, sql_type
+from spark_jobs.warehouse.views import reach, rows_of, sql_type
 
 GIB_A_CORE = 1
 """Memory of DuckDB, less than a worker's; what is more it writes to a folder."""
@@ -34,8 +35,9 @@ class Engine(Protocol):
 
 @contextmanager
 def engine(warehouse: Warehouse) -> Iterator[Engine]:
-    """Spark where it is asked to do the work (see engine/tasks.py), else DuckDB."""
-    if by_spark():
+    """Spark where it is asked to do the work (see engine/tasks.py) and can read the files, else
+    DuckDB."""
+    if by_spark() and _spark_reads(warehouse.root):
         from spark_jobs.engine.spark import in_one_line
 
         with in_one_line("marts"), by_spark_sql(warehouse) as spark:
@@ -43,6 +45,12 @@ def engine(warehouse: Warehouse) -> Iterator[Engine]:
     else:
         with by_duckdb(warehouse) as duck:
             yield duck
+
+
+def _spark_reads(root: Path) -> bool:
+    from spark_jobs.engine.spark import reads_buckets, spark_session
+
+    return not in_bucket(root) or reads_buckets(spark_session())
 
 
 @contextmanager
@@ -56,6 +64,7 @@ def by_duckdb(warehouse: Warehouse) -> Iterator[Engine]:
         connection.execute(f"set threads = {cores}")
         connection.execute(f"set memory_limit = '{GIB_A_CORE * cores}GiB'")
         connection.execute("set timezone = 'UTC'")
+        reach(connection, warehouse.root)
         for statement in functions.for_duckdb():
             connection.execute(statement)
         yield _DuckDB(connection)

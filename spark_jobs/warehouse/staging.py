@@ -14,6 +14,7 @@ from typing import IO
 import pyarrow as pa
 
 from schemas import Table
+from spark_jobs.places import in_bucket, remove_all
 from spark_jobs.warehouse.disk import file_name, told_if_full
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 
@@ -22,12 +23,15 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Staging:
-    """Files of one change to the tables under a root, written to a folder where no reader looks,
-    each with its future partition; files: those that are written."""
+    """Files of one change to the tables under a root, written where no reader looks: to a folder
+    or, where the root is in a bucket, where they will be, each with its future partition. files:
+    those that are written; given: also those that a task may write; folder: for what need not
+    stay."""
 
     def __init__(self, root: Path, folder: Path):
         self.root, self.folder = root, folder
         self.files: list[Written] = []
+        self.given: list[Staged] = []
 
     @contextmanager
     def part(self) -> Iterator[Staging]:
@@ -40,13 +44,12 @@ class Staging:
                 yield part
             except BaseException:
                 size = sum(written.content.size for written in part.files)
-                part.remove(part.files)
+                remove_all(staged.path for staged in part.given)
                 raise
 
     def remove(self, files: Iterable[Written]) -> None:
         """Files that are not to be published."""
-        for written in files:
-            written.staged.path.unlink(missing_ok=True)
+        remove_all(written.staged.path for written in files)
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:
         """Where to write a Parquet file of a partition."""
@@ -55,7 +58,9 @@ class Staging:
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
         target = "/".join([*parts, f"{file_name(stem)}-{version[:8]}.parquet"])
-        return Staged(target, self.folder / f"{version}.parquet")
+        path = self.root / target if in_bucket(self.root) else self.folder / f"{version}.parquet"
+        self.given.append(Staged(target, path))
+        return self.given[-1]
 
     @contextmanager
     def writer(

@@ -15,11 +15,10 @@ import os
 import shutil
 import tempfile
 import time
-import uuid
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -28,10 +27,11 @@ import xxhash
 
 from schemas import TABLES, Table
 from spark_jobs.errors import UserError
+from spark_jobs.places import in_bucket, place, remove_all
 from spark_jobs.sources import version
-from spark_jobs.warehouse import earlier, versions
+from spark_jobs.warehouse import earlier
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
+from spark_jobs.warehouse.disk import replacing, told_if_full
 from spark_jobs.warehouse.files import Written, microseconds, moment
 from spark_jobs.warehouse.journal import (
     CATALOG,
@@ -43,25 +43,19 @@ from spark_jobs.warehouse.journal import (
     Update,
     database_of,
 )
-from spark_jobs.warehouse.staging import Staging, claim
-from spark_jobs.warehouse.views import create_views, may_ask, write_views
+from spark_jobs.warehouse.staging import Staging
+from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
+from spark_jobs.warehouse.views import create_views, may_ask, reach, write_views
 
 if TYPE_CHECKING:
     import duckdb
 
-STAGING, VERSIONS = "_staging", "_views"
-VIEWS = "warehouse.duckdb"
 KEEP = timedelta(days=5)
 """How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
 PAGE = 4096
 """The least that the catalog's database writes."""
 FORGOTTEN = Unit("made", "all", "what is forgotten")
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
-
-
-def _status(path: str) -> os.stat_result:
-    """A Path takes ten times as long, and a run asks of every network and day."""
-    return os.stat(path)  # noqa: PTH116
 
 
 class Held(NamedTuple):
@@ -82,56 +76,44 @@ class Warehouse:
                 raise UserError(
                     f"{root}: {part} in it would be taken for a partition of the tables"
                 )
-        self.root, self.keep = root, keep
+        self.root, self.keep, self._storage = root, keep, storage_of(root)
         self._catalog = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
         self._database = database_of(root, self._catalog)
         self._journal = Journal(self._database)
         self._later = False
-        if (root / earlier.COMMITS).is_dir() and not (root / CATALOG).exists():
+        if (
+            not in_bucket(root)
+            and (root / earlier.COMMITS).is_dir()
+            and not (root / CATALOG).exists()
+        ):
             earlier.take_over(root, self._journal)
 
     def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, timedelta, str]]:
         """To another process, or host, goes the place, not what is known of it."""
         return Warehouse, (self.root, self.keep, self._catalog or "")
 
-    @contextmanager
-    def staging(self) -> Iterator[Staging]:
+    def staging(self) -> AbstractContextManager[Staging]:
         """A place to write a change's files; what is not published is removed, at once or, where
         the job was killed, by the next one. What is published stays meanwhile, for the change to be
         made of.
 
         Raises UserError where the disk is full.
         """
-        folder = self.root / STAGING / uuid.uuid4().hex
-        written = 0
-        with self.hold() or nullcontext(), told_if_full(self.root, lambda: written):
-            with self.locked(STAGING):
-                owner = claim(folder)
-            with owner:
-                try:
-                    yield Staging(self.root, folder)
-                finally:
-                    written = bytes_in(folder)
-                    shutil.rmtree(folder, ignore_errors=True)
+        return self._storage.staging(self.locked(STAGING))
 
     def publish(self, unit: Unit, files: Iterable[Written], facts: dict[str, Any]) -> None:
         """Replace the unit by these staged files (see Staging.files), at one stroke.
 
         What they replace stays, for those who read it; see update_views.
         """
-        paths = {written.staged.target: written.staged.path for written in files}
+        files = list(files)
         known = [File(w.staged.target, w.content, w.rows) for w in files]
-        for path in paths.values():
-            sync(path)
         size = sum(file.content.size for file in known)
         with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
             now = time.time_ns()
-            if paths:
-                self._journal.begin(unit, paths, now)
-            for target, path in paths.items():
-                final = self.root / target
-                final.parent.mkdir(parents=True, exist_ok=True)
-                path.replace(final)
+            if known:
+                self._journal.begin(unit, [file.path for file in known], now)
+            self._storage.settle(written.staged for written in files)
             self._journal.publish(Published(unit, facts, known), now)
 
     def locked(
@@ -219,7 +201,7 @@ class Warehouse:
 
     def hold(self) -> IO[bytes] | None:
         """Keep what is published now, though it be superseded meanwhile; see versions.hold."""
-        return versions.hold(self.root / VIEWS)
+        return self._storage.hold()
 
     def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
         """SQL over some files of some tables."""
@@ -227,6 +209,7 @@ class Warehouse:
 
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
+        reach(connection, self.root)
         create_views(connection, tables)
         return connection
 
@@ -261,45 +244,52 @@ class Warehouse:
                 sound = [target for target in targets if target not in damaged]
                 self._make_views(self._tables_of(sound), now)
                 self.made(VIEWS, inputs)
-            before_ns = versions.oldest_open(self.root / VERSIONS, self._before(now))
+            before_ns = self._storage.oldest_open(self._before(now))
             self._show(before_ns)
             self._remove_superseded(before_ns)
-            self._remove_begun(before_ns)
+            self._storage.remove_begun(before_ns)
 
     def maintain(self) -> list[Held]:
         """Bring the Iceberg tables up to date, also with the schemas; forget what was replaced, and
         remove what belongs to nothing, as of jobs that were killed; returns what is there then."""
-        from spark_jobs.warehouse.iceberg import files_of
 
-        root = self.root.resolve()
-        before = set(self._all_files())
+        before = self._all_files()
         self.update_views()
         with self.locked("views"), self.locked("publish"):
             self._show(0, TABLES)
-            known = {str(root / path) for path in self._journal.known_files()}
-            metadata = {
-                file for place in self._journal.snapshots().values() for file in files_of(place)
-            }
-            for path in set(self._all_files()) - known - metadata:
-                Path(path).unlink()
-        published = {str(root / target) for target in self._published()}
-        left = set(self._all_files())
+            known, metadata = self._journal.known_files(), self._metadata()
+            strays = self._storage.strays(self._all_files() - known - metadata)
+            remove_all(self.root / path for path in strays)
+        published, left = set(self._published()), self._all_files()
         return [
-            Held("published", len(published), _bytes(published & left)),
-            Held("superseded, and still kept", len(known - published), _bytes(known - published)),
-            Held("Iceberg's metadata", len(metadata), _bytes(metadata)),
+            Held("published", len(published), self._bytes(published & left)),
+            Held(
+                "superseded, and still kept",
+                len(known - published),
+                self._bytes(known - published),
+            ),
+            Held("Iceberg's metadata", len(metadata), self._bytes(metadata)),
             Held("removed", len(before - left), None),
         ]
+
+    def _metadata(self) -> set[str]:
+        """The files of the Iceberg tables' metadata: their paths under the root."""
+        from spark_jobs.warehouse.iceberg import files_of
+
+        begin = len(str(self.root.resolve())) + 1
+        places = self._journal.snapshots().values()
+        return {file[begin:] for place in places for file in files_of(place)}
+
+    def _bytes(self, targets: Iterable[str]) -> int:
+        return sum(self._storage.size(target) or 0 for target in targets)
 
     def _before(self, now_ns: int) -> int:
         """What was replaced before goes."""
         return now_ns - self.keep // timedelta(microseconds=1) * 1000
 
-    def _all_files(self) -> Iterator[str]:
+    def _all_files(self) -> set[str]:
         """Every file of a table, and of its Iceberg metadata."""
-        for table in TABLES:
-            for folder, _, names in os.walk(self.root.resolve() / table):
-                yield from (f"{folder}/{name}" for name in names)
+        return {path for table in TABLES for path in self._storage.files_below(table)}
 
     def _show(self, before_ns: int, also: Iterable[str] = ()) -> None:
         """Let the Iceberg tables show what is published, and be what the schemas say (of others
@@ -329,8 +319,7 @@ class Warehouse:
         fresh = {w.table: to.location for w, to in made if to.location != w.location}
         self._journal.show([wanted.changes for wanted in updates], fresh)
         for _, updated in made:
-            for path in updated.unneeded:
-                Path(path).unlink(missing_ok=True)
+            remove_all(map(place, updated.unneeded))
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         views = self.root / VIEWS
@@ -339,7 +328,7 @@ class Warehouse:
             write_views(made, tables)
             with replacing(views, made.stat().st_size) as fresh:
                 shutil.copyfile(made, fresh)
-                versions.keep(fresh, self.root / VERSIONS, since_ns)
+                self._storage.keep_views(fresh, since_ns)
 
     def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
         """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
@@ -389,16 +378,8 @@ class Warehouse:
             ]
         )
         self.publish(FORGOTTEN, [], {"until_ns": before_ns})
-        for path in gone:
-            (self.root / path).unlink(missing_ok=True)
+        remove_all(self.root / path for path in gone)
         self._journal.forget(gone)
-
-    def _remove_begun(self, before_ns: int) -> None:
-        """Remove what jobs began to write before, to replace a file, and were killed; see
-        replacing."""
-        for begun in self.root.glob(".*"):
-            if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
-                begun.unlink(missing_ok=True)
 
     def damaged(
         self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
@@ -426,14 +407,12 @@ class Warehouse:
         return not any(self._wrong(*item, whole=False) for item in commit.contents.items())
 
     def _wrong(self, target: str, content: Content, whole: bool) -> str | None:
-        path = f"{self.root}/{target}"
-        try:
-            size = _status(path).st_size
-        except FileNotFoundError:
+        size = self._storage.size(target)
+        if size is None:
             return "is missing"
         if size != content.size:
             return f"has {size:,} bytes, {content.size:,} were published"
-        if whole and content_of(Path(path)) != content:
+        if whole and content_of(self.root / target) != content:
             return "has other bytes than were published; remove it, and it is made again"
         return None
 
@@ -441,10 +420,6 @@ class Warehouse:
 def fingerprint(*facts: Any) -> str:
     """What something is made of, as a hash: another one where any of it has changed."""
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
-
-
-def _bytes(paths: Iterable[str]) -> int:
-    return sum(_status(path).st_size for path in paths)
 
 
 def _day(date: datetime.date | None) -> str | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from schemas import Table
 from spark_jobs.errors import UserError
+from spark_jobs.places import in_bucket
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,8 +62,10 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
     full, which DuckDB does not tell."""
     import duckdb
 
+    roots = [file for files in tables.values() for file in files[:1]]
     try:
         with duckdb.connect(path) as connection:
+            reach(connection, *roots)
             create_views(connection, tables)
         with duckdb.connect(path, read_only=True) as connection:
             views = connection.execute("select view_name from duckdb_views() where not internal")
@@ -93,6 +96,14 @@ def rows_of(table: Table, files: list[Path]) -> str:
 def duckdb_paths(files: Iterable[Path]) -> list[str]:
     """Files for DuckDB's read_parquet, to which *, ? and [ stand for others."""
     return [PATTERN.sub(r"[\g<0>]", str(path.resolve())) for path in files]
+
+
+def reach(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
+    """Let DuckDB read files below these, wherever they are."""
+    if any(map(in_bucket, roots)):
+        from spark_jobs.warehouse.bucket_fsspec import Buckets
+
+        connection.register_filesystem(Buckets())
 
 
 def sql_type(type_: pa.DataType) -> str:

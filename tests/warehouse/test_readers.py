@@ -14,7 +14,7 @@ from schemas import NETWORKS
 from spark_jobs.engine.spark import spark_session
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
-from spark_jobs.warehouse.store import VERSIONS
+from spark_jobs.warehouse.storage import VERSIONS
 
 ROUNDS = 40
 KEPT_S = 0.2

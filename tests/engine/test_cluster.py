@@ -1,0 +1,121 @@
+"""A Spark cluster (master, two workers, each its own process) and a bucket, and no folder that all
+have: what comes of it is what comes of one machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import CAPTURES, NETWORKS_FILE, contents
+from object_store import new_bucket, object_store
+from test_spark_sql import SPARK, WAIT_S, free_port
+
+from schemas import INGEST_LOG, MARTS, NETWORKS, TABLES
+from spark_jobs.places import place
+from spark_jobs.warehouse import Warehouse
+
+GISCOPE = Path(sys.executable).with_name("giscope")
+
+
+class Cluster:
+    """Its processes, one worker a name, and the environment of who gives it work."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]):
+        port = free_port()
+        self.environment = os.environ | environment
+        self.environment |= {
+            "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable, "GISCOPE_MASTER": f"spark://127.0.0.1:{port}",
+        }  # fmt: skip
+        self._folder = folder
+        self.processes: dict[str, subprocess.Popen] = {}
+        at = ["--host", "127.0.0.1", "--webui-port", "0"]
+        self._start("master", "Master", [*at, "--port", str(port)])
+        for name in ("one", "two"):
+            own = ["--cores", "1", "--memory", "2g", "--work-dir", str(folder / name)]
+            self._start(name, "Worker", [*at, *own, self.environment["GISCOPE_MASTER"]])
+
+    def _start(self, name: str, kind: str, arguments: list[str]) -> None:
+        home = self._folder / f"home of {name}"
+        home.mkdir()
+        with (self._folder / f"{name}.log").open("w") as log:
+            self.processes[name] = subprocess.Popen(
+                [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}",
+                 *arguments],
+                env=self.environment, cwd=home, stdout=log, stderr=log,
+            )  # fmt: skip
+        said = "Successfully registered with master" if kind == "Worker" else "I have been elected"
+        deadline = time.monotonic() + WAIT_S
+        while said not in (self._folder / f"{name}.log").read_text():
+            assert time.monotonic() < deadline, (self._folder / f"{name}.log").read_text()
+            time.sleep(0.2)
+
+    def kill(self, name: str) -> None:
+        """A worker with all that it runs."""
+        worker = psutil.Process(self.processes[name].pid)
+        for process in [*worker.children(recursive=True), worker]:
+            process.kill()
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+            process.wait(WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with object_store() as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(environment, tmp_path, monkeypatch) -> Iterator[Cluster]:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    made = Cluster(tmp_path, environment)
+    yield made
+    made.end()
+
+
+def as_on_one_machine(root: Path, one: Path) -> bool:
+    """Files of the same bytes; but of the marts, whose sums are added in any order, and of what
+    says how long it took, the same rows."""
+    assert contents(root) == contents(one)
+    warehouse, other = Warehouse(root), Warehouse(one)
+    for table in set(TABLES.values()) - {INGEST_LOG, NETWORKS, *MARTS}:
+        assert warehouse.contents(table) == other.contents(table), table.name
+    return True
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_of_a_bucket_what_one_machine_makes_of_a_folder(
+    cluster, demo, environment, tmp_path
+):
+    bucket = place(f"s3://{new_bucket(environment)}")
+    for path in CAPTURES.glob("*/*.pcap*"):
+        (bucket / "captures" / path.parent.name / path.name).write_bytes(path.read_bytes())
+    run = [GISCOPE, "run", "--warehouse", str(bucket / "w"), "--networks", NETWORKS_FILE]
+    subprocess.run([*run, str(bucket / "captures")], env=cluster.environment, check=True)
+    assert as_on_one_machine(bucket / "w", demo.warehouse.root)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["packets", "flows"])
+def test_a_worker_that_is_killed_costs_nothing_but_time(cluster, demo, environment, tmp_path, when):
+    """As soon as the first files of a table are written. Captures are in a folder that all have,
+    named as it is called from here."""
+    root = place(f"s3://{new_bucket(environment)}/w")
+    shutil.copytree(CAPTURES, tmp_path / "captures")
+    run = [GISCOPE, "run", "--warehouse", str(root), "--networks", NETWORKS_FILE, "captures"]
+    job = subprocess.Popen(run, env=cluster.environment, cwd=tmp_path)
+    while not (root / when).is_dir():
+        assert job.poll() is None
+        time.sleep(0.05)
+    cluster.kill("two")
+    assert job.wait(600) == 0
+    assert as_on_one_machine(root, demo.warehouse.root)

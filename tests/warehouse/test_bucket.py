@@ -1,0 +1,252 @@
+"""A warehouse in a bucket of an object store is what one in a folder is."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from conftest import CAPTURES, NETWORKS_FILE, contents
+from object_store import new_bucket, object_store
+from pyiceberg.catalog import load_catalog
+from test_warehouse import countries, publish
+
+from schemas import NETWORKS
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.places import ConflictError, place, write_if_unchanged
+from spark_jobs.report import REPORT
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse, bucket_database, storage
+from spark_jobs.warehouse.journal import CATALOG
+
+UNIT = Unit("network", "aa-gprs")
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with object_store() as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(environment, monkeypatch) -> Path:
+    """An empty one."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
+    return place(f"s3://{new_bucket(environment)}")
+
+
+def run(*args: str) -> str:
+    """By a process of its own: those of this one may know no bucket."""
+    command = [Path(sys.executable).with_name("giscope"), "run", *args]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def upload(folder: Path, to: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            (to / path.relative_to(folder).as_posix()).write_bytes(path.read_bytes())
+
+
+def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
+    """Captures are read from the bucket, too; the second run finds all as it is."""
+    upload(CAPTURES, bucket / "captures")
+    root = bucket / "a prefix" / "w"
+    args = ["--warehouse", str(root), "--networks", str(NETWORKS_FILE)]
+    run(*args, str(bucket / "captures"))
+    assert contents(root) == contents(demo.warehouse.root)
+    assert (root / REPORT).read_text().startswith("<!doctype html>")
+    assert (root / VIEWS).exists()
+    before = dict(root.tree())
+    again = run(*args, str(bucket / "captures"))
+    assert again.count("unchanged") == len(list(CAPTURES.glob("*/*.pcap*")))
+    assert dict(root.tree()) == before
+    main(["check", *args])
+    capsys.readouterr()
+    main(["sql", "--warehouse", str(root), "--format", "csv", "select max(bytes_down) from flows"])
+    (most,) = demo.warehouse.connect().sql("select max(bytes_down) from flows").fetchone()
+    assert capsys.readouterr().out.split()[-1] == str(most)
+
+
+def test_units_are_published_whole_and_shown(bucket, tmp_path, environment):
+    root = bucket / "w"
+    warehouse = Warehouse(root, timedelta(0))
+    assert warehouse.commits("network") == []
+    publish(warehouse, "AA", "BB")
+    reader = Warehouse(root)
+    assert countries(reader) == ["AA", "BB"]
+    then = datetime.now(UTC)
+    publish(warehouse, "CC")
+    assert countries(reader) == ["CC"]
+    rows = reader.connect(at=then).sql("select country from networks order by all").fetchall()
+    assert rows == [("AA",), ("BB",)]
+    warehouse.update_views()
+    assert [path for path in root.tree() if path[0].endswith(".parquet")] == [
+        (str(path)[len(str(root)) + 1 :], path.stat()) for path in reader.files(NETWORKS)
+    ]
+    (tmp_path / CATALOG).write_bytes((root / CATALOG).read_bytes())
+    catalog = load_catalog(
+        "giscope",
+        type="sql",
+        uri=f"sqlite:///{tmp_path / CATALOG}",
+        **{
+            "s3.endpoint": environment["AWS_ENDPOINT_URL"],
+            "s3.access-key-id": environment["AWS_ACCESS_KEY_ID"],
+            "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
+            "s3.region": environment["AWS_REGION"],
+        },
+    )
+    shown = catalog.load_table("giscope.networks").scan().to_arrow()
+    assert shown["country"].to_pylist() == ["CC"]
+
+
+def test_what_a_change_wrote_and_did_not_publish_is_removed(bucket):
+    warehouse = Warehouse(bucket / "w")
+    change = ExitStack()
+    staging = change.enter_context(warehouse.staging())
+    staging.write(NETWORKS, "aa-gprs", None, "AA", NETWORKS.arrow.empty_table())
+    assert len(list((bucket / "w").tree())) == 1
+    with suppress(KeyError), change:
+        raise KeyError
+    assert list((bucket / "w").tree()) == []
+
+
+def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
+    warehouse = Warehouse(bucket / "w")
+    publish(warehouse, "AA")
+    stray = bucket / "w" / "networks" / "network=aa-gprs" / "x-0.parquet"
+    stray.write_bytes(b"begun")
+    warehouse.maintain()
+    assert stray.exists()
+    monkeypatch.setattr(storage, "DAY_NS", 0)
+    monkeypatch.setattr(storage.time, "time_ns", lambda: 1 << 62)
+    warehouse.maintain()
+    assert not stray.exists()
+    assert countries(warehouse) == ["AA"]
+
+
+def test_a_missing_file_is_told(bucket):
+    warehouse = Warehouse(bucket / "w")
+    publish(warehouse, "AA")
+    assert warehouse.damaged() == {}
+    (path,) = warehouse.files(NETWORKS)
+    path.unlink()
+    (told,) = Warehouse(bucket / "w").damaged().values()
+    assert told == f"{path}: is missing (network all of aa-gprs)"
+
+
+def test_one_at_a_time_has_a_lock(bucket):
+    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
+    waits, got = Event(), Event()
+
+    def take() -> None:
+        with other.locked("x", waits.set):
+            got.set()
+
+    taking = Thread(target=take)
+    with one.locked("x"), one.locked("y"):
+        taking.start()
+        assert waits.wait(10)
+        assert not got.wait(0.5)
+    assert got.wait(10)
+    taking.join()
+    assert list((bucket / "w").tree()) == []
+
+
+def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
+    monkeypatch.setattr(bucket_database, "RENEWED_S", 0.05)
+    monkeypatch.setattr(bucket_database, "LOST_S", 1)
+    lock, got = bucket / "lock", Event()
+
+    def take() -> None:
+        with bucket_database.held(lock):
+            got.set()
+
+    taking = Thread(target=take)
+    with bucket_database.held(lock):
+        taking.start()
+        assert not got.wait(3)
+    assert got.wait(10)
+    taking.join()
+
+
+def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
+    monkeypatch.setattr(bucket_database, "LOST_S", 0.5)
+    lock = bucket / "lock"
+    lock.write_bytes(b"of a job that is no more")
+    with bucket_database.held(lock):
+        assert lock.read_bytes() != b"of a job that is no more"
+    assert not lock.exists()
+
+
+def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
+    monkeypatch.setattr(bucket_database, "RENEWED_S", 0)
+    lock = bucket / "lock"
+    with bucket_database.held(lock):
+        lock.write_bytes(b"another's")
+    assert lock.read_bytes() == b"another's"
+
+
+def test_no_change_is_lost_though_locks_fail(bucket, monkeypatch):
+    """The bucket's conditional writes decide."""
+    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
+    publish(one, "AA")
+    monkeypatch.setattr(bucket_database, "write_if_unchanged", meanwhile(bucket / "w", other))
+    with pytest.raises(UserError, match="another job changed it; try again"):
+        one.publish(UNIT, [], {"of": "one"})
+    monkeypatch.undo()
+    assert Warehouse(bucket / "w").commit(UNIT).facts == {"of": "other"}
+
+
+def meanwhile(root: Path, other: Warehouse):
+    """As write_if_unchanged, but that first another changes the catalog, once."""
+    done = []
+
+    def write(path: Path, content: bytes, tag: str | None) -> str:
+        if path == root / CATALOG and not done:
+            done.append(path)
+            bypassed = write_if_unchanged
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(bucket_database, "held", lambda lock, wait=None: nullcontext())
+                patch.setattr(bucket_database, "write_if_unchanged", bypassed)
+                other.publish(UNIT, [], {"of": "other"})
+        return write_if_unchanged(path, content, tag)
+
+    return write
+
+
+def test_conditional_writes(bucket):
+    path = bucket / "x"
+    tag = write_if_unchanged(path, b"1", None)
+    with pytest.raises(ConflictError):
+        write_if_unchanged(path, b"2", None)
+    newer = write_if_unchanged(path, b"2", tag)
+    with pytest.raises(ConflictError):
+        write_if_unchanged(path, b"3", tag)
+    path.unlink()
+    with pytest.raises(ConflictError):
+        write_if_unchanged(path, b"3", newer)
+
+
+@pytest.mark.parametrize(
+    ("variables", "root", "reason"),
+    [
+        ({}, "s3://no-such-bucket/w", "No such file or directory"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "s3://x/w", "error sending request"),
+    ],
+)
+def test_what_cannot_be_reached_is_told_in_a_line(
+    bucket, monkeypatch, capsys, few_captures, variables, root, reason
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as stopped:
+        main(["run", "--warehouse", root, "--networks", str(NETWORKS_FILE), str(few_captures)])
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"giscope: {root}")
+    assert line.endswith(reason)
