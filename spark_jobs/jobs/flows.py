@@ -254,7 +254,9 @@ def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
     for offset in NEIGHBOURS:
         for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
             row_groups = list(_row_groups(path))
-            begins = min(first_us for *_, first_us, _ in row_groups)
+            begins: dict[str, int] = {}
+            for capture, *_, first_us, _ in row_groups:
+                begins[capture] = min(first_us, begins.get(capture, first_us))
             for capture, buckets, number, rows, first_us, last_us in row_groups:
                 if last_us < earliest:
                     continue
@@ -262,7 +264,7 @@ def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
                 group = Group(
                     buckets, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
                 )
-                found.append(((begins, path.name, number), group))
+                found.append(((begins[capture], capture, number), group))
     return [group for _, group in sorted(found, key=itemgetter(0))]
 
 

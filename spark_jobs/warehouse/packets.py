@@ -50,7 +50,7 @@ NOBODY = np.int32(-1)
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of a packets file, which holds one capture's packets; of which buckets they
+    """Some row groups of a packets file, which hold one capture's packets; of which buckets they
     are read, where they hold others, too."""
 
     path: Path
