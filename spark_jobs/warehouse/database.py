@@ -59,7 +59,9 @@ class Database(Protocol):
 
 
 class SQLite:
-    """An SQLite file, made when it is first written to; locks are files in a folder."""
+    """An SQLite file, made when it is first written to; locks are files in a folder. Its
+    user_version says how many of the statements in `tables` it has seen: each may be repeated, and
+    later versions have more."""
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, tables
@@ -116,15 +118,16 @@ class SQLite:
 
     def _connection(self, mode: str) -> sqlite3.Connection:
         if self._open is None:
-            new = not self._path.exists()
             uri = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
             opened = sqlite3.connect(
                 uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True
             )
-            if new:
+            (known,) = opened.execute("pragma user_version").fetchone()
+            if known < len(self._tables):
                 opened.execute("begin immediate")
                 for statement in self._tables:
                     opened.execute(statement)
+                opened.execute(f"pragma user_version = {len(self._tables)}")
                 opened.execute("commit")
             self._open = opened
         return self._open
