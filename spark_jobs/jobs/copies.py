@@ -41,8 +41,10 @@ class CopyError(UserError):
 
 @dataclass(frozen=True)
 class Packets:
-    """What is compared of a capture: what its commit says, its files of packets, its sample."""
+    """What is compared of a capture: its name, what its commit says, the files that its packets are
+    in, its sample."""
 
+    name: str
     facts: dict[str, Any]
     paths: list[Path]
     sample: np.ndarray
@@ -115,14 +117,16 @@ def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
 
 def _packets_of(warehouse: Warehouse, commit: Commit) -> Packets:
     from spark_jobs.capture.sketch import KEPT_AS, as_sample, from_text
+    from spark_jobs.warehouse.compaction import text_name
     from spark_jobs.warehouse.files import metadata_of
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
-    kept = metadata_of(log).get(KEPT_AS)
+    name, texts = commit.unit.name, metadata_of(log)
+    kept = texts.get(KEPT_AS, texts.get(text_name(name, KEPT_AS)))
     # Captures that were ingested before samples were kept have none.
-    sample = as_sample(_keys(paths, commit.facts)) if kept is None else from_text(kept)
-    return Packets(commit.facts, paths, sample)
+    sample = as_sample(_keys(name, paths, commit.facts)) if kept is None else from_text(kept)
+    return Packets(name, commit.facts, paths, sample)
 
 
 def _shared(a: Packets, b: Packets) -> tuple[float, float]:
@@ -145,14 +149,15 @@ def _count_shared(smaller: Packets, larger: Packets) -> int:
     import numpy as np
 
     times = smaller.facts
-    mine = np.concatenate(list(_keys(smaller.paths, times)))
-    return sum(int(np.isin(keys, mine).sum()) for keys in _keys(larger.paths, times))
+    mine = np.concatenate(list(_keys(smaller.name, smaller.paths, times)))
+    theirs = _keys(larger.name, larger.paths, times)
+    return sum(int(np.isin(keys, mine).sum()) for keys in theirs)
 
 
-def _keys(paths: list[Path], times: dict[str, Any]) -> Iterator[np.ndarray]:
-    """The keys of the packets between a capture's first and last, a row group at a time."""
+def _keys(capture: str, paths: list[Path], times: dict[str, Any]) -> Iterator[np.ndarray]:
+    """The keys of a capture's packets between the first and last of one, a row group at a time."""
     from spark_jobs.capture.sketch import COLUMNS, packet_keys
     from spark_jobs.warehouse.files import read_between
 
-    rows = read_between(paths, [*COLUMNS], times["first_us"], times["last_us"])
+    rows = read_between(paths, capture, [*COLUMNS], times["first_us"], times["last_us"])
     return map(packet_keys, rows)

@@ -187,7 +187,7 @@ def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
         _refuse_same(others, read.result)
         assert read.sample is not None
         paths = [file.staged.path for file in read.files if file.is_of(PACKETS)]
-        new = Packets(_facts(read), paths, read.sample)
+        new = Packets(unit.name, _facts(read), paths, read.sample)
         replaced = captures_replaced(warehouse, others, read.result.path, new)
         read.result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
         _publish(warehouse, staging, unit, read)
@@ -420,7 +420,8 @@ def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
     """Publish that a capture gives nothing any more, for another one has its packets."""
     from spark_jobs.warehouse.files import read_rows
 
-    (log,) = read_rows(INGEST_LOG, warehouse.unit_files(old, INGEST_LOG)).to_pylist()
+    files, mine = warehouse.unit_files(old, INGEST_LOG), [("capture", "=", old.unit.name)]
+    (log,) = read_rows(INGEST_LOG, files, mine).to_pylist()
     nothing = {"packets": 0, "rows": 0, "copy_of": by}
     with warehouse.staging() as staging:
         _stage_log(staging, old.unit, log | nothing | {"error": _replaced(old.unit.name, by)})

@@ -42,16 +42,18 @@ class Content(NamedTuple):
 @dataclass(frozen=True)
 class Commit:
     """A unit as it was last published: its files (paths under the warehouse's root) with what they
-    hold, facts about their making."""
+    hold, facts about their making; stored: the files that its rows are in now, which may have those
+    of other units, too (see compaction.py)."""
 
     unit: Unit
     contents: Mapping[str, Content] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    stored: Mapping[str, Content] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Its files' paths, sorted."""
-        return tuple(self.contents)
+        """The paths of the files to be read, sorted."""
+        return tuple(sorted(self.stored))
 
 
 def content_of(path: Path) -> Content:

@@ -125,7 +125,8 @@ def count_rows(path: Path) -> int:
 
 
 def metadata_of(path: Path) -> dict[str, str]:
-    """What a file's writer added to its metadata."""
+    """What a file's writer added to its metadata; a merged file has that of each capture after its
+    name (see compaction.text_name)."""
     found = read_metadata(path).metadata or {}
     return {name.decode(): text.decode() for name, text in found.items()}
 
@@ -141,18 +142,20 @@ def moment(us: int | None) -> datetime | None:
 
 
 def read_between(
-    paths: Iterable[Path], columns: list[str], first_us: int, last_us: int
+    paths: Iterable[Path], capture: str, columns: list[str], first_us: int, last_us: int
 ) -> Iterator[pa.Table]:
-    """Some columns of the rows of some files that are stamped (ts) from first_us to last_us, since
-    1970, a row group at a time."""
+    """Some columns of a capture's packets in some files that are stamped (ts) from first_us to
+    last_us, since 1970, a row group at a time; each is of one capture."""
     import pyarrow.compute as pc
 
     first, last = moment(first_us), moment(last_us)
     for path in paths:
         with opened(path) as file:
-            ts = file.schema_arrow.get_field_index("ts")
+            ts, of = map(file.schema_arrow.get_field_index, ("ts", "capture"))
             for number in range(file.num_row_groups):
-                times = file.metadata.row_group(number).column(ts).statistics
-                if times.min <= last and first <= times.max:
+                group = file.metadata.row_group(number)
+                times = group.column(ts).statistics
+                mine = group.column(of).statistics.min == capture
+                if mine and times.min <= last and first <= times.max:
                     rows = file.read_row_group(number, columns=[*columns])
                     yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))

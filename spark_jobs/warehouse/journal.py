@@ -37,6 +37,11 @@ TABLES = (
         name text not null, size bigint, xxh3 text, rows bigint, since_ns bigint not null,
         published boolean not null, superseded_ns bigint, listed boolean not null)""",
     "create index if not exists giscope_files_of on giscope_files (kind, network, name)",
+    """create table if not exists giscope_stored (
+        path text not null primary key, kind text not null, network text not null,
+        name text not null, size bigint, xxh3 text, rows bigint, stored_in text not null)""",
+    "create index if not exists giscope_stored_of on giscope_stored (kind, network, name)",
+    "create index if not exists giscope_stored_in on giscope_stored (stored_in)",
     """create table if not exists iceberg_tables (
         catalog_name varchar(255) not null, table_namespace varchar(255) not null,
         table_name varchar(255) not null, metadata_location varchar(1000),
@@ -54,6 +59,9 @@ CATALOG_VARIABLE = "GISCOPE_CATALOG"
 OURS = f"catalog_name = '{CATALOG_NAME}' and table_namespace = '{NAMESPACE}'"
 GENERATION = "select coalesce(max(generation), 0) from giscope_units"
 IS_THERE = "(published and superseded_ns is null)"
+MERGED = "merged"
+"""The kind of the files in giscope_files that are no unit's: giscope_stored says which files of
+units have their rows in them, and what each of these was."""
 
 
 class File(NamedTuple):
@@ -62,6 +70,13 @@ class File(NamedTuple):
     path: str
     content: Content
     rows: int
+
+
+class Stored(NamedTuple):
+    """A unit's file whose rows are in a merged one, as it was published."""
+
+    unit: Unit
+    file: File
 
 
 class Published(NamedTuple):
@@ -100,20 +115,36 @@ class Group:
     def __init__(self, commits: list[Commit]):
         self.commits = commits
         self.by_name = {commit.unit.name: commit for commit in commits}
-        self.files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        """By table and day."""
-        self.hashes: dict[str, str] = {}
-        """By file."""
+        self.units: dict[str, list[Commit]] = defaultdict(list)
+        """By each file to be read, those whose rows it has."""
         for commit in commits:
-            for target, content in commit.contents.items():
-                table, _, *rest = target.split("/")
-                self.files[table][rest[0].removeprefix("date=")].append(target)
-                self.hashes[target] = content.xxh3
+            for target in commit.stored:
+                self.units[target].append(commit)
+        self._files = _by_table_and_day((target, target) for target in self.units)
+        self._hashes = _by_table_and_day(
+            (target, content.xxh3) for c in commits for target, content in c.contents.items()
+        )
 
     def targets(self, table: str, day: str | None) -> Iterable[str]:
-        """The files of a table, of one day or all."""
-        days = self.files.get(table, {})
-        return days.get(day, []) if day else chain.from_iterable(days.values())
+        """The files to be read of a table, of one day or all."""
+        return _of_day(self._files.get(table, {}), day)
+
+    def hashes(self, table: str, day: str | None) -> Iterable[str]:
+        """The hashes of what was published of a table, of one day or all."""
+        return _of_day(self._hashes.get(table, {}), day)
+
+
+def _by_table_and_day(facts: Iterable[tuple[str, str]]) -> dict[str, dict[str, list[str]]]:
+    """Facts of files, each with the file's path."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for target, fact in facts:
+        table, _, *rest = target.split("/")
+        found[table][rest[0].removeprefix("date=")].append(fact)
+    return found
+
+
+def _of_day(days: Mapping[str, list[str]], day: str | None) -> Iterable[str]:
+    return days.get(day, []) if day else chain.from_iterable(days.values())
 
 
 def database_of(root: Path, uri: str | None = None) -> Database:
@@ -173,6 +204,54 @@ class Journal:
             for change in changes:
                 _begin(database, change.unit, [file.path for file in change.files], 0)
                 _publish(database, change, 0)
+
+    def merge(self, merged: File, paths: list[str], now_ns: int) -> bool:
+        """Let a file, which was begun as one of MERGED, have the rows of units' files; False where
+        one of these is not there any more, and nothing changes."""
+        is_there = f"select 1 from giscope_files where path = ? and {IS_THERE}"
+        with self._transaction() as database:
+            if not all(database.execute(is_there, (path,)).fetchone() for path in paths):
+                return False
+            database.executemany(
+                """insert into giscope_stored
+                select path, kind, network, name, size, xxh3, rows, ?
+                from giscope_files where path = ?""",
+                [(merged.path, path) for path in paths],
+            )
+            _supersede(database, paths, now_ns)
+            _fill(database, [merged])
+            _tell_of_stored(database, merged.path)
+        return True
+
+    def stored_in(self, path: str) -> list[Stored]:
+        """What a merged file has the rows of."""
+        query = """select kind, network, name, path, size, xxh3, rows from giscope_stored
+            where stored_in = ? order by path"""
+        return [
+            Stored(Unit(*key), File(target, Content(size, xxh3), rows))
+            for *key, target, size, xxh3, rows in self._ask(query, (path,))
+        ]
+
+    def merged_with(self, unit: Unit) -> list[tuple[str, Content]]:
+        """The merged files that have rows of a unit."""
+        query = """select distinct files.path, files.size, files.xxh3
+            from giscope_stored as stored join giscope_files as files on files.path = stored_in
+            where stored.kind = ? and stored.network = ? and stored.name = ? order by files.path"""
+        return [(path, Content(*content)) for path, *content in self._ask(query, _key(unit))]
+
+    def begin_split(self, parts: list[Stored], now_ns: int) -> None:
+        """As begin, of files that are to have a merged one's rows."""
+        with self._transaction() as database:
+            for unit, file in parts:
+                _begin(database, unit, [file.path], now_ns)
+
+    def split(self, path: str, parts: list[Stored], now_ns: int) -> None:
+        """Let the rows of a merged file be in others again, which were begun."""
+        with self._transaction() as database:
+            _fill(database, [part.file for part in parts])
+            _supersede(database, [path], now_ns)
+            _tell_of_stored(database, path)
+            database.execute("delete from giscope_stored where stored_in = ?", (path,))
 
     def changes(self) -> dict[str, Changes]:
         """By table, what its snapshot does not show yet."""
@@ -297,10 +376,7 @@ def _publish(database: Session, change: Published, now_ns: int) -> None:
         where kind = ? and network = ? and name = ? and {IS_THERE}""",
         (now_ns, *key),
     )
-    database.executemany(
-        "update giscope_files set published = true, size = ?, xxh3 = ?, rows = ? where path = ?",
-        [(*file.content, file.rows, file.path) for file in change.files],
-    )
+    _fill(database, change.files)
     database.execute(
         """insert into giscope_units
         select ?, ?, ?, ?, coalesce(max(generation), 0) + 1 from giscope_units where true
@@ -310,21 +386,57 @@ def _publish(database: Session, change: Published, now_ns: int) -> None:
     )
 
 
+def _fill(database: Session, files: Iterable[File]) -> None:
+    """Publish files that were begun."""
+    database.executemany(
+        "update giscope_files set published = true, size = ?, xxh3 = ?, rows = ? where path = ?",
+        [(*file.content, file.rows, file.path) for file in files],
+    )
+
+
+def _supersede(database: Session, paths: Iterable[str], now_ns: int) -> None:
+    database.executemany(
+        "update giscope_files set superseded_ns = ? where path = ?",
+        [(now_ns, path) for path in paths],
+    )
+
+
+def _tell_of_stored(database: Session, path: str) -> None:
+    """Let those who read the journal see that the units of a merged file are stored otherwise."""
+    database.execute(
+        f"""update giscope_units set generation = 1 + ({GENERATION}) where exists (
+        select 1 from giscope_stored as stored where stored_in = ? and stored.kind
+        = giscope_units.kind and stored.network = giscope_units.network
+        and stored.name = giscope_units.name)""",
+        (path,),
+    )
+
+
 def _table(path: str) -> str:
     return path.partition("/")[0]
 
 
 def _commits(database: Session, key: tuple[str, str]) -> list[Commit]:
     """A kind's and network's units, by name."""
-    files: dict[str, dict[str, Content]] = defaultdict(dict)
+    contents: dict[str, dict[str, Content]] = defaultdict(dict)
+    stored: dict[str, dict[str, Content]] = defaultdict(dict)
     for name, path, size, xxh3 in database.execute(
         f"""select name, path, size, xxh3 from giscope_files
         where kind = ? and network = ? and {IS_THERE} order by path""",
         key,
     ):
-        files[name][path] = Content(size, xxh3)
+        contents[name][path] = stored[name][path] = Content(size, xxh3)
+    for name, path, size, xxh3, stored_in, of_all, hash_of_all in database.execute(
+        """select stored.name, stored.path, stored.size, stored.xxh3, files.path, files.size,
+        files.xxh3 from giscope_stored as stored join giscope_files as files
+        on files.path = stored_in where stored.kind = ? and stored.network = ?
+        order by stored.path""",
+        key,
+    ):
+        contents[name][path] = Content(size, xxh3)
+        stored[name][stored_in] = Content(of_all, hash_of_all)
     return [
-        Commit(Unit(*key, name), files[name], json.loads(facts))
+        Commit(Unit(*key, name), contents[name], json.loads(facts), stored[name])
         for name, facts in database.execute(
             "select name, facts from giscope_units where kind = ? and network = ? order by name",
             key,

@@ -31,15 +31,18 @@ from spark_jobs.places import in_bucket, place, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import earlier
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
+from spark_jobs.warehouse.compaction import lost, merge, small_files, split
 from spark_jobs.warehouse.disk import replacing, told_if_full
 from spark_jobs.warehouse.files import Written, microseconds, moment
 from spark_jobs.warehouse.journal import (
     CATALOG,
     CATALOG_VARIABLE,
+    MERGED,
     Changes,
     File,
     Journal,
     Published,
+    Stored,
     Update,
     database_of,
 )
@@ -107,9 +110,11 @@ class Warehouse:
         What they replace stays, for those who read it; see update_views.
         """
         files = list(files)
-        known = [File(w.staged.target, w.content, w.rows) for w in files]
+        known = list(map(_file, files))
         size = sum(file.content.size for file in known)
         with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
+            for merged in self._journal.merged_with(unit):
+                self._split(*merged)
             now = time.time_ns()
             if known:
                 self._journal.begin(unit, [file.path for file in known], now)
@@ -146,9 +151,9 @@ class Warehouse:
         """What tells a table's rows from others: of each file its bytes' hash, sorted: the same
         where the same was published again."""
         return sorted(
-            group.hashes[target]
+            found
             for group in self._journal.groups(network)
-            for target in group.targets(table.name, _day(date))
+            for found in group.hashes(table.name, _day(date))
         )
 
     def _targets(self, table: Table, network: str | None, date: datetime.date | None) -> list[str]:
@@ -164,7 +169,8 @@ class Warehouse:
         return found
 
     def unit_files(self, commit: Commit, table: Table) -> list[Path]:
-        """A unit's Parquet files of one table."""
+        """The Parquet files that a unit's rows of one table are in: maybe with those of others of
+        its kind."""
         return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
 
     def connect(
@@ -249,10 +255,50 @@ class Warehouse:
             self._remove_superseded(before_ns)
             self._storage.remove_begun(before_ns)
 
-    def maintain(self) -> list[Held]:
-        """Bring the Iceberg tables up to date, also with the schemas; forget what was replaced, and
-        remove what belongs to nothing, as of jobs that were killed; returns what is there then."""
+    def compact(self) -> tuple[int, int]:
+        """Merge small files of captures (see compaction.py); returns how many files into how many.
+        What they had is what the merged ones have, all at one stroke a file."""
+        from_files = into = 0
+        for parts in small_files(self.commits("capture")):
+            sound = [part for part in parts if not self._wrong(part.target, part.content, True)]
+            with self.staging() as staging:
+                for written, merged in merge(self.root, sound, staging):
+                    if self._merge(written, [part.target for part in merged]):
+                        from_files, into = from_files + len(merged), into + 1
+                    else:
+                        staging.remove([written])
+        return from_files, into
 
+    def _merge(self, written: Written, paths: list[str]) -> bool:
+        """Publish a merged file; False where what it was made of was replaced meanwhile."""
+        merged = _file(written)
+        with self.locked("publish"):
+            now = time.time_ns()
+            self._journal.begin(Unit(MERGED, "all"), [merged.path], now)
+            self._storage.settle([written.staged])
+            return self._journal.merge(merged, paths, now)
+
+    def _split(self, path: str, content: Content) -> None:
+        """Let a merged file's rows be in others again. Where it is missing or broken so are these,
+        as damaged tells, until each capture is read again."""
+        with self.staging() as staging:
+            sound = not self._wrong(path, content, whole=True)
+            written = split(self.root, path, staging) if sound else {}
+            parts = [
+                Stored(unit, _file(written[unit.name]) if sound else lost(file, unit.name, staging))
+                for unit, file in self._journal.stored_in(path)
+            ]
+            now = time.time_ns()
+            self._journal.begin_split(parts, now)
+            self._storage.settle(file.staged for file in written.values())
+            self._journal.split(path, parts, now)
+
+    def maintain(self) -> list[Held]:
+        """Merge small files of captures; bring the Iceberg tables up to date, also with the
+        schemas; forget what was replaced, and remove what belongs to nothing, as of jobs that were
+        killed; returns what became of files, and what is there then."""
+
+        merged, into = self.compact()
         before = self._all_files()
         self.update_views()
         with self.locked("views"), self.locked("publish"):
@@ -270,6 +316,8 @@ class Warehouse:
             ),
             Held("Iceberg's metadata", len(metadata), self._bytes(metadata)),
             Held("removed", len(before - left), None),
+            Held("small ones merged", merged, None),
+            Held("into", into, None),
         ]
 
     def _metadata(self) -> set[str]:
@@ -352,7 +400,7 @@ class Warehouse:
 
     def _published(self) -> list[str]:
         """Every published file's path under the root, sorted."""
-        return sorted(t for group in self._journal.groups() for t in group.hashes)
+        return sorted(t for group in self._journal.groups() for t in group.units)
 
     def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
@@ -389,12 +437,11 @@ class Warehouse:
         files."""
         of_date = f"/date={date}/" if date else ""
         return {
-            target: f"{self.root / target}: {wrong} ({commit.unit.kind} {commit.unit.name} of "
-            f"{commit.unit.network})"
+            target: f"{self.root / target}: {wrong} ({_of(commits)})"
             for group in self._journal.groups(network)
-            for commit in group.commits
-            for target, content in commit.contents.items()
-            if of_date in target and (wrong := self._wrong(target, content, whole))
+            for target, commits in group.units.items()
+            if of_date in target
+            and (wrong := self._wrong(target, commits[0].stored[target], whole))
         }
 
     def is_current(self, unit: Unit, inputs: str) -> bool:
@@ -404,7 +451,7 @@ class Warehouse:
 
     def is_whole(self, commit: Commit) -> bool:
         """Whether its files are there, each as large as it was published."""
-        return not any(self._wrong(*item, whole=False) for item in commit.contents.items())
+        return not any(self._wrong(*item, whole=False) for item in commit.stored.items())
 
     def _wrong(self, target: str, content: Content, whole: bool) -> str | None:
         size = self._storage.size(target)
@@ -420,6 +467,17 @@ class Warehouse:
 def fingerprint(*facts: Any) -> str:
     """What something is made of, as a hash: another one where any of it has changed."""
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+
+
+def _file(written: Written) -> File:
+    return File(written.staged.target, written.content, written.rows)
+
+
+def _of(commits: list[Commit]) -> str:
+    """Whose a file is."""
+    (unit, *others) = (commit.unit for commit in commits)
+    more = f" and {len(others):,} more" if others else ""
+    return f"{unit.kind} {unit.name}{more} of {unit.network}"
 
 
 def _day(date: datetime.date | None) -> str | None:

@@ -1,0 +1,345 @@
+"""Small files of captures merged by `giscope maintain`: the same rows in fewer files, whatever
+comes after."""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from conftest import NETWORKS_FILE, NOON, count
+from pyiceberg.catalog import load_catalog
+from scapy.layers.inet import IP, TCP
+from test_warehouse import Killed, data_files
+
+from schemas import INGEST_LOG, PACKETS
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.jobs import copies
+from spark_jobs.jobs import flows as flows_job
+from spark_jobs.jobs.ingest import ingest, ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.tables import ROWS
+from spark_jobs.warehouse import Unit, Warehouse, compaction
+from spark_jobs.warehouse.journal import CATALOG, Journal
+
+DAY = date(2004, 3, 2)
+PIECES = 5
+HEADER = 24
+US = 1_000_000
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+@pytest.fixture(scope="module")
+def captures(few_captures, tmp_path_factory) -> list[Path]:
+    """Some minutes of a network, rotated; names are in another order than times."""
+    raw = few_captures.joinpath("aa-gprs/peak.pcap").read_bytes()
+    starts, at = [], HEADER
+    while at < len(raw):
+        starts.append(at)
+        at += 16 + int.from_bytes(raw[at + 8 : at + 12], "little")
+    cuts = [*starts[:: -(-len(starts) // PIECES)], len(raw)]
+    folder = tmp_path_factory.mktemp("rotated") / "aa-gprs"
+    folder.mkdir()
+    paths = [folder / f"{9 - n}.pcap" for n in range(PIECES)]
+    for path, low, high in zip(paths, cuts[:-1], cuts[1:], strict=True):
+        path.write_bytes(raw[:HEADER] + raw[low:high])
+    return paths
+
+
+@pytest.fixture(scope="module")
+def ingested(captures, networks, tmp_path_factory) -> Path:
+    """A warehouse with their packets, a file each."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("ingested") / "w")
+    for path in captures:
+        assert ingest_capture(warehouse, networks["aa-gprs"], path).error is None
+    warehouse.update_views()
+    return warehouse.root
+
+
+@pytest.fixture
+def warehouse(ingested, tmp_path, monkeypatch) -> Warehouse:
+    """A copy of it; few files are enough to be merged."""
+    monkeypatch.setattr(compaction, "FEWEST", 3)
+    shutil.copytree(ingested, tmp_path / "w")
+    return Warehouse(tmp_path / "w", timedelta(1))
+
+
+def rows(warehouse: Warehouse, at: datetime | None = None) -> list[tuple]:
+    """Of each capture, its packets and what ingest_log says of them, as SQL sees them."""
+    query = """select capture, count(*), sum(ip_len), any_value(log.packets) from packets
+        full join ingest_log as log using (capture) group by capture order by capture"""
+    return warehouse.connect(at=at).execute(query).fetchall()
+
+
+def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
+    return {t.name: warehouse.contents(t) for t in (PACKETS, INGEST_LOG, *ROWS)}
+
+
+def test_days_made_of_merged_files_are_the_same_bytes(warehouse, network):
+    flows_job.flows(warehouse, [(network, DAY)])
+    expected, seen = hashes(warehouse), rows(warehouse)
+    assert warehouse.compact() == (2 * PIECES, 2)
+    assert [len(warehouse.files(table)) for table in (PACKETS, INGEST_LOG)] == [1, 1]
+    assert rows(warehouse) == seen
+    assert flows_job.stale_days(warehouse, [network]) == []
+    flows_job.flows(warehouse, [(network, DAY)])
+    assert hashes(warehouse) == expected
+    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.compact() == (0, 0), "nothing is merged twice"
+
+
+def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
+    seen, (path, *_) = rows(warehouse), warehouse.files(PACKETS)
+    row_groups = compaction.read_metadata(path).num_row_groups
+    monkeypatch.setattr(compaction, "MOST_ROW_GROUPS", 2 * row_groups)
+    assert warehouse.compact() == (4 + PIECES, 2 + 1)
+    assert len(warehouse.files(PACKETS)) == 3
+    assert rows(warehouse) == seen
+
+
+def test_unchanged_captures_are_known_in_merged_files(warehouse, network, captures):
+    warehouse.compact()
+    assert all(result.already for result in ingest(warehouse, [(network, p) for p in captures]))
+
+
+def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, captures):
+    before = hashes(warehouse)
+    warehouse.compact()
+    captures[0].touch()
+    (result,) = ingest(warehouse, [(network, captures[0])])
+    assert not result.already
+    assert warehouse.contents(PACKETS) == before["packets"]
+    assert len(set(warehouse.contents(INGEST_LOG)) & set(before["ingest_log"])) == PIECES - 1
+    assert len(warehouse.files(PACKETS)) == PIECES
+
+
+def replaced(warehouse: Warehouse, network: Network, folder: Path, captures: list[Path]) -> None:
+    """One capture ends earlier than it did."""
+    content = captures[1].read_bytes()
+    shorter = folder / captures[1].name
+    shorter.write_bytes(content[: len(content) // 2])
+    assert ingest_capture(warehouse, network, shorter).error is None
+
+
+def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
+    never_merged = Warehouse(tmp_path / "never")
+    shutil.copytree(warehouse.root, never_merged.root)
+    warehouse.compact()
+    before = rows(warehouse)
+    for store in (warehouse, never_merged):
+        replaced(store, network, tmp_path, captures)
+    assert rows(warehouse) == rows(never_merged) != before
+    assert warehouse.contents(PACKETS) == never_merged.contents(PACKETS)
+    assert warehouse.compact() == (2 * PIECES, 2)
+    assert rows(warehouse) == rows(never_merged)
+
+
+def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures, monkeypatch):
+    def samples() -> list[list[int]]:
+        commits = warehouse.commits("capture")
+        return [copies._packets_of(warehouse, commit).sample.tolist() for commit in commits]
+
+    before = samples()
+    assert all(before)
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes(captures[2].read_bytes() + b"\0")
+    for merged in (False, True):
+        if merged:
+            warehouse.compact()
+        for enough in (1, 1 << 30):  # by samples, by all packets
+            monkeypatch.setattr(copies, "ENOUGH", enough)
+            told = ingest_capture(warehouse, network, copy).error
+            assert f"100% of its packets are in {captures[2].name}, ingested already" in told
+    assert samples()[:-1] == before
+
+
+def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, captures):
+    warehouse.compact()
+    others = {name: packets for name, packets, *_ in rows(warehouse)}
+    first, second, third = (path.read_bytes()[HEADER:] for path in captures[:3])
+    more = tmp_path / "more.pcap"
+    more.write_bytes(captures[0].read_bytes()[:HEADER] + first + second + third[: len(third) // 4])
+    result = ingest_capture(warehouse, network, more)
+    assert set(result.replaces) == {captures[0].name, captures[1].name}
+    kept = sum(others[path.name] for path in captures[2:])
+    assert count(warehouse) == kept + result.packets
+    assert count(warehouse, "ingest_log where packets = 0 and copy_of = 'more.pcap'") == 2
+
+
+def test_earlier_times_are_told_until_they_are_forgotten(warehouse, network, tmp_path, captures):
+    first, singles = rows(warehouse), data_files(warehouse)
+    times = [datetime.now(UTC)]
+    for change in (warehouse.compact, lambda: replaced(warehouse, network, tmp_path, captures)):
+        time.sleep(0.01)
+        change()
+        times.append(datetime.now(UTC))
+    assert rows(warehouse) == rows(warehouse, times[2]) != first
+    assert rows(warehouse, times[0]) == rows(warehouse, times[1]) == first
+    assert singles <= data_files(warehouse)
+    Warehouse(warehouse.root, timedelta(0)).maintain()
+    assert data_files(warehouse) == {*warehouse.files(PACKETS), *warehouse.files(INGEST_LOG)}
+    assert len(data_files(warehouse)) == 2
+    with pytest.raises(UserError, match="is not kept"):
+        warehouse.connect(at=times[0])
+
+
+def test_iceberg_has_each_row_once(warehouse, network, tmp_path, captures):
+    catalog = load_catalog("giscope", type="sql", uri=f"sqlite:///{warehouse.root / CATALOG}")
+
+    def shown() -> tuple[int, int]:
+        scan = catalog.load_table("giscope.packets").scan()
+        return len(list(scan.plan_files())), len(scan.to_arrow())
+
+    packets = count(warehouse)
+    assert shown() == (PIECES, packets)
+    warehouse.maintain()
+    assert shown() == (1, packets)
+    replaced(warehouse, network, tmp_path, captures)
+    warehouse.update_views()
+    assert shown() == (PIECES, count(warehouse))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
+def test_a_lost_merged_file_is_told_and_its_captures_are_read_again(
+    warehouse, captures, capsys, damage
+):
+    seen = rows(warehouse)
+    warehouse.compact()
+    (merged,) = warehouse.files(PACKETS)
+    damage(merged)
+    (told,) = warehouse.damaged(whole=True).values()
+    assert str(merged) in told
+    assert told.endswith("(capture 5.pcap and 4 more of aa-gprs)")
+    files = ["--warehouse", str(warehouse.root), "--networks", str(NETWORKS_FILE)]
+    with pytest.raises(SystemExit):
+        main(["check", *files])
+    assert told in capsys.readouterr().err
+    main(["run", *files, str(captures[0].parents[1])])
+    assert warehouse.damaged(whole=True) == {}
+    assert rows(warehouse) == seen
+
+
+def test_captures_lost_with_a_merged_file_are_told_each_when_one_is_back(
+    warehouse, network, captures
+):
+    warehouse.compact()
+    for path in warehouse.files(PACKETS):
+        path.unlink()
+    assert ingest_capture(warehouse, network, captures[0]).error is None
+    told = list(warehouse.damaged().values())
+    assert len(told) == PIECES - 1
+    assert all("is missing (capture" in line for line in told)
+    assert warehouse.is_whole(warehouse.commit(Unit("capture", "aa-gprs", captures[0].name)))
+
+
+def test_a_damaged_file_is_not_merged(warehouse):
+    damaged = warehouse.files(PACKETS)[0]
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    assert warehouse.compact() == (2 * PIECES - 1, 2)
+    assert damaged in warehouse.files(PACKETS)
+    assert len(warehouse.damaged(whole=True)) == 1
+
+
+def test_what_is_replaced_meanwhile_is_not_merged(
+    warehouse, network, tmp_path, captures, monkeypatch
+):
+    def late(*arguments: object, written=compaction.merge) -> Iterator[tuple]:
+        for merged in written(*arguments):
+            replaced(warehouse, network, tmp_path, captures)
+            yield merged
+
+    monkeypatch.setattr("spark_jobs.warehouse.store.merge", late)
+    before = rows(warehouse)
+    assert warehouse.compact() == (0, 0)
+    assert rows(warehouse) != before
+    assert len(rows(warehouse)) == PIECES
+    assert len(warehouse.files(PACKETS)) == PIECES
+
+
+STEPS = 21
+"""Of merging two tables' files of three captures, then replacing one: a merged file is begun, moved
+and takes the place of others; two are split, each into three; the capture's own two files are
+published. The last one is not reached."""
+
+
+def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
+    """Let the job be killed after so many steps; returns those taken."""
+    taken = []
+
+    def until_then(owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def step(self: object, *args: object) -> object:
+            if len(taken) == after:
+                raise Killed
+            taken.append(name)
+            return original(self, *args)
+
+        patch.setattr(owner, name, step)
+
+    until_then(Path, "replace")
+    for name in ("begin", "publish", "merge", "begin_split", "split"):
+        until_then(Journal, name)
+    return taken
+
+
+def tiny(warehouse: Warehouse, network: Network, name: str, packets: int) -> None:
+    """A capture of some packets is ingested."""
+    ip, first = IP(src="10.64.0.1", dst="198.51.100.1"), 1000 * ord(name)
+    frames = [Frame(bytes(ip / TCP(seq=first + n)), (NOON + n) * US) for n in range(packets)]
+    capture = warehouse.root.parent / f"{name}.pcap"
+    capture.write_bytes(pcap(frames))
+    assert ingest_capture(warehouse, network, capture).error is None
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypatch, step):
+    warehouse = Warehouse(tmp_path / "w", timedelta(0))
+    monkeypatch.setattr(compaction, "FEWEST", 3)
+    for name, packets in (("a", 1), ("b", 2), ("c", 3)):
+        tiny(warehouse, network, name, packets)
+
+    def seen() -> list[int]:
+        found = rows(warehouse)
+        assert [packets for _, packets, *_ in found] == [logged for *_, logged in found]
+        return [packets for _, packets, *_ in found]
+
+    with monkeypatch.context() as patch:
+        taken = dying(patch, step)
+        with pytest.raises(Killed) if step < STEPS - 1 else nullcontext():
+            warehouse.compact()
+            tiny(warehouse, network, "b", 5)
+    assert seen() == [1, 5 if "publish" in taken else 2, 3]
+    tiny(warehouse, network, "b", 4)
+    warehouse.maintain()
+    assert seen() == [1, 4, 3]
+    assert len(data_files(warehouse)) == 2
+    assert warehouse.damaged(whole=True) == {}
+
+
+def test_a_catalog_of_an_earlier_version_gets_what_it_lacks(warehouse):
+    with sqlite3.connect(warehouse.root / CATALOG) as catalog:
+        catalog.execute("drop table giscope_stored")
+        catalog.execute("pragma user_version = 0")
+    catalog.close()
+    again = Warehouse(warehouse.root)
+    assert again.compact() == (2 * PIECES, 2)
+    assert len(rows(again)) == PIECES
+
+
+def test_maintain_tells_what_it_merged(warehouse, capsys):
+    main(["maintain", "--warehouse", str(warehouse.root)])
+    told = dict(
+        map(str.strip, line.split("│")[1:3])
+        for line in capsys.readouterr().out.splitlines()
+        if "│" in line
+    )
+    assert (told["small ones merged"], told["into"]) == (str(2 * PIECES), "2")
