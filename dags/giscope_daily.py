@@ -154,7 +154,7 @@ def giscope_daily() -> None:
 
     @task(pool=POOL)
     def maintain() -> None:
-        """Forget what earlier days' runs replaced, and say how much there is."""
+        """Merge small files, forget what earlier days' runs replaced, say how much there is."""
         if "://" in WAREHOUSE or Path(WAREHOUSE).is_dir():
             subprocess.run(["giscope", "maintain", *STORE], check=True)
 

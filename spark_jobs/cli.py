@@ -321,8 +321,8 @@ def maintain(
         ),
     ] = None,
 ) -> None:
-    """Forget what was replaced longer ago, remove files that belong to nothing, and tell what is
-    there. To be run daily."""
+    """Merge small files, forget what was replaced longer ago, remove files that belong to nothing,
+    and tell what is there. To be run daily."""
     from rich.table import Table as Grid
 
     held = _existing(warehouse, keep_days).maintain()

@@ -10,10 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from capture_files import Frame, pcap
 from conftest import NETWORKS_FILE, NOON, count
 from pyiceberg.catalog import load_catalog
-from scapy.layers.inet import IP, TCP
+from small_captures import ingest_syns
 from test_warehouse import Killed, data_files
 
 from schemas import INGEST_LOG, PACKETS
@@ -30,7 +29,7 @@ from spark_jobs.warehouse.journal import CATALOG, Journal
 DAY = date(2004, 3, 2)
 PIECES = 5
 HEADER = 24
-US = 1_000_000
+MIDNIGHT = NOON + 12 * 3600
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -92,6 +91,18 @@ def test_days_made_of_merged_files_are_the_same_bytes(warehouse, network):
     assert hashes(warehouse) == expected
     assert warehouse.damaged(whole=True) == {}
     assert warehouse.compact() == (0, 0), "nothing is merged twice"
+
+
+def test_merged_captures_across_midnight_make_the_same_days(network, tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path / "w")
+    monkeypatch.setattr(compaction, "FEWEST", 3)
+    ingest_syns(warehouse, network, tmp_path, MIDNIGHT - 5, a=9, c=10, b=11)
+    days = [(network, DAY), (network, DAY + timedelta(1))]
+    flows_job.flows(warehouse, days)
+    expected = hashes(warehouse)
+    assert warehouse.compact() == (9, 3)
+    flows_job.flows(warehouse, days)
+    assert hashes(warehouse) == expected
 
 
 def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
@@ -291,21 +302,11 @@ def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
     return taken
 
 
-def tiny(warehouse: Warehouse, network: Network, name: str, packets: int) -> None:
-    """A capture of some packets is ingested."""
-    ip, first = IP(src="10.64.0.1", dst="198.51.100.1"), 1000 * ord(name)
-    frames = [Frame(bytes(ip / TCP(seq=first + n)), (NOON + n) * US) for n in range(packets)]
-    capture = warehouse.root.parent / f"{name}.pcap"
-    capture.write_bytes(pcap(frames))
-    assert ingest_capture(warehouse, network, capture).error is None
-
-
 @pytest.mark.parametrize("step", range(STEPS))
 def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypatch, step):
     warehouse = Warehouse(tmp_path / "w", timedelta(0))
     monkeypatch.setattr(compaction, "FEWEST", 3)
-    for name, packets in (("a", 1), ("b", 2), ("c", 3)):
-        tiny(warehouse, network, name, packets)
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
 
     def seen() -> list[int]:
         found = rows(warehouse)
@@ -316,9 +317,9 @@ def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypat
         taken = dying(patch, step)
         with pytest.raises(Killed) if step < STEPS - 1 else nullcontext():
             warehouse.compact()
-            tiny(warehouse, network, "b", 5)
+            ingest_syns(warehouse, network, tmp_path, b=5)
     assert seen() == [1, 5 if "publish" in taken else 2, 3]
-    tiny(warehouse, network, "b", 4)
+    ingest_syns(warehouse, network, tmp_path, b=4)
     warehouse.maintain()
     assert seen() == [1, 4, 3]
     assert len(data_files(warehouse)) == 2

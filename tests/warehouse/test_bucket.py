@@ -12,14 +12,15 @@ import pytest
 from conftest import CAPTURES, NETWORKS_FILE, contents
 from object_store import new_bucket, object_store
 from pyiceberg.catalog import load_catalog
+from small_captures import ingest_syns, packets_of
 from test_warehouse import countries, publish
 
-from schemas import NETWORKS
+from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, place, write_if_unchanged
 from spark_jobs.report import REPORT
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse, bucket_database, storage
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse, bucket_database, compaction, storage
 from spark_jobs.warehouse.journal import CATALOG
 
 UNIT = Unit("network", "aa-gprs")
@@ -127,6 +128,18 @@ def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
     warehouse.maintain()
     assert not stray.exists()
     assert countries(warehouse) == ["AA"]
+
+
+def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch):
+    monkeypatch.setattr(compaction, "FEWEST", 2)
+    warehouse = Warehouse(bucket / "w")
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2)
+    assert warehouse.compact() == (4, 2)
+    assert packets_of(warehouse) == packets_of(Warehouse(bucket / "w")) == [1, 2]
+    ingest_syns(warehouse, network, tmp_path, b=3)
+    assert packets_of(warehouse) == [1, 3]
+    assert len(warehouse.files(PACKETS)) == 2
+    assert warehouse.damaged(whole=True) == {}
 
 
 def test_a_missing_file_is_told(bucket):

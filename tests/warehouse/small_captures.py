@@ -1,0 +1,31 @@
+"""Captures of a few packets, ingested."""
+
+from pathlib import Path
+
+from capture_files import Frame, pcap
+from conftest import NOON
+from scapy.layers.inet import IP, TCP
+
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+US = 1_000_000
+
+
+def ingest_syns(
+    warehouse: Warehouse, network: Network, folder: Path, begin_s: int = NOON, **captures: int
+) -> None:
+    """Captures, each with so many packets of its own, one a second, beginning at the same time."""
+    for name, packets in captures.items():
+        ip, first = IP(src="10.64.0.1", dst="198.51.100.1"), 1000 * ord(name)
+        syns = [Frame(bytes(ip / TCP(seq=first + n)), (begin_s + n) * US) for n in range(packets)]
+        capture = folder / f"{name}.pcap"
+        capture.write_bytes(pcap(syns))
+        assert ingest_capture(warehouse, network, capture).error is None
+
+
+def packets_of(warehouse: Warehouse) -> list[int]:
+    """How many packets each capture has, by name."""
+    query = "select count(*) from packets group by capture order by capture"
+    return [packets for (packets,) in warehouse.connect(query).execute(query).fetchall()]
