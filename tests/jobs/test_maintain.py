@@ -170,6 +170,17 @@ def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures
     assert samples()[:-1] == before
 
 
+def test_a_copy_is_of_one_of_the_captures_in_a_merged_file(network, tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path / "w")
+    monkeypatch.setattr(compaction, "FEWEST", 3)
+    ingest_syns(warehouse, network, tmp_path, a=5, b=6, c=7)
+    warehouse.compact()
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes((tmp_path / "b.pcap").read_bytes() + b"\0")
+    told = ingest_capture(warehouse, network, copy).error
+    assert told == f"{copy}: 100% of its packets are in b.pcap, ingested already"
+
+
 def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, captures):
     warehouse.compact()
     others = {name: packets for name, packets, *_ in rows(warehouse)}
@@ -180,7 +191,8 @@ def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, capt
     assert set(result.replaces) == {captures[0].name, captures[1].name}
     kept = sum(others[path.name] for path in captures[2:])
     assert count(warehouse) == kept + result.packets
-    assert count(warehouse, "ingest_log where packets = 0 and copy_of = 'more.pcap'") == 2
+    query = "select capture from ingest_log where copy_of = 'more.pcap' order by all"
+    assert warehouse.connect().execute(query).fetchall() == [("8.pcap",), ("9.pcap",)]
 
 
 def test_earlier_times_are_told_until_they_are_forgotten(warehouse, network, tmp_path, captures):
