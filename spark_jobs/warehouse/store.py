@@ -179,9 +179,9 @@ class Warehouse:
         """
         held = self.hold()
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
-        files = self._tables_of(self._journal.at(self._kept(at))) if at else None
-        shown = {table: files[table] if files else self.files(table) for table in tables}
-        connection = self.connect_to(shown)
+        names = [table.name for table in tables]
+        files = self._tables_of(self._journal.paths(names, self._kept(at) if at else None))
+        connection = self.connect_to({table: files[table] for table in tables})
         if held:
             weakref.finalize(connection, held.close)
         return connection
@@ -356,8 +356,9 @@ class Warehouse:
 
     def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
+        root = self.root.resolve()
         for target in targets:
-            found[target.partition("/")[0]].append(self.root / target)
+            found[target.partition("/")[0]].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
     def _remove_superseded(self, before_ns: int) -> None:
