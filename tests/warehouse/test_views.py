@@ -13,6 +13,8 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import LEASES, TABLES
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse.commits import content_of
+from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.journal import CATALOG
 from spark_jobs.warehouse.views import sql_type
 
@@ -126,13 +128,19 @@ def dated(tmp_path) -> Warehouse:
     for day in (EARLIER, *DAYS):
         with warehouse.staging() as staging:
             staging.write(LEASES, "aa-gprs", day, "log", a_lease(day))
-            (target, staged), *_ = staging.files.items()
             if day == EARLIER:
-                pq.write_table(pq.read_table(staged).drop_columns(["address"]), staged)
-                staging.files = {target.replace(f"-{LEASES.layout}-", "-"): staged}
+                staging.files = [as_earlier(written) for written in staging.files]
             warehouse.publish(Unit.of_day("leases", "aa-gprs", day), staging.files, {})
     warehouse.update_views()
     return warehouse
+
+
+def as_earlier(written: Written) -> Written:
+    """As a version named and wrote it that had no addresses yet."""
+    target, path = written.staged
+    pq.write_table(pq.read_table(path).drop_columns(["address"]), path)
+    staged = Staged(target.replace(f"-{LEASES.layout}-", "-"), path)
+    return written._replace(staged=staged, content=content_of(path))
 
 
 def a_lease(day: date) -> pa.Table:
