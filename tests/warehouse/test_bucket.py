@@ -67,8 +67,9 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     assert dict(root.tree()) == before
     main(["check", *args])
     capsys.readouterr()
-    main(["sql", "--warehouse", str(root), "--format", "csv", "select max(ip_bytes_down) from flows"])
-    (most,) = demo.warehouse.connect().sql("select max(ip_bytes_down) from flows").fetchone()
+    query = "select max(ip_bytes_down) from flows"
+    main(["sql", "--warehouse", str(root), "--format", "csv", query])
+    (most,) = demo.warehouse.connect().sql(query).fetchone()
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 

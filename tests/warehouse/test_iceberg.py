@@ -11,6 +11,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
+from spark_jobs.warehouse.local_io import LocalFileIO
 from test_warehouse import Killed, countries, data_files, publish, rows
 
 from schemas import NETWORKS, TABLES
@@ -20,7 +21,6 @@ from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.commits import Content
 from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
 from spark_jobs.warehouse.journal import CATALOG, Changes, File, Journal, Update, database_of
-from spark_jobs.warehouse.local_io import LocalFileIO
 
 NOTHING = timedelta(0)
 
