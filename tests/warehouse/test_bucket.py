@@ -69,7 +69,8 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     capsys.readouterr()
     query = "select max(ip_bytes_down) from flows"
     main(["sql", "--warehouse", str(root), "--format", "csv", query])
-    (most,) = demo.warehouse.connect().sql(query).fetchone()
+    connection = demo.warehouse.connect()
+    (most,) = connection.sql(query).fetchone()
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 

@@ -11,7 +11,6 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from spark_jobs.warehouse.local_io import LocalFileIO
 from test_warehouse import Killed, countries, data_files, publish, rows
 
 from schemas import NETWORKS, TABLES
@@ -21,6 +20,7 @@ from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.commits import Content
 from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
 from spark_jobs.warehouse.journal import CATALOG, Changes, File, Journal, Update, database_of
+from spark_jobs.warehouse.place_io import PlaceIO
 
 NOTHING = timedelta(0)
 
@@ -154,7 +154,7 @@ def test_manifests_are_merged_once_a_size(tmp_path):
     for n in range(3 * MANIFESTS):
         change = Changes([File(f"networks/network=n{n}/x.parquet", Content(1, ""), 1)])
         location = update(Update("networks", str(warehouse.root), location, change, 0)).location
-        manifests = StaticTable.from_metadata(location).current_snapshot().manifests(LocalFileIO())
+        manifests = StaticTable.from_metadata(location).current_snapshot().manifests(PlaceIO())
         assert len(manifests) <= 2 * MANIFESTS
         assert sum(m.added_files_count + m.existing_files_count for m in manifests) == n + 1
         merged.append({m.manifest_path for m in manifests if m.existing_files_count})
