@@ -70,7 +70,7 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     query = "select max(ip_bytes_down) from flows"
     main(["sql", "--warehouse", str(root), "--format", "csv", query])
     connection = demo.warehouse.connect()
-    (most,) = connection.sql(query).fetchone()
+    (most,) = connection.execute(query).fetchone()
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 
