@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -86,6 +87,13 @@ class Table:
     def arrow(self) -> pa.Schema:
         """The columns stored in each file."""
         return _arrow(self.columns)
+
+    @cached_property
+    def layout(self) -> str:
+        """Tells the columns stored in each file from those of another version, by their names and
+        types."""
+        columns = ",".join(f"{field.name} {field.type}" for field in self.arrow)
+        return f"{crc32(columns.encode()):08x}"
 
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:

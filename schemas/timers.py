@@ -20,6 +20,19 @@ TIMERS = Table(
             required=True,
         ),
         Column(
+            "lasted",
+            pa.float64(),
+            "until the connection's next row, or its last packet",
+            "s",
+            required=True,
+        ),
+        Column(
+            "rtt",
+            pa.float64(),
+            "the access side's round trip measured last by then (round_trips); null before any",
+            "s",
+        ),
+        Column(
             "backed_off",
             pa.bool_(),
             "true: it was doubled, for the timer had gone off; false: a round trip was measured",

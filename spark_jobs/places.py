@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path, PurePosixPath
+from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 if TYPE_CHECKING:
@@ -266,8 +267,12 @@ def _reason(text: str) -> str:
 
 
 class _Reader(io.RawIOBase):
+    """An object's bytes. Where a thread has sought, it reads on, whatever others do meanwhile:
+    DuckDB's threads share a file."""
+
     def __init__(self, path: ObjectPath):
         self._path, self._size, self._at = path, path.stat().st_size, 0
+        self._sought = local()
 
     def readable(self) -> bool:
         return True
@@ -276,23 +281,25 @@ class _Reader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._size}[whence]
+        self._sought.at = base + offset
+        return self._sought.at
 
     def tell(self) -> int:
-        return self._at
+        return self._sought.__dict__.get("at", self._at)
 
     def readinto(self, buffer: Any) -> int:
         import obstore
 
-        length = max(0, min(len(buffer), self._size - self._at))
+        at = self._sought.__dict__.pop("at", self._at)
+        length = max(0, min(len(buffer), self._size - at))
         if length:
             with _told(self._path):
                 found = obstore.get_range(
-                    _store(self._path.bucket), self._path.key, start=self._at, length=length
+                    _store(self._path.bucket), self._path.key, start=at, length=length
                 )
             memoryview(buffer)[:length] = memoryview(found)
-            self._at += length
+        self._at = at + length
         return length
 
 

@@ -118,7 +118,11 @@ def _copies(table: Table, of: Copied, day: date) -> str:
             where network = '{of.of}' and hash(ts) % 20 = 0
         """
     if table in (RETRANSMISSIONS, TIMERS):
-        slower = "" if table is RETRANSMISSIONS else f", rto * slow / {of.faster} as rto"
+        slower = (
+            ""
+            if table is RETRANSMISSIONS
+            else "".join(f", {name} * slow / {of.faster} as {name}" for name in ("rto", "rtt"))
+        )
         return f"""
             select {table.name}.* replace (copied as flow_id, ts + moved as ts{slower})
             from {table.name} join ({_connections(of, day)}) using (flow_id)

@@ -72,8 +72,8 @@ class SQLite:
         """See Database."""
         if self._open is None and not self._path.exists():
             return None
-        with self.reading() as session:
-            (version,) = session.execute("pragma data_version").fetchone()
+        with self._lock, self._told():
+            (version,) = self._connection("rw").execute("pragma data_version").fetchone()
         return version
 
     @contextmanager

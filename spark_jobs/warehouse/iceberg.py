@@ -8,7 +8,9 @@ partitions.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from copy import copy
 from datetime import date
 from itertools import count, pairwise
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.serializers import FromInputFile
@@ -29,10 +31,10 @@ from pyiceberg.table import (
 )
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
-from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import RemoveSnapshotsUpdate
-from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles
+from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -57,9 +59,11 @@ from spark_jobs.warehouse.staging import NO_DATE
 PREVIOUS = 8
 """Metadata files that are kept of earlier snapshots."""
 PROPERTIES = {TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: str(PREVIOUS)}
-MANIFESTS, MANIFEST_BYTES = 16, 8 << 20
-"""So many manifests are merged into ones of that size: planning and commits stay as cheap with
-years of days."""
+MANIFESTS_LOG2 = 4
+MANIFESTS = 1 << MANIFESTS_LOG2
+"""So many manifests of a size are merged into one of the next, which has so many times the files:
+planning and commits stay as cheap with years of days. Merging them all each time would write every
+file's entry again."""
 FIRST_PARTITION_ID = 1000
 EPOCH = date(1970, 1, 1)
 MS = 1_000_000
@@ -100,9 +104,9 @@ def update(wanted: Update) -> Updated:
     expired = _expired(transaction.table_metadata, wanted)
     if expired:
         transaction._stage((RemoveSnapshotsUpdate(snapshot_ids=expired),))  # type: ignore[call-arg]
-    before = _needed(current, bool(expired)) if current else set()
+    before = copy(current)  # the commit changes it
     after = transaction.commit_transaction()
-    return Updated(after.metadata_location, sorted(before - _needed(after, bool(expired))))
+    return Updated(after.metadata_location, sorted(_unneeded(before, after) if before else ()))
 
 
 def schema_of(table: Table) -> Schema:
@@ -163,14 +167,26 @@ def _data_file(table: Table, root: str, file: File, spec: int) -> DataFile:
 
 
 class _Snapshot(_OverwriteFiles):
-    """A snapshot with other files than the one before, in as few manifests as one of appends."""
+    """A snapshot with other files than the one before, in few manifests."""
 
-    _process_manifests = _MergeAppendFiles._process_manifests
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        merging = _ManifestMergeManager(0, MANIFESTS, True, self)
+        of_size: dict[int, list[ManifestFile]] = defaultdict(list)
+        for manifest in manifests:
+            of_size[_size(manifest)].append(manifest)
+        for size in count():
+            if size > max(of_size):
+                break
+            if len(of_size[size]) >= MANIFESTS:
+                one = merging._create_manifest(manifests[0].partition_spec_id, of_size.pop(size))
+                of_size[max(_size(one), size + 1)].append(one)
+        return [manifest for size in sorted(of_size) for manifest in of_size[size]]
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        self._target_size_bytes, self._merge_enabled = MANIFEST_BYTES, True
-        self._min_count_to_merge = MANIFESTS
+
+def _size(manifest: ManifestFile) -> int:
+    """Of how many files a manifest tells, in powers of MANIFESTS."""
+    files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+    return max(0, files.bit_length() - 1) // MANIFESTS_LOG2
 
 
 def partition_of(table: Table, path: str) -> Record:
@@ -187,7 +203,7 @@ def partition_of(table: Table, path: str) -> Record:
 
 def _expired(metadata: TableMetadata, wanted: Update) -> list[int]:
     """The snapshots to be forgotten."""
-    in_order = sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+    in_order = sorted(metadata.snapshots, key=_sequence)
     return [
         old.snapshot_id
         for old, new in pairwise(in_order)
@@ -200,14 +216,39 @@ def files_of(location: str) -> set[str]:
     return _needed(_Unlisted().load(location.partition("/metadata/")[0], location))
 
 
-def _needed(table: IcebergTable, snapshots: bool = True) -> set[str]:
-    """All files of a table's metadata; those of its snapshots, if they are asked for."""
-    found = {entry.metadata_file for entry in table.metadata.metadata_log}
-    found.add(table.metadata_location)
-    for snapshot in table.metadata.snapshots if snapshots else ():
-        found.add(snapshot.manifest_list)
-        found.update(manifest.manifest_path for manifest in snapshot.manifests(table.io))
-    return found
+def _needed(table: IcebergTable) -> set[str]:
+    """All files of a table's metadata."""
+    return _metadata_files(table).union(*(_files(table, one) for one in table.metadata.snapshots))
+
+
+def _unneeded(before: IcebergTable, after: IcebergTable) -> set[str]:
+    """The files that a table's next metadata need no more. Of the snapshots that stay only the
+    oldest is looked at: the oldest go first, and what one leaves out has none after it."""
+    kept = sorted(after.metadata.snapshots, key=_sequence)
+    gone = {old.snapshot_id: old for old in before.metadata.snapshots}
+    for snapshot in kept:
+        gone.pop(snapshot.snapshot_id, None)
+    files = _metadata_files(before) - _metadata_files(after)
+    if gone:
+        files |= set().union(*(_files(before, old) for old in gone.values()))
+        files -= _files(after, kept[0])
+    return files
+
+
+def _metadata_files(table: IcebergTable) -> set[str]:
+    """Where a table's metadata are, and those before them."""
+    earlier = {entry.metadata_file for entry in table.metadata.metadata_log}
+    return earlier | {table.metadata_location}
+
+
+def _files(table: IcebergTable, snapshot: Snapshot) -> set[str]:
+    """A snapshot's list of manifests, and these."""
+    manifests = snapshot.manifests(table.io)
+    return {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
+
+
+def _sequence(snapshot: Snapshot) -> int:
+    return snapshot.sequence_number or 0
 
 
 class _Changing(Transaction):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -62,6 +62,7 @@ IS_THERE = "(published and superseded_ns is null)"
 MERGED = "merged"
 """The kind of the files in giscope_files that are no unit's: giscope_stored says which files of
 units have their rows in them, and what each of these was."""
+WAS_THERE = "(published and since_ns <= ? and (superseded_ns is null or superseded_ns > ?))"
 
 
 class File(NamedTuple):
@@ -167,20 +168,19 @@ class Journal:
         self._version: int | None = None
         self._generation = -1
         self._groups: dict[tuple[str, str], Group] = {}
+        self._kinds: list[str] = []
+        self._networks: list[str] = []
 
     def groups(self, network: str | None = None, kind: str | None = None) -> list[Group]:
         """What is published now, by kind and network."""
         self._refresh()
-        if kind and network:
-            group = self._groups.get((kind, network))
-            return [group] if group else []
         with self._lock:
-            found = sorted(self._groups.items())
-        return [
-            group
-            for (of_kind, name), group in found
-            if kind in (None, of_kind) and network in (None, name)
-        ]
+            return [
+                group
+                for of_kind in ([kind] if kind else self._kinds)
+                for name in ([network] if network else self._networks)
+                if (group := self._groups.get((of_kind, name)))
+            ]
 
     def commit(self, unit: Unit) -> Commit | None:
         """A unit as it stands, or None."""
@@ -266,12 +266,16 @@ class Journal:
         rows = self._ask(f"select path, size, xxh3, rows from giscope_files where {which}")
         return [File(path, Content(size, xxh3), rows) for path, size, xxh3, rows in rows]
 
-    def at(self, ns: int) -> list[str]:
-        """The paths of the files that were published at a time (ns since 1970), sorted."""
+    def paths(self, tables: Sequence[str], ns: int | None = None) -> list[str]:
+        """The paths of some tables' files that are published, or were at a time (ns since 1970),
+        sorted. All else that is published is not read."""
+        if not tables:
+            return []
+        there, when = (IS_THERE, ()) if ns is None else (WAS_THERE, (ns, ns))
+        of_tables = " or ".join("path like ?" for _ in tables)
         rows = self._ask(
-            """select path from giscope_files where published and since_ns <= ?
-            and (superseded_ns is null or superseded_ns > ?) order by path""",
-            (ns, ns),
+            f"select path from giscope_files where {there} and ({of_tables}) order by path",
+            (*when, *(f"{table}/%" for table in tables)),
         )
         return [path for (path,) in rows]
 
@@ -343,6 +347,8 @@ class Journal:
             (self._generation,) = database.execute(GENERATION).fetchone()
             for key in changed:
                 self._groups[key] = Group(_commits(database, key))
+        self._kinds = sorted({kind for kind, _ in self._groups})
+        self._networks = sorted({network for _, network in self._groups})
 
     def _ask(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         if self._database.version() is None:

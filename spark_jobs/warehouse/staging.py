@@ -57,7 +57,7 @@ class Staging:
         parts = [table.name, f"network={network}"]
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
-        target = "/".join([*parts, f"{file_name(stem)}-{version[:8]}.parquet"])
+        target = "/".join([*parts, f"{file_name(stem)}-{table.layout}-{version[:8]}.parquet"])
         path = self.root / target if in_bucket(self.root) else self.folder / f"{version}.parquet"
         self.given.append(Staged(target, path))
         return self.given[-1]
@@ -77,6 +77,12 @@ class Staging:
         """Rows as one file of a partition; their columns must be the schema's."""
         with self.writer(table, network, date, stem) as writer:
             writer.write_table(rows.select(table.arrow.names).cast(table.arrow_dictionary))
+
+
+def has_columns_of(table: Table, path: Path) -> bool:
+    """Whether a file's name says that it has all columns that the table has now (see Staging.path);
+    that of earlier versions says nothing."""
+    return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
 
 
 def claim(folder: Path) -> IO[str]:

@@ -185,9 +185,10 @@ class Warehouse:
         """
         held = self.hold()
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
-        files = self._tables_of(self._journal.at(self._kept(at))) if at else None
-        shown = {table: files[table] if files else self.files(table) for table in tables}
-        connection = self.connect_to(shown)
+        names = [table.name for table in tables]
+        targets = self._journal.paths(names, self._kept(at) if at else None)
+        files = self._tables_of(targets, self.root.resolve())
+        connection = self.connect_to({table: files[table] for table in tables})
         if held:
             weakref.finalize(connection, held.close)
         return connection
@@ -248,7 +249,7 @@ class Warehouse:
             if not self.is_made(VIEWS, inputs):
                 damaged = self.damaged()
                 sound = [target for target in targets if target not in damaged]
-                self._make_views(self._tables_of(sound), now)
+                self._make_views(self._tables_of(sound, self.root.resolve()), now)
                 self.made(VIEWS, inputs)
             before_ns = self._storage.oldest_open(self._before(now))
             self._show(before_ns)
@@ -396,16 +397,16 @@ class Warehouse:
 
     def tables(self) -> dict[Table, list[Path]]:
         """The published Parquet files of every table."""
-        return self._tables_of(self._published())
+        return self._tables_of(self._published(), self.root)
 
     def _published(self) -> list[str]:
         """Every published file's path under the root, sorted."""
         return sorted(t for group in self._journal.groups() for t in group.units)
 
-    def _tables_of(self, targets: list[str]) -> dict[Table, list[Path]]:
+    def _tables_of(self, targets: list[str], root: Path) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
         for target in targets:
-            found[target.partition("/")[0]].append(self.root / target)
+            found[target.partition("/")[0]].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
     def _remove_superseded(self, before_ns: int) -> None:

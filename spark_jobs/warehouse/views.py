@@ -12,6 +12,7 @@ import pyarrow as pa
 from schemas import Table
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_bucket
+from spark_jobs.warehouse.staging import has_columns_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,7 +41,9 @@ def may_ask(query: str, name: str) -> bool:
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
-    """One view a table, empty where it has no files."""
+    """One view a table, empty where it has no files. All in one transaction: each would wait for
+    the disk."""
+    connection.begin()
     for table, files in tables.items():
         view = f'view "{table.name}" is {_text(f"one row is {table.row}")}'
         comments = [
@@ -55,6 +58,7 @@ def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, l
                 ]
             )
         )
+    connection.commit()
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
@@ -78,24 +82,32 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
 
 def rows_of(table: Table, files: list[Path]) -> str:
     """The query that reads these files. Files of an earlier version may lack columns: these are
-    null there."""
+    null there. To see which they have, DuckDB opens each of them; of those that are named for the
+    present columns only the first, and then those that a query asks for."""
     types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
-    empty = f"select {nulls} where false"
-    if not files:
-        return empty
-    names = ", ".join(f'"{name}"' for name in types)
+    present = [path for path in files if has_columns_of(table, path)]
+    earlier = [path for path in files if not has_columns_of(table, path)]
+    parts = [
+        f"select {nulls} where false",
+        *(_read(table, some, same) for some, same in ((present, True), (earlier, False)) if some),
+    ]
+    return " union all by name ".join(parts)
+
+
+def _read(table: Table, files: list[Path], same: bool) -> str:
+    """A query that reads files with their partition columns; same: all have the same columns."""
     paths = ", ".join(map(_text, duckdb_paths(files)))
-    hive = ", ".join(f"{_text(c.name)}: {_text(types[c.name])}" for c in table.partitions)
+    hive = ", ".join(f"{_text(c.name)}: {_text(sql_type(c.read_as))}" for c in table.partitions)
     return (
-        f"select {names} from ({empty} union all by name select * from read_parquet("
-        f"[{paths}], union_by_name = true, hive_partitioning = true, hive_types = {{{hive}}}))"
+        f"select * from read_parquet([{paths}], union_by_name = {not same}, "
+        f"hive_partitioning = true, hive_types = {{{hive}}})"
     )
 
 
 def duckdb_paths(files: Iterable[Path]) -> list[str]:
     """Files for DuckDB's read_parquet, to which *, ? and [ stand for others."""
-    return [PATTERN.sub(r"[\g<0>]", str(path.resolve())) for path in files]
+    return [PATTERN.sub(r"[\g<0>]", str(path.absolute())) for path in files]
 
 
 def reach(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:

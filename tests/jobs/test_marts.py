@@ -17,7 +17,6 @@ from schemas import (
     LINKS,
     MARTS,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
     SKIP_REASONS,
     STALLS,
     TIMERS,
@@ -495,23 +494,16 @@ def test_rto_by_options_holds_every_timeout(demo):
 
 def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_day):
     """4 s for 10 s while the round trip is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 +
-    0.1 s; then 3 s to the end at 20 s. Before the first round trip no ratio."""
+    0.1 s; then 3 s to the end. Before the first round trip no ratio."""
     timer = row_of(TIMERS, flow_id=1, rule="linux", backed_off=False)
-    trip = row_of(ROUND_TRIPS, flow_id=1, side="access", flight=1, delayed=False)
     usual = flow(demo, flow_id=1, rtt_internet_min=0.1, sack=False, timestamps=True)
     tables = {
         FLOWS: [usual | {"start_ts": at(-2), "end_ts": at(20)}],
         TIMERS: [
-            timer | {"ts": at(-1), "rto": 1.0},
-            timer | {"ts": at(0), "rto": 4.0},
-            timer | {"ts": at(10), "rto": 8.0, "backed_off": True},
-            timer | {"ts": at(15), "rto": 3.0},
-        ],
-        ROUND_TRIPS: [
-            trip | {"ts": at(0), "rtt": 0.9},
-            trip | {"ts": at(9), "rtt": 3.9},
-            trip | {"ts": at(12), "rtt": 9.9, "side": "internet"},
-            trip | {"ts": at(16), "rtt": 9.9},
+            timer | {"ts": at(-1), "rto": 1.0, "lasted": 1.0},
+            timer | {"ts": at(0), "rto": 4.0, "lasted": 10.0, "rtt": 0.9},
+            timer | {"ts": at(10), "rto": 8.0, "lasted": 5.0, "rtt": 3.9, "backed_off": True},
+            timer | {"ts": at(15), "rto": 3.0, "lasted": 5.0, "rtt": 3.9},
         ],
     }
     query = """

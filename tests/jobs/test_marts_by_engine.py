@@ -152,6 +152,7 @@ def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
         for k in range(n % 4):
             at = end + timedelta(seconds=(k - 1) * n)
             row = {"flow_id": n, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
+            row |= {"lasted": 1.5 * k, "rtt": None if k == 0 else 0.25 * n}
             timers.append(row | {"backed_off": k > 1})
         if n % 2:
             row = dict.fromkeys(LINKS.arrow.names) | {

@@ -56,6 +56,17 @@ def test_nothing_is_written_and_nothing_imported_that_would(made):
     assert state(made) == before
 
 
+def test_no_table_is_read(made):
+    """Its files' sizes are looked at, whatever is in them."""
+    files = {path: path.read_bytes() for path in made.rglob("*.parquet")}
+    for path, content in files.items():
+        path.write_bytes(bytes(len(content)))
+    run(made, NETWORKS_FILE, CAPTURES)
+    for path, content in files.items():
+        assert path.read_bytes() == bytes(len(content))
+        path.write_bytes(content)
+
+
 @pytest.mark.parametrize("name", [REPORT, VIEWS])
 def test_what_was_deleted_is_made_again(made, name):
     (made / name).unlink()

@@ -224,7 +224,12 @@ def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, 
 def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
     """Two users' links and timers; and a flush that was never recovered from."""
     flows = [flow(demo, flow_id=n, user=f"u{n}", sack=True, timestamps=True) for n in range(2)]
-    timer = dict.fromkeys(TIMERS.arrow.names) | {"rule": "linux", "backed_off": False, "rto": 1.0}
+    timer = dict.fromkeys(TIMERS.arrow.names) | {
+        "rule": "linux",
+        "backed_off": False,
+        "rto": 1.0,
+        "lasted": 1.0,
+    }
     link = dict.fromkeys(LINKS.arrow.names) | {"hour": at(-2), "round_trips": 9, "rtt_max": 3.0}
     stall = dict.fromkeys(STALLS.arrow.names) | {
         "flow_id": 0, "start_ts": at(-2), "end_ts": at(-1.99), "class": "continuous_loss",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, contents
@@ -68,8 +68,10 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     assert dict(root.tree()) == before
     main(["check", *args])
     capsys.readouterr()
-    main(["sql", "--warehouse", str(root), "--format", "csv", "select max(bytes_down) from flows"])
-    (most,) = demo.warehouse.connect().sql("select max(bytes_down) from flows").fetchone()
+    query = "select max(ip_bytes_down) from flows"
+    main(["sql", "--warehouse", str(root), "--format", "csv", query])
+    connection = demo.warehouse.connect()
+    (most,) = connection.execute(query).fetchone()
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 
@@ -263,3 +265,28 @@ def test_what_cannot_be_reached_is_told_in_a_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"giscope: {root}")
     assert line.endswith(reason)
+
+
+def test_threads_that_share_a_file_read_each_where_it_sought(bucket):
+    """As DuckDB's do."""
+    path = bucket / "x"
+    path.write_bytes(bytes(range(256)))
+    file, sought = path.open(buffering=0), Barrier(2)
+    found = {}
+
+    def read(at: int) -> None:
+        file.seek(at)
+        sought.wait()
+        found[at] = file.read(2)
+
+    threads = [Thread(target=read, args=(at,)) for at in (10, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {10: bytes([10, 11]), 100: bytes([100, 101])}
+    assert file.seek(-1, 2) == 255
+    assert file.read(9) == b"\xff"
+    assert file.read(9) == b""
+    file.seek(3)
+    assert (file.read(1), file.read(1)) == (b"\3", b"\4")

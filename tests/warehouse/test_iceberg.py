@@ -20,6 +20,7 @@ from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.commits import Content
 from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
 from spark_jobs.warehouse.journal import CATALOG, Changes, File, Journal, Update, database_of
+from spark_jobs.warehouse.place_io import PlaceIO
 
 NOTHING = timedelta(0)
 
@@ -144,6 +145,21 @@ def test_metadata_are_bounded(tmp_path):
     assert max(counts) <= 2 * MANIFESTS + PREVIOUS
     assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 18
     assert len(iceberg(tmp_path).snapshots()) == 1
+
+
+def test_manifests_are_merged_once_a_size(tmp_path):
+    """A merged one stays as it is until there are as many of its size."""
+    warehouse, location = Warehouse(tmp_path), None
+    merged = []
+    for n in range(3 * MANIFESTS):
+        change = Changes([File(f"networks/network=n{n}/x.parquet", Content(1, ""), 1)])
+        location = update(Update("networks", str(warehouse.root), location, change, 0)).location
+        manifests = StaticTable.from_metadata(location).current_snapshot().manifests(PlaceIO())
+        assert len(manifests) <= 2 * MANIFESTS
+        assert sum(m.added_files_count + m.existing_files_count for m in manifests) == n + 1
+        merged.append({m.manifest_path for m in manifests if m.existing_files_count})
+    assert [len(some) for some in merged[MANIFESTS - 1 :: MANIFESTS]] == [1, 2, 3]
+    assert merged[MANIFESTS - 1] <= merged[-1]
 
 
 def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):

@@ -2,18 +2,24 @@
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from test_warehouse import countries, data_files, publish
 
-from schemas import TABLES
-from spark_jobs.warehouse import VIEWS, Warehouse
+from schemas import LEASES, TABLES
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse.commits import content_of
+from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.journal import CATALOG
 from spark_jobs.warehouse.views import sql_type
 
+EARLIER = date(2004, 3, 1)
+DAYS = [EARLIER + timedelta(days=n) for n in range(1, 5)]
 COUNT = """
 import sys, duckdb
 with duckdb.connect(sys.argv[1], read_only=True) as connection:
@@ -113,6 +119,74 @@ def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, mon
     assert countries(warehouse) == ["BB"]
     warehouse.update_views()
     assert len(data_files(warehouse)) == 1
+
+
+@pytest.fixture
+def dated(tmp_path) -> Warehouse:
+    """A warehouse with a lease a day; the first file is of an earlier version."""
+    warehouse = Warehouse(tmp_path / "w")
+    for day in (EARLIER, *DAYS):
+        with warehouse.staging() as staging:
+            staging.write(LEASES, "aa-gprs", day, "log", a_lease(day))
+            if day == EARLIER:
+                staging.files = [as_earlier(written) for written in staging.files]
+            warehouse.publish(Unit.of_day("leases", "aa-gprs", day), staging.files, {})
+    warehouse.update_views()
+    return warehouse
+
+
+def as_earlier(written: Written) -> Written:
+    """As a version named and wrote it that had no addresses yet."""
+    target, path = written.staged
+    pq.write_table(pq.read_table(path).drop_columns(["address"]), path)
+    staged = Staged(target.replace(f"-{LEASES.layout}-", "-"), path)
+    return written._replace(staged=staged, content=content_of(path))
+
+
+def a_lease(day: date) -> pa.Table:
+    start = datetime.combine(day, datetime.min.time(), UTC)
+    whose = {"bucket": 0, "subscriber": f"s{day.day}", "address": f"10.0.0.{day.day}"}
+    return pa.Table.from_pylist([whose | {"start_ts": start, "end_ts": start}], LEASES.arrow)
+
+
+def test_files_of_an_earlier_version_have_null_for_what_they_lack(dated):
+    with opened(dated) as connection:
+        asked = connection.sql("select date, subscriber, address from leases order by date")
+        assert asked.fetchall() == [
+            (EARLIER, "s1", None),
+            *((day, f"s{day.day}", f"10.0.0.{day.day}") for day in DAYS),
+        ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"network = 'aa-gprs' and date = '{DAYS[-1]}'",
+        f"network like 'aa%' and date between '{DAYS[-1]}' and '{DAYS[-1] + timedelta(days=1)}'",
+        "date = (select max(date) from present_days)",
+    ],
+)
+def test_a_query_opens_the_files_of_its_days_only(dated, condition):
+    """And the first one that has the present columns, and those of earlier versions."""
+    for path in dated.files(LEASES)[2:-1]:
+        path.write_bytes(b"")
+    with opened(dated) as connection:
+        connection.sql(f"create temp view present_days as select date '{DAYS[-1]}' as date")
+        asked = connection.sql(f"select subscriber from leases where {condition}")
+        assert asked.fetchall() == [(f"s{DAYS[-1].day}",)]
+        with pytest.raises(duckdb.Error):
+            connection.sql("select subscriber from leases").fetchall()
+
+
+def test_a_table_is_asked_without_a_look_at_others(dated):
+    """Neither when the file is opened."""
+    publish(dated, "AA")
+    dated.update_views()
+    for path in dated.files(LEASES):
+        path.write_bytes(b"")
+    with opened(dated) as connection:
+        assert connection.sql("select country from networks").fetchall() == [("AA",)]
+    assert dated.connect("from networks").sql("select country from networks").fetchall()
 
 
 def test_nothing_but_the_views_is_left(tmp_path):

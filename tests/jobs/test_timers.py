@@ -1,0 +1,38 @@
+"""How long each timeout lasted, and the round trip before it: as SQL finds them in the tables."""
+
+SQL = """
+with timed as (
+    select network, date, flow_id, ts, rto, null as rtt from timers
+    union all
+    select network, date, flow_id, ts, null, rtt from round_trips where side = 'access'
+),
+known as (
+    select
+        * exclude (rtt),
+        last(rtt ignore nulls) over (
+            of_flow rows between unbounded preceding and current row
+        ) as rtt,
+        first(if(rto is null, null, ts) ignore nulls) over (
+            of_flow rows between 1 following and unbounded following
+        ) as until
+    from timed
+    window of_flow as (
+        partition by network, date, flow_id order by ts, rto is not null, rtt, rto
+    )
+)
+select
+    network, date, flow_id, known.ts, rto,
+    greatest(epoch_us(coalesce(until, end_ts)) - epoch_us(known.ts), 0) / 1e6 as lasted, rtt
+from known join flows using (network, date, flow_id)
+where rto is not null
+order by all
+"""
+
+
+def test_timeouts_last_until_the_next_and_have_the_round_trip_before(demo):
+    connection = demo.warehouse.connect()
+    expected = connection.execute(SQL).fetchall()
+    query = "select network, date, flow_id, ts, rto, lasted, rtt from timers order by all"
+    assert connection.execute(query).fetchall() == expected
+    assert len(expected) > 10_000
+    assert any(rtt is None for *_, rtt in expected)
