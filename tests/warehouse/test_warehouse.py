@@ -2,8 +2,10 @@
 
 import json
 import time
+from collections.abc import Iterable
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Event, Thread
 
 import duckdb
 import pyarrow as pa
@@ -33,6 +35,23 @@ def rows(*countries: str) -> pa.Table:
         "flight_size_bytes": 4500,
     }
     return pa.Table.from_pylist([{"country": c, **fact} for c in countries], NETWORKS.arrow)
+
+
+def assert_one_at_a_time(one: Warehouse, other: Warehouse) -> None:
+    """Who asks for a lock that another has waits for it."""
+    waits, got = Event(), Event()
+
+    def take() -> None:
+        with other.locked("x", waits.set):
+            got.set()
+
+    taking = Thread(target=take)
+    with one.locked("x"), one.locked("y"):
+        taking.start()
+        assert waits.wait(10)
+        assert not got.wait(0.5)
+    assert got.wait(10)
+    taking.join()
 
 
 def publish(warehouse: Warehouse, *countries: str) -> None:
@@ -76,8 +95,14 @@ STEPS = 7
 superseded is removed."""
 
 
-def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
-    """Let the job be killed after so many steps; returns those taken."""
+def dying(
+    patch: pytest.MonkeyPatch,
+    after: int,
+    paths: Iterable[str] = ("replace", "unlink"),
+    journal: Iterable[str] = ("begin", "publish"),
+) -> list[str]:
+    """Let the job be killed after so many steps, which are calls of these methods; returns those
+    taken."""
     taken = []
 
     def until_then(owner: type, name: str) -> None:
@@ -91,10 +116,10 @@ def dying(patch: pytest.MonkeyPatch, after: int) -> list[str]:
 
         patch.setattr(owner, name, step)
 
-    until_then(Path, "replace")
-    until_then(Path, "unlink")
-    until_then(Journal, "begin")
-    until_then(Journal, "publish")
+    for name in paths:
+        until_then(Path, name)
+    for name in journal:
+        until_then(Journal, name)
     return taken
 
 
