@@ -38,6 +38,11 @@ class Status(NamedTuple):
     st_size: int
     st_mtime_ns: int
 
+    @property
+    def st_blocks(self) -> int:
+        """Blocks of 512 bytes."""
+        return -(-self.st_size // 512)
+
 
 class ObjectPath(PurePosixPath):
     """What stands for a file or folder in a bucket: s3://BUCKET/KEY. It can what a Path can, as far
@@ -138,10 +143,6 @@ class ObjectPath(PurePosixPath):
         """Replace it."""
         with self.open("wb") as to:
             return to.write(content)
-
-    def read_text(self) -> str:
-        """All of it, of UTF-8."""
-        return self.read_bytes().decode()
 
     def unlink(self, missing_ok: bool = True) -> None:
         """Remove it, if it is there."""

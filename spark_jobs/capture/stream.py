@@ -13,8 +13,6 @@ import numpy as np
 import xxhash
 import zstandard
 
-from spark_jobs.places import in_bucket
-
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
@@ -134,11 +132,6 @@ def first_bytes(path: Path, n: int) -> bytes:
     return held[:n]
 
 
-def _on_disk(path: Path) -> int:
-    status = path.stat()
-    return status.st_size if in_bucket(path) else status.st_blocks * BLOCK_BYTES
-
-
 class CaptureStream:
     """A window over a capture's uncompressed bytes that moves forward.
 
@@ -153,7 +146,7 @@ class CaptureStream:
         self._pieces = _pieces(self._source)
         self._left = memoryview(b"")
         self._hash = xxhash.xxh3_128()
-        self.on_disk = _on_disk(path)
+        self.on_disk = path.stat().st_blocks * BLOCK_BYTES
         self.window = np.zeros(2 * WINDOW_BYTES, np.uint8)
         self.start = self.end = 0
         self._dropped = 0

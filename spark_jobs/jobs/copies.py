@@ -117,13 +117,12 @@ def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
 
 def _packets_of(warehouse: Warehouse, commit: Commit) -> Packets:
     from spark_jobs.capture.sketch import KEPT_AS, as_sample, from_text
-    from spark_jobs.warehouse.compaction import text_name
-    from spark_jobs.warehouse.files import metadata_of
+    from spark_jobs.warehouse.compaction import capture_texts
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
-    name, texts = commit.unit.name, metadata_of(log)
-    kept = texts.get(KEPT_AS, texts.get(text_name(name, KEPT_AS)))
+    name = commit.unit.name
+    kept = capture_texts(log, name).get(KEPT_AS)
     # Captures that were ingested before samples were kept have none.
     sample = as_sample(_keys(name, paths, commit.facts)) if kept is None else from_text(kept)
     return Packets(name, commit.facts, paths, sample)

@@ -91,7 +91,7 @@ def merge(root: Path, parts: list[Part], staging: Staging) -> Iterator[tuple[Wri
                 writer.write_table(rows, row_group_size=len(rows))
             writer.add_key_value_metadata(
                 {
-                    text_name(part.capture, name): text
+                    _text_name(part.capture, name): text
                     for part in chosen
                     for name, text in metadata_of(root / part.target).items()
                 }
@@ -124,9 +124,7 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
         with staging.writer(*place, capture) as writer:
             for _, rows in pieces:
                 writer.write_table(rows, row_group_size=len(rows))
-            begin = text_name(capture, "")
-            mine = {n.removeprefix(begin): t for n, t in texts.items() if n.startswith(begin)}
-            if mine:
+            if mine := _texts_of(capture, texts):
                 writer.add_key_value_metadata(mine)
         found[capture] = writer.written
     return found
@@ -159,6 +157,18 @@ def _row_groups(path: Path, place: Place) -> Iterator[pa.Table]:
             yield file.read_row_group(number, use_threads=False).cast(schema)
 
 
-def text_name(capture: str, name: str) -> str:
+def capture_texts(path: Path, capture: str) -> dict[str, str]:
+    """What a capture's file has in its metadata, merged with others or not."""
+    texts = metadata_of(path)
+    return texts | _texts_of(capture, texts)
+
+
+def _texts_of(capture: str, texts: dict[str, str]) -> dict[str, str]:
+    """Those of a capture, of a merged file's texts."""
+    begin = _text_name(capture, "")
+    return {name.removeprefix(begin): t for name, t in texts.items() if name.startswith(begin)}
+
+
+def _text_name(capture: str, name: str) -> str:
     """What a text of a capture's file is named in the metadata of a merged one."""
     return f"{capture}\n{name}"

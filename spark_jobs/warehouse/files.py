@@ -126,7 +126,7 @@ def count_rows(path: Path) -> int:
 
 def metadata_of(path: Path) -> dict[str, str]:
     """What a file's writer added to its metadata; a merged file has that of each capture after its
-    name (see compaction.text_name)."""
+    name (see compaction.capture_texts)."""
     found = read_metadata(path).metadata or {}
     return {name.decode(): text.decode() for name, text in found.items()}
 

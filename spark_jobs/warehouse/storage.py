@@ -173,8 +173,12 @@ class Bucket:
 
     def strays(self, targets: Iterable[str]) -> Iterable[str]:
         """See Storage: those of yesterday."""
-        before_ns = time.time_ns() - DAY_NS
-        return [t for t in targets if (self._root / t).stat().st_mtime_ns < before_ns]
+        asked, before_ns = set(targets), time.time_ns() - DAY_NS
+        return [
+            path
+            for path, status in self._root.tree()
+            if path in asked and status.st_mtime_ns < before_ns
+        ]
 
     def hold(self) -> None:
         """See Storage."""

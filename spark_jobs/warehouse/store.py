@@ -80,8 +80,8 @@ class Warehouse:
                     f"{root}: {part} in it would be taken for a partition of the tables"
                 )
         self.root, self.keep, self._storage = root, keep, storage_of(root)
-        self._catalog = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
-        self._database = database_of(root, self._catalog)
+        uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
+        self._database = database_of(root, uri)
         self._journal = Journal(self._database)
         self._later = False
         if (
@@ -90,10 +90,6 @@ class Warehouse:
             and not (root / CATALOG).exists()
         ):
             earlier.take_over(root, self._journal)
-
-    def __reduce__(self) -> tuple[type[Warehouse], tuple[Path, timedelta, str]]:
-        """To another process, or host, goes the place, not what is known of it."""
-        return Warehouse, (self.root, self.keep, self._catalog or "")
 
     def staging(self) -> AbstractContextManager[Staging]:
         """A place to write a change's files; what is not published is removed, at once or, where

@@ -60,7 +60,7 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     args = ["--warehouse", str(root), "--networks", str(NETWORKS_FILE)]
     run(*args, str(bucket / "captures"))
     assert contents(root) == contents(demo.warehouse.root)
-    assert (root / REPORT).read_text().startswith("<!doctype html>")
+    assert (root / REPORT).read_bytes().startswith(b"<!doctype html>")
     assert (root / VIEWS).exists()
     before = dict(root.tree())
     again = run(*args, str(bucket / "captures"))
