@@ -37,7 +37,7 @@ PART_PACKETS = 6_000_000
 that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000
 """Packets of a day up to which buckets are one task's: each task begins files of every table."""
-FORMAT = 21
+FORMAT = 22
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 

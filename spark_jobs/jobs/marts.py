@@ -86,21 +86,26 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:
     read = {day: _inputs(warehouse, day) for day in days}
-    from pyarrow.compute import field
-
     from spark_jobs.warehouse.sql import engine
 
     with engine(warehouse) as sql:
-        results = dict(results_of(sql, warehouse, days))
+        results = {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
     for day in days:
-        network, when = day
         with warehouse.staging() as staging:
             for table in MARTS:
-                rows = results[table.name]
-                mine = rows.filter((field("network") == network) & (field("date") == when))
-                if len(mine):
-                    staging.write(table, network, when, "mart", mine)
+                if day in results[table.name]:
+                    staging.write(table, *day, "mart", results[table.name][day])
             warehouse.publish(_unit(day), staging.files, {"inputs": read[day]})
+
+
+def by_day(rows: pa.Table) -> dict[Day, pa.Table]:
+    """The rows of each (network, date), by which they are sorted."""
+    counted = rows.group_by(["network", "date"], use_threads=False).aggregate([([], "count_all")])
+    found, begin = {}, 0
+    for row in counted.to_pylist():
+        found[row["network"], row["date"]] = rows.slice(begin, row["count_all"])
+        begin += row["count_all"]
+    return found
 
 
 def results_of(
@@ -114,8 +119,7 @@ def results_of(
     for name in SHARED:
         sql.view(name, _text(name), name in KEPT)
     for table in MARTS:
-        rows = sql.rows(_text(table.name), table.arrow_with_partitions)
-        yield table.name, rows.sort_by([(name, "ascending") for name in rows.schema.names])
+        yield table.name, sql.rows(_text(table.name), table.arrow_with_partitions)
 
 
 def _text(name: str) -> str:

@@ -12,9 +12,10 @@ from spark_jobs.tables.rows import column, dictionary, measured, table_of
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.TIMERS."""
     timers = bucket.sending.timers
-    mine = timers[(bucket.connections.mine & bucket.replayed)[timers["connection"]]]
-    mine = timeouts.in_order(mine)
+    told = (bucket.connections.mine & bucket.replayed)[timers["connection"]]
+    mine = timeouts.in_order(timers[told])
     trips = round_trips.told(bucket)
+    trips = timeouts.in_order(trips[trips["side"] == samples.ACCESS])
     return table_of(
         TIMERS,
         {
@@ -22,7 +23,7 @@ def rows(bucket: Bucket) -> pa.Table:
             "ts": column(mine, "ts").cast(TIMESTAMP),
             "rto": column(mine, "rto"),
             "lasted": pa.array(timeouts.lasted_us(mine, bucket.connections.end_ts) / 1e6),
-            "rtt": measured(timeouts.latest_us(mine, trips[trips["side"] == samples.ACCESS]) / 1e6),
+            "rtt": measured(timeouts.latest_us(mine, trips) / 1e6),
             "backed_off": column(mine, "backed_off"),
             "rule": dictionary(mine["kind"], timer.TIMERS),
         },

@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Name a query; keep: its rows too, for those that read it."""
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        """The query's rows, with these columns."""
+        """The query's rows, with these columns, sorted by them all."""
 
 
 @contextmanager
@@ -86,7 +86,7 @@ class _DuckDB:
 
 def _cast(query: str, schema: pa.Schema) -> str:
     columns = [f'cast("{f.name}" as {sql_type(f.type)}) as "{f.name}"' for f in schema]
-    return f"select {', '.join(columns)} from ({query})"
+    return f"select {', '.join(columns)} from ({query}) order by all"
 
 
 @contextmanager
@@ -123,6 +123,6 @@ class _Spark:
         frame.createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        return (
-            self._session.sql(functions.as_spark(query)).toArrow().select(schema.names).cast(schema)
-        )
+        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        rows = rows.select(schema.names).cast(schema)
+        return rows.sort_by([(name, "ascending") for name in schema.names])

@@ -1,10 +1,15 @@
-"""How long each timeout lasted, and the round trip before it: as SQL finds them in the tables."""
+"""How long each timeout lasted, and the round trip before it: as SQL finds them in the tables,
+rows of a time in the order in which they are written."""
+
+from schemas import ROUND_TRIPS, TIMERS
 
 SQL = """
 with timed as (
-    select network, date, flow_id, ts, rto, null as rtt from timers
+    select network, date, flow_id, ts, rto, null as rtt, file_row_number as place
+    from read_parquet({timers}, file_row_number = true)
     union all
-    select network, date, flow_id, ts, null, rtt from round_trips where side = 'access'
+    select network, date, flow_id, ts, null, rtt, file_row_number
+    from read_parquet({round_trips}, file_row_number = true) where side = 'access'
 ),
 known as (
     select
@@ -17,7 +22,7 @@ known as (
         ) as until
     from timed
     window of_flow as (
-        partition by network, date, flow_id order by ts, rto is not null, rtt, rto
+        partition by network, date, flow_id order by ts, rto is not null, place
     )
 )
 select
@@ -31,7 +36,10 @@ order by all
 
 def test_timeouts_last_until_the_next_and_have_the_round_trip_before(demo):
     connection = demo.warehouse.connect()
-    expected = connection.execute(SQL).fetchall()
+    files = {
+        table.name: list(map(str, demo.warehouse.files(table))) for table in (TIMERS, ROUND_TRIPS)
+    }
+    expected = connection.execute(SQL.format(**files)).fetchall()
     query = "select network, date, flow_id, ts, rto, lasted, rtt from timers order by all"
     assert connection.execute(query).fetchall() == expected
     assert len(expected) > 10_000
