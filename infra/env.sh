@@ -25,6 +25,9 @@ SUPERSET_SECRET_KEY=$(password)
 SUPERSET_ADMIN_PASSWORD=$(password)
 OBJECT_STORE_KEY=$(password)
 OBJECT_STORE_SECRET=$(password)
+# What subscribers' pseudonyms are made with. Without it nothing can be added to the tables, and
+# nobody be looked up: keep a copy. With it anybody's pseudonym can be made.
+GISCOPE_KEY=$(password)
 
 # The first UTC day to process.
 GISCOPE_FIRST_DAY=$(date -u +%Y-%m-%d)

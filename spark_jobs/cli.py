@@ -62,6 +62,15 @@ OneNetworkOption = Annotated[
 ]
 
 
+PlainOption = Annotated[
+    bool,
+    typer.Option(
+        "--plain-addresses",
+        help="Keep subscribers' addresses and RADIUS names as they are, instead of pseudonyms.",
+    ),
+]
+
+
 def _day_option(name: str, help_text: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
@@ -93,6 +102,7 @@ def run(
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
+    plain_addresses: PlainOption = False,
 ) -> None:
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
     from spark_jobs.jobs import flows as flows_job
@@ -104,7 +114,8 @@ def run(
     from spark_jobs.report import bring_up_to_date
     from spark_jobs.warehouse import Warehouse
 
-    store, known = Warehouse(warehouse), load_networks(networks)
+    store = Warehouse(warehouse)
+    known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
     work = _captures(captures, known, networks, front_end)
 
     def wait() -> None:
@@ -151,13 +162,14 @@ def ingest(
             "their days.",
         ),
     ] = False,
+    plain_addresses: PlainOption = False,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one; in a
     folder named for a day, YYYY-MM-DD, it is that day's."""
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse import Warehouse
 
-    chosen = find_network(load_networks(networks), network, networks)
+    chosen = _called(find_network(load_networks(networks), network, networks), plain_addresses)
     work = [
         (chosen, found)
         for path in files
@@ -170,6 +182,37 @@ def ingest(
     for result in told:
         typer.echo(f"giscope: {result.error}", err=True)
     _fail_for([result for result in failed if result not in told])
+
+
+@app.command(
+    epilog="Example: giscope pseudonym --networks networks.toml --network aa-gprs "
+    "--address 10.64.1.7"
+)
+def pseudonym(
+    networks: NetworksOption,
+    network: NetworkOption,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="A", help="A subscriber's address.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="N", help="Or what RADIUS calls one: IMSI, number or user name."
+        ),
+    ] = None,
+) -> None:
+    """Print what one subscriber is called in a network's tables: packets.user for an address,
+    flows.user too where no RADIUS log is read, else that is of the name. Needs the key."""
+    from spark_jobs.capture.users import user_keys
+    from spark_jobs.networks import find_network, load_networks
+
+    keys = user_keys(find_network(load_networks(networks), network, networks))
+    if (address is None) == (name is None):
+        raise UserError("pseudonym: either --address or --name")
+    try:
+        out.print(keys.of_identity(name) if name is not None else keys.of_address(address or ""))
+    except ValueError as error:
+        raise UserError(f"--address {error}") from error
 
 
 @app.command(
@@ -528,6 +571,11 @@ def _captures(
     return work
 
 
+def _called(network: Network, plain_addresses: bool) -> Network:
+    """The network, its subscribers called as asked for."""
+    return network.model_copy(update={"pseudonyms": "none"}) if plain_addresses else network
+
+
 def _is_folder(path: Path) -> bool:
     """Also of a name that no file can have."""
     try:
@@ -551,9 +599,12 @@ def _ingest(
     store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
 ) -> list[Ingested]:
     """Ingest and tell about it; returns the files that gave nothing."""
+    from spark_jobs.capture.users import make_secret
     from spark_jobs.jobs.ingest import ingest as ingest_all
     from spark_jobs.jobs.summary import ingest_summary
 
+    if any(network.pseudonyms == "keyed" for network, _ in work) and (made := make_secret()):
+        typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {made}", err=True)
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:

@@ -4,7 +4,7 @@ import json
 import tomllib
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -110,6 +110,8 @@ class Network(BaseModel):
     """What servers wait for the first ACK before they send again (RFC 6298, 2.1)."""
     least_rto_s: Annotated[float, Field(gt=0)] = 0.2
     """The least that servers allow for the deviation of round trips (Linux), or wait (RFC 6298)."""
+    pseudonyms: Literal["keyed", "none"] = "keyed"
+    """none: subscribers' addresses and RADIUS names are kept as they are (see capture/users.py)."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16

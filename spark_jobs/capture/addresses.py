@@ -1,19 +1,17 @@
 """Addresses as small numbers: a hash table that a Numba loop can fill, and who is a subscriber.
 
-An address is two 64-bit halves; IPv4 is IPv4-mapped IPv6 (RFC 4291, 2.5.5.2).
+An address is the two 64-bit halves of its 16 bytes (see address_text.py).
 """
 
 import secrets
-import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 
 import numpy as np
 import numpy.typing as npt
 
+from spark_jobs.capture.address_text import MAPPED_PREFIX, text_of
 from spark_jobs.compiled import compiled, inner
-
-MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
 
 def subscriber_prefixes(networks: Iterable[IPv4Network | IPv6Network]) -> np.ndarray:
@@ -67,26 +65,17 @@ class AddressTable:
 
     def texts(self, numbers: npt.ArrayLike) -> list[str]:
         """Addresses as people write them (RFC 5952)."""
-        packed = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
-        return [_text(packed[at : at + 16]) for at in range(0, len(packed), 16)]
+        return [text_of(address) for address in self.packed(numbers)]
+
+    def packed(self, numbers: npt.ArrayLike) -> list[bytes]:
+        """Addresses as 16 bytes."""
+        every = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
+        return [every[at : at + 16] for at in range(0, len(every), 16)]
 
 
-def halves(texts: Iterable[str]) -> np.ndarray:
-    """uint64[n, 2]: the high and low half of addresses as people write them."""
-    packed = b"".join(map(_packed, texts))
-    return np.frombuffer(packed, ">u8").astype(np.uint64).reshape(-1, 2)
-
-
-def _packed(text: str) -> bytes:
-    if ":" in text:
-        return socket.inet_pton(socket.AF_INET6, text)
-    return MAPPED_PREFIX + socket.inet_pton(socket.AF_INET, text)
-
-
-def _text(packed: bytes) -> str:
-    if packed.startswith(MAPPED_PREFIX):
-        return socket.inet_ntop(socket.AF_INET, packed[12:])
-    return socket.inet_ntop(socket.AF_INET6, packed)
+def halves(packed: Iterable[bytes]) -> np.ndarray:
+    """uint64[n, 2]: the high and low half of 16 bytes each."""
+    return np.frombuffer(b"".join(packed), ">u8").astype(np.uint64).reshape(-1, 2)
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Runs of packet rows to sorted Arrow tables: one table a bucket and date, by (user, ts); where a
 date has few packets one for all of its buckets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, timedelta
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from schemas import PACKETS, TIMESTAMP
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import Run
-from spark_jobs.capture.users import user_bucket
+from spark_jobs.capture.users import UserKeys, user_bucket
 from spark_jobs.compiled import compiled
 from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorted_within_groups
 
@@ -52,11 +52,11 @@ def _times(rows):
 
 
 def packet_tables(
-    run: Run, capture: str, buckets: int, user_key: Callable[[str], str]
+    run: Run, capture: str, buckets: int, keys: UserKeys
 ) -> Iterator[tuple[date, pa.Table]]:
     """The run's packets as tables of schemas.PACKETS, one a (bucket, date), each sorted by
     (user, ts, frame); a date with few packets has one table, sorted by bucket first."""
-    users, codes = _users(run, buckets, user_key)
+    users, codes = _users(run, buckets, keys)
     order = group_order(codes, group_offsets(codes, len(users)))
     bucket = np.array([bucket for bucket, _ in users], np.int32)
     for day, places in _by_day(run.rows, order):
@@ -67,15 +67,16 @@ def packet_tables(
             cuts = firsts[np.flatnonzero(np.diff(bucket[user[firsts]], prepend=-1))].tolist()
         for low, high in zip(cuts, [*cuts[1:], len(places)], strict=True):
             of_user = np.append(firsts[(firsts >= low) & (firsts < high)], high) - low
-            keys = user[low + of_user[:-1]]
+            mine = user[low + of_user[:-1]]
             yield (
                 EPOCH + timedelta(days=day),
                 _table(
                     _sorted_columns(run.rows, places[low:high], of_user),
                     run,
                     capture,
-                    np.repeat(bucket[keys], np.diff(of_user)),
-                    [users[code][1] for code in keys.tolist()],
+                    np.repeat(bucket[mine], np.diff(of_user)),
+                    [users[code][1] for code in mine.tolist()],
+                    keys,
                 ),
             )
 
@@ -93,17 +94,15 @@ def _sorted_columns(
     return columns
 
 
-def _users(
-    run: Run, buckets: int, user_key: Callable[[str], str]
-) -> tuple[list[tuple[int, str]], np.ndarray]:
+def _users(run: Run, buckets: int, keys: UserKeys) -> tuple[list[tuple[int, str]], np.ndarray]:
     """The run's users as (bucket, key), sorted, and each packet's place among them."""
     numbers = np.ascontiguousarray(run.rows["user"])
     seen = np.flatnonzero(np.bincount(numbers))
-    keys = [user_key(address) for address in run.addresses.texts(seen)]
-    users = sorted((user_bucket(key, buckets), key) for key in set(keys))
+    found = keys.texts(run.addresses, seen)
+    users = sorted((user_bucket(key, buckets), key) for key in found)
     place = {key: i for i, (_, key) in enumerate(users)}
     rank = np.full(len(run.addresses) + 1, -1, np.int32)
-    rank[seen] = [place[key] for key in keys]
+    rank[seen] = [place[key] for key in found]
     return users, gather(rank, numbers)
 
 
@@ -167,9 +166,14 @@ def _fill(rows, order, columns):
 
 
 def _table(
-    columns: dict[str, np.ndarray], run: Run, capture: str, bucket: np.ndarray, keys: list[str]
+    columns: dict[str, np.ndarray],
+    run: Run,
+    capture: str,
+    bucket: np.ndarray,
+    users: list[str],
+    keys: UserKeys,
 ) -> pa.Table:
-    """Sorted packets, of which `user` counts `keys`. The dictionaries hold what occurs."""
+    """Sorted packets, of which `user` counts `users`. The dictionaries hold what occurs."""
     has = columns["has"]
     n, in_all = len(has), int(np.bitwise_and.reduce(has))
     server_codes, servers = _renumber(columns["server"], len(run.addresses) + 1)
@@ -177,8 +181,8 @@ def _table(
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "bucket": pa.array(bucket),
-        "user": pa.DictionaryArray.from_arrays(columns["user"], keys),
-        "server": pa.DictionaryArray.from_arrays(server_codes, run.addresses.texts(servers)),
+        "user": pa.DictionaryArray.from_arrays(columns["user"], users),
+        "server": pa.DictionaryArray.from_arrays(server_codes, keys.texts(run.addresses, servers)),
         "sack_permitted": pa.array(there, mask=~there),
         "sack": _sack(columns, has & decode.HAS_SACK != 0, run.edges),
     }

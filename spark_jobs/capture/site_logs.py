@@ -22,7 +22,7 @@ from schemas.zeek import (
     Log,
 )
 from spark_jobs.capture.reader import Reading
-from spark_jobs.capture.users import subscriber_key, user_bucket, user_key
+from spark_jobs.capture.users import UserKeys, user_bucket
 from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
 
 TABLES: dict[str, Table] = {
@@ -41,22 +41,28 @@ Columns = dict[str, Any]
 
 
 def read_site_log(
-    path: Path, log: Log, prefixes: np.ndarray, reading: Reading, capture: str, buckets: int
+    path: Path,
+    log: Log,
+    prefixes: np.ndarray,
+    reading: Reading,
+    capture: str,
+    buckets: int,
+    keys: UserKeys,
 ) -> Iterator[pa.Table]:
     """The rows that a log adds to its table (see TABLES)."""
     table = TABLES[log.path]
     rows_of = _ROWS[log.path]
-    addresses = Addresses(prefixes)
+    users = _Users(Addresses(prefixes), buckets, keys)
     for block in read_lines(path, log, reading):
         for parsed, _, lines in block:
-            frame = _frame(parsed, log, addresses)
+            frame = _frame(parsed, log, users.addresses)
             there = [valid(parsed, name) for name in log.required]
             there += [frame[name] > 0 for name in _addresses_of(log) if name in log.required]
             whole = np.logical_and.reduce(there)
             timely = frame["ts"].to_numpy() >= 0
             leave_out(reading, path, lines, ~whole, "malformed_line")
             leave_out(reading, path, lines, whole & ~timely, "implausible_time")
-            for columns in rows_of(frame[whole & timely], log, _Users(addresses, buckets), reading):
+            for columns in rows_of(frame[whole & timely], log, users, reading):
                 yield _table(columns | {"capture": capture}, table)
 
 
@@ -100,19 +106,17 @@ class _Users:
 
     addresses: Addresses
     buckets: int
+    of: UserKeys
 
     def ours(self, numbers: pd.Series) -> np.ndarray:
         """bool[n]: which are subscribers'."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
     def texts(self, numbers: pd.Series) -> pd.Series:
-        return _each(numbers, self._text)
-
-    def keys(self, numbers: pd.Series) -> pd.Series:
-        return _each(numbers, lambda number: user_key(self._text(number)))
-
-    def _text(self, number: int) -> str:
-        return self.addresses.table.texts([number])[0]
+        """What the addresses are called: the subscribers' by key."""
+        each = numbers.unique()
+        texts = self.of.texts(self.addresses.table, each)
+        return numbers.map(dict(zip(each.tolist(), texts, strict=True)))
 
     def buckets_of(self, keys: pd.Series) -> pd.Series:
         return _each(keys, lambda key: user_bucket(key, self.buckets))
@@ -143,7 +147,7 @@ def _connections(
     frame = _only(frame, pd.Series(ours, frame.index), "not_subscriber", reading)
     for user, server in (("orig", "resp"), ("resp", "orig")):
         mine = frame[users.ours(frame[f"id.{user}_h"])]
-        keys = users.keys(mine[f"id.{user}_h"])
+        keys = users.texts(mine[f"id.{user}_h"])
         columns = {
             "log": log.path,
             "bucket": users.buckets_of(keys),
@@ -191,7 +195,7 @@ def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
         "status": mine["status"],
         "nas": users.texts(mine["nas"]),
         "session": mine["session"],
-        "subscriber": _each(mine["subscriber"], subscriber_key),
+        "subscriber": _each(mine["subscriber"], users.of.of_identity),
         "session_time": mine["session_time"],
     }
 
@@ -205,7 +209,7 @@ def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
         **_lease(mine, "framed_addr", users),
         "status": ACCEPTED,
         "nas": users.texts(mine["id.orig_h"]),
-        "subscriber": _each(mine["subscriber"], subscriber_key),
+        "subscriber": _each(mine["subscriber"], users.of.of_identity),
     }
 
 
@@ -230,7 +234,7 @@ def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) 
 
 
 def _lease(frame: pd.DataFrame, address: str, users: _Users) -> Columns:
-    keys = users.keys(frame[address])
+    keys = users.texts(frame[address])
     return {"ts": frame["ts"], "address": keys, "bucket": users.buckets_of(keys)}
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.capture import decode
-from spark_jobs.capture.addresses import halves
+from spark_jobs.capture.addresses import AddressTable, halves
 from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed, pair
 from spark_jobs.capture.reader import Run
+from spark_jobs.capture.users import UserKeys, key_bytes
 from spark_jobs.compiled import compiled
 
 NUMBERS = ("ts", "downlink", "ip_len", "ip_id", "seq")
@@ -29,9 +30,9 @@ IN_SAMPLE = ALL // np.uint64(ONE_IN)
 """The largest key of a sample."""
 
 
-def sampled_keys(run: Run) -> np.ndarray:
+def sampled_keys(run: Run, users: UserKeys) -> np.ndarray:
     """uint64[..]: the keys of the packets that are in the sample."""
-    return _keys(run.rows, address_hashes(run.addresses.known), IN_SAMPLE)
+    return _keys(run.rows, address_hashes(_called(run.addresses, users)), IN_SAMPLE)
 
 
 def packet_keys(packets: pa.Table) -> np.ndarray:
@@ -45,7 +46,19 @@ def packet_keys(packets: pa.Table) -> np.ndarray:
         rows[name] = column.indices.to_numpy() + len(addresses)
         addresses += column.dictionary.to_pylist()
     rows["has"] = decode.HAS_IP_ID | decode.HAS_TCP
-    return _keys(rows, address_hashes(halves(addresses)), ALL)
+    return _keys(rows, address_hashes(halves(map(key_bytes, addresses))), ALL)
+
+
+def _called(addresses: AddressTable, users: UserKeys) -> np.ndarray:
+    """uint64[addresses + 1, 2 or more]: the halves of what is said of each, by number: of
+    subscribers, their keys'. Who has a sample, and the rest of a packet's row, could try addresses
+    until one fits."""
+    known = addresses.known
+    if users.secret is None:
+        return known
+    said, ours = known[:, :2].copy(), np.flatnonzero(known[:, 2])
+    said[ours] = halves(map(key_bytes, users.texts(addresses, ours)))
+    return said
 
 
 def as_sample(keys: Iterable[np.ndarray]) -> np.ndarray:

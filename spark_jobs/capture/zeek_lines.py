@@ -5,8 +5,8 @@ the others are kept.
 """
 
 import json
-import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,8 @@ import pyarrow.csv
 import pyarrow.json
 
 from schemas.zeek import LOGS, Log
-from spark_jobs.capture.addresses import MAPPED_PREFIX, AddressTable
+from spark_jobs.capture.address_text import packed
+from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import Reading
 from spark_jobs.capture.stream import CaptureStream, first_bytes
@@ -385,19 +386,9 @@ class Addresses:
 
     def _number(self, text: str) -> int:
         if text not in self._numbers:
-            packed, table = _packed(text), self.table
             self._numbers[text] = 0
-            if packed:
-                high, low = (int.from_bytes(half, "big") for half in (packed[:8], packed[8:]))
-                self._numbers[text] = table.number(high, low)
+            with suppress(ValueError):
+                address = packed(text)
+                high, low = (int.from_bytes(half, "big") for half in (address[:8], address[8:]))
+                self._numbers[text] = self.table.number(high, low)
         return self._numbers[text]
-
-
-def _packed(text: str) -> bytes:
-    """An address as 16 bytes, none where the text is no address."""
-    try:
-        if ":" in text:
-            return socket.inet_pton(socket.AF_INET6, text)
-        return MAPPED_PREFIX + socket.inet_pton(socket.AF_INET, text)
-    except (OSError, ValueError):
-        return b""

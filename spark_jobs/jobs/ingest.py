@@ -18,7 +18,7 @@ from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
-from spark_jobs.capture.users import user_key
+from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
@@ -87,6 +87,8 @@ def ingest(
         other = names.setdefault((network.name, capture_name(path)), path)
         if other != path:
             raise UserError(f"{path}: has the same capture name as {other}")
+    if any(network.pseudonyms == "keyed" for network, _ in work):
+        make_secret()
     for network in {network.name: network for network, _ in work}.values():
         publish_network(warehouse, network)
         _finish_replacing(warehouse, network)
@@ -199,7 +201,10 @@ def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
     status = path.stat()
-    settings = f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end}"
+    made_with = user_keys(network).made_with
+    settings = (
+        f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} {made_with}"
+    )
     return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
 
 
@@ -275,15 +280,16 @@ def _parts(
     from spark_jobs.capture.front_end import READERS
     from spark_jobs.capture.zeek_lines import log_kind
 
-    prefixes = subscriber_prefixes(network.subscribers)
+    prefixes, keys = subscriber_prefixes(network.subscribers), user_keys(network)
     log = log_kind(path) if result.front_end == FrontEnd.ZEEK_LOG else None
     if log and log is not PACKET_LOG:
         from spark_jobs.capture.site_logs import TABLES, read_site_log
 
-        rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets)
+        rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets, keys)
         return TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    return PACKETS, _tables(without_duplicates(runs, reading), network, result.capture, reading)
+    packets = without_duplicates(runs, reading)
+    return PACKETS, _tables(packets, network.buckets, keys, result.capture, reading)
 
 
 def _by_bucket_and_day(
@@ -322,7 +328,7 @@ def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[dat
 
 
 def _tables(
-    runs: Iterator[Run], network: Network, capture: str, reading: Reading
+    runs: Iterator[Run], buckets: int, keys: UserKeys, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     from spark_jobs.capture.columns import packet_tables, within_dates
     from spark_jobs.capture.sketch import sampled_keys
@@ -333,8 +339,8 @@ def _tables(
         if others:
             reading.skipped["implausible_time"] += others
         if len(kept.rows):
-            reading.sampled.append(sampled_keys(kept))
-            yield from packet_tables(kept, capture, network.buckets, user_key)
+            reading.sampled.append(sampled_keys(kept, keys))
+            yield from packet_tables(kept, capture, buckets, keys)
 
 
 def _count(result: Ingested, table: pa.Table) -> None:
@@ -453,8 +459,9 @@ def _replaced(capture: str, by: str) -> str:
 
 
 def publish_network(warehouse: Warehouse, network: Network) -> None:
-    """The network's facts into the networks table, where they changed."""
-    facts = {
+    """The network's facts into the networks table, where they changed. Raises UserError where its
+    users' keys are made otherwise than those that are in the warehouse."""
+    told = {
         "country": network.country,
         "access": network.access,
         "timezone": network.timezone,
@@ -465,11 +472,26 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         "flight_size_bytes": network.flight_size_bytes,
         "slot_rate": network.slot_rate,
     }
+    made_with = user_keys(network).made_with
+    facts = told | {"users": made_with}
     unit = Unit("network", network.name)
     old = warehouse.commit(unit)
     if old and old.facts == facts and warehouse.is_whole(old):
         return
+    if old:
+        _refuse_other_keys(warehouse, network.name, old.facts.get("users", PLAIN), made_with)
     with warehouse.staging() as staging:
-        rows = pa.Table.from_pylist([facts], schema=NETWORKS.arrow)
+        rows = pa.Table.from_pylist([told], schema=NETWORKS.arrow)
         staging.write(NETWORKS, network.name, None, network.name, rows)
         warehouse.publish(unit, staging.files, facts)
+
+
+def _refuse_other_keys(warehouse: Warehouse, network: str, before: str, now: str) -> None:
+    """One user would be two."""
+    if before == now or not any(c.facts["rows"] for c in warehouse.commits("capture", network)):
+        return
+    are = "plain addresses" if before == PLAIN else "pseudonyms of another key"
+    mend = "--plain-addresses" if before == PLAIN else "that key"
+    raise UserError(
+        f"{warehouse.root}: the users of {network} there are {are}: {mend}, or another warehouse"
+    )

@@ -13,7 +13,7 @@ from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
-from spark_jobs.capture.users import user_key
+from spark_jobs.capture.users import UserKeys
 
 SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48")
 EVERYONE = ("0.0.0.0/0", "::/0")
@@ -67,7 +67,7 @@ def table_of(
     tables = [
         table.cast(PACKETS.arrow)
         for run in reader(path, prefixes, reading, run_packets)
-        for _, table in packet_tables(run, path.name, 3, user_key)
+        for _, table in packet_tables(run, path.name, 3, UserKeys("n"))
     ]
     if not tables:
         return None, reading

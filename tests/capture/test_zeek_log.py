@@ -19,7 +19,7 @@ from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
 from spark_jobs.capture.front_end import chosen_front_end, subscribers_script
 from spark_jobs.capture.reader import Reading, read_capture
-from spark_jobs.capture.users import user_key
+from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture
@@ -68,7 +68,7 @@ def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, Reading
     tables = [
         table
         for run in reader(path, prefixes(), reading, **options)
-        for _, table in packet_tables(run, "c", 1, user_key)
+        for _, table in packet_tables(run, "c", 1, UserKeys("n"))
     ]
     if not tables:
         return pa.table({"frame": pa.array([], pa.int64())}), reading

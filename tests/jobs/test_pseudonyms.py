@@ -1,0 +1,249 @@
+"""Nobody can tell from the tables who a subscriber was: no byte of a warehouse, of what is said, or
+of what Spark shows has an address. Who has the key can ask for one."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import NETWORKS_FILE, contents
+
+from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
+from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE, UserKeys, user_keys
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import ingest
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+GISCOPE = Path(sys.executable).with_name("giscope")
+SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess:
+    """The command, as users run it."""
+    return subprocess.run(
+        [GISCOPE, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def subscribers(capture: Path, network: Network) -> set[str]:
+    """The addresses of the subscribers in a capture."""
+    found: set[str] = set()
+    for read in read_capture(capture, subscriber_prefixes(network.subscribers), Reading()):
+        found.update(read.addresses.texts(np.unique(read.rows["user"])))
+    return found
+
+
+class Finder:
+    """Looks for addresses of IPv4: as text, as four bytes in either order, anywhere."""
+
+    def __init__(self, addresses: set[str]):
+        texts = "|".join(re.escape(address) for address in sorted(addresses))
+        self._text = re.compile(rf"(?<![\d.])(?:{texts})(?![\d.])".encode())
+        numbers = [int(ip_address(address)) for address in addresses]
+        self._numbers = np.array(numbers, ">u4").view("<u4"), np.array(numbers, "<u4")
+
+    def finds(self, content: bytes) -> bool:
+        """Whether one of them is in it."""
+        if self._text.search(content):
+            return True
+        for offset in range(4):
+            whole = (len(content) - offset) // 4
+            if whole > 0:
+                words = np.frombuffer(content, "<u4", whole, offset)
+                if any(np.isin(words, numbers).any() for numbers in self._numbers):
+                    return True
+        return False
+
+    def in_folder(self, root: Path) -> list[str]:
+        """The files that have one."""
+        return [
+            str(path.relative_to(root))
+            for path in sorted(root.rglob("*"))
+            if path.is_file() and any(self.finds(part) for part in parts_of(path))
+        ]
+
+
+def parts_of(path: Path) -> Iterator[bytes]:
+    """A file's bytes, as they are and with what is compressed in them unpacked."""
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        metadata = pq.read_metadata(path)
+        yield repr(metadata.metadata).encode()
+        yield repr(metadata.to_dict()).encode()
+        for column in pq.read_table(path, partitioning=None).columns:
+            for chunk in column.chunks:
+                yield from buffers_of(chunk)
+    elif path.suffix == ".avro":
+        yield content
+        for at in range(len(content)):  # blocks are raw deflate; where they begin is not told
+            unpacked = zlib.decompressobj(-15)
+            try:
+                yield unpacked.decompress(content[at:])
+            except zlib.error:
+                continue
+    else:
+        yield content
+
+
+def buffers_of(array: pa.Array) -> Iterator[bytes]:
+    if isinstance(array, pa.DictionaryArray):
+        yield from buffers_of(array.dictionary)
+    if pa.types.is_string(array.type):  # side by side they would be one
+        yield "\n".join(filter(None, array.to_pylist())).encode()
+    for buffer in array.buffers():
+        if buffer is not None:
+            yield buffer.to_pybytes()
+
+
+@pytest.fixture(scope="module")
+def known(few_captures, networks) -> set[str]:
+    found = [
+        subscribers(path, networks[path.parent.name]) for path in few_captures.glob("*/*.pcap")
+    ]
+    assert all(len(of_capture) > 2 for of_capture in found)
+    return set().union(*found)
+
+
+def test_no_byte_has_an_address(few_captures, known, tmp_path):
+    root, finder = tmp_path / "w", Finder(known)
+    done = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, few_captures)
+    assert done.returncode == 0, done.stderr
+    assert not finder.finds((done.stdout + done.stderr).encode())
+    assert finder.in_folder(root) == []
+    assert len(list(root.rglob("*.parquet"))) > 50
+
+
+def test_one_that_is_there_is_found(few_captures, known, tmp_path):
+    root, finder = tmp_path / "w", Finder(known)
+    done = run(
+        "run", "--plain-addresses", "--warehouse", root, "--networks", NETWORKS_FILE, few_captures
+    )
+    assert done.returncode == 0, done.stderr
+    tables = {path.partition("/")[0] for path in finder.in_folder(root)}
+    assert {"packets", "flows", "links", "pages", "plots"} <= tables
+    address = ip_address(min(known))
+    for planted in (address.packed, address.packed[::-1], str(address).encode()):
+        assert finder.finds(b"abc" + planted + b"efg")
+    assert not finder.finds(b"abc" + ip_address("192.0.2.1").packed + b"efg")
+
+
+def test_pseudonyms_are_all_that_differs(few_captures, networks, tmp_path):
+    """Of what is measured nothing does."""
+    found = []
+    for pseudonyms in ("keyed", "none"):
+        warehouse = Warehouse(tmp_path / pseudonyms)
+        chosen = networks["aa-gprs"].model_copy(update={"pseudonyms": pseudonyms})
+        ingest(warehouse, [(chosen, few_captures / "aa-gprs/peak.pcap")])
+        columns = 'frame, ts, server, seq, ack, ip_len, "window", tcp_flags, downlink'
+        rows = warehouse.connect().execute(f"select {columns} from packets order by all").fetchall()
+        (users,) = (
+            warehouse.connect().execute('select count(distinct "user") from packets').fetchone()
+        )
+        found.append((rows, users))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 10_000
+
+
+def test_who_has_the_key_finds_one_subscriber(few_captures, networks, known, tmp_path):
+    warehouse, network = Warehouse(tmp_path / "w"), networks["aa-gprs"]
+    ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
+    users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
+    mine = subscribers(few_captures / "aa-gprs/peak.pcap", network)
+    of = ("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs")
+    told = [run(*of, "--address", address).stdout.strip() for address in sorted(mine)[:3]]
+    assert len(set(told)) == 3
+    assert set(told) <= {user for (user,) in users}
+    assert {user for (user,) in users} == {user_keys(network).of_address(one) for one in mine}
+    wrong = run(*of, "--address", "10.64.1")
+    assert (wrong.returncode, wrong.stderr) == (2, "giscope: --address 10.64.1: no address\n")
+    assert run(*of).returncode == 2
+
+
+def test_pseudonyms_are_of_one_key_and_network():
+    keys = UserKeys("a", SECRET)
+    assert re.fullmatch("[a-z2-7]{16}", keys.of_address("10.64.0.1"))
+    assert keys.of_address("10.64.0.1") == keys.of_address("::ffff:10.64.0.1")
+    others = {
+        UserKeys("a", OTHER).of_address("10.64.0.1"),
+        UserKeys("b", SECRET).of_address("10.64.0.1"),
+        keys.of_address("10.64.0.2"),
+        keys.of_identity("10.64.0.1"),
+    }
+    assert len(others | {keys.of_address("10.64.0.1")}) == 5
+    assert "secret" not in repr(keys)
+    assert UserKeys("a").of_address("2001:db8::0:1") == "2001:db8::1"
+
+
+def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkeypatch):
+    path = tmp_path / "keys" / "key"
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setenv(FILE_VARIABLE, str(path))
+    command = ["ingest", "--networks", NETWORKS_FILE, "--network", "aa-gprs"]
+    command = [*command, few_captures / "aa-gprs/peak.pcap", "--warehouse"]
+    first, again = run(*command, tmp_path / "w"), run(*command, tmp_path / "w")
+    assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
+    assert f"made the key of the pseudonyms, to be kept: {path}" in first.stderr
+    assert "key" not in again.stderr
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    secret = bytes.fromhex(path.read_text().strip())
+    for part in (secret, secret.hex().encode()):
+        assert not any(
+            part in one for file in (tmp_path / "w").rglob("*.*") for one in parts_of(file)
+        )
+    path.chmod(0o640)
+    shown = run(*command, tmp_path / "x")
+    assert shown.returncode == 2
+    assert (
+        shown.stderr
+        == f"giscope: {path}: others can read the key of the pseudonyms: chmod 600 {path}\n"
+    )
+    path.chmod(0o600)
+    path.write_text("abc\n")
+    shown = run(*command, tmp_path / "x")
+    assert (shown.returncode, shown.stderr) == (
+        2,
+        f"giscope: {path}: is no key of 64 hexadecimal digits\n",
+    )
+    path.unlink()
+    shown = run("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs", "--name", "1")
+    assert shown.stderr == (
+        f"giscope: {path}: no key of the pseudonyms: No such file or directory\n"
+    )
+
+
+def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatch):
+    """A warehouse stays with the key that it was begun with."""
+    network, capture = networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap"
+    plain = network.model_copy(update={"pseudonyms": "none"})
+    keyed, old = Warehouse(tmp_path / "keyed"), Warehouse(tmp_path / "old")
+    ingest(keyed, [(network, capture)])
+    ingest(old, [(plain, capture)])
+    before = contents(keyed.root), contents(old.root)
+    with pytest.raises(UserError, match="pseudonyms of another key: that key, or another wareh"):
+        ingest(keyed, [(plain, capture)])
+    with pytest.raises(UserError, match="are plain addresses: --plain-addresses, or another wareh"):
+        ingest(old, [(network, capture)])
+    monkeypatch.setitem(os.environ, SECRET_VARIABLE, OTHER.hex())
+    with pytest.raises(UserError, match="pseudonyms of another key"):
+        ingest(keyed, [(network, capture)])
+    assert (contents(keyed.root), contents(old.root)) == before
+
+
+def test_two_subscribers_never_become_one(monkeypatch):
+    monkeypatch.setattr("spark_jobs.capture.users.PSEUDONYM_BYTES", 1)
+    table = AddressTable(subscriber_prefixes([ip_network("2001:db8::/32")]), 300)
+    numbers = np.array([table.number(0x20010DB8 << 32, low) for low in range(300)])
+    with pytest.raises(UserError, match="a: two addresses have the same pseudonym"):
+        UserKeys("a", SECRET).texts(table, numbers)
+    assert len(set(UserKeys("a", SECRET).texts(table, numbers[:2]))) == 2
