@@ -98,7 +98,21 @@ def networks() -> dict[str, Network]:
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
     """A warehouse with packets, flows, checks and marts of all shipped captures."""
-    warehouse = Warehouse(tmp_path_factory.mktemp("demo"))
+    return _demo(tmp_path_factory.mktemp("demo"), networks)
+
+
+@pytest.fixture(scope="session")
+def plain_demo(tmp_path_factory: pytest.TempPathFactory, networks: dict[str, Network]) -> Demo:
+    """The same, with the subscribers' addresses, by which the truth calls them."""
+    plain = {
+        name: network.model_copy(update={"pseudonyms": "none"})
+        for name, network in networks.items()
+    }
+    return _demo(tmp_path_factory.mktemp("plain"), plain)
+
+
+def _demo(folder: Path, networks: dict[str, Network]) -> Demo:
+    warehouse = Warehouse(folder)
     work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
     ingested = ingest(warehouse, work)
     flows(warehouse, [(network, DAY) for network in networks.values()])
@@ -128,6 +142,12 @@ def _first_records(pcap: bytes, count: int) -> bytes:
 @pytest.fixture
 def network(networks: dict[str, Network]) -> Network:
     return networks["aa-gprs"]
+
+
+@pytest.fixture
+def plain_network(network: Network) -> Network:
+    """Whose subscribers are kept by address and name."""
+    return network.model_copy(update={"pseudonyms": "none"})
 
 
 @pytest.fixture

@@ -29,7 +29,13 @@ FOLDER = PUBLIC_CAPTURES / "tcptrace"
 PUBLISHED = sorted(path for path in FOLDER.glob("*.dmp.gz") if Path(f"{path}.long").exists())
 
 EVERYONE = Network(
-    name="all", country="AA", access="lab", timezone="UTC", subscribers=("0.0.0.0/0",), buckets=1
+    name="all",
+    country="AA",
+    access="lab",
+    timezone="UTC",
+    subscribers=("0.0.0.0/0",),
+    pseudonyms="none",
+    buckets=1,
 )
 """Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
 

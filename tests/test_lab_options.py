@@ -19,6 +19,12 @@ LAB = {
 PLANTED = 0.1
 
 
+@pytest.fixture(scope="session")
+def demo(plain_demo):
+    """The truth calls users by address."""
+    return plain_demo
+
+
 def table(demo: Demo, table, columns: list[str]) -> pd.DataFrame:
     """Rows of the Parquet files of all networks."""
     parts = []

@@ -13,6 +13,12 @@ LAB = {
 }
 
 
+@pytest.fixture(scope="session")
+def demo(plain_demo):
+    """The truth calls users by address."""
+    return plain_demo
+
+
 def profile(lab: str) -> dict:
     """The emulated network."""
     return json.loads((TRUTH / lab / "profile.json").read_text())

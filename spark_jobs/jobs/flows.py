@@ -317,8 +317,10 @@ def _midnight_us(day: date) -> int:
 
 def make_flows(item: WorkItem) -> dict[str, Written]:
     """The tables of one work item that have rows, written to its targets."""
+    from spark_jobs.engine.memory import keep_arrows
     from spark_jobs.tables import ROWS
 
+    keep_arrows()
     bucket = read_bucket(item)
     if bucket is None:
         return {}

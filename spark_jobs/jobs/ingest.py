@@ -87,8 +87,6 @@ def ingest(
         other = names.setdefault((network.name, capture_name(path)), path)
         if other != path:
             raise UserError(f"{path}: has the same capture name as {other}")
-    if any(network.pseudonyms == "keyed" for network, _ in work):
-        make_secret()
     for network in {network.name: network for network, _ in work}.values():
         publish_network(warehouse, network)
         _finish_replacing(warehouse, network)
@@ -127,6 +125,7 @@ def ingest_capture(
 ) -> Ingested:
     """One capture file into packets and ingest_log. Errors of the file are in the result; one that
     is not there leaves no row."""
+    _keys_here(network)
     with warehouse.staging() as staging:
         read = _ReadTask(staging, front_end)((network, path))
         _publish_read(warehouse, staging, read)
@@ -472,7 +471,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         "flight_size_bytes": network.flight_size_bytes,
         "slot_rate": network.slot_rate,
     }
-    made_with = user_keys(network).made_with
+    made_with = _keys_here(network).made_with
     facts = told | {"users": made_with}
     unit = Unit("network", network.name)
     old = warehouse.commit(unit)
@@ -484,6 +483,14 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         rows = pa.Table.from_pylist([told], schema=NETWORKS.arrow)
         staging.write(NETWORKS, network.name, None, network.name, rows)
         warehouse.publish(unit, staging.files, facts)
+
+
+def _keys_here(network: Network) -> UserKeys:
+    """How its subscribers are called, by a secret that is made if there is none: here, where a job
+    begins, lest each worker make its own."""
+    if network.pseudonyms == "keyed":
+        make_secret()
+    return user_keys(network)
 
 
 def _refuse_other_keys(warehouse: Warehouse, network: str, before: str, now: str) -> None:

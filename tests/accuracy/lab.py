@@ -26,6 +26,7 @@ NETWORK = Network.model_validate(
         "access": "lte",
         "timezone": "Europe/Budapest",
         "subscribers": ["10.64.0.0/14", "7.0.0.0/8"],
+        "pseudonyms": "none",  # the truth is told by address
     }
 )
 """The lab's mobiles, and those of ns-3."""

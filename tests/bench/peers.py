@@ -75,7 +75,7 @@ def make_all_flows(warehouse: Warehouse, network: Network) -> list[Task]:
                 begun = time.perf_counter()
                 make_flows(item)
                 seconds = time.perf_counter() - begun
-                rows = pq.read_table(item.targets[FLOWS.name], columns=PACKETS_OF_FLOWS)
+                rows = pq.read_table(item.targets[FLOWS.name].path, columns=PACKETS_OF_FLOWS)
                 packets = sum(pc.sum(column).as_py() for column in rows.columns)
                 tasks.append(Task(packets, seconds))
     return tasks

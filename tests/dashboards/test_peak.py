@@ -17,6 +17,12 @@ from spark_jobs.warehouse import Warehouse
 FIRST_DAY = datetime.date(2004, 3, 1)
 
 
+@pytest.fixture(scope="session")
+def demo(plain_demo):
+    """Which users are in a group together is chance, and how near the two agree hangs on it."""
+    return plain_demo
+
+
 def told(selection: Selection, days: str = "all days") -> dict[tuple[str, str], dict]:
     """The page's rows of some days, by network and metric."""
     rows = selection.rows(f"select * from ({COMPARED.sql}) where days = '{days}'")

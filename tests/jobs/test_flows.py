@@ -121,15 +121,15 @@ def of_user(last: int, frames: list[Frame]) -> list[Frame]:
     return [replace(frame, data=frame.data.replace(mine, others)) for frame in frames]
 
 
-def test_around_midnight_only_users_who_go_on_are_read(warehouse, network):
+def test_around_midnight_only_users_who_go_on_are_read(warehouse, plain_network):
     goes_on = [*handshake(MIDNIGHT - HOUR), up(MIDNIGHT + HOUR, "A", 101, 301)]
     returns = handshake(MIDNIGHT - 3 * HOUR) + handshake(MIDNIGHT + HOUR, port=2000)
     frames = goes_on + of_user(2, returns) + of_user(3, handshake(MIDNIGHT + HOUR))
-    put(warehouse, network, "a.pcap", frames)
+    put(warehouse, plain_network, "a.pcap", frames)
 
     def read(day: date) -> dict[str, int]:
         with warehouse.staging() as staging:
-            (item,) = job.work_items(warehouse, network, day, staging.path)
+            (item,) = job.work_items(warehouse, plain_network, day, staging.path)
             bucket = job.read_bucket(item)
         packets = np.diff(bucket.packets.first).tolist()
         return {user: n for user, n in zip(bucket.names.users, packets, strict=True) if n}

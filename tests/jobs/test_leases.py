@@ -19,6 +19,12 @@ START, STOP, UPDATE, ON = "1", "2", "3", "7"
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
+@pytest.fixture
+def network(plain_network):
+    """Whom a lease names is told."""
+    return plain_network
+
+
 def message(at_s: float, status: str, subscriber: str, session: str = "", **more: str) -> dict:
     """An Accounting-Request; its session is the subscriber's, unless told."""
     row = {"ts": f"{at_s:.6f}", "nas": "192.0.2.1", "status": status}

@@ -109,10 +109,11 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
 def test_what_is_measured_of_a_day(warehouse, demo, network):
     unseen = {"acked_unseen_bytes": 30, "payload_bytes_down": 70}
     seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
+    unknown = {"resends": None, "rtt_access_min": None}
     rows = [
-        flow(demo, **unseen, lost_internet=None),
-        flow(demo, **seen, initiator="unknown", seen="up"),
-        flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9)),
+        flow(demo, **unseen, lost_internet=None, **unknown),
+        flow(demo, **seen, initiator="unknown", seen="up", **unknown),
+        flow(demo, **seen, start_ts=flow(demo)["start_ts"] - timedelta(hours=9), **unknown),
     ]
     log = dict.fromkeys(INGEST_LOG.arrow.names)
     log |= {

@@ -27,6 +27,12 @@ OF_APPLICATIONS = ("conn.log", "http.log", "ssl.log")
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
+@pytest.fixture
+def network(plain_network):
+    """What the applications did is told by address."""
+    return plain_network
+
+
 def truth(name: str) -> list[dict[str, str]]:
     with (RECORDED / f"{name}.csv").open() as source:
         return list(csv.DictReader(source))

@@ -154,7 +154,7 @@ def test_accounting_script_on_attributes_that_are_not_as_they_should_be(tmp_path
 
 
 @pytest.mark.usefixtures("zeek")
-def test_accounting_script_logs_start_and_stop(tmp_path, networks):
+def test_accounting_script_logs_start_and_stop(tmp_path, plain_network):
     """A start that names the IMSI (3GPP TS 29.061), and a stop two hours later."""
 
     imsi = b"001010123456789"
@@ -178,7 +178,7 @@ def test_accounting_script_logs_start_and_stop(tmp_path, networks):
     ]
     warehouse = Warehouse(tmp_path / "w")
     log = accounting_log(tmp_path, frames)
-    assert ingest_capture(warehouse, networks["aa-gprs"], log).error is None
+    assert ingest_capture(warehouse, plain_network, log).error is None
     found = warehouse.connect().execute(
         "select status, address, subscriber, session_time from accounting order by ts"
     )
