@@ -154,8 +154,10 @@ def giscope_daily() -> None:
 
     @task(pool=POOL)
     def maintain() -> None:
-        """Merge small files, forget what earlier days' runs replaced, say how much there is."""
+        """Remove what the networks file keeps no longer; merge small files, forget what earlier
+        days' runs replaced, say how much there is."""
         if "://" in WAREHOUSE or Path(WAREHOUSE).is_dir():
+            subprocess.run(["giscope", "purge", *STORE, "--networks", NETWORKS], check=True)
             subprocess.run(["giscope", "maintain", *STORE], check=True)
 
     maintain()

@@ -50,15 +50,38 @@ TABLES: dict[str, Table] = {
     )
 }
 
+BY_DAY = (
+    FLOWS,
+    CHANNEL_RATES,
+    LINKS,
+    LOSSES,
+    PAGES,
+    RETRANSMISSIONS,
+    ROUND_TRIPS,
+    SESSIONS,
+    STALLS,
+    TIMERS,
+)
+"""What is made of a day's packets."""
+EXAMPLES = TABLES["examples"]
+KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
+    "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
+    "flows": BY_DAY,
+    "marts": (*(mart for mart in MARTS if mart is not EXAMPLES), QUALITY, INGEST_LOG),
+}
+"""What goes when the first of it goes, from packets down: examples are drawn of packets."""
+
 __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
     "BROKEN_OFF",
+    "BY_DAY",
     "CATALOG_NAME",
     "CHANNEL_RATES",
     "FLOWS",
     "FROM_ZEEK_LOGS",
     "INGEST_LOG",
+    "KEPT_TOGETHER",
     "LEASES",
     "LINKS",
     "LOSSES",

@@ -54,6 +54,7 @@ SKIP_REASONS = {
     "tunnel_l2tp": "neither end a subscriber: L2TPv3 over IP",
     "tunnel_vxlan": "neither end a subscriber: VXLAN (UDP port 4789)",
     "tunnel_geneve": "neither end a subscriber: Geneve (UDP port 6081)",
+    "removed": "rows left out of users or days that were removed (`giscope forget`, `purge`)",
     "duplicate": "packets that the monitor captured again, on both sides of a router or on two "
     "mirrored ports; the first is kept",
     "unknown_link_type": "frames of a link type that the reader does not know",

@@ -18,6 +18,7 @@ from spark_jobs.places import folders_in, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     import duckdb
 
@@ -118,10 +119,7 @@ def run(
     known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
     work = _captures(captures, known, networks, front_end)
 
-    def wait() -> None:
-        typer.echo(f"giscope: {warehouse}: another run is at work: waiting for its end", err=True)
-
-    with store.locked("run", wait), store.one_update():
+    with _alone(store), store.one_update():
         failed = _ingest(store, work, front_end)
         flows_job.bring_up_to_date(store, known.values())
         for verdict in quality.check(store, list(known.values())):
@@ -377,6 +375,90 @@ def maintain(
     out.print(grid)
 
 
+@app.command(
+    epilog="Example: giscope forget --warehouse W --networks networks.toml --network aa-gprs "
+    "--user 2nk4xv7aqlhm3c5e"
+)
+def forget(
+    warehouse: WarehouseOption,
+    networks: NetworksOption,
+    network: NetworkOption,
+    user: Annotated[
+        list[str],
+        typer.Option(
+            "--user",
+            metavar="P",
+            help="As `giscope pseudonym` prints it; repeatable. Where RADIUS logs are read: that "
+            "of the name.",
+        ),
+    ],
+) -> None:
+    """Remove all that was captured of a user until now, from every table, from what was replaced
+    and from the report, and leave it out where captures are read again. What is left is made anew
+    without."""
+    from schemas import TABLES
+    from spark_jobs.jobs import removal
+    from spark_jobs.jobs.refresh import refresh
+    from spark_jobs.networks import find_network, load_networks
+
+    chosen = find_network(load_networks(networks), network, networks)
+    store = _existing(warehouse)
+    with _alone(store):
+        rows = removal.forget(store, chosen, user)
+        refresh(store, chosen)
+        store.erase(TABLES.values())
+    out.print(f"{rows:,} rows removed")
+
+
+@app.command(epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets")
+def purge(
+    warehouse: WarehouseOption,
+    before: Annotated[
+        datetime | None,
+        _day_option("--before", "The first UTC day that stays; else --networks."),
+    ] = None,
+    networks: Annotated[
+        Path | None,
+        typer.Option(
+            "--networks", metavar="FILE", help="Remove what is older than its [network.retention]."
+        ),
+    ] = None,
+    network: OneNetworkOption = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help="Only this one; repeatable. packets: also the logs of Zeek, and examples; flows: "
+            "also the tables beside it; marts: all of them, the checks and ingest_log.",
+        ),
+    ] = None,
+) -> None:
+    """Remove old days, and what was replaced of the same tables. What was made of them stays."""
+    from schemas import INGEST_LOG
+    from spark_jobs.jobs import removal
+    from spark_jobs.jobs.refresh import refresh_pages
+    from spark_jobs.networks import find_network, load_networks
+
+    if (before is None) == (networks is None) or (networks and table):
+        raise UserError("purge: either --before (and --table), or --networks")
+    store = _existing(warehouse)
+    with _alone(store):
+        if networks:
+            known = load_networks(networks)
+            chosen = [find_network(known, network, networks)] if network else known.values()
+            gone = removal.retain(store, chosen, datetime.now(UTC).date())
+        else:
+            assert before is not None
+            tables = removal.known_tables(table or ())
+            gone = removal.purge_networks(store, network, before.date(), tables)
+        refresh_pages(store)
+        if gone:
+            store.erase({*gone, INGEST_LOG})  # whose row had a sample of the packets
+    names = sorted(one.name for one in gone)
+    out.print(f"removed from {', '.join(names)}" if names else "nothing to remove", soft_wrap=True)
+
+
 @app.command(epilog="Example: giscope report --warehouse W --output report.html")
 def report(
     warehouse: WarehouseOption,
@@ -552,6 +634,15 @@ def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
     return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
+
+
+def _alone(store: Warehouse) -> AbstractContextManager[None]:
+    """One run, or removal, at a time."""
+
+    def wait() -> None:
+        typer.echo(f"giscope: {store.root}: another run is at work: waiting for its end", err=True)
+
+    return store.locked("run", wait)
 
 
 def _captures(

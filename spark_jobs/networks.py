@@ -15,8 +15,10 @@ from pydantic import (
     Field,
     Strict,
     ValidationError,
+    create_model,
 )
 
+from schemas import KEPT_TOGETHER, TABLES, Table
 from spark_jobs.errors import UserError
 
 
@@ -54,6 +56,7 @@ Hour = Annotated[int, Field(ge=0, le=24)]
 Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
 
 MODEL = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 REASONS = {
@@ -93,6 +96,33 @@ class QualityLimits(BaseModel):
     """With fewer of them the volume is not checked."""
 
 
+class Retention(
+    create_model(  # type: ignore[misc]
+        "Days",
+        __config__=MODEL,
+        **dict.fromkeys(
+            [*KEPT_TOGETHER, *(t.name for tables in KEPT_TOGETHER.values() for t in tables)],
+            (Annotated[int, Field(ge=1)] | None, None),
+        ),
+    )
+):
+    """[network.retention]: for how many days tables are kept; for ever where they are not named.
+    With packets go the logs of Zeek and the single connections shown as examples, with flows the
+    tables beside them; marts: all of these, the checks and ingest_log."""
+
+    @property
+    def days(self) -> dict[Table, int]:
+        """By table."""
+        named = self.model_dump(exclude_none=True)
+        together = {
+            table: named[name]
+            for name, tables in KEPT_TOGETHER.items()
+            if name in named
+            for table in tables
+        }
+        return together | {TABLES[name]: days for name, days in named.items() if name in TABLES}
+
+
 class Network(BaseModel):
     """One [[network]] of the file."""
 
@@ -116,6 +146,7 @@ class Network(BaseModel):
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
+    retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
 
 

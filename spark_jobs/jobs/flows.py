@@ -169,11 +169,15 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
 
 def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
     """Days with packets, or with flows from packets there no longer are, not up to date. Those of
-    which packets were lost from the warehouse stay as they are (see Warehouse.damaged)."""
+    which packets were lost from the warehouse (see Warehouse.damaged) or removed (see
+    Warehouse.purged) stay as they are."""
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
-        days |= {day for _, day in warehouse.days("day", network.name)}
+        made = {day for _, day in warehouse.days("day", network.name)}
+        days |= made
+        gone = warehouse.purged(network.name, PACKETS, APPLICATION_LOG, LEASES)
+        days -= {day for day in made if day <= gone or day < warehouse.purged(network.name, FLOWS)}
         for commit in warehouse.commits("capture", network.name):
             if not warehouse.is_whole(commit):
                 lost = map(date.fromisoformat, commit.facts["dates"])

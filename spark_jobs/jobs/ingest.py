@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
+from schemas import ACCOUNTING, APPLICATION_LOG, INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
+from spark_jobs.capture.removed import REMOVED, Removed, Span
 from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 MOST_DATES = 400
 FORMAT = {FrontEnd.BUILTIN: 5, FrontEnd.ZEEK: 5, FrontEnd.ZEEK_LOG: 5}
 """Raised when rows of the same file would come out otherwise than before."""
+
+
+OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
+"""Tables that a capture's rows go to."""
 
 
 @dataclass
@@ -116,7 +121,8 @@ def _ingest(
         def publish(_: tuple[Network, Path], read: Read) -> None:
             _publish_read(warehouse, staging, read)
 
-        reads = run_tasks(_ReadTask(staging, front_end), items, "ingest", publish)
+        task = _ReadTask(staging, front_end, _removed(warehouse, [n for n, _ in items]))
+        reads = run_tasks(task, items, "ingest", publish)
     return [read.result for read in reads]
 
 
@@ -127,15 +133,35 @@ def ingest_capture(
     is not there leaves no row."""
     _keys_here(network)
     with warehouse.staging() as staging:
-        read = _ReadTask(staging, front_end)((network, path))
+        task = _ReadTask(staging, front_end, _removed(warehouse, [network]))
+        read = task((network, path))
         _publish_read(warehouse, staging, read)
     return read.result
+
+
+def removed_of(warehouse: Warehouse, network: str) -> Removed:
+    """What was removed of a network."""
+    commit = warehouse.commit(forgotten_unit(network))
+    spans = tuple(Span(*span) for span in commit.facts["spans"]) if commit else ()
+    before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
+    return Removed(spans, before)
+
+
+def forgotten_unit(network: str) -> Unit:
+    """What is known of the users who were removed."""
+    return Unit("forgotten", network)
+
+
+def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed]:
+    """By network, what is left out."""
+    return {name: removed_of(warehouse, name) for name in {network.name for network in networks}}
 
 
 @dataclass
 class _ReadTask:
     staging: Staging
     front_end: FrontEnd
+    removed: dict[str, Removed]
 
     def __call__(self, item: tuple[Network, Path]) -> Read:
         from spark_jobs.capture.front_end import chosen_front_end
@@ -147,7 +173,8 @@ class _ReadTask:
             with self.staging.part() as part:
                 read.result.front_end = chosen_front_end(self.front_end, path)
                 read.stamp = _stamp(path, network, read.result.front_end)
-                read.sample = _read_into(part, network, path, read.result)
+                removed = self.removed[network.name]
+                read.sample = _read_into(part, network, path, read.result, removed)
                 read.files = part.files
         except (UserError, OSError) as error:
             read.result.error = in_a_line(error)
@@ -237,17 +264,29 @@ def _if_unchanged(
     )
 
 
-def _read_into(staging: Staging, network: Network, path: Path, result: Ingested) -> np.ndarray:
+def _read_into(
+    staging: Staging, network: Network, path: Path, result: Ingested, removed: Removed
+) -> np.ndarray:
     """The file's rows into staging; returns its sample (see capture/sketch.py)."""
+    import numpy as np
+
     from spark_jobs.capture.reader import Reading
     from spark_jobs.capture.sketch import as_sample
 
     reading = Reading()
+    out: list[np.ndarray] = []
     result.size = path.stat().st_size
     with ExitStack() as stack:
         writers: dict[date, TableWriter] = {}
         table, parts = _parts(network, path, result, reading)
-        for day, rows in parts:
+        for day, found in parts:
+            rows = removed.kept(table, day, found)
+            if len(rows) < len(found):
+                reading.skipped[REMOVED] += len(found) - len(rows)
+                if table is PACKETS:
+                    out.append(_keys_without(found, rows))
+            if not len(rows):
+                continue
             if day not in writers:
                 writers[day] = stack.enter_context(
                     staging.writer(table, network.name, day, result.capture)
@@ -261,13 +300,23 @@ def _read_into(staging: Staging, network: Network, path: Path, result: Ingested)
     if table is PACKETS:
         result.packets, result.dates = result.rows, sorted(writers)
     quiet = result.front_end == FrontEnd.ZEEK_LOG and not (reading.frames or result.skipped)
+    quiet = quiet or bool(result.skipped.get(REMOVED))
     if not result.rows and not quiet and (table is PACKETS or result.skipped.get("malformed_line")):
         reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
         raise UserError(
             f"{path}: no packet of a subscriber of {network.name} in it"
             + (f" ({reasons})" if reasons else "")
         )
-    return as_sample(reading.sampled)
+    return np.setdiff1d(as_sample(reading.sampled), np.concatenate([np.empty(0, np.uint64), *out]))
+
+
+def _keys_without(rows: pa.Table, kept: pa.Table) -> np.ndarray:
+    """The keys of the packets that are not kept (see capture/sketch.py)."""
+    import numpy as np
+
+    from spark_jobs.capture.sketch import packet_keys
+
+    return np.setdiff1d(packet_keys(rows), packet_keys(kept))
 
 
 def _parts(
@@ -423,15 +472,47 @@ def _facts(read: Read) -> dict[str, Any]:
 
 def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
     """Publish that a capture gives nothing any more, for another one has its packets."""
-    from spark_jobs.warehouse.files import read_rows
-
-    files, mine = warehouse.unit_files(old, INGEST_LOG), [("capture", "=", old.unit.name)]
-    (log,) = read_rows(INGEST_LOG, files, mine).to_pylist()
+    log = _log_of(warehouse, old)
     nothing = {"packets": 0, "rows": 0, "copy_of": by}
     with warehouse.staging() as staging:
         _stage_log(staging, old.unit, log | nothing | {"error": _replaced(old.unit.name, by)})
         facts = old.facts | nothing | {"values": 0, "dates": [], "stamp": None}
         warehouse.publish(old.unit, staging.files, facts)
+
+
+def _log_of(warehouse: Warehouse, capture: Commit) -> dict[str, Any]:
+    """A capture's row of ingest_log."""
+    from spark_jobs.warehouse.files import read_rows
+
+    mine = [("capture", "=", capture.unit.name)]
+    (log,) = read_rows(INGEST_LOG, warehouse.unit_files(capture, INGEST_LOG), mine).to_pylist()
+    return log
+
+
+def stage_again(
+    warehouse: Warehouse,
+    staging: Staging,
+    capture: Commit,
+    facts: dict[str, Any],
+    out: list[np.ndarray] | None = None,
+) -> set[str]:
+    """Stage a capture's row of ingest_log with the counts that its facts have now, and with its
+    sample but for some packets' keys, or without (None); returns the files that this replaces."""
+    import numpy as np
+
+    from spark_jobs.capture.sketch import KEPT_AS, from_text
+    from spark_jobs.warehouse.compaction import capture_texts
+
+    files = [target for target in capture.stored if target.startswith(f"{INGEST_LOG.name}/")]
+    if not files:
+        return set()
+    text = capture_texts(warehouse.root / files[0], capture.unit.name).get(KEPT_AS)
+    sample = None
+    if out is not None and text is not None:
+        sample = np.setdiff1d(from_text(text), np.concatenate([np.empty(0, np.uint64), *out]))
+    counts = {name: facts[name] for name in ("packets", "rows")}
+    _stage_log(staging, capture.unit, _log_of(warehouse, capture) | counts, sample)
+    return set(files)
 
 
 def _finish_replacing(warehouse: Warehouse, network: Network) -> None:

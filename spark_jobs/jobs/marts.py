@@ -46,7 +46,7 @@ def marts(
     stale = [
         day
         for day in warehouse.days("day", network)
-        if not _is_current(warehouse, day) and not leave(day)
+        if not _is_over(warehouse, day) and not _is_current(warehouse, day) and not leave(day)
     ]
     for days in _batches(warehouse, stale):
         _make(warehouse, days)
@@ -69,7 +69,8 @@ def _batches(warehouse: Warehouse, days: list[Day]) -> Iterator[list[Day]]:
         yield batch
 
 
-def _unit(day: Day) -> Unit:
+def unit_of(day: Day) -> Unit:
+    """What a day's marts are published as."""
     return Unit.of_day("marts", *day)
 
 
@@ -81,7 +82,13 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
-    return warehouse.is_current(_unit(day), _inputs(warehouse, day))
+    return warehouse.is_current(unit_of(day), _inputs(warehouse, day))
+
+
+def _is_over(warehouse: Warehouse, day: Day) -> bool:
+    """Whether something that its marts were made of was removed since: they stay as they are."""
+    network, date_ = day
+    return date_ < warehouse.purged(network, *INPUTS)
 
 
 def _make(warehouse: Warehouse, days: list[Day]) -> None:
@@ -93,9 +100,9 @@ def _make(warehouse: Warehouse, days: list[Day]) -> None:
     for day in days:
         with warehouse.staging() as staging:
             for table in MARTS:
-                if day in results[table.name]:
+                if day in results[table.name] and day[1] >= warehouse.purged(day[0], table):
                     staging.write(table, *day, "mart", results[table.name][day])
-            warehouse.publish(_unit(day), staging.files, {"inputs": read[day]})
+            warehouse.publish(unit_of(day), staging.files, {"inputs": read[day]})
 
 
 def by_day(rows: pa.Table) -> dict[Day, pa.Table]:

@@ -260,9 +260,13 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     """The last verdict on the day, if the packets behind it are those that there are now."""
     commit = warehouse.commit(_unit(network, day))
     captures = _captures(warehouse, network)
-    if not commit or commit.facts["data"] != _data(warehouse, network, day, captures):
-        return None
-    return _from(commit)
+    same = commit and commit.facts["data"] == _data(warehouse, network, day, captures)
+    return _from(commit) if commit and (same or _is_over(warehouse, network, day)) else None
+
+
+def _is_over(warehouse: Warehouse, network: str, day: date) -> bool:
+    """Whether something that it was checked by was removed since: its verdict stays."""
+    return day < warehouse.purged(network, PACKETS, FLOWS)
 
 
 def _unit(network: str, day: date) -> Unit:
@@ -302,7 +306,7 @@ def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captur
     commit = warehouse.commit(_unit(network.name, day))
     data = _data(warehouse, network.name, day, captures)
     same = commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network))
-    if commit and same and warehouse.is_whole(commit):
+    if commit and (_is_over(warehouse, network.name, day) or (same and warehouse.is_whole(commit))):
         return _from(commit)
     checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -81,11 +81,12 @@ class Stored(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A unit as it is to be."""
+    """A unit as it is to be: with these new files, and those of its present ones that stay."""
 
     unit: Unit
     facts: dict[str, Any]
     files: list[File]
+    stay: Collection[str] = ()
 
 
 @dataclass
@@ -377,11 +378,10 @@ def _begin(database: Session, unit: Unit, paths: Iterable[str], now_ns: int) -> 
 
 def _publish(database: Session, change: Published, now_ns: int) -> None:
     key = _key(change.unit)
-    database.execute(
-        f"""update giscope_files set superseded_ns = ?
-        where kind = ? and network = ? and name = ? and {IS_THERE}""",
-        (now_ns, *key),
-    )
+    present = f"""select path from giscope_files
+        where kind = ? and network = ? and name = ? and {IS_THERE}"""
+    paths = {path for (path,) in database.execute(present, key).fetchall()}
+    _supersede(database, sorted(paths.difference(change.stay)), now_ns)
     _fill(database, change.files)
     database.execute(
         """insert into giscope_units

@@ -17,7 +17,7 @@ import tempfile
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -100,8 +100,15 @@ class Warehouse:
         """
         return self._storage.staging(self.locked(STAGING))
 
-    def publish(self, unit: Unit, files: Iterable[Written], facts: dict[str, Any]) -> None:
-        """Replace the unit by these staged files (see Staging.files), at one stroke.
+    def publish(
+        self,
+        unit: Unit,
+        files: Iterable[Written],
+        facts: dict[str, Any],
+        stay: Collection[str] = (),
+    ) -> None:
+        """Replace the unit by these staged files (see Staging.files), at one stroke; stay: the
+        paths of those of its present files that it keeps (see unmerged).
 
         What they replace stays, for those who read it; see update_views.
         """
@@ -109,13 +116,24 @@ class Warehouse:
         known = list(map(_file, files))
         size = sum(file.content.size for file in known)
         with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
-            for merged in self._journal.merged_with(unit):
-                self._split(*merged)
+            self._split_merged(unit)
             now = time.time_ns()
             if known:
                 self._journal.begin(unit, [file.path for file in known], now)
             self._storage.settle(written.staged for written in files)
-            self._journal.publish(Published(unit, facts, known), now)
+            self._journal.publish(Published(unit, facts, known, stay), now)
+
+    def unmerged(self, unit: Unit) -> Commit:
+        """The unit as it stands, its rows in files of its own."""
+        with self.locked("publish"):
+            self._split_merged(unit)
+        commit = self.commit(unit)
+        assert commit is not None
+        return commit
+
+    def _split_merged(self, unit: Unit) -> None:
+        for merged in self._journal.merged_with(unit):
+            self._split(*merged)
 
     def locked(
         self, name: str, wait: Callable[[], None] | None = None
@@ -182,17 +200,19 @@ class Warehouse:
         held = self.hold()
         tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
         names = [table.name for table in tables]
-        targets = self._journal.paths(names, self._kept(at) if at else None)
+        targets = self._journal.paths(names, self._kept(at, names) if at else None)
         files = self._tables_of(targets, self.root.resolve())
         connection = self.connect_to({table: files[table] for table in tables})
         if held:
             weakref.finalize(connection, held.close)
         return connection
 
-    def _kept(self, at: datetime.datetime) -> int:
-        """A time (ns since 1970) of which everything is there."""
+    def _kept(self, at: datetime.datetime, tables: Iterable[str]) -> int:
+        """A time (ns since 1970) of which everything of these tables is there."""
         forgotten = self.commit(FORGOTTEN)
-        until_ns = forgotten.facts["until_ns"] if forgotten else 0
+        facts: dict[str, Any] = forgotten.facts if forgotten else {"until_ns": 0}
+        erased = facts.get("erased_ns", {})
+        until_ns = max([facts["until_ns"], *(erased.get(table, 0) for table in tables)])
         ns = microseconds(at) * 1000
         if ns < until_ns:
             until = moment(until_ns // 1000)
@@ -301,8 +321,7 @@ class Warehouse:
         with self.locked("views"), self.locked("publish"):
             self._show(0, TABLES)
             known, metadata = self._journal.known_files(), self._metadata()
-            strays = self._storage.strays(self._all_files() - known - metadata)
-            remove_all(self.root / path for path in strays)
+            self._remove_strays(self._all_files())
         published, left = set(self._published()), self._all_files()
         return [
             Held("published", len(published), self._bytes(published & left)),
@@ -405,10 +424,45 @@ class Warehouse:
             found[target.partition("/")[0]].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
-    def _remove_superseded(self, before_ns: int) -> None:
-        """Remove what was superseded before, first from the history of the Iceberg tables."""
+    def purged(self, network: str, *tables: Table) -> datetime.date:
+        """Before which day something was removed from these tables, so that what was made of it
+        stays as it is (see jobs/removal.py); date.min: nothing was."""
+        found = [self.commit(_purged(network, table)) for table in tables]
+        days = [datetime.date.fromisoformat(commit.facts["before"]) for commit in found if commit]
+        return max(days, default=datetime.date.min)
+
+    def purge(self, network: str, table: Table, before: datetime.date) -> None:
+        """Remember that a table's days before one were removed."""
+        if before > self.purged(network, table):
+            self.publish(_purged(network, table), [], {"before": before.isoformat()})
+
+    def erase(self, tables: Iterable[Table]) -> None:
+        """Remove what was replaced of these tables until now, whoever reads it or might look back
+        to it, and what jobs that were killed have left."""
+        self.update_views()
+        with self.staging():
+            pass  # what killed jobs staged is gone
+        names = [table.name for table in tables]
+        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
+            now = time.time_ns()
+            self._show(now, names)
+            self._remove_superseded(now, names)
+            self._storage.remove_begun(now)
+            with self.locked("publish"):
+                self._remove_strays(self._all_files())
+
+    def _remove_strays(self, there: set[str]) -> None:
+        """Files that belong to nothing, of those that are there."""
+        strays = self._storage.strays(there - self._journal.known_files() - self._metadata())
+        remove_all(self.root / path for path in strays)
+
+    def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
+        """Remove what was superseded before, first from the history of the Iceberg tables; tables:
+        of these alone."""
         with self.locked("publish"):
             gone = self._journal.gone(before_ns)
+        if tables:
+            gone = {path: ns for path, ns in gone.items() if path.partition("/")[0] in tables}
         if not gone:
             return
         root, snapshots = str(self.root.resolve()), self._journal.snapshots()
@@ -422,9 +476,17 @@ class Warehouse:
                 for table, since_ns in last.items()
             ]
         )
-        self.publish(FORGOTTEN, [], {"until_ns": before_ns})
+        self._look_back_no_further(before_ns, tables)
         remove_all(self.root / path for path in gone)
         self._journal.forget(gone)
+
+    def _look_back_no_further(self, before_ns: int, tables: Collection[str]) -> None:
+        """Remember that what was replaced before is gone, of these tables or of all."""
+        forgotten = self.commit(FORGOTTEN)
+        facts: dict[str, Any] = forgotten.facts if forgotten else {"until_ns": 0}
+        erased = facts.get("erased_ns", {}) | dict.fromkeys(tables, before_ns)
+        until_ns = facts["until_ns"] if tables else before_ns
+        self.publish(FORGOTTEN, [], {"until_ns": until_ns, "erased_ns": erased})
 
     def damaged(
         self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
@@ -464,6 +526,10 @@ class Warehouse:
 def fingerprint(*facts: Any) -> str:
     """What something is made of, as a hash: another one where any of it has changed."""
     return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+
+
+def _purged(network: str, table: Table) -> Unit:
+    return Unit("purged", network, table.name)
 
 
 def _file(written: Written) -> File:

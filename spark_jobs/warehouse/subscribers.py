@@ -21,20 +21,13 @@ def split_users(
     """
     place = {address: code for code, address in enumerate(addresses)}
     rows = rows.filter(pc.is_in(rows["address"], pa.array(addresses, pa.string())))
-    rows = rows.sort_by([("address", "ascending"), ("start_ts", "ascending")])
     if not len(rows):
         return codes, addresses, addresses
+    rows, begin, end = spans_of(rows)
     subscribers, subscriber = np.unique(rows["subscriber"].to_numpy(), return_inverse=True)
     of = np.array([place[address] for address in rows["address"].to_pylist()], np.int64)
     order = np.argsort(of, kind="stable")
-    of, subscriber = of[order], subscriber[order]
-    begin = rows["start_ts"].cast(pa.int64()).to_numpy()[order] - EARLY_US
-    end = rows["end_ts"].cast(pa.int64()).to_numpy()[order]
-    same = of[1:] == of[:-1]
-    begin[1:] = np.where(same, np.maximum(begin[1:], end[:-1]), begin[1:])
-    end = end + LATE_US
-    end[:-1] = np.where(same, np.minimum(end[:-1], begin[1:]), end[:-1])
-
+    of, subscriber, begin, end = of[order], subscriber[order], begin[order], end[order]
     origin = min(begin.min(), ts.min())
     span = max(begin.max(), ts.max()) - origin + 1
     last = (
@@ -55,3 +48,17 @@ def split_users(
         for who, code in zip(held_by.tolist(), of_pair.tolist(), strict=True)
     ]
     return users, keys, [addresses[code] for code in of_pair.tolist()]
+
+
+def spans_of(rows: pa.Table) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """Rows of the table leases by address and time, and int64[n] from when until when (us) packets
+    of the address are the subscriber's."""
+    rows = rows.sort_by([("address", "ascending"), ("start_ts", "ascending")])
+    begin = rows["start_ts"].cast(pa.int64()).to_numpy() - EARLY_US
+    end = rows["end_ts"].cast(pa.int64()).to_numpy()
+    address = rows["address"].to_numpy()
+    same = address[1:] == address[:-1]
+    begin[1:] = np.where(same, np.maximum(begin[1:], end[:-1]), begin[1:])
+    end = end + LATE_US
+    end[:-1] = np.where(same, np.minimum(end[:-1], begin[1:]), end[:-1])
+    return rows, begin, end

@@ -1,0 +1,98 @@
+"""What was removed from a network's tables, and is left out where a capture is read again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from schemas import Table
+
+KEYS = ("user", "server", "address", "subscriber")
+"""Columns that say whom a row is about."""
+TIMES = ("ts", "start_ts")
+REMOVED = "removed"
+"""The reason for which rows are left out, in ingest_log."""
+HASH, HASH_BYTES = b"forgotten", 16
+
+
+class Span(NamedTuple):
+    """Whose rows of when (µs since 1970, the end not included) are in no table: hashed, for who was
+    removed is not to be read here."""
+
+    who: str
+    begin_us: int
+    end_us: int
+
+    @classmethod
+    def of(cls, key: str, begin_us: int, end_us: int) -> Span:
+        """That of a user's key."""
+        return cls(_hashed(key), begin_us, end_us)
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Users who were removed, and for each table before which day all was."""
+
+    spans: tuple[Span, ...] = ()
+    before: Mapping[str, date] = field(default_factory=dict)
+
+    def kept(self, table: Table, day: date, rows: pa.Table) -> pa.Table:
+        """The rows of a table's day that are not to be left out, as its writer has them."""
+        if day < self.before.get(table.name, date.min):
+            return rows.slice(0, 0)
+        return without(table, rows, self.about(rows))
+
+    def about(self, rows: pa.Table) -> np.ndarray:
+        """bool[n]: which rows of a table are about a user who was removed."""
+        found = np.zeros(len(rows), bool)
+        there = [name for name in TIMES if name in rows.schema.names]
+        times = [rows[name].cast(pa.int64()).to_numpy() for name in there]
+        for name in KEYS if self.spans else ():
+            if name not in rows.schema.names:
+                continue
+            keys, codes = _coded(rows[name])
+            for code, key in enumerate(keys):
+                for begin_us, end_us in self._spans_of(key):
+                    mine = codes == code
+                    if times:
+                        mine &= (times[0] >= begin_us) & (times[0] < end_us)
+                    found |= mine
+        return found
+
+    def _spans_of(self, key: str | None) -> Iterable[tuple[int, int]]:
+        return self._by_who.get(_hashed(key), ()) if key is not None else ()
+
+    @cached_property
+    def _by_who(self) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for who, *times in self.spans:
+            found[who].append((times[0], times[1]))
+        return dict(found)
+
+
+def without(table: Table, rows: pa.Table, those: np.ndarray) -> pa.Table:
+    """A table's rows but for some, as its writer has them: what only those said is not in the
+    dictionaries either."""
+    if not those.any():
+        return rows
+    return rows.filter(pa.array(~those)).cast(table.arrow).cast(table.arrow_dictionary)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:
+    """The texts of a column, and int[n] each row's place among them, -1 for null."""
+    whole = column.combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode()
+    return whole.dictionary.to_pylist(), whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _hashed(key: str) -> str:
+    return blake2b(key.encode(), digest_size=HASH_BYTES, person=HASH).hexdigest()

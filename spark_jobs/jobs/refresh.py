@@ -1,0 +1,41 @@
+"""What is made of packets, made again where these have changed, and the pages that show it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from schemas import TABLES
+from spark_jobs.jobs import flows, marts, plot, quality
+from spark_jobs.jobs.leases import leases
+from spark_jobs.networks import Network
+from spark_jobs.places import remove_all
+from spark_jobs.report import PLOTS, REPORT, bring_up_to_date
+from spark_jobs.warehouse import Warehouse
+
+
+def refresh(warehouse: Warehouse, network: Network) -> None:
+    """Bring a network's leases, flows, checks and marts up to date, and the pages of all. Days that
+    were held back and never shown stay so."""
+
+    def leave(day: tuple[str, date]) -> bool:
+        verdict = quality.verdict_of(warehouse, *day)
+        return verdict is not None and verdict.held and not warehouse.commit(marts.unit_of(day))
+
+    leases(warehouse, [network.name])
+    flows.bring_up_to_date(warehouse, [network])
+    quality.check(warehouse, [network])
+    marts.marts(warehouse, leave, network.name)
+    refresh_pages(warehouse)
+
+
+def refresh_pages(warehouse: Warehouse) -> None:
+    """Bring the report and the pages of its examples up to date, where they are; with nothing left
+    to show they go."""
+    page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
+    if not page.exists():
+        return
+    if warehouse.files(TABLES["table1_summary"]):
+        bring_up_to_date(warehouse)
+        plot.bring_up_to_date(warehouse)
+    else:
+        remove_all([page, *(plots.iterdir() if plots.is_dir() else ())])

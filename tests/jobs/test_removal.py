@@ -1,0 +1,321 @@
+"""Users and days that are removed are in no table, no page and no file, and do not come back."""
+
+import os
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from conftest import NETWORKS_FILE, NOON
+from scapy.layers.inet import IP, TCP
+from test_leases import HOUR, START, STOP, message, put
+from test_pseudonyms import parts_of, run
+
+import spark_jobs.jobs.flows as flows_job
+import spark_jobs.jobs.ingest as ingest_job
+from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, TABLES, TIMERS
+from spark_jobs.jobs import marts as marts_job
+from spark_jobs.jobs import removal
+from spark_jobs.jobs.refresh import refresh
+from spark_jobs.networks import Retention
+from spark_jobs.tables import ROWS
+from spark_jobs.warehouse import Warehouse
+
+NETWORK = "aa-gprs"
+BY_USER = [t.name for t in (PACKETS, *BY_DAY) if "user" in t.arrow.names]
+
+
+@pytest.fixture(scope="module")
+def made(few_captures, tmp_path_factory) -> tuple[Path, Path]:
+    """A warehouse with its captures, and a report."""
+    folder = tmp_path_factory.mktemp("made")
+    shutil.copytree(few_captures, folder / "captures")
+    done = run("run", "--warehouse", folder / "w", "--networks", NETWORKS_FILE, folder / "captures")
+    assert done.returncode == 0, done.stderr
+    return folder / "w", folder / "captures"
+
+
+@pytest.fixture
+def here(made, tmp_path) -> tuple[Path, Path]:
+    """A copy of its own."""
+    for folder in made:
+        shutil.copytree(folder, tmp_path / folder.name, copy_function=shutil.copy2)
+    return tmp_path / made[0].name, tmp_path / made[1].name
+
+
+def rows(root: Path, query: str) -> list[tuple]:
+    return Warehouse(root).connect(query).execute(query).fetchall()
+
+
+def user_of_most(root: Path) -> str:
+    """A user whom an example shows, too."""
+    (found, _) = rows(
+        root,
+        f"""select "user", count(*) as n from flows where network = '{NETWORK}'
+        and "user" in (select "user" from flows join examples using (network, date, flow_id))
+        group by all order by n desc limit 1""",
+    )[0]
+    return found
+
+
+def holders(root: Path, *texts: str) -> set[str]:
+    """The files that have one of these texts, by the first folder."""
+    wanted = [text.encode() for text in texts]
+    return {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*")
+        if path.is_file() and any(text in part for part in parts_of(path) for text in wanted)
+    }
+
+
+def by_network(root: Path, user: str) -> dict[str, list[tuple]]:
+    """The rows of the tables of packets and connections, but for a user's."""
+    store = Warehouse(root)
+    connection = store.connect()
+    found = {}
+    for table in (PACKETS, *BY_DAY):
+        names = ", ".join(f'"{name}"' for name in table.arrow.names)
+        whose = f"\"user\" <> '{user}'" if "user" in table.arrow.names else "true"
+        if whose == "true":
+            whose = f"flow_id not in (select flow_id from flows where \"user\" = '{user}')"
+        found[table.name] = connection.execute(
+            f"select {names} from {table.name} where {whose} order by all"
+        ).fetchall()
+    return found
+
+
+def forget(root: Path, *users: str):
+    options = [part for user in users for part in ("--user", user)]
+    return run(
+        "forget", "--warehouse", root, "--networks", NETWORKS_FILE, "--network", NETWORK, *options
+    )
+
+
+def test_a_forgotten_user_is_nowhere(here):
+    root, captures = here
+    user = user_of_most(root)
+    flow_ids = [
+        str(flow_id)
+        for (flow_id,) in rows(root, f"select flow_id from flows where \"user\" = '{user}'")
+    ]
+    before = by_network(root, user)
+    assert {"packets", "flows", "links", "plots"} <= holders(root, user, *flow_ids)
+    assert any((root / "plots" / f"flow-{flow_id}.html").exists() for flow_id in flow_ids)
+
+    done = forget(root, user)
+
+    assert done.returncode == 0, done.stderr
+    assert by_network(root, user) == before
+    assert holders(root, user, *flow_ids) == set()
+    for name in BY_USER:
+        assert rows(root, f"select count(*) from {name} where \"user\" = '{user}'") == [(0,)]
+    assert run("check", "--warehouse", root, "--networks", NETWORKS_FILE).returncode == 0
+    again = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, captures)
+    assert again.returncode == 0, again.stderr
+    assert by_network(root, user) == before
+
+    for path in captures.rglob("*.pcap"):
+        os.utime(path, (NOON, NOON))
+    again = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, captures)
+    assert again.returncode == 0, again.stderr
+    assert by_network(root, user) == before
+    assert holders(root, user) == set()
+    assert rows(root, "select sum(skipped['removed']) > 0 from ingest_log") == [(True,)]
+
+
+def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
+    """Counts and samples, by which captures are told from each other."""
+    root, captures = here
+    user = user_of_most(root)
+    assert forget(root, user).returncode == 0
+    unit = "select capture, packets, rows from ingest_log where network = 'aa-gprs' order by all"
+    counted = "select capture, count(*), count(*) from packets where network = 'aa-gprs' group by 1"
+    assert rows(root, unit) == rows(root, f"{counted} order by all")
+    facts = Warehouse(root).commits("capture", NETWORK)[0].facts
+    sample = sample_of(root)
+    for path in captures.rglob("*.pcap"):
+        os.utime(path, (NOON, NOON))
+    assert run(
+        "ingest", "--warehouse", root, "--networks", NETWORKS_FILE, "--network", NETWORK,
+        captures / NETWORK,
+    ).returncode == 0  # fmt: skip
+    again = Warehouse(root).commits("capture", NETWORK)[0].facts
+    assert {n: facts[n] for n in ("packets", "rows", "values")} == {
+        n: again[n] for n in ("packets", "rows", "values")
+    }
+    assert (sample_of(root) == sample).all()
+
+
+def sample_of(root: Path):
+    from spark_jobs.capture.sketch import KEPT_AS, from_text
+    from spark_jobs.warehouse.files import metadata_of
+
+    return from_text(metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[KEPT_AS])
+
+
+def test_who_reads_the_past_does_not_find_the_user(here):
+    """Neither files that were replaced nor Iceberg's snapshots, though somebody holds them."""
+    root, captures = here
+    store = Warehouse(root)
+    user = user_of_most(root)
+    held = store.hold()
+    shutil.copy2(next(captures.rglob("*.pcap")), root.parent / "again.pcap")
+    assert forget(root, user).returncode == 0
+    assert held
+    held.close()
+    there = {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
+    published = {str(path.relative_to(root)) for paths in store.tables().values() for path in paths}
+    assert there == published
+    told = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
+    assert (told.returncode, "is not kept" in told.stderr) == (2, True)
+
+
+def test_a_removal_that_was_broken_off_is_ended_by_the_next(here, networks, monkeypatch):
+    root, _ = here
+    user, store = user_of_most(root), Warehouse(root)
+    monkeypatch.setattr(removal, "_rewrite_day", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        removal.forget(store, networks[NETWORK], [user])
+    monkeypatch.undo()
+    assert forget(root, user).returncode == 0
+    assert holders(root, user) == set()
+
+
+def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
+    root, _ = here
+    user = user_of_most(root)
+    before = by_network(root, user)
+    monkeypatch.setattr("spark_jobs.warehouse.compaction.FEWEST", 2)
+    Warehouse(root).maintain()
+    assert forget(root, user).returncode == 0
+    assert by_network(root, user) == before
+    assert holders(root, user) == set()
+
+
+def test_packets_go_and_what_was_made_of_them_stays(here):
+    root, captures = here
+    kept = [*BY_DAY, *(mart for mart in MARTS if mart is not EXAMPLES)]
+    before = {table: Warehouse(root).contents(table) for table in kept}
+    assert all(before[table] for table in (TIMERS, TABLES["table1_summary"]))
+    purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
+    done = run(*purge)
+    assert (done.returncode, done.stdout) == (0, "removed from examples, packets\n"), done.stderr
+    assert not list((root / "packets").rglob("*.parquet"))
+    assert not list((root / "plots").glob("flow-*"))
+    for path in captures.rglob("*.pcap"):
+        os.utime(path, (NOON, NOON))
+    again = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, captures)
+    assert again.returncode == 0, again.stderr
+    assert {table: Warehouse(root).contents(table) for table in kept} == before
+    assert not list((root / "packets").rglob("*.parquet"))
+    assert run("check", "--warehouse", root, "--networks", NETWORKS_FILE).returncode == 0
+    assert run(*purge).stdout == "nothing to remove\n"
+
+    user = user_of_flows(root)
+    assert forget(root, user).returncode == 0
+    assert holders(root, user) == set()
+    assert Warehouse(root).contents(TIMERS)
+    marts = TABLES["table1_summary"]
+    assert Warehouse(root).contents(marts) != before[marts]
+
+
+def user_of_flows(root: Path) -> str:
+    query = f"""select "user" from flows where network = '{NETWORK}'
+        group by 1 order by count(*) desc limit 1"""
+    return rows(root, query)[0][0]
+
+
+def test_all_goes(here):
+    root, _ = here
+    done = run("purge", "--warehouse", root, "--before", "2100-01-01")
+    assert done.returncode == 0, done.stderr
+    assert [
+        path for path in root.rglob("*.parquet") if not path.is_relative_to(root / "networks")
+    ] == []
+    assert not (root / "report.html").exists()
+
+
+def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
+    root, _ = here
+    store, network = Warehouse(root), networks[NETWORK]
+    (day,) = {day for _, day in store.days("day", NETWORK)}
+    (other,) = {n for n, _ in store.days("day")} - {NETWORK}
+    before = {table: store.contents(table, other) for table in TABLES.values()}
+    chosen = network.model_copy(update={"retention": Retention(packets=3, timers=5, flows=9)})
+
+    def gone(days: int) -> set[str]:
+        return {table.name for table in removal.retain(store, [chosen], day + timedelta(days))}
+
+    assert gone(3) == set()
+    assert gone(4) == {"packets", "examples"}
+    assert gone(5) == set()
+    assert gone(6) == {"timers"}
+    assert gone(10) == {t.name for t in BY_DAY if t is not TIMERS and before[t]}
+    assert store.contents(TABLES["table1_summary"], NETWORK)
+    assert marts_job.marts(store) == []
+    assert flows_job.stale_days(store, [chosen]) == []
+    assert {table: store.contents(table, other) for table in TABLES.values()} == before
+
+
+def test_a_table_that_is_not_there_is_told(here, tmp_path):
+    root, _ = here
+    file = tmp_path / "networks.toml"
+    text = NETWORKS_FILE.read_text().replace(
+        f'name = "{NETWORK}"', f'name = "{NETWORK}"\nretention = {{ packet = 3 }}'
+    )
+    file.write_text(text)
+    done = run("purge", "--warehouse", root, "--networks", file)
+    assert done.returncode == 2
+    told = f"giscope: {file}: network {NETWORK}: retention.packet: 3: no such key\n"
+    assert done.stderr == told
+    done = run("purge", "--warehouse", root, "--before", "2004-01-01", "--table", "x")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "giscope: no table 'x' that has days: giscope schema lists them\n",
+    )
+    done = run("purge", "--warehouse", root)
+    assert done.stderr == "giscope: purge: either --before (and --table), or --networks\n"
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, plain_network):
+    """The address's other subscriber stays, with what was captured just then."""
+    put(
+        warehouse,
+        plain_network,
+        message(NOON, START, "a"),
+        message(NOON + HOUR, STOP, "a"),
+        message(NOON + HOUR, START, "b"),
+        message(NOON + 3 * HOUR, STOP, "b"),
+    )
+    ip = IP(src="10.64.0.1", dst="198.51.100.1")
+    capture = warehouse.root.parent / "a.pcap"
+    times = (NOON + 60, NOON + 120, NOON + 2 * HOUR)
+    frames = [
+        Frame(bytes(ip / TCP(sport=1000 + n, seq=n)), at * 1_000_000) for n, at in enumerate(times)
+    ]
+    capture.write_bytes(pcap(frames))
+    (result,) = ingest_job.ingest(warehouse, [(plain_network, capture)])
+    assert result.error is None
+    flows_job.bring_up_to_date(warehouse, [plain_network])
+    users = 'select "user", user_port from flows order by all'
+    assert rows(warehouse.root, users) == [("a", 1000), ("a", 1001), ("b", 1002)]
+
+    removal.forget(warehouse, plain_network, ["a"])
+    refresh(warehouse, plain_network)
+
+    assert rows(warehouse.root, users) == [("b", 1002)]
+    assert rows(warehouse.root, "select user_port from packets") == [(1002,)]
+    assert rows(warehouse.root, "select distinct subscriber from leases") == [("b",)]
+    assert rows(warehouse.root, "select distinct subscriber from accounting") == [("b",)]
+
+
+def test_every_table_with_days_is_kept_for_a_time():
+    kept = [table for tables in KEPT_TOGETHER.values() for table in tables]
+    assert len(kept) == len(set(kept))
+    assert set(TABLES.values()) - set(kept) == {TABLES["networks"]}
+    assert set(ROWS) == set(BY_DAY)
+    assert Retention(marts=7).days[TABLES["quality"]] == 7
+    assert Retention(flows=7, timers=5).days[TIMERS] == 5
+    assert date.min == Warehouse(Path("/nonexistent/x")).purged("a", PACKETS)
