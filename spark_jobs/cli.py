@@ -694,7 +694,7 @@ def _ingest(
     from spark_jobs.jobs.ingest import ingest as ingest_all
     from spark_jobs.jobs.summary import ingest_summary
 
-    if any(network.pseudonyms == "keyed" for network, _ in work) and (made := make_secret()):
+    if any(network.pseudonyms != "none" for network, _ in work) and (made := make_secret()):
         typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {made}", err=True)
     results = ingest_all(store, work, front_end)
     for result in results:

@@ -4,7 +4,7 @@ import json
 import tomllib
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -16,6 +16,7 @@ from pydantic import (
     Strict,
     ValidationError,
     create_model,
+    model_validator,
 )
 
 from schemas import KEPT_TOGETHER, TABLES, Table
@@ -140,14 +141,23 @@ class Network(BaseModel):
     """What servers wait for the first ACK before they send again (RFC 6298, 2.1)."""
     least_rto_s: Annotated[float, Field(gt=0)] = 0.2
     """The least that servers allow for the deviation of round trips (Linux), or wait (RFC 6298)."""
-    pseudonyms: Literal["keyed", "none"] = "keyed"
-    """none: subscribers' addresses and RADIUS names are kept as they are (see capture/users.py)."""
+    pseudonyms: Literal["keyed", "prefix", "none"] = "keyed"
+    """prefix: those of addresses are addresses that have their common prefixes; none: subscribers'
+    addresses and RADIUS names are kept as they are (see capture/users.py)."""
+    servers: Literal["kept", "cut", "hashed"] = "kept"
+    """What is said of the Internet side's addresses: hashed with the key of the pseudonyms."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        if self.servers == "hashed" and self.pseudonyms == "none":
+            raise ValueError("servers are hashed with the key of the pseudonyms: these are none")
+        return self
 
 
 def load_networks(path: Path) -> dict[str, Network]:

@@ -112,10 +112,10 @@ class _Users:
         """bool[n]: which are subscribers'."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
-    def texts(self, numbers: pd.Series) -> pd.Series:
-        """What the addresses are called: the subscribers' by key."""
+    def texts(self, numbers: pd.Series, infrastructure: bool = False) -> pd.Series:
+        """What the addresses are called; see UserKeys.texts."""
         each = numbers.unique()
-        texts = self.of.texts(self.addresses.table, each)
+        texts = self.of.texts(self.addresses.table, each, infrastructure)
         return numbers.map(dict(zip(each.tolist(), texts, strict=True)))
 
     def buckets_of(self, keys: pd.Series) -> pd.Series:
@@ -187,13 +187,13 @@ def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
     yield {
         "ts": frame["ts"][of_nas],
         "status": NAS,
-        "nas": users.texts(frame["nas"][of_nas]),
+        "nas": users.texts(frame["nas"][of_nas], True),
     }
     mine = _leased(frame[~of_nas], "address", users, reading)
     yield {
         **_lease(mine, "address", users),
         "status": mine["status"],
-        "nas": users.texts(mine["nas"]),
+        "nas": users.texts(mine["nas"], True),
         "session": mine["session"],
         "subscriber": _each(mine["subscriber"], users.of.of_identity),
         "session_time": mine["session_time"],
@@ -208,7 +208,7 @@ def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
     yield {
         **_lease(mine, "framed_addr", users),
         "status": ACCEPTED,
-        "nas": users.texts(mine["id.orig_h"]),
+        "nas": users.texts(mine["id.orig_h"], True),
         "subscriber": _each(mine["subscriber"], users.of.of_identity),
     }
 

@@ -50,14 +50,15 @@ def packet_keys(packets: pa.Table) -> np.ndarray:
 
 
 def _called(addresses: AddressTable, users: UserKeys) -> np.ndarray:
-    """uint64[addresses + 1, 2 or more]: the halves of what is said of each, by number: of
-    subscribers, their keys'. Who has a sample, and the rest of a packet's row, could try addresses
-    until one fits."""
+    """uint64[addresses + 1, 2 or more]: the halves of what is said of each, by number. Who has a
+    sample, and the rest of a packet's row, could try addresses until one fits."""
     known = addresses.known
-    if users.secret is None:
-        return known
-    said, ours = known[:, :2].copy(), np.flatnonzero(known[:, 2])
-    said[ours] = halves(map(key_bytes, users.texts(addresses, ours)))
+    if users.servers == "kept":
+        called = np.flatnonzero(known[:, 2]) if users.secret else np.empty(0, np.int64)
+    else:
+        called = np.arange(1, len(known))
+    said = known[:, :2].copy()
+    said[called] = halves(map(key_bytes, users.texts(addresses, called)))
     return said
 
 

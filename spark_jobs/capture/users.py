@@ -2,7 +2,9 @@
 
 A key is a pseudonym, or where a site asks for that, the address or RADIUS name itself. Pseudonyms
 are keyed hashes (BLAKE2b, RFC 7693): who has the secret can make that of an address, and nobody can
-tell an address from its pseudonym without. The secret is in the environment or in a file that only
+tell an address from its pseudonym without. Where a site needs its pools, addresses become others
+with their common prefixes kept (see prefix_preserving.py). What servers are called is said here,
+too: as they are, or by network, or hashed. The secret is in the environment or in a file that only
 its owner reads, and never leaves the processes that make pseudonyms.
 """
 
@@ -17,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.capture.address_text import packed, text_of
+from spark_jobs.capture.address_text import MAPPED_PREFIX, packed, text_of
 from spark_jobs.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,30 +33,39 @@ SECRET_BYTES = 32
 PSEUDONYM_BYTES = 10
 """In base 32: 16 letters and digits. Of ten million subscribers two have the same pseudonym with a
 chance of 1 in 24 billion."""
-ADDRESS, IDENTITY, CHECK = b"address", b"identity", b"check"
+ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
+PREFIXES = b"prefixes"
 PLAIN = "plain"
+IPV6_MARK = "v6:"
+"""Before the pseudonym of an address of IPv6: headers are longer there. No address has it."""
+SERVER_PREFIX = {4: 24, 16: 48}
+"""Bits that are kept of a server's address where it is cut, by its bytes: what is announced to the
+Internet as one network at least."""
 
 
 @dataclass(frozen=True)
 class UserKeys:
-    """What the subscribers of a network are called; secret: none: by their addresses and names."""
+    """What the subscribers of a network are called, and servers; secret: none: the former by their
+    addresses and names. prefixes: of subscribers' addresses are kept; servers: kept, cut or
+    hashed, as the networks file has it."""
 
     network: str
     secret: bytes | None = field(default=None, repr=False)
+    prefixes: bool = False
+    servers: str = "kept"
 
     @property
     def made_with(self) -> str:
         """Tells keys made with one secret from those made with another, and nothing of either."""
         if self.secret is None:
             return PLAIN
-        return blake2b(key=self.secret, digest_size=8, person=CHECK).hexdigest()
+        found = blake2b(key=self.secret, digest_size=8, person=CHECK).hexdigest()
+        return f"{found} {PREFIXES.decode()}" if self.prefixes else found
 
     def of_address(self, address: str) -> str:
         """The key under which a subscriber's packets are kept. Raises ValueError where the text is
         no address."""
-        if self.secret is None:
-            return text_of(packed(address))
-        return self._pseudonym(ADDRESS, packed(address))
+        return self._of_addresses([packed(address)])[0]
 
     def of_identity(self, identity: str) -> str:
         """The key of a subscriber whom RADIUS names: by IMSI, calling number or user name."""
@@ -62,21 +73,55 @@ class UserKeys:
             return identity
         return self._pseudonym(IDENTITY, identity.encode())
 
-    def texts(self, addresses: AddressTable, numbers: np.ndarray) -> list[str]:
-        """What addresses are called, by number: the subscribers' by key, others as they are. Raises
-        UserError where two subscribers would be called the same."""
-        found = addresses.texts(numbers)
-        if self.secret is None:
-            return found
-        ours = addresses.entries[numbers, 2].nonzero()[0]
-        keys = [self._pseudonym(ADDRESS, one) for one in addresses.packed(numbers[ours])]
+    def texts(
+        self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
+    ) -> list[str]:
+        """What addresses are called, by number: the subscribers' by key, others as servers, or as
+        they are where they are of the operator's own infrastructure. Raises UserError where two
+        subscribers would be called the same."""
+        every = addresses.packed(numbers)
+        ours = addresses.entries[numbers, 2] != 0
+        keys = self._of_addresses([one for one, mine in zip(every, ours, strict=True) if mine])
         if len(set(keys)) < len(keys):
             raise UserError(
                 f"{self.network}: two addresses have the same pseudonym; another key is needed"
             )
-        for at, key in zip(ours.tolist(), keys, strict=True):
-            found[at] = key
-        return found
+        of_server = text_of if infrastructure else self._of_server
+        key = iter(keys)
+        return [
+            next(key) if mine else of_server(one) for one, mine in zip(every, ours, strict=True)
+        ]
+
+    def _of_addresses(self, addresses: list[bytes]) -> list[str]:
+        """What subscribers are called by their addresses, of 16 bytes each."""
+        if self.secret is None:
+            return [text_of(address) for address in addresses]
+        if not self.prefixes:
+            return [self._marked(ADDRESS, address) for address in addresses]
+        from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymized
+
+        made = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
+        made.update(self.network.encode())
+        found = dict.fromkeys(addresses, b"")
+        for ipv4 in (True, False):
+            of_version = [a for a in found if a.startswith(MAPPED_PREFIX) == ipv4]
+            skip = len(MAPPED_PREFIX) if ipv4 else 0
+            others = anonymized([a[skip:] for a in of_version], made.digest())
+            found |= {a: a[:skip] + other for a, other in zip(of_version, others, strict=True)}
+        return [text_of(found[address]) for address in addresses]
+
+    def _of_server(self, address: bytes) -> str:
+        if self.servers == "hashed" and self.secret is not None:
+            return self._marked(SERVER, address)
+        if self.servers == "cut":
+            skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
+            kept = skip + SERVER_PREFIX[len(address) - skip] // 8
+            return text_of(address[:kept].ljust(len(address), b"\0"))
+        return text_of(address)
+
+    def _marked(self, kind: bytes, address: bytes) -> str:
+        mark = "" if address.startswith(MAPPED_PREFIX) else IPV6_MARK
+        return mark + self._pseudonym(kind, address)
 
     def _pseudonym(self, kind: bytes, of: bytes) -> str:
         """Of a network's own, that who is in two networks is not the same in both."""
@@ -89,14 +134,20 @@ class UserKeys:
 def user_keys(network: Network) -> UserKeys:
     """How the network's subscribers are called. Raises UserError where there is no secret for it,
     see `secret`."""
-    return UserKeys(network.name, secret() if network.pseudonyms == "keyed" else None)
+    return UserKeys(
+        network.name,
+        secret() if network.pseudonyms != "none" else None,
+        network.pseudonyms == "prefix",
+        network.servers,
+    )
 
 
 def key_bytes(key: str) -> bytes:
     """16 bytes that stand for the key of an address."""
-    if "." in key or ":" in key:
-        return packed(key)
-    return base64.b32decode(key.upper()).ljust(16, b"\0")
+    pseudonym = key.removeprefix(IPV6_MARK)
+    if "." in pseudonym or ":" in pseudonym:
+        return packed(pseudonym)
+    return base64.b32decode(pseudonym.upper()).ljust(16, b"\0")
 
 
 def user_bucket(key: str, buckets: int) -> int:

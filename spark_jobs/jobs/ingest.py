@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 5, FrontEnd.ZEEK: 5, FrontEnd.ZEEK_LOG: 5}
+FORMAT = {FrontEnd.BUILTIN: 6, FrontEnd.ZEEK: 6, FrontEnd.ZEEK_LOG: 6}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -227,9 +227,9 @@ def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
     status = path.stat()
-    made_with = user_keys(network).made_with
     settings = (
-        f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} {made_with}"
+        f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} "
+        f"{user_keys(network).made_with} {network.servers}"
     )
     return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
 
@@ -569,7 +569,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
 def _keys_here(network: Network) -> UserKeys:
     """How its subscribers are called, by a secret that is made if there is none: here, where a job
     begins, lest each worker make its own."""
-    if network.pseudonyms == "keyed":
+    if network.pseudonyms != "none":
         make_secret()
     return user_keys(network)
 

@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import NETWORKS_FILE, contents
 
+from spark_jobs.capture.address_text import packed
 from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
+from spark_jobs.capture.prefix_preserving import anonymized
 from spark_jobs.capture.reader import Reading, read_capture
-from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE, UserKeys, user_keys
+from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE, UserKeys, key_bytes, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.networks import Network
+from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
@@ -248,3 +250,111 @@ def test_two_subscribers_never_become_one(monkeypatch):
     with pytest.raises(UserError, match="a: two addresses have the same pseudonym"):
         UserKeys("a", SECRET).texts(table, numbers)
     assert len(set(UserKeys("a", SECRET).texts(table, numbers[:2]))) == 2
+
+
+SAMPLE_KEY = bytes.fromhex("1522178d33a4cf80130a5b1649907d10d8988f8379796527 62574c2d2a842202")
+"""Of the sample trace published with Crypto-PAn 1.0, as some lines of it are."""
+SAMPLE = {
+    "128.11.68.132": "135.242.180.132",
+    "129.118.74.4": "134.136.186.123",
+    "130.132.252.244": "133.68.164.234",
+    "141.223.7.43": "141.167.8.160",
+    "141.233.145.108": "141.129.237.235",
+    "152.163.225.39": "151.140.114.167",
+    "156.29.3.236": "147.225.12.42",
+    "165.247.96.84": "162.9.99.234",
+    "166.107.77.190": "160.132.178.185",
+    "192.102.249.13": "252.138.62.131",
+}
+OF_IPV6 = {
+    "::1": "78ff:f001:9fc0:20df:8380:b1f1:704:ed",
+    "::2": "78ff:f001:9fc0:20df:8380:b1f1:704:ef",
+    "::ffff": "78ff:f001:9fc0:20df:8380:b1f1:704:f838",
+    "2001:db8::1": "4401:2bc:603f:d91d:27f:ff8e:e6f1:dc1e",
+    "2001:db8::2": "4401:2bc:603f:d91d:27f:ff8e:e6f1:dc1c",
+}
+"""As yacryptopan, another implementation, has them with that key."""
+
+
+@pytest.mark.parametrize("published", [SAMPLE, OF_IPV6])
+def test_prefixes_are_kept_as_published(published):
+    given = [ip_address(text).packed for text in published]
+    found = [str(ip_address(one)) for one in anonymized(given, SAMPLE_KEY)]
+    assert found == list(published.values())
+    assert anonymized([], SAMPLE_KEY) == []
+
+
+def common_bits(a: str, b: str) -> int:
+    one, other = ip_address(a), ip_address(b)
+    return one.max_prefixlen - (int(one) ^ int(other)).bit_length()
+
+
+def test_pools_are_kept_where_a_site_asks_for_it(few_captures, networks, tmp_path):
+    network = networks["aa-gprs"].model_copy(update={"pseudonyms": "prefix"})
+    keys = user_keys(network)
+    mine = sorted(subscribers(few_captures / "aa-gprs/peak.pcap", network))
+    called = [keys.of_address(one) for one in mine]
+    assert not set(called) & set(mine)
+    assert len(set(called)) == len(mine)
+    for n in range(1, len(mine)):
+        assert common_bits(mine[0], mine[n]) == common_bits(called[0], called[n])
+    assert UserKeys("other", SECRET, True).of_address(mine[0]) != UserKeys(
+        "a", SECRET, True
+    ).of_address(mine[0])
+    warehouse = Warehouse(tmp_path / "w")
+    ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
+    users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
+    assert {user for (user,) in users} == set(called)
+    assert Finder(set(mine)).in_folder(warehouse.root) == []
+    with pytest.raises(UserError, match="pseudonyms of another key"):
+        ingest(warehouse, [(networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap")])
+
+
+@pytest.mark.parametrize(("servers", "form"), [("cut", r"[\d.]+\.0"), ("hashed", "[a-z2-7]{16}")])
+def test_servers_are_called_as_the_networks_file_says(
+    few_captures, networks, tmp_path, servers, form
+):
+    """What is measured of the connections stays; captures are told from their copies as before."""
+    network, capture = networks["aa-gprs"], few_captures / "aa-gprs/peak.pcap"
+    called = network.model_copy(update={"servers": servers})
+    whole, warehouse = Warehouse(tmp_path / "whole"), Warehouse(tmp_path / "w")
+    ingest(whole, [(network, capture)])
+    ingest(warehouse, [(called, capture)])
+    distinct = "select distinct server from packets"
+    names = {
+        store.root.name: {name for (name,) in store.connect().execute(distinct).fetchall()}
+        for store in (whole, warehouse)
+    }
+    assert all(re.fullmatch(form, name) for name in names["w"])
+    assert Finder(names["whole"]).in_folder(warehouse.root) == []
+    columns = 'frame, ts, "user", seq, ack, ip_len, "window", tcp_flags, downlink'
+    query = f"select {columns} from packets order by all"
+    assert (
+        warehouse.connect().execute(query).fetchall() == whole.connect().execute(query).fetchall()
+    )
+    again = tmp_path / "again.pcap"
+    again.write_bytes(capture.read_bytes()[:-40])
+    (refused,) = ingest(warehouse, [(called, again)])
+    assert refused.error
+    assert "of its packets are in peak" in refused.error
+
+
+def test_the_version_of_ip_is_told_by_a_pseudonym():
+    """Headers of IPv6 are longer: of how many packets a merged one was depends on it."""
+    for kind in ("kept", "hashed"):
+        keys = UserKeys("a", SECRET, servers=kind)
+        assert re.fullmatch("v6:[a-z2-7]{16}", keys.of_address("2001:db8::1"))
+        table = AddressTable(subscriber_prefixes([ip_network("10.0.0.0/8")]), 300)
+        number = table.number(0x20010DB8 << 32, 1)
+        (server,) = keys.texts(table, np.array([number]))
+        assert ":" in server
+        assert key_bytes(server) == (packed(server) if kind == "kept" else key_bytes(server[3:]))
+
+
+def test_servers_are_not_hashed_without_a_key(tmp_path):
+    file = tmp_path / "networks.toml"
+    begin = 'name = "aa-gprs"'
+    more = f'{begin}\npseudonyms = "none"\nservers = "hashed"'
+    file.write_text(NETWORKS_FILE.read_text().replace(begin, more))
+    with pytest.raises(UserError, match="hashed with the key of the pseudonyms: these are none"):
+        load_networks(file)
