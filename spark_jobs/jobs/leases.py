@@ -48,8 +48,8 @@ def _stale(warehouse: Warehouse, network: str) -> Iterator[Item]:
     around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
     gone = warehouse.purged(network, ACCOUNTING, LEASES)
     for day in sorted({day + near for day in files for near in around} | set(made)):
-        if gone != date.min and day - timedelta(DAYS_AROUND) < gone:
-            continue
+        if day in made and day - timedelta(DAYS_AROUND) < gone:
+            continue  # made of what is there no more
         paths = [path for near in around for path in files.get(day + near, [])]
         if made.get(day) != _inputs(paths):
             yield network, day, paths
