@@ -30,6 +30,7 @@ SETTINGS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     **{f"spark.executorEnv.{name}": value for name, value in WORKER_MALLOC.items()},
 }
+LOOPBACK = "127.0.0.1"
 KILLED = re.compile(
     "Python worker exited unexpectedly|ExecutorLostFailure|OutOfMemoryError"
     "|Answer from Java side is empty|Error while sending or receiving"
@@ -97,17 +98,25 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """The session that is there (spark-submit's), or a local one on all cores.
 
-    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS.
+    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS. It
+    listens on LOOPBACK, unless SPARK_LOCAL_IP names another address; of a cluster that spark-submit
+    was given, on the host's.
     """
     active = SparkSession.getActiveSession()
     if active:
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if submitted:
+        SparkContext._ensure_initialized()  # else what spark-submit was given is not in conf
     conf = SparkConf().setAll(list({**SETTINGS, **_of_buckets(), **(settings or {})}.items()))
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if not submitted:
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
         SparkContext(conf=conf, gateway=_java(conf))
+    elif conf.get("spark.master", "").startswith("local") and "SPARK_LOCAL_IP" not in os.environ:
+        for setting in ("spark.driver.host", "spark.driver.bindAddress"):
+            conf.setIfMissing(setting, LOOPBACK)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from spark_jobs.engine.spark import spark_session
+from spark_jobs.engine.spark import LOOPBACK, spark_session
 from spark_jobs.places import place
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
@@ -15,12 +15,16 @@ from spark_jobs.warehouse.spark_sql import register
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SHARED = {"spark.sql.hive.thriftServer.singleSession": "true"}
 """Every client sees the tables, which are views of the server's session."""
+BIND = "hive.server2.thrift.bind.host"
 POLL_S = 2
 
 
 def serve(warehouse: Warehouse) -> None:
-    """Run the server until the process is ended, with the tables as they change."""
+    """Run the server until the process is ended, with the tables as they change. It asks no
+    password, so it listens on LOOPBACK unless told (BIND)."""
     spark = spark_session(SHARED)
+    assert spark.sparkContext._jsc
+    spark.sparkContext._jsc.hadoopConfiguration().setIfUnset(BIND, LOOPBACK)
     registered = _last_update(warehouse)
     register(spark, warehouse)
     server = getattr(spark._jvm, THRIFT_SERVER)
