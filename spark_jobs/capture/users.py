@@ -131,7 +131,7 @@ def make_secret() -> Path | None:
     path = secret_file()
     if os.environ.get(SECRET_VARIABLE) or path.exists():
         return None
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         with os.fdopen(os.open(path, flags, 0o600), "w") as file:

@@ -196,6 +196,7 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     assert f"made the key of the pseudonyms, to be kept: {path}" in first.stderr
     assert "key" not in again.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     secret = bytes.fromhex(path.read_text().strip())
     for part in (secret, secret.hex().encode()):
         assert not any(
