@@ -31,11 +31,12 @@ test: .venv/ready ## Run the tests
 slow: .venv/ready ## Run the long tests and studies too
 	@$(RUN) pytest -m 'slow or not slow'
 
-lint: .venv/ready ## Check style, types and which room imports which
+lint: .venv/ready ## Check style, types, which room imports which, and for known vulnerabilities
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
+	@$(RUN) python infra/audit.py
 
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy

@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import psutil
 import pytest
 from conftest import DAY, ROOT, Demo
+from listening import Seen, watched
 from playwright.sync_api import Browser, expect
 from test_dag import AIRFLOW, STEPS, rows
 from test_spark_sql import free_port
@@ -47,6 +48,7 @@ class Server:
     environment: dict[str, str]
     address: str
     process: subprocess.Popen
+    seen: Seen
 
     def __post_init__(self) -> None:
         kept = self.home / "simple_auth_manager_passwords.json.generated"
@@ -111,7 +113,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     try:
         said = process.stdout.readline()
         assert said.startswith(f"Airflow: http://127.0.0.1:{port},"), said
-        yield Server(home, environment, f"http://127.0.0.1:{port}", process)
+        with watched(process) as seen:
+            yield Server(home, environment, f"http://127.0.0.1:{port}", process, seen)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
@@ -160,6 +163,12 @@ def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
         assert "Connection refused" not in log.read_text(), log.name
     for table in MARTS:
         assert rows(Warehouse(server.home / "warehouse"), table) == rows(demo.warehouse, table)
+
+
+@pytest.mark.usefixtures("killed")
+def test_airflow_and_its_spark_listen_on_loopback(server: Server):
+    assert server.seen.beyond_loopback == set()
+    assert "java" in {program for program, _ in server.seen.sockets}
 
 
 @pytest.mark.usefixtures("killed")

@@ -32,6 +32,7 @@ class Server:
     home: Path
     warehouse: Warehouse
     environment: dict[str, str]
+    process: subprocess.Popen
 
     @property
     def password(self) -> str:
@@ -74,7 +75,8 @@ def server(demo, tmp_path_factory) -> Iterator[Server]:
             cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     try:
-        started = Server(f"http://127.0.0.1:{port}", home, demo.warehouse, environment)
+        address = f"http://127.0.0.1:{port}"
+        started = Server(address, home, demo.warehouse, environment, process)
         until = time.monotonic() + START_S
         while not answers(port):
             assert process.poll() is None, log.read_text()

@@ -13,6 +13,7 @@ from threading import Event
 import duckdb
 import pytest
 from conftest import CHROMIUM, ROOT
+from listening import watched
 from playwright.sync_api import APIRequestContext, Page, Response
 from superset_server import logged_in, new_user, open_page
 
@@ -35,6 +36,12 @@ pytestmark = [
 def page(server, browser) -> Page:
     """Logged in as the administrator."""
     return open_page(server, browser, "admin", server.password, 4000)
+
+
+def test_it_listens_on_loopback(server):
+    with watched(server.process) as seen:
+        server.sql("select 1 as one")  # meanwhile
+    assert {address for _, address in seen.sockets} == {"127.0.0.1"}
 
 
 @contextmanager
