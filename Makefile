@@ -36,6 +36,9 @@ lint: .venv/ready ## Check style, types, which room imports which, and for known
 	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
+	@-$(RUN) python infra/audit.py
+
+audit: .venv/ready ## Fail where a locked package is known to be vulnerable; make lint only tells
 	@$(RUN) python infra/audit.py
 
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
@@ -76,4 +79,4 @@ clean: ## Remove what the other targets made
 	@sh infra/setup.sh
 	@touch $@
 
-.PHONY: help demo airflow dashboards test slow lint accuracy studies record-studies entries bench bench-scale profile clean
+.PHONY: help demo airflow dashboards test slow lint audit accuracy studies record-studies entries bench bench-scale profile clean
