@@ -1,5 +1,5 @@
-"""Is a locked package known to be vulnerable? OSV is asked, by pip-audit, of each lock file: giscope's
-and those of Airflow's and Superset's environments. Says so in a line where OSV is out of reach.
+"""Is a locked package known to be vulnerable? OSV is asked, by pip-audit, of the lock files
+of giscope, Airflow and Superset. Says so in a line where OSV is out of reach.
 
 Status 1: it knows of some that pyproject.toml does not accept.
 """
