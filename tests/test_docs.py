@@ -203,6 +203,13 @@ def test_troubleshooting_has_every_message():
     assert missing == {}
 
 
+def test_tests_that_stop_threats_are_there():
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/threats.md").read_text())
+    assert len(named) > 25
+    for file, name in named:
+        assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text(), (file, name)
+
+
 def anchor(heading: str) -> str:
     """A heading's anchor, as GitHub makes it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

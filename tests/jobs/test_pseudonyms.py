@@ -47,17 +47,29 @@ def subscribers(capture: Path, network: Network) -> set[str]:
 
 
 class Finder:
-    """Looks for addresses of IPv4: as text, as four bytes in either order, anywhere."""
+    """Looks for addresses, anywhere: as text in every form, as 4 or 16 bytes in either order; of
+    IPv6 each half is enough, if it is the subscriber's alone. And for a key, if one is given."""
 
-    def __init__(self, addresses: set[str]):
-        texts = "|".join(re.escape(address) for address in sorted(addresses))
-        self._text = re.compile(rf"(?<![\d.])(?:{texts})(?![\d.])".encode())
-        numbers = [int(ip_address(address)) for address in addresses]
-        self._numbers = np.array(numbers, ">u4").view("<u4"), np.array(numbers, "<u4")
+    def __init__(self, addresses: set[str], key: bytes = b""):
+        known = [ip_address(address) for address in sorted(addresses)]
+        v4 = [int(address) for address in known if address.version == 4]
+        texts = {form for address in known for form in (str(address), address.exploded)}
+        anywhere = "|".join(re.escape(text) for text in sorted(texts))
+        self._text = re.compile(rf"(?<![\d.])(?:{anywhere})(?![\d.])".encode(), re.IGNORECASE)
+        self._numbers = np.array(v4, ">u4").view("<u4"), np.array(v4, "<u4")
+        long = [address.packed for address in known if address.version == 6]
+        parts = {packed.hex().encode() for packed in long}
+        for half in (slice(None, 8), slice(8, None)):
+            halves = {packed[half] for packed in long}
+            if len(halves) == len(long):
+                parts |= {part for whole in halves for part in (whole, whole[::-1])}
+        if key:
+            parts |= {key, key[::-1], key.hex().encode(), key.hex().upper().encode()}
+        self._parts = sorted(parts)
 
     def finds(self, content: bytes) -> bool:
         """Whether one of them is in it."""
-        if self._text.search(content):
+        if self._text.search(content) or any(part in content for part in self._parts):
             return True
         for offset in range(4):
             whole = (len(content) - offset) // 4
@@ -138,6 +150,12 @@ def test_one_that_is_there_is_found(few_captures, known, tmp_path):
     for planted in (address.packed, address.packed[::-1], str(address).encode()):
         assert finder.finds(b"abc" + planted + b"efg")
     assert not finder.finds(b"abc" + ip_address("192.0.2.1").packed + b"efg")
+    long, key = ip_address("2001:db8:64:1:a9b8::d6e5"), SECRET[::-1]
+    finder = Finder({str(long)}, key)
+    planted = [long.packed, long.packed[::-1], *(long.exploded.encode(), str(long).encode())]
+    planted += [long.packed.hex().encode(), str(long).upper().encode(), key, key.hex().encode()]
+    assert all(finder.finds(b"abc" + one + b"efg") for one in planted)
+    assert not finder.finds(b"abc" + (long + 1).packed[::2] + bytes(16) + str(long + 1).encode())
 
 
 def test_pseudonyms_are_all_that_differs(few_captures, networks, tmp_path):
