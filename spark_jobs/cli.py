@@ -184,7 +184,7 @@ def ingest(
 
 @app.command(
     epilog="Example: giscope pseudonym --networks networks.toml --network aa-gprs "
-    "--address 10.64.1.7"
+    "--address 10.64.1.7 --date 2004-03-02"
 )
 def pseudonym(
     networks: NetworksOption,
@@ -198,6 +198,10 @@ def pseudonym(
             "--name", metavar="N", help="Or what RADIUS calls one: IMSI, number or user name."
         ),
     ] = None,
+    day: Annotated[
+        datetime | None,
+        _day_option("--date", "UTC day of the packets; needed where the network has a key_period."),
+    ] = None,
 ) -> None:
     """Print what one subscriber is called in a network's tables: packets.user for an address,
     flows.user too where no RADIUS log is read, else that is of the name. Needs the key."""
@@ -207,6 +211,12 @@ def pseudonym(
     keys = user_keys(find_network(load_networks(networks), network, networks))
     if (address is None) == (name is None):
         raise UserError("pseudonym: either --address or --name")
+    if day:
+        keys = keys.on(day.date())
+    elif keys.key_period:
+        raise UserError(
+            f"pseudonym: {network} has others each {keys.key_period}: --date tells which"
+        )
     try:
         out.print(keys.of_identity(name) if name is not None else keys.of_address(address or ""))
     except ValueError as error:
@@ -664,7 +674,8 @@ def _captures(
 
 def _called(network: Network, plain_addresses: bool) -> Network:
     """The network, its subscribers called as asked for."""
-    return network.model_copy(update={"pseudonyms": "none"}) if plain_addresses else network
+    plain = {"pseudonyms": "none", "key_period": None}
+    return network.model_copy(update=plain) if plain_addresses else network
 
 
 def _is_folder(path: Path) -> bool:

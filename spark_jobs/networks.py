@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -57,6 +58,14 @@ Hour = Annotated[int, Field(ge=0, le=24)]
 Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
 Share = Annotated[float, Field(ge=0, le=1)]
+KeyPeriod = Literal["day", "week", "month", "year"]
+
+
+def period_of(length: KeyPeriod | None, day: date) -> str:
+    """The period that a day (UTC) lies in, by name; weeks begin on Mondays (ISO 8601). Without
+    periods none."""
+    names = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
+    return day.strftime(names[length]) if length else ""
 
 
 MODEL = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -146,6 +155,8 @@ class Network(BaseModel):
     addresses and RADIUS names are kept as they are (see capture/users.py)."""
     servers: Literal["kept", "cut", "hashed"] = "kept"
     """What is said of the Internet side's addresses: hashed with the key of the pseudonyms."""
+    key_period: KeyPeriod | None = None
+    """How long a pseudonym stays the same: in the next period there is another key."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
@@ -157,6 +168,8 @@ class Network(BaseModel):
     def _has_a_key(self) -> Self:
         if self.servers == "hashed" and self.pseudonyms == "none":
             raise ValueError("servers are hashed with the key of the pseudonyms: these are none")
+        if self.key_period and self.pseudonyms != "keyed":
+            raise ValueError(f"key_period is of keyed pseudonyms: these are {self.pseudonyms}")
         return self
 
 

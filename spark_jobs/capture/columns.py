@@ -3,6 +3,7 @@ date has few packets one for all of its buckets."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from schemas import PACKETS, TIMESTAMP
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import Run
-from spark_jobs.capture.users import UserKeys, user_bucket
+from spark_jobs.capture.users import UserKeys
 from spark_jobs.compiled import compiled
 from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorted_within_groups
 
@@ -51,11 +52,25 @@ def _times(rows):
     return first, last
 
 
+def by_period(run: Run, keys: UserKeys) -> Iterator[tuple[Run, UserKeys]]:
+    """The run's packets of each period of the pseudonyms, and how users are called in it."""
+    first, last = (EPOCH + timedelta(days=int(ts // DAY_US)) for ts in _times(run.rows))
+    if keys.on(first) == keys.on(last):
+        yield run, keys.on(first)
+        return
+    day = run.rows["ts"] // DAY_US
+    for of_period, days in groupby(
+        np.unique(day).tolist(), lambda number: keys.on(EPOCH + timedelta(days=number))
+    ):
+        yield Run(run.rows[np.isin(day, list(days))], run.edges, run.addresses), of_period
+
+
 def packet_tables(
     run: Run, capture: str, buckets: int, keys: UserKeys
 ) -> Iterator[tuple[date, pa.Table]]:
-    """The run's packets as tables of schemas.PACKETS, one a (bucket, date), each sorted by
-    (user, ts, frame); a date with few packets has one table, sorted by bucket first."""
+    """The run's packets, of one period of the pseudonyms, as tables of schemas.PACKETS, one a
+    (bucket, date), each sorted by (user, ts, frame); a date with few packets has one table, sorted
+    by bucket first."""
     users, codes = _users(run, buckets, keys)
     order = group_order(codes, group_offsets(codes, len(users)))
     bucket = np.array([bucket for bucket, _ in users], np.int32)
@@ -99,7 +114,7 @@ def _users(run: Run, buckets: int, keys: UserKeys) -> tuple[list[tuple[int, str]
     numbers = np.ascontiguousarray(run.rows["user"])
     seen = np.flatnonzero(np.bincount(numbers))
     found = keys.texts(run.addresses, seen)
-    users = sorted((user_bucket(key, buckets), key) for key in found)
+    users = sorted((keys.bucket(key, buckets), key) for key in found)
     place = {key: i for i, (_, key) in enumerate(users)}
     rank = np.full(len(run.addresses) + 1, -1, np.int32)
     rank[seen] = [place[key] for key in found]

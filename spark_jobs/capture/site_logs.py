@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from schemas.zeek import (
     SSL_LOG,
     Log,
 )
+from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.reader import Reading
-from spark_jobs.capture.users import UserKeys, user_bucket
+from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
 
 TABLES: dict[str, Table] = {
@@ -112,14 +114,35 @@ class _Users:
         """bool[n]: which are subscribers'."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
-    def texts(self, numbers: pd.Series, infrastructure: bool = False) -> pd.Series:
-        """What the addresses are called; see UserKeys.texts."""
-        each = numbers.unique()
-        texts = self.of.texts(self.addresses.table, each, infrastructure)
-        return numbers.map(dict(zip(each.tolist(), texts, strict=True)))
+    def texts(self, numbers: pd.Series, ts: pd.Series, infrastructure: bool = False) -> pd.Series:
+        """What the addresses are called at these times (us); see UserKeys.texts."""
 
-    def buckets_of(self, keys: pd.Series) -> pd.Series:
-        return _each(keys, lambda key: user_bucket(key, self.buckets))
+        def called(keys: UserKeys, some: pd.Series) -> pd.Series:
+            each = some.unique()
+            texts = keys.texts(self.addresses.table, each, infrastructure)
+            return some.map(dict(zip(each.tolist(), texts, strict=True)))
+
+        return self._by_period(numbers, ts, called)
+
+    def identities(self, names: pd.Series, ts: pd.Series) -> pd.Series:
+        """What those whom RADIUS names are called at these times (us)."""
+        return self._by_period(names, ts, lambda keys, some: _each(some, keys.of_identity))
+
+    def buckets_of(self, called: pd.Series, ts: pd.Series) -> pd.Series:
+        """Those of addresses, as they are called at these times (us)."""
+        return self._by_period(
+            called, ts, lambda keys, some: _each(some, lambda key: keys.bucket(key, self.buckets))
+        )
+
+    def _by_period(
+        self, values: pd.Series, ts: pd.Series, function: Callable[[UserKeys, pd.Series], pd.Series]
+    ) -> pd.Series:
+        """function of the values of each period of the pseudonyms."""
+        if self.of.key_period is None or values.empty:
+            return function(self.of, values)
+        of_day = _each(ts // DAY_US, lambda day: self.of.on(EPOCH + timedelta(days=int(day))))
+        parts = [function(keys, values[of_day == keys]) for keys in of_day.unique()]
+        return pd.concat(parts).reindex(values.index)
 
 
 def _each(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
@@ -147,13 +170,13 @@ def _connections(
     frame = _only(frame, pd.Series(ours, frame.index), "not_subscriber", reading)
     for user, server in (("orig", "resp"), ("resp", "orig")):
         mine = frame[users.ours(frame[f"id.{user}_h"])]
-        keys = users.texts(mine[f"id.{user}_h"])
+        keys = users.texts(mine[f"id.{user}_h"], mine["ts"])
         columns = {
             "log": log.path,
-            "bucket": users.buckets_of(keys),
+            "bucket": users.buckets_of(keys, mine["ts"]),
             "user": keys,
             "user_port": mine[f"id.{user}_p"],
-            "server": users.texts(mine[f"id.{server}_h"]),
+            "server": users.texts(mine[f"id.{server}_h"], mine["ts"]),
             "server_port": mine[f"id.{server}_p"],
             "ts": mine["ts"],
             "end_ts": mine["ts"],
@@ -187,15 +210,15 @@ def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
     yield {
         "ts": frame["ts"][of_nas],
         "status": NAS,
-        "nas": users.texts(frame["nas"][of_nas], True),
+        "nas": users.texts(frame["nas"][of_nas], frame["ts"][of_nas], True),
     }
     mine = _leased(frame[~of_nas], "address", users, reading)
     yield {
         **_lease(mine, "address", users),
         "status": mine["status"],
-        "nas": users.texts(mine["nas"], True),
+        "nas": users.texts(mine["nas"], mine["ts"], True),
         "session": mine["session"],
-        "subscriber": _each(mine["subscriber"], users.of.of_identity),
+        "subscriber": users.identities(mine["subscriber"], mine["ts"]),
         "session_time": mine["session_time"],
     }
 
@@ -208,8 +231,8 @@ def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) ->
     yield {
         **_lease(mine, "framed_addr", users),
         "status": ACCEPTED,
-        "nas": users.texts(mine["id.orig_h"], True),
-        "subscriber": _each(mine["subscriber"], users.of.of_identity),
+        "nas": users.texts(mine["id.orig_h"], mine["ts"], True),
+        "subscriber": users.identities(mine["subscriber"], mine["ts"]),
     }
 
 
@@ -234,8 +257,9 @@ def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) 
 
 
 def _lease(frame: pd.DataFrame, address: str, users: _Users) -> Columns:
-    keys = users.texts(frame[address])
-    return {"ts": frame["ts"], "address": keys, "bucket": users.buckets_of(keys)}
+    ts = frame["ts"]
+    keys = users.texts(frame[address], ts)
+    return {"ts": ts, "address": keys, "bucket": users.buckets_of(keys, ts)}
 
 
 def _number(column: pd.Series) -> pd.Series:

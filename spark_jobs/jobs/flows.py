@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
-from spark_jobs.capture.users import user_bucket
+from spark_jobs.capture.users import has_secret, user_bucket
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.tables.bucket import Bucket, Settings
     from spark_jobs.warehouse.files import Staged, Written
     from spark_jobs.warehouse.packets import RowGroups
+    from spark_jobs.warehouse.periods import NamesOfDay
 
 NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
@@ -47,7 +48,7 @@ class WorkItem:
     """What one task reads: some buckets' row groups with their times (µs), for one day."""
 
     settings: Settings
-    date: date
+    names: NamesOfDay
     buckets: tuple[int, ...]
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
@@ -94,12 +95,13 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
                 "inputs": read[day],
                 "settings": _settings(network),
                 "buckets": network.buckets,
+                "key_period": network.key_period,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
             made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)
 
         def done(item: WorkItem, files: dict[str, Written]) -> None:
-            day = item.settings.network, item.date
+            day = item.names.network, item.names.day
             written[day].append(files)
             if len(written[day]) == len(items[day]):
                 publish(day)
@@ -191,6 +193,7 @@ def work_items(
 ) -> Iterator[WorkItem]:
     """The day's tasks, the largest first; new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
+    from spark_jobs.warehouse.periods import NamesOfDay
 
     groups = _groups(warehouse, network.name, day)
     rows_of_bucket: dict[int, int] = defaultdict(int)
@@ -214,7 +217,7 @@ def work_items(
             }
             yield WorkItem(
                 settings_of(network),
-                day,
+                NamesOfDay(network.name, network.key_period, day),
                 buckets,
                 (number, parts),
                 tuple(group.of(buckets) for group in _of_buckets(groups, buckets)),
@@ -225,25 +228,37 @@ def work_items(
 
 
 def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucket | None:
-    """The Bucket of one user alone, read as for the day's flows; None without packets."""
+    """The Bucket of one user alone, read as for the day's flows; None without packets. Without the
+    secret, what is called otherwise is not read: where a period of the pseudonyms ends, the
+    connections end at midnight."""
     from spark_jobs.tables.bucket import Settings
     from spark_jobs.warehouse.files import read_rows
+    from spark_jobs.warehouse.periods import NamesOfDay
 
     commit = warehouse.commit(Unit.of_day("day", network, day))
-    groups = tuple(_groups(warehouse, network, day)) if commit else ()
-    if commit is None or not groups:
+    if commit is None:
         return None
-    leases = tuple(_around(warehouse, LEASES, network, day))
+    names = NamesOfDay(network, commit.facts.get("key_period"), day)
+    known = has_secret()
+    leases = tuple(
+        path for path in _around(warehouse, LEASES, network, day) if known or names.are_of(path)
+    )
     held = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *held["address"].to_pylist()}
-    buckets = tuple(
-        sorted({user_bucket(address, commit.facts["buckets"]) for address in addresses})
+    buckets = {user_bucket(address, commit.facts["buckets"]) for address in addresses}
+    if names.key_period:  # which bucket a user is in does not follow from the pseudonym
+        mine = [("user", "in", sorted(addresses))]
+        rows = read_rows(PACKETS, warehouse.files(PACKETS, network, day), mine, ["bucket"])
+        buckets = set(rows["bucket"].to_pylist())
+    of_user = tuple(
+        group.read
+        for group in _of_buckets(_groups(warehouse, network, day), tuple(buckets))
+        if known or names.are_of(group.read[0].path)
     )
-    of_user = tuple(group.read for group in _of_buckets(groups, buckets))
     if not of_user:
         return None
     settings = Settings(*commit.facts["settings"])
-    item = WorkItem(settings, day, buckets, (0, 1), of_user, leases, (), {})
+    item = WorkItem(settings, names, tuple(sorted(buckets)), (0, 1), of_user, leases, (), {})
     return read_bucket(item, addresses.__contains__)
 
 
@@ -345,26 +360,26 @@ def read_bucket(
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.estimators.links import HOUR_US
     from spark_jobs.tables.bucket import Bucket
-    from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.packets import Span, read_packets
 
     def wanted(address: str) -> bool:
         return _in_part(item.part, address) and wanted_user(address)
 
-    midnight = _midnight_us(item.date)
+    names = item.names
+    midnight = _midnight_us(names.day)
     next_midnight = midnight + DAY_US
     until = next_midnight + IDLE_TIMEOUT_US + HOUR_US
     of_buckets = [("bucket", "in", item.buckets)]
-    leases = read_rows(LEASES, item.leases, of_buckets)
-    log = read_rows(APPLICATION_LOG, item.application_log, of_buckets)
+    leases = names.rows(LEASES, item.leases, of_buckets)
+    log = names.rows(APPLICATION_LOG, item.application_log, of_buckets)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
         span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
-        packets, names = read_packets(groups, span, wanted, leases)
+        packets, found = read_packets(groups, span, wanted, leases, names.called)
         if not len(packets.ts):
             return None
-        bucket = Bucket(packets, names, item.settings, (midnight, next_midnight), log)
+        bucket = Bucket(packets, found, item.settings, (midnight, next_midnight), log)
         if until >= seen_until or not bucket.may_go_on(until):
             return bucket
         until = next_midnight + 2 * (until - next_midnight)

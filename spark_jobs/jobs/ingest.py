@@ -103,7 +103,7 @@ def ingest(
         results.update(zip(items, _ingest(warehouse, items, front_end), strict=True))
     for result in filter(None, results.values()):
         _tell_if_replaced(warehouse, result)
-    leases(warehouse, sorted({network.name for network, _ in work}))
+    leases(warehouse, list({network.name: network for network, _ in work}.values()))
     warehouse.update_views()
     return [result for result in results.values() if result]
 
@@ -378,7 +378,7 @@ def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[dat
 def _tables(
     runs: Iterator[Run], buckets: int, keys: UserKeys, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
-    from spark_jobs.capture.columns import packet_tables, within_dates
+    from spark_jobs.capture.columns import by_period, packet_tables, within_dates
     from spark_jobs.capture.sketch import sampled_keys
 
     days: set[int] = set()
@@ -387,8 +387,9 @@ def _tables(
         if others:
             reading.skipped["implausible_time"] += others
         if len(kept.rows):
-            reading.sampled.append(sampled_keys(kept, keys))
-            yield from packet_tables(kept, capture, buckets, keys)
+            for of_period, called in by_period(kept, keys):
+                reading.sampled.append(sampled_keys(of_period, called))
+                yield from packet_tables(of_period, capture, buckets, called)
 
 
 def _count(result: Ingested, table: pa.Table) -> None:
@@ -578,8 +579,8 @@ def _refuse_other_keys(warehouse: Warehouse, network: str, before: str, now: str
     """One user would be two."""
     if before == now or not any(c.facts["rows"] for c in warehouse.commits("capture", network)):
         return
-    are = "plain addresses" if before == PLAIN else "pseudonyms of another key"
-    mend = "--plain-addresses" if before == PLAIN else "that key"
+    are = "plain addresses" if before == PLAIN else "pseudonyms of another key or key_period"
+    mend = "--plain-addresses" if before == PLAIN else "that one"
     raise UserError(
         f"{warehouse.root}: the users of {network} there are {are}: {mend}, or another warehouse"
     )

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
 from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
+from spark_jobs.warehouse.periods import NamesOfDay
 from spark_jobs.warehouse.views import duckdb_paths, reach
 
 SQL = Path(__file__).with_name("leases.sql")
@@ -18,11 +20,11 @@ DAYS_AROUND = 3
 SILENCE = timedelta(days=1)
 """A session of which nothing more is heard has ended by then."""
 
-Item = tuple[str, date, list[Path]]
+Item = tuple[NamesOfDay, list[Path]]
 """A network's day, and its files of accounting."""
 
 
-def leases(warehouse: Warehouse, networks: list[str]) -> None:
+def leases(warehouse: Warehouse, networks: list[Network]) -> None:
     """Bring the leases of every day up to date with the accounting there is."""
     items = [item for network in networks for item in _stale(warehouse, network)]
     if not items:
@@ -30,15 +32,16 @@ def leases(warehouse: Warehouse, networks: list[str]) -> None:
     with warehouse.staging() as staging:
 
         def publish(item: Item, files: list[Written]) -> None:
-            network, day, paths = item
-            unit = Unit.of_day("leases", network, day)
+            names, paths = item
+            unit = Unit.of_day("leases", names.network, names.day)
             warehouse.publish(unit, files, {"inputs": _inputs(paths)})
 
         run_tasks(_LeasesTask(staging), items, "leases", publish)
 
 
-def _stale(warehouse: Warehouse, network: str) -> Iterator[Item]:
+def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
     """Days of which the leases are not up to date, each with its files of accounting."""
+    network = of.name
     made = {
         commit.unit.day: commit.facts["inputs"]
         for commit in warehouse.commits("leases", network)
@@ -52,7 +55,7 @@ def _stale(warehouse: Warehouse, network: str) -> Iterator[Item]:
             continue  # made of what is there no more
         paths = [path for near in around for path in files.get(day + near, [])]
         if made.get(day) != _inputs(paths):
-            yield network, day, paths
+            yield NamesOfDay(network, of.key_period, day), paths
 
 
 def _inputs(paths: list[Path]) -> str:
@@ -65,24 +68,27 @@ class _LeasesTask:
 
     def __call__(self, item: Item) -> list[Written]:
         """One day's leases."""
-        network, day, paths = item
-        rows = _leases_of(paths, day)
+        names, paths = item
+        rows = _leases_of(paths, names)
         with self.staging.part() as part:
             if len(rows):
-                part.write(LEASES, network, day, "leases", rows)
+                part.write(LEASES, names.network, names.day, "leases", rows)
         return part.files
 
 
-def _leases_of(paths: list[Path], day: date) -> pa.Table:
+def _leases_of(paths: list[Path], names: NamesOfDay) -> pa.Table:
     if not paths:
         return LEASES.arrow.empty_table()
     import duckdb
 
-    midnight = datetime.combine(day, time(), UTC)
+    midnight = datetime.combine(names.day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         reach(connection, *paths)
-        connection.read_parquet(duckdb_paths(paths)).create_view("messages")
+        if all(map(names.are_of, paths)):
+            connection.read_parquet(duckdb_paths(paths)).create_view("messages")
+        else:
+            connection.register("messages", names.rows(ACCOUNTING, paths))
         settings = {
             "midnight": midnight,
             "next_midnight": midnight + timedelta(days=1),

@@ -21,7 +21,7 @@ def refresh(warehouse: Warehouse, network: Network) -> None:
         verdict = quality.verdict_of(warehouse, *day)
         return verdict is not None and verdict.held and not warehouse.commit(marts.unit_of(day))
 
-    leases(warehouse, [network.name])
+    leases(warehouse, [network])
     flows.bring_up_to_date(warehouse, [network])
     quality.check(warehouse, [network])
     marts.marts(warehouse, leave, network.name)

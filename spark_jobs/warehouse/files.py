@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,10 +98,20 @@ class _Hashed(io.RawIOBase):
         return Content(self._size, self._digest.hexdigest())
 
 
-def read_rows(table: Table, paths: Iterable[Path], filters: list[Any] | None = None) -> pa.Table:
-    """The rows of some of a table's files; filters: as of pq.read_table."""
-    rows = [pq.read_table(_source(path), filters=filters, partitioning=None) for path in paths]
-    return pa.concat_tables([table.arrow.empty_table(), *(r.cast(table.arrow) for r in rows)])
+def read_rows(
+    table: Table,
+    paths: Iterable[Path],
+    filters: list[Any] | None = None,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """The rows of some of a table's files; filters and columns: as of pq.read_table."""
+    names = table.arrow.names if columns is None else columns
+    schema = pa.schema([table.arrow.field(name) for name in names])
+    rows = [
+        pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
+        for path in paths
+    ]
+    return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
 def opened(path: Path, **options: Any) -> pq.ParquetFile:

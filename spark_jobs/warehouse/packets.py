@@ -102,15 +102,18 @@ def read_packets(
     span: Span,
     wanted_user: Callable[[str], bool] = lambda address: True,
     leases: pa.Table | None = None,
+    called: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
 ) -> tuple[Packets, Names]:
     """Packets of a span of the users whose address is wanted.
 
-    leases: rows of that table, by which an address is several users.
+    leases: rows of that table, by which an address is several users; called: a file's rows with
+    users called as they are to be (see periods.py).
 
     The files are read twice, first for who and when, then for the rest: each row group's values go
     straight to their places in user order, and no more than one row group is held beside them.
     """
-    tables = list(_row_groups(groups, ORDERING))
+    paths = (group.path for group in groups for _ in group.numbers)
+    tables = [*map(called, _row_groups(groups, ORDERING), paths)]
     table = pa.concat_tables(tables)
     ts = _values(table["ts"])
     user, addresses = _codes(table["user"])

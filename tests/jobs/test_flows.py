@@ -228,7 +228,7 @@ def test_a_day_is_published_before_those_after_it_are_made(warehouse, network, m
     put(warehouse, network, "two.pcap", handshake(MIDNIGHT + HOUR))
 
     def only_the_first(item):
-        if item.date == DAY:
+        if item.names.day == DAY:
             raise OSError("no more")
         return make(item)
 

@@ -251,7 +251,7 @@ def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatc
     ingest(keyed, [(network, capture)])
     ingest(old, [(plain, capture)])
     before = contents(keyed.root), contents(old.root)
-    with pytest.raises(UserError, match="pseudonyms of another key: that key, or another wareh"):
+    with pytest.raises(UserError, match="of another key or key_period: that one, or another wareh"):
         ingest(keyed, [(plain, capture)])
     with pytest.raises(UserError, match="are plain addresses: --plain-addresses, or another wareh"):
         ingest(old, [(network, capture)])

@@ -1,0 +1,63 @@
+"""Rows of some days with users called as on one of them, where pseudonyms change from period to
+period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from schemas import Table
+from spark_jobs.capture.removed import KEYS
+from spark_jobs.capture.users import UserKeys, secret
+from spark_jobs.networks import KeyPeriod, period_of
+from spark_jobs.warehouse.files import read_rows
+
+
+@dataclass(frozen=True)
+class NamesOfDay:
+    """What the users of a network are called on a day."""
+
+    network: str
+    key_period: KeyPeriod | None
+    day: date
+
+    def are_of(self, path: Path) -> bool:
+        """Whether users are called so in a file of a table, which says its day."""
+        return self._period_of(self.day) == self._period_of(_day_of(path))
+
+    def called(self, rows: pa.Table, path: Path) -> pa.Table:
+        """A file's rows, users called so. Raises UserError where this asks for the secret, and it
+        is not there or another one."""
+        if self.are_of(path):
+            return rows
+        keys = UserKeys(self.network, secret(), key_period=self.key_period)
+        before, now = keys.on(_day_of(path)), keys.on(self.day)
+        for name in set(KEYS) & set(rows.column_names):
+            column = rows[name].combine_chunks()
+            texts = column if pa.types.is_string(column.type) else column.dictionary
+            others = before.renamed([text or "" for text in texts.to_pylist()], now)
+            renamed = pa.array(others, mask=texts.is_null().to_numpy(zero_copy_only=False))
+            if texts is not column:
+                renamed = pa.DictionaryArray.from_arrays(column.indices, renamed)
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, rows.schema.field(at), renamed)
+        return rows
+
+    def rows(
+        self, table: Table, paths: Iterable[Path], filters: list[Any] | None = None
+    ) -> pa.Table:
+        """As files.read_rows, users called so."""
+        found = [self.called(read_rows(table, [path], filters), path) for path in paths]
+        return pa.concat_tables([table.arrow.empty_table(), *found])
+
+    def _period_of(self, day: date) -> str:
+        return period_of(self.key_period, day)
+
+
+def _day_of(path: Path) -> date:
+    return date.fromisoformat(path.parent.name.removeprefix("date="))

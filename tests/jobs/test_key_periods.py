@@ -1,0 +1,292 @@
+"""A user has another pseudonym in each period: who has the key sees one user, nobody else does."""
+
+import re
+import subprocess
+import sys
+from datetime import date, timedelta
+from ipaddress import ip_network
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+from capture_files import Frame, pcap
+from conftest import CAPTURES, NETWORKS_FILE
+from many_days import moved
+from test_pseudonyms import OTHER, SECRET, subscribers
+from test_sessions import conn, download, request
+from zeek_logs import package_log, site_log
+
+import spark_jobs.jobs.flows as flows_job
+import spark_jobs.jobs.leases as leases_job
+from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
+from schemas.zeek import ACCOUNTING_LOG
+from spark_jobs.capture.removed import KEYS
+from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, key_bytes, user_keys
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import ingest
+from spark_jobs.jobs.removal import forget
+from spark_jobs.networks import Network, load_networks, period_of
+from spark_jobs.tables import ROWS
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.files import read_rows
+
+MIDNIGHT = 1_078_272_000
+"""2004-03-03 00:00 UTC, s."""
+DAYS = BEFORE, AFTER = date(2004, 3, 2), date(2004, 3, 3)
+BEGINS = 1_078_223_403
+"""When the shipped capture does."""
+PACKETS_READ, MIDST = 60_000, 120
+"""Of it, and after how many seconds midnight is to be."""
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def with_period(network: Network, length: str | None) -> Network:
+    return network.model_copy(update={"key_period": length})
+
+
+def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Table:
+    """A table's rows of a day, with users called as they are for ever: the rest of the row but for
+    flow_id, which is made of that, in a fixed order."""
+    rows = read_rows(table, warehouse.files(table, network.name, day))
+    keys, lasting = user_keys(network).on(day), user_keys(with_period(network, None))
+    for name in set(KEYS) & set(rows.column_names):
+        texts = rows[name].to_pylist()
+        called = keys.renamed([text or "" for text in texts], lasting)
+        at = rows.column_names.index(name)
+        column = [new if old else None for new, old in zip(called, texts, strict=True)]
+        rows = rows.set_column(at, name, pa.array(column, pa.string()))
+    if "flow_id" in rows.column_names:
+        rows = rows.drop_columns(["flow_id"])
+    return sorted(rows.to_pylist(), key=repr)
+
+
+@pytest.fixture(scope="module")
+def across(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shipped capture with midnight in it."""
+    raw = zstandard.decompress(CAPTURES.joinpath("aa-gprs/peak.pcap.zst").read_bytes())
+    path = tmp_path_factory.mktemp("across") / "across.pcap"
+    path.write_bytes(moved(raw, timedelta(seconds=MIDNIGHT - BEGINS - MIDST), PACKETS_READ))
+    return path
+
+
+def logs_of(capture: Path, network: Network, folder: Path) -> list[Path]:
+    """RADIUS messages about some of the subscribers in it, before midnight and after, and what Zeek
+    says of a connection that goes on past it."""
+    mine = sorted(subscribers(capture, network))[::2]
+    messages = [
+        {
+            "ts": f"{MIDNIGHT + 60 * i}.0",
+            "nas": "192.0.2.1",
+            "status": status,
+            "session": f"s{n}",
+            "address": address,
+            "subscriber": f"0010112345{n:05d}",
+        }
+        for i, status in ((-600, "1"), (-1, "3"), (40, "2"))
+        for n, address in enumerate(mine)
+    ]
+    path = folder / "giscope_accounting.log"
+    path.write_text(package_log(ACCOUNTING_LOG, messages))
+    return [path]
+
+
+@pytest.fixture(scope="module")
+def both(across, networks, tmp_path_factory) -> list[tuple[Warehouse, Network]]:
+    """The capture and its RADIUS log ingested without and with a key a day, and all of its days
+    made."""
+    found = []
+    for length in (None, "day"):
+        network = with_period(networks["aa-gprs"], length)
+        folder = tmp_path_factory.mktemp(f"by-{length}")
+        warehouse = Warehouse(folder / "w")
+        done = ingest(
+            warehouse, [(network, path) for path in [across, *logs_of(across, network, folder)]]
+        )
+        assert [one.error for one in done] == [None, None]
+        flows_job.bring_up_to_date(warehouse, [network])
+        found.append((warehouse, network))
+    return found
+
+
+@pytest.mark.parametrize("table", [PACKETS, ACCOUNTING, LEASES, *ROWS], ids=lambda t: t.name)
+@pytest.mark.parametrize("day", DAYS)
+def test_estimators_see_one_user(both, table, day):
+    (lasting, network), (by_day, other) = both
+    expected = rows_of(lasting, network, table, day)
+    assert rows_of(by_day, other, table, day) == expected
+    if table in (PACKETS, LEASES, FLOWS):
+        assert len(expected) > 20
+
+
+def test_connections_go_on_past_midnight(both):
+    """Else the test above would be of nothing."""
+    warehouse, network = both[1]
+    rows = read_rows(FLOWS, warehouse.files(FLOWS, network.name, BEFORE)).to_pylist()
+    assert sum(row["end_ts"].date() == AFTER for row in rows) > 10
+
+
+def test_no_name_is_of_two_days(both):
+    (lasting, network), (by_day, other) = both
+    for table in (PACKETS, ACCOUNTING, LEASES, *ROWS):
+        for name in {"user", "address", "subscriber"} & set(table.arrow.names):
+            called = [
+                set(read_rows(table, by_day.files(table, other.name, day))[name].to_pylist())
+                for day in DAYS
+            ]
+            assert not (called[0] & called[1]) - {None}, (table.name, name)
+    users = [
+        set(read_rows(PACKETS, lasting.files(PACKETS, network.name, day))["user"].to_pylist())
+        for day in DAYS
+    ]
+    assert len(users[0] & users[1]) > 10
+
+
+def test_a_plot_is_whole_with_the_key_and_ends_at_midnight_without(both, monkeypatch, tmp_path):
+    (lasting, network), (warehouse, other) = both
+    rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
+    user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
+    (mine,) = user_keys(other).on(BEFORE).renamed([user], user_keys(network))
+    whole = flows_job.read_user(lasting, network.name, BEFORE, mine)
+    with_key = flows_job.read_user(warehouse, other.name, BEFORE, user)
+    assert with_key.packets.ts.tolist() == whole.packets.ts.tolist()
+    assert with_key.packets.ts.max() > MIDNIGHT * 1_000_000
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
+    without = flows_job.read_user(warehouse, other.name, BEFORE, user)
+    assert 0 < len(without.packets.ts) < len(with_key.packets.ts)
+    assert without.packets.ts.max() < MIDNIGHT * 1_000_000
+
+
+def test_logs_of_both_days_are_of_one_connection(network, tmp_path):
+    """One that Zeek tells of on the day before, and of its request on the day after."""
+    network = with_period(network, "day")
+    warehouse, path = Warehouse(tmp_path / "w"), tmp_path / "a.pcap"
+    start = MIDNIGHT - 0.5
+    frames: list[Frame] = sorted(download(start), key=lambda frame: frame.ts)
+    path.write_bytes(pcap(frames))
+    logs = {
+        "conn.log": site_log("conn", [conn(start, 16)]),
+        "http.log": site_log("http", [request(start + 0.61)]),
+    }
+    for name, text in logs.items():
+        (tmp_path / name).write_text(text)
+    ingest(warehouse, [(network, file) for file in [path, *map(tmp_path.joinpath, logs)]])
+    flows_job.bring_up_to_date(warehouse, [network])
+    users = {
+        (row["log"], row["user"])
+        for day in DAYS
+        for row in read_rows(
+            APPLICATION_LOG, warehouse.files(APPLICATION_LOG, network.name, day)
+        ).to_pylist()
+    }
+    assert len({user for _, user in users}) == len(users) == 2
+    (session,) = warehouse.connect().sql("from sessions").to_arrow_table().to_pylist()
+    assert (session["service"], session["requests"]) == ("http", 1)
+    (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
+    assert flow["date"] == BEFORE
+    assert flow["payload_bytes_down"] == 150_000
+
+
+def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
+    network = both[1][1]
+    warehouse = Warehouse(tmp_path / "w")
+    ingest(warehouse, [(network, across)])
+    counts = {}
+    for day in DAYS:
+        rows = read_rows(PACKETS, warehouse.files(PACKETS, network.name, day))["user"].to_pylist()
+        counts[day] = {user: rows.count(user) for user in set(rows)}
+    keys = user_keys(network)
+    chosen = next(
+        user
+        for user in counts[BEFORE]
+        if keys.on(BEFORE).renamed([user], keys.on(AFTER))[0] in counts[AFTER]
+    )
+    assert forget(warehouse, network, [chosen]) == counts[BEFORE][chosen]
+    ingest(warehouse, [(network, across)])
+    left = {
+        day: set(
+            read_rows(PACKETS, warehouse.files(PACKETS, network.name, day))["user"].to_pylist()
+        )
+        for day in DAYS
+    }
+    assert left == {BEFORE: set(counts[BEFORE]) - {chosen}, AFTER: set(counts[AFTER])}
+
+
+def test_a_warehouse_stays_with_its_period(both, across):
+    warehouse, network = both[1]
+    with pytest.raises(UserError, match="are pseudonyms of another key or key_period: that one"):
+        ingest(warehouse, [(with_period(network, "month"), across)])
+
+
+@pytest.mark.parametrize("address", ["10.64.0.1", "2001:db8::1"])
+def test_names_of_a_period(address):
+    keys = UserKeys("a", SECRET, key_period="month")
+    days = [date(2004, 1, 31), date(2004, 2, 1), date(2004, 2, 29)]
+    names = [keys.on(day).of_address(address) for day in days]
+    assert names[0] != names[1] == names[2]
+    assert all(re.fullmatch("(v6:)?[a-z2-7]{26}", name) for name in names)
+    assert (":" in names[0]) == (":" in address)
+    assert keys.on(days[0]).renamed(names[:1], keys.on(days[1])) == names[1:2]
+    lasting = UserKeys("a", SECRET)
+    assert keys.on(days[0]).renamed(names[:1], lasting) == [lasting.of_address(address)]
+    assert {keys.on(day).bucket(name, 1000) for day, name in zip(days, names, strict=True)} == {
+        lasting.bucket(lasting.of_address(address), 1000)
+    }
+    assert len(set(map(key_bytes, names))) == 2
+    others = ["198.51.100.1", "2001:db8::5", ""]
+    assert keys.on(days[0]).renamed(others, keys.on(days[1])) == others
+    with pytest.raises(UserError, match="a: pseudonyms of 2004-01 are of another key"):
+        UserKeys("a", OTHER, key_period="month").on(days[0]).renamed(names[:1], keys.on(days[1]))
+
+
+def test_periods_follow_each_other():
+    days = [date(2003, 12, 1) + timedelta(days=n) for n in range(800)]
+    for length, most in (("day", 1), ("week", 7), ("month", 31), ("year", 366)):
+        names = [period_of(length, day) for day in days]
+        changes = [n for n, (a, b) in enumerate(pairwise(names), 1) if a != b]
+        assert len(set(names)) == len(changes) + 1
+        assert max(b - a for a, b in pairwise(changes)) == most
+    assert days[[period_of("week", day) for day in days].index("2004-W01")] == date(2003, 12, 29)
+    assert period_of(None, days[0]) == ""
+
+
+def test_the_command_asks_for_the_day(tmp_path):
+    text = NETWORKS_FILE.read_text()
+    file = tmp_path / "networks.toml"
+    file.write_text(text.replace("[[network]]", '[[network]]\nkey_period = "month"', 1))
+    (network, *_) = load_networks(file).values()
+    address = str(ip_network(network.subscribers[0])[1])
+    command = ["pseudonym", "--networks", file, "--network", network.name, "--address", address]
+    giscope = Path(sys.executable).with_name("giscope")
+
+    def told(*more: object) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [giscope, *map(str, [*command, *more])], capture_output=True, text=True, check=False
+        )
+
+    keys = user_keys(network)
+    assert told("--date", BEFORE).stdout.strip() == keys.on(BEFORE).of_address(address)
+    assert told("--date", BEFORE).stdout != told("--date", "2004-04-01").stdout
+    shown = told()
+    assert (shown.returncode, shown.stderr) == (
+        2,
+        f"giscope: pseudonym: {network.name} has others each month: --date tells which\n",
+    )
+
+
+def test_a_period_asks_for_keyed_pseudonyms(tmp_path):
+    file = tmp_path / "networks.toml"
+    text = NETWORKS_FILE.read_text()
+    file.write_text(
+        text.replace("[[network]]", '[[network]]\nkey_period = "month"\npseudonyms = "prefix"', 1)
+    )
+    with pytest.raises(UserError, match="key_period is of keyed pseudonyms: these are prefix"):
+        load_networks(file)
+
+
+def test_leases_are_current_after_they_were_made(both):
+    warehouse, network = both[1]
+    assert [*leases_job._stale(warehouse, network)] == []
