@@ -28,6 +28,8 @@ from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
+AVRO_MARK_BYTES = 16
+"""What an Avro file has after its header and after each block, which is raw deflate."""
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))
 
 
@@ -100,14 +102,18 @@ def parts_of(path: Path) -> Iterator[bytes]:
                 yield from buffers_of(chunk)
     elif path.suffix == ".avro":
         yield content
-        for at in range(len(content)):  # blocks are raw deflate; where they begin is not told
-            unpacked = zlib.decompressobj(-15)
-            try:
-                yield unpacked.decompress(content[at:])
-            except zlib.error:
-                continue
+        for block in content.split(content[-AVRO_MARK_BYTES:])[1:-1]:
+            yield zlib.decompress(block[_avro_data_at(block) :], -15)
     else:
         yield content
+
+
+def _avro_data_at(block: bytes) -> int:
+    """Where a block's rows begin: behind their count and size, numbers of seven bits a byte."""
+    at = 0
+    for _ in range(2):
+        at = next(place for place in range(at, len(block)) if block[place] < 0x80) + 1
+    return at
 
 
 def buffers_of(array: pa.Array) -> Iterator[bytes]:
