@@ -692,7 +692,7 @@ MARTS = (
     Table(
         "rto_by_options",
         "the retransmission timeouts that took effect in one local hour, of one pair of TCP "
-        "options, one bin of the timeout and one of its ratio to the round trip",
+        "options, and one bin of one measure",
         (
             *_when("the timeout takes effect"),
             *_OPTIONS,
@@ -704,13 +704,15 @@ MARTS = (
                 source="RFC 6298, 5.5",
                 required=True,
             ),
-            _tenth_bin("bin", "the timeout in s"),
-            _tenth_bin(
-                "ratio_bin",
-                "the timeout by the round trip: the connection's latest behind Gi (round_trips) "
-                "and its least before it (flows.rtt_internet_min)",
-                "one of these is not known",
+            Column(
+                "measure",
+                pa.string(),
+                "rto: the timeout in s, of each once; rto_by_rtt: by the round trip, which is the "
+                "connection's latest behind Gi (round_trips) and its least before it "
+                "(flows.rtt_internet_min), of each of which both are known",
+                required=True,
             ),
+            _tenth_bin("bin", "the measure"),
             _USER_GROUPS,
             Column(
                 "changes",
@@ -727,10 +729,9 @@ MARTS = (
                 required=True,
             ),
             Column(
-                "rto_seconds",
+                "weighted_sum",
                 pa.float64(),
-                "sum of timeout times that: by seconds, the mean timeout",
-                "s²",
+                "sum of the measure times that: by seconds, its mean",
                 required=True,
             ),
         ),

@@ -154,7 +154,7 @@ TIMEOUTS = Dataset(
         f"""(select {NETWORK}, hour, replace(period, '_', '-') as hours, {OPTIONS} as series,
         user_groups, seconds, changes,
         exp(least(bin, floor(10 * ln({LONGEST_RTO})) - 1) / 10) as low
-    from rto_by_options where not backed_off and {OPTIONS} is not null)""",
+    from rto_by_options where measure = 'rto' and not backed_off and {OPTIONS} is not null)""",
         "low",
         "(exp(0.1) - 1) * low",
         "rto",

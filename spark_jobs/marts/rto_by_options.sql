@@ -1,7 +1,7 @@
 -- How long are the servers' retransmission timeouts, by the TCP options, and how much longer than the
 -- round trip (Rendón et al., Figs. 4 and 5)?
--- One row: the timeouts of one network, date, local hour, pair of TCP options, bin of the timeout and
--- bin of its ratio to the round trip (10 % each), backed off or not.
+-- One row: the timeouts of one network, date, local hour, pair of TCP options, backed off or not, and
+-- one bin (10 %) of one measure: of the timeout, or of its ratio to the round trip.
 with timed as (
     select
         network, date, flow_id, sack, timestamps, rtt_internet_min,
@@ -22,16 +22,20 @@ placed as (
         and timed.date = timers.date
         and timed.flow_id = timers.flow_id
     join places on places.network = timers.network
+),
+measured as (
+    select *, measure, if(measure = 'rto', rto, ratio) as value
+    from placed cross join (values ('rto'), ('rto_by_rtt')) as measures(measure)
 )
 select
     network, date, country, access, hour,
     period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
-    sack, timestamps, backed_off,
-    cast(floor(10 * ln(rto)) as int) as bin,
-    cast(floor(10 * ln(ratio)) as int) as ratio_bin,
+    sack, timestamps, backed_off, measure,
+    cast(floor(10 * ln(value)) as int) as bin,
     bit_or(nth_bit(user_group)) as user_groups,
     count(*) as changes,
     sum(lasted) as seconds,
-    sum(rto * lasted) as rto_seconds
-from placed
+    sum(value * lasted) as weighted_sum
+from measured
+where value is not null
 group by all

@@ -211,15 +211,15 @@ def _by_network(by_hours: list[Hours], traces: Traces, x: dict[str, Any], label:
 
 def _timeouts(selection: Selection) -> Section:
     keys = "network, period, sack, timestamps"
-    known = "where sack is not null and timestamps is not null"
+    known = "sack is not null and timestamps is not null"
     rows = selection.rows(f"""
         select {keys}, bin, sum(changes)::bigint as changes, sum(seconds) as seconds,
             sum(seconds) filter (backed_off) as backed_off, bit_or(user_groups) as user_groups
-        from rto_by_options {known} group by all order by all
+        from rto_by_options where measure = 'rto' and {known} group by all order by all
     """)
     ratios = selection.rows(f"""
-        select {keys}, ratio_bin as bin, sum(seconds) as seconds
-        from rto_by_options {known} and ratio_bin is not null group by all order by all
+        select {keys}, bin, sum(seconds) as seconds
+        from rto_by_options where measure = 'rto_by_rtt' and {known} group by all order by all
     """)
     by_hours = parted(selection, rows)
     by_ratio = group(ratios, "network", "period", "sack", "timestamps")

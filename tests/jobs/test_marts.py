@@ -473,7 +473,7 @@ def test_resends_by_cause_parts_needed_from_needless(demo, of_a_day):
 def test_rto_by_options_holds_every_timeout(demo):
     query = """
         select network, sack, timestamps, backed_off, sum(changes)
-        from rto_by_options group by all order by all
+        from rto_by_options where measure = 'rto' group by all order by all
     """
     expected = """
         select network, sack, timestamps, backed_off, count(*)
@@ -481,11 +481,21 @@ def test_rto_by_options_holds_every_timeout(demo):
     """
     assert len(rows(demo, query)) == 24
     assert rows(demo, query) == rows(demo, expected)
+    ratios = """
+        select network, sum(changes), round(sum(seconds), 3)
+        from rto_by_options where measure = 'rto_by_rtt' group by all order by all
+    """
+    expected = """
+        select timers.network, count(*), round(sum(lasted), 3)
+        from timers join flows using (network, date, flow_id)
+        where rtt + rtt_internet_min > 0 group by all order by all
+    """
+    assert rows(demo, ratios) == rows(demo, expected)
     ((outside,),) = rows(
         demo,
         """
         select count(*) from rto_by_options
-        where seconds > 0 and rto_seconds / seconds
+        where seconds > 0 and weighted_sum / seconds
             not between exp(bin / 10) - 1e-6 and exp((bin + 1) / 10) + 1e-6
     """,
     )
@@ -507,14 +517,17 @@ def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_
         ],
     }
     query = """
-        select sack, timestamps, backed_off, hour, bin, ratio_bin, changes, seconds, rto_seconds
-        from rto_by_options order by bin
+        select measure, sack, timestamps, backed_off, hour, bin, changes, seconds, weighted_sum
+        from rto_by_options order by measure, bin
     """
     assert of_a_day(tables, query) == [
-        (False, True, False, 12, 0, None, 1, 1, 1),
-        (False, True, False, 13, 10, -3, 1, 5, 15),
-        (False, True, False, 13, 13, 13, 1, 10, 40),
-        (False, True, True, 13, 20, 6, 1, 5, 40),
+        ("rto", False, True, False, 12, 0, 1, 1, 1),
+        ("rto", False, True, False, 13, 10, 1, 5, 15),
+        ("rto", False, True, False, 13, 13, 1, 10, 40),
+        ("rto", False, True, True, 13, 20, 1, 5, 40),
+        ("rto_by_rtt", False, True, False, 13, -3, 1, 5, 3.75),
+        ("rto_by_rtt", False, True, True, 13, 6, 1, 5, 10),
+        ("rto_by_rtt", False, True, False, 13, 13, 1, 10, 40),
     ]
 
 
@@ -662,7 +675,7 @@ MARTS_WITH_USERS = [
     mart.name
     for mart in MARTS
     if {"user_group", "user_groups"} & set(mart.arrow.names)
-    and not {"measure", "rate_bin"} & set(mart.arrow.names)
+    and not {"category", "rate_bin"} & set(mart.arrow.names)
 ]
 
 
