@@ -165,8 +165,14 @@ def _by_options(selection: Selection) -> str:
 
 
 def _sums(selection: Selection, source: str, where: str) -> dict[tuple[str, str], Sums]:
-    """The Sums of each network and metric."""
-    return {(network, metric): sums for (network, metric), sums in by(selection, source, where)}
+    """The Sums of each network and metric, where they are of no fewer users than its min_users."""
+    networks = selection.rows("select network, coalesce(min_users, 0) as least from networks")
+    least = {row["network"]: row["least"] for row in networks}
+    return {
+        (network, metric): sums
+        for (network, metric), sums in by(selection, source, where)
+        if len(sums.group) >= least[network]
+    }
 
 
 def by(

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from schemas import FLOWS, MARTS, STALLS, Table
+from schemas import FLOWS, MARTS, SMALL_CELLS, STALLS, Table
 from spark_jobs.report import PLOTS, plot_name
 from spark_jobs.report.parts import Section, TableOfNumbers, group
 from spark_jobs.report.selection import Selection, select
@@ -15,7 +15,7 @@ from spark_jobs.report.why import LIMITS, limits_of, stalls_of
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
-NEEDED = [mart for mart in MARTS if mart.name in ("table1_summary", "examples")]
+NEEDED = [*(mart for mart in MARTS if mart.name in ("table1_summary", "examples")), SMALL_CELLS]
 """What tells the examples, and which days there are."""
 
 

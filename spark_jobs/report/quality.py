@@ -1,7 +1,7 @@
 """What the numbers rest on: captures read, and what could not be."""
 
 from schemas import SKIP_REASONS
-from spark_jobs.report.parts import Section, TableOfNumbers, number
+from spark_jobs.report.parts import Section, TableOfNumbers, group, number
 from spark_jobs.report.selection import Selection
 
 LAST_DAYS = 7
@@ -43,6 +43,50 @@ def state(selection: Selection) -> Section:
         open_tables=True,
         notes=[] if rows else ["No day has been checked: see giscope check."],
     )
+
+
+def small_groups(selection: Selection) -> list[Section]:
+    """How many cells of the marts are left out, for they are of fewer users than min_users; nothing
+    where no network has one."""
+    rows = selection.rows("""
+        select network, mart, min_users, sum(cells)::bigint as cells,
+            sum(left_out)::bigint as left_out
+        from small_cells group by all order by all
+    """)
+    if not rows:
+        return []
+    notes = [
+        f"{network}: {_of_cells(mine)} are of fewer than {least} users."
+        for (network, least), mine in group(rows, "network", "min_users").items()
+    ]
+    told = [
+        [row["mart"], row["network"], *(number(row[name]) for name in ("left_out", "cells"))]
+        for row in sorted(rows, key=lambda row: (row["mart"], row["network"], row["min_users"]))
+    ]
+    return [
+        Section(
+            anchor="small-groups",
+            title="Small groups",
+            source="Networks file (min_users; table small_cells)",
+            hours="",
+            caption="So that no figure is of one person or a few, cells of fewer users are left out "
+            "of all that is below and above. A cell is what one table or figure counts of a day "
+            "by hour and category. Sums and counts are therefore of what is left.",
+            samples=f"{_of_cells(rows)} left out",
+            folded_tables=[
+                TableOfNumbers(
+                    ["mart", "network", "left out", "of cells"], told, "By mart (docs/schema.md)"
+                )
+            ],
+            notes=notes,
+        )
+    ]
+
+
+def _of_cells(rows: list[dict]) -> str:
+    """How many are left out of how many."""
+    left_out, cells = (sum(row[name] for row in rows) for name in ("left_out", "cells"))
+    return f"{number(left_out)} of {number(cells)} cells"
 
 
 def section(selection: Selection) -> Section:
