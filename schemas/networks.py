@@ -49,7 +49,7 @@ NETWORKS = Table(
         Column(
             "min_users",
             pa.int32(),
-            "cells of the marts that are of fewer users are left out (small_cells); 0 or null: none",
+            "marts leave out cells of fewer users (small_cells); 0 or null: none",
             "users",
         ),
     ),

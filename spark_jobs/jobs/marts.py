@@ -78,7 +78,7 @@ def unit_of(day: Day) -> Unit:
 
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
-    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, the SQL, the cells."""
+    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, SQL and cells."""
     files = [warehouse.contents(table, *day) for table in INPUTS]
     facts = warehouse.contents(NETWORKS, day[0])
     return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, CELLS)

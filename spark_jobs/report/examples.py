@@ -83,6 +83,9 @@ def section(selection: Selection) -> Section:
             ]
         )
     headings = ("held up by", "s", "network", "day", "connection", "in words")
+    kept_back = selection.rows("""
+        select distinct network from small_cells where mart = 'examples' and left_out > 0 order by 1
+    """)
     count = sum(example.kind == "limit" for example in told)
     tables = [
         TableOfNumbers(headings, part, caption)
@@ -96,10 +99,16 @@ def section(selection: Selection) -> Section:
         caption="Of each limit, and of each class of stalls, the connection that it held up the "
         "longest. Each opens as a time-sequence graph; giscope plot draws any other."
         if rows
+        else "None is shown."
+        if kept_back
         else "No connection is known to have been limited or to have stalled.",
         samples=f"{len({example.flow_id for example in told})} connections",
         tables=tables,
         open_tables=True,
+        notes=[
+            f"{row['network']}: each is of one user, and left out (Small groups)."
+            for row in kept_back
+        ],
     )
 
 

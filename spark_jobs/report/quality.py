@@ -69,9 +69,9 @@ def small_groups(selection: Selection) -> list[Section]:
             title="Small groups",
             source="Networks file (min_users; table small_cells)",
             hours="",
-            caption="So that no figure is of one person or a few, cells of fewer users are left out "
-            "of all that is below and above. A cell is what one table or figure counts of a day "
-            "by hour and category. Sums and counts are therefore of what is left.",
+            caption="So that no figure is of one person or a few, small cells are left out of "
+            "everything on this page but the daily checks and the data quality. A cell is what a "
+            "table or figure counts of a day by local hour and category; sums are of what is left.",
             samples=f"{_of_cells(rows)} left out",
             folded_tables=[
                 TableOfNumbers(
