@@ -176,7 +176,6 @@ HOUR = "hour({} at time zone 'Europe/Budapest')"
 START = HOUR.format("start_ts")
 OF_FLOWS = {
     "fig08_bottleneck": f"{START}, bottleneck from flows where bottleneck is not null",
-    "resends_by_cause": f"{START}, sack, timestamps from flows where resends is not null",
     "rated_transfers": f"{START}, window_class from flows where payload_bytes_down > 102400",
     "recovery_by_restart": f"""
         {HOUR.format("stalls.start_ts")}, interruption, ended_by, slow_start
