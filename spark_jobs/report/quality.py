@@ -46,18 +46,29 @@ def state(selection: Selection) -> Section:
 
 
 def small_groups(selection: Selection) -> list[Section]:
-    """How many cells of the marts are left out, for they are of fewer users than min_users; nothing
-    where no network has one."""
+    """How many cells of the marts are left out, for they are of fewer users than min_users, and of
+    which days none is; nothing where no network has one."""
     rows = selection.rows("""
         select network, mart, min_users, sum(cells)::bigint as cells,
             sum(left_out)::bigint as left_out
         from small_cells group by all order by all
     """)
-    if not rows:
+    earlier = selection.rows("""
+        select network, count(distinct date) as days
+        from table1_summary join networks using (network)
+        where min_users > 0 and (network, date) not in (select network, date from small_cells)
+        group by network order by network
+    """)
+    if not rows and not earlier:
         return []
     notes = [
         f"{network}: {_of_cells(mine)} are of fewer than {least} users."
         for (network, least), mine in group(rows, "network", "min_users").items()
+    ]
+    notes += [
+        f"{row['network']}: days from before min_users was set, of which nothing is left out: "
+        f"{number(row['days'])}."
+        for row in earlier
     ]
     told = [
         [row["mart"], row["network"], *(number(row[name]) for name in ("left_out", "cells"))]

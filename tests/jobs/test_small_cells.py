@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from conftest import DAY, Demo
 
+from infra.superset.overview import SMALL
 from schemas import MARTS, TABLES, Table
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
@@ -239,6 +240,30 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
 def test_a_report_without_min_users_does_not_speak_of_it(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["cc-dialup"]))
     assert "Small groups" not in text
+
+
+def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
+    """As those that are held back or whose flows were purged stay."""
+    root = tmp_path / "w"
+    shutil.copytree(small.root, root)
+    warehouse = Warehouse(root)
+    publish_network(warehouse, networks["cc-dialup"].model_copy(update={"min_users": FEWEST}))
+    text = text_of(write_report(warehouse, tmp_path / "report.html", ["cc-dialup"]))
+    told = "cc-dialup: days from before min_users was set, of which nothing is left out: 1."
+    assert told in text
+
+
+def test_a_dashboard_says_what_is_left_out(small):
+    shown = ask(
+        small, f"select network, users, sum(left_out), sum(cells) from ({SMALL.sql}) group by all"
+    )
+    counted = ask(small, "select network, sum(left_out), sum(cells) from small_cells group by all")
+    ((_, *aa), (_, *bb)) = sorted(counted)
+    assert sorted(shown) == [
+        ("aa-gprs", f"fewer than {FEWEST}", *aa),
+        ("bb-gprs", f"fewer than {TOO_MANY}", *bb),
+        ("cc-dialup", "no min_users is set", 0, 0),
+    ]
 
 
 def test_a_report_of_which_all_is_left_out_says_so(small, tmp_path):
