@@ -9,8 +9,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import psutil
@@ -67,7 +69,13 @@ class Server:
         return json.load(build_opener(ProxyHandler({})).open(request, timeout=60))
 
     def runs(self) -> list[dict]:
-        return self.ask(f"{DAG}/dagRuns")["dag_runs"]
+        """None before Airflow has read the DAG."""
+        try:
+            return self.ask(f"{DAG}/dagRuns")["dag_runs"]
+        except HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return []
 
     def tasks(self) -> list[dict]:
         """The task instances of the day's run."""
