@@ -11,7 +11,7 @@ from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REAS
 from schemas.leases import LEASES
 from schemas.links import LINKS
 from schemas.losses import LOSSES
-from schemas.marts import MARTS
+from schemas.marts import MARTS, SMALL_CELLS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
@@ -47,6 +47,7 @@ TABLES: dict[str, Table] = {
         NETWORKS,
         QUALITY,
         *MARTS,
+        SMALL_CELLS,
     )
 }
 
@@ -67,7 +68,7 @@ EXAMPLES = TABLES["examples"]
 KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
     "flows": BY_DAY,
-    "marts": (*(mart for mart in MARTS if mart is not EXAMPLES), QUALITY, INGEST_LOG),
+    "marts": (*(mart for mart in MARTS if mart is not EXAMPLES), SMALL_CELLS, QUALITY, INGEST_LOG),
 }
 """What goes when the first of it goes, from packets down: examples are drawn of packets."""
 
@@ -95,6 +96,7 @@ __all__ = [
     "ROUND_TRIPS",
     "SESSIONS",
     "SKIP_REASONS",
+    "SMALL_CELLS",
     "STALLS",
     "TABLES",
     "TIMERS",

@@ -3,7 +3,9 @@
 Counts, sums and histograms only, so that hours, days and networks add up without a rescan. Of how
 many users a sum is, and how much they differ, tell groups of users, which add up too and name
 nobody: a row is of one (`user_group`), or says which it holds (`user_groups`). One mart names
-single connections, by which others are understood: `examples`.
+single connections, by which others are understood: `examples`. Any cell of a mart (what its columns
+`cells` tell apart) may be of one user: the networks file's `min_users` leaves small ones out, and
+`small_cells` says how many.
 """
 
 import pyarrow as pa
@@ -155,6 +157,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour", "metric"),
     ),
     Table(
         "table1_summary",
@@ -173,6 +176,7 @@ MARTS = (
             Column("ip_bytes_up", pa.int64(), "IP bytes from the mobile", "B", required=True),
             Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
+        cells=("hour",),
     ),
     Table(
         "fig03_setup_delay",
@@ -198,6 +202,7 @@ MARTS = (
             _USER_GROUPS,
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
+        cells=("hour", "single", "background"),
     ),
     Table(
         "fig04_round_trip_time",
@@ -210,6 +215,7 @@ MARTS = (
             _USER_GROUPS,
             Column("rtt_sum", pa.float64(), "sum of their round-trip times", "s", required=True),
         ),
+        cells=("hour", "side"),
     ),
     Table(
         "fig05_setup_tree",
@@ -232,6 +238,7 @@ MARTS = (
             _count("delay_flows", "of these, with a set-up delay"),
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
+        cells=("hour", "setup_class", "setup_repeat", "setup_reset", "reset_by", "background"),
     ),
     Table(
         "fig07_channel_rate",
@@ -244,6 +251,7 @@ MARTS = (
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
             Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
         ),
+        cells=("hour",),
     ),
     Table(
         "fig09_throughput",
@@ -256,6 +264,7 @@ MARTS = (
             _USER_GROUPS,
             _sum("throughput", "single-flow throughputs", "bit/s"),
         ),
+        cells=("hour", "counted"),
     ),
     Table(
         "fig11_tcp_share",
@@ -272,6 +281,7 @@ MARTS = (
             _USER_GROUP,
             _FLOWS,
         ),
+        cells=("hour",),
     ),
     Table(
         "fig13_user_throughput",
@@ -292,6 +302,7 @@ MARTS = (
             _USER_GROUPS,
             _sum("user_throughput", "user throughputs", "bit/s"),
         ),
+        cells=("hour", "background_thirds", "counted"),
     ),
     Table(
         "table2_loss",
@@ -325,6 +336,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour",),
     ),
     Table(
         "fig08_bottleneck",
@@ -335,6 +347,7 @@ MARTS = (
             _USER_GROUP,
             _FLOWS,
         ),
+        cells=("hour", "bottleneck"),
     ),
     Table(
         "fig10_throughput_by_loss",
@@ -355,6 +368,7 @@ MARTS = (
             _sum("received", "throughputs of what arrived (flows.throughput_received)", "bit/s"),
             _sum("goodput", "goodputs", "bit/s"),
         ),
+        cells=("hour", "loss_class"),
     ),
     Table(
         "table3_clusters",
@@ -389,6 +403,7 @@ MARTS = (
             ),
             _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
         ),
+        cells=("hour", "mss_class", "window_class", "sack", "timestamps"),
     ),
     Table(
         "rated_transfers",
@@ -403,6 +418,7 @@ MARTS = (
             Column("ip_bytes", pa.int64(), "IP bytes to the mobile, of all", "B", required=True),
             Column("rated_ip_bytes", pa.int64(), "and of those with one", "B", required=True),
         ),
+        cells=("hour", "window_class"),
     ),
     Table(
         "distributions",
@@ -448,6 +464,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("period", "measure", "category"),
     ),
     Table(
         "rtt_by_flight",
@@ -467,6 +484,7 @@ MARTS = (
             ),
             _tenth_bin("bin", "the round trip in s"),
             DELAYED,
+            _USER_GROUPS,
             Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
             _sum("rtt", "round trips", "s"),
             Column(
@@ -484,6 +502,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour", "flight", "delayed"),
     ),
     Table(
         "stalls_by_class",
@@ -509,6 +528,7 @@ MARTS = (
                 "and have null here",
                 "users",
             ),
+            _USER_GROUPS,
             Column("stalls", pa.int64(), "stalls", "stalls", required=True),
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
             Column(
@@ -548,6 +568,7 @@ MARTS = (
                 )
             ),
         ),
+        cells=("hour", "class", "users_at_once"),
     ),
     Table(
         "limits_by_window",
@@ -581,6 +602,7 @@ MARTS = (
                 "Kohlwes, Riihijärvi and Mähönen, Figs. 4, 6 and 7",
             ),
             _FLOWS,
+            _USER_GROUPS,
             *(
                 Column(
                     f"limited_{limit}",
@@ -610,6 +632,7 @@ MARTS = (
             _sum("user_throughput", "user throughputs", "bit/s"),
             Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
+        cells=("hour", "mss", "window_segments", "parallel"),
     ),
     Table(
         "resends_by_cause",
@@ -688,6 +711,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour", "sack", "timestamps"),
     ),
     Table(
         "rto_by_options",
@@ -735,6 +759,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour", "sack", "timestamps", "backed_off", "measure"),
     ),
     Table(
         "recovery_by_restart",
@@ -795,6 +820,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour", "interruption", "ended_by", "slow_start"),
     ),
     Table(
         "largest_rtt_by_user",
@@ -839,6 +865,7 @@ MARTS = (
                 required=True,
             ),
         ),
+        cells=("hour",),
     ),
     Table(
         "examples",
@@ -865,5 +892,26 @@ MARTS = (
             ),
             Column("held_up", pa.float64(), "for how long in all", "s", required=True),
         ),
+        cells=("hour", "kind", "cause"),
+    ),
+)
+
+SMALL_CELLS = Table(
+    "small_cells",
+    "a mart of a network whose networks file sets min_users: how many cells it has of the day, and "
+    "how many of them are of fewer users and left out",
+    (
+        *(column for column in _WHEN if column.name in ("country", "access")),
+        Column("mart", pa.string(), "its name", required=True),
+        Column(
+            "min_users",
+            pa.int32(),
+            "the fewest users of a cell that is kept, told by groups of users, of which there are "
+            "at most as many",
+            "users",
+            required=True,
+        ),
+        Column("cells", pa.int64(), "cells of the day, kept or left out", "cells", required=True),
+        Column("left_out", pa.int64(), "of these, left out", "cells", required=True),
     ),
 )

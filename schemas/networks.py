@@ -46,6 +46,12 @@ NETWORKS = Table(
             "bit/s",
             "INFOCOM IV, Fig. 7",
         ),
+        Column(
+            "min_users",
+            pa.int32(),
+            "marts leave out cells of fewer users (small_cells); 0 or null: none",
+            "users",
+        ),
     ),
     partitions=PARTITION_COLUMNS[:1],
 )

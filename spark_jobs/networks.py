@@ -77,6 +77,8 @@ REASONS = {
 }
 """Pydantic's errors by type, where its own words are not TOML's."""
 LONGEST_VALUE = 60
+MOST_MIN_USERS = 32
+"""Users are counted by groups, of which there are 64: some 45 users are in 32 of them."""
 
 
 class QualityLimits(BaseModel):
@@ -161,6 +163,8 @@ class Network(BaseModel):
     """Nominal rate of one time slot, bit/s at the IP layer."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
+    min_users: Annotated[int, Field(ge=0, le=MOST_MIN_USERS)] = 0
+    """Cells of the marts that are of fewer users are left out (see marts/small_cells.py)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
 

@@ -14,7 +14,7 @@ import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
-from schemas import TABLES, Table
+from schemas import FROM_ZEEK_LOGS, SMALL_CELLS, TABLES, Table
 from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import Ingested, ingest
 from spark_jobs.jobs.marts import marts
@@ -68,6 +68,9 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SMALL_CELLS)
 
 
 @dataclass

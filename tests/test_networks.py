@@ -47,6 +47,8 @@ def test_sample_file_is_valid():
         (GOOD.replace('["10.64.0.0/14", "2001:db8::/32"]', "[]"), "network aa-gprs: subscribers"),
         (GOOD + "peak_hours = [12, 10]", "peak_hours: .* must rise"),
         (GOOD + "peak_hours = [12]", "network aa-gprs: peak_hours"),
+        (GOOD + "min_users = 33", "network aa-gprs: min_users: 33: .*32"),
+        (GOOD + "min_users = -1", "network aa-gprs: min_users: -1: .*0"),
         (GOOD + "subscriber = []", "network aa-gprs: subscriber:"),
         (GOOD.replace("aa-gprs", "../aa"), "network ../aa: name"),
         (GOOD.replace("10.64.0.0/14", "10.64.3.1/14"), r"10\.64\.3\.1/14.* is 10\.64\.0\.0/14$"),

@@ -43,7 +43,12 @@ DATABASES = {
     "analysis": {"sqlalchemy_uri": "duckdb:///analysis.duckdb", "expose_in_sqllab": True},
 }
 """The pages', and the one of SQL Lab."""
-HEADINGS = {"title": "metric", "amiss": "what is amiss", "shown": "what the pages show"}
+HEADINGS = {
+    "title": "metric",
+    "amiss": "what is amiss",
+    "shown": "what the pages show",
+    "users": "of how many users",
+}
 
 
 def assets() -> dict[str, dict[str, Any]]:

@@ -77,6 +77,26 @@ select told.*, country, access from told join networks using (network)
 """,
     [Metric("held", "count_if(state = 'HELD BACK')", "days held back", ",d")],
 )
+SMALL = Dataset(
+    "small_groups",
+    """
+select network, date, country, access, mart, 'fewer than ' || min_users as users, cells, left_out
+from small_cells
+union all
+select distinct network, date, country, access, 'every mart', 'no min_users is set', 0, 0
+from table1_summary where (network, date) not in (select network, date from small_cells)
+""",
+    [
+        Metric("cells", "sum(cells)", "cells", ",d"),
+        Metric("left_out", "sum(left_out)", "cells left out", ",d"),
+        Metric(
+            "left_out_share",
+            "coalesce(sum(left_out) / nullif(sum(cells), 0), 0)",
+            "left out of cells",
+            ".1%",
+        ),
+    ],
+)
 HELD_DAYS = "Days held back"
 OVERVIEW = Dashboard(
     "Overview",
@@ -117,6 +137,10 @@ OVERVIEW = Dashboard(
         [
             table("Data quality: what became of the frames", QUALITY,
                   ["network", "fate", "meaning"], ["frames"], order="network", height=40),
+        ],
+        [
+            table("Small groups: cells left out of all pages", SMALL, ["network", "users", "mart"],
+                  ["cells", "left_out", "left_out_share"], order="network || mart", height=40),
         ],
     ],
     filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS,

@@ -552,6 +552,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         "off_peak_until": network.off_peak_hours[1],
         "flight_size_bytes": network.flight_size_bytes,
         "slot_rate": network.slot_rate,
+        "min_users": network.min_users,
     }
     made_with = _keys_here(network).made_with
     facts = told | {"users": made_with}

@@ -17,11 +17,13 @@ from schemas import (
     NETWORKS,
     RETRANSMISSIONS,
     ROUND_TRIPS,
+    SMALL_CELLS,
     STALLS,
     TIMERS,
 )
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import KEPT, SHARED, SQL
+from spark_jobs.marts.small_cells import without_small
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS, RETRANSMISSIONS, TIMERS)
 """What the marts of a day are made of, beside the network's facts."""
+CELLS = [table.cells for table in MARTS]
 DAYS_AT_ONCE, BYTES_AT_ONCE = 31, 256 << 20
 """The latter of flows' files: about a million connections."""
 
@@ -75,10 +78,10 @@ def unit_of(day: Day) -> Unit:
 
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
-    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, the SQL."""
+    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, SQL and cells."""
     files = [warehouse.contents(table, *day) for table in INPUTS]
     facts = warehouse.contents(NETWORKS, day[0])
-    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS)
+    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, CELLS)
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
@@ -99,7 +102,7 @@ def _make(warehouse: Warehouse, days: list[Day]) -> None:
         results = {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
     for day in days:
         with warehouse.staging() as staging:
-            for table in MARTS:
+            for table in (*MARTS, SMALL_CELLS):
                 if day in results[table.name] and day[1] >= warehouse.purged(day[0], table):
                     staging.write(table, *day, "mart", results[table.name][day])
             warehouse.publish(unit_of(day), staging.files, {"inputs": read[day]})
@@ -118,15 +121,28 @@ def by_day(rows: pa.Table) -> dict[Day, pa.Table]:
 def results_of(
     sql: Engine, warehouse: Warehouse, days: list[Day]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """(name, rows) of each mart of these days, the rows sorted."""
+    """(name, rows) of each mart of these days, the rows sorted; then of SMALL_CELLS."""
     for table in INPUTS:
         sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
     names = sorted({network for network, _ in days})
     sql.read(NETWORKS, [path for name in names for path in warehouse.files(NETWORKS, name)])
     for name in SHARED:
         sql.view(name, _text(name), name in KEPT)
+    least = _least_users(sql)
+    counted = []
     for table in MARTS:
-        yield table.name, sql.rows(_text(table.name), table.arrow_with_partitions)
+        rows = sql.rows(_text(table.name), table.arrow_with_partitions)
+        kept, cells = without_small(table, rows, least)
+        counted.append(cells)
+        yield table.name, kept
+    order = [(name, "ascending") for name in ("network", "date", "mart")]
+    yield SMALL_CELLS.name, pa.concat_tables(counted).sort_by(order)
+
+
+def _least_users(sql: Engine) -> dict[str, int]:
+    """The min_users of each network that has one."""
+    rows = sql.rows("select * from networks", NETWORKS.arrow_with_partitions).to_pylist()
+    return {row["network"]: row["min_users"] for row in rows if row["min_users"]}
 
 
 def _text(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from schemas import TABLES
+from schemas import SMALL_CELLS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
@@ -34,7 +34,7 @@ def refresh_pages(warehouse: Warehouse) -> None:
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
     if not page.exists():
         return
-    if warehouse.files(TABLES["table1_summary"]):
+    if warehouse.files(TABLES["table1_summary"]) or warehouse.files(SMALL_CELLS):
         bring_up_to_date(warehouse)
         plot.bring_up_to_date(warehouse)
     else:

@@ -21,6 +21,7 @@ select
     if(segments = 0, 0, nth_bit(highest_bit(segments))) as window_segments,
     least(parallel, 1 + nth_bit(highest_bit(parallel - 1))) as parallel,
     count(*) as flows,
+    bit_or(nth_bit(user_group)) as user_groups,
     sum(limited_channel) as limited_channel,
     sum(limited_receiver) as limited_receiver,
     sum(limited_recovery) as limited_recovery,

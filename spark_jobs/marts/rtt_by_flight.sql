@@ -1,7 +1,11 @@
 -- How does the round trip grow with the data in flight, and how much of it is waiting in a queue?
 -- One row: the access side's round trips of one network, date, local hour, bin of bytes in flight
 -- (half powers of two), bin of the round trip (10 %), delayed or not.
-with trips as (
+with users as (
+    select network, date, flow_id, flows.user, nth_bit(user_group(flows.user)) as user_bit
+    from flows
+),
+trips as (
     select
         round_trips.network,
         round_trips.date,
@@ -16,18 +20,19 @@ with trips as (
         floor(power(2, highest_bit(cast(power(flight + 1e0, 2) as bigint) - 1) / 2)) as flight,
         cast(floor(10 * ln(greatest(rtt, 1e-6))) as int) as bin,
         delayed,
+        user_bit,
         rtt,
         rtt - links.rtt_min as queueing
     from round_trips
-    join flows
-        on flows.network = round_trips.network
-        and flows.date = round_trips.date
-        and flows.flow_id = round_trips.flow_id
+    join users
+        on users.network = round_trips.network
+        and users.date = round_trips.date
+        and users.flow_id = round_trips.flow_id
     join places on places.network = round_trips.network
     left join links
-        on links.network = flows.network
-        and links.date = flows.date
-        and links.user = flows.user
+        on links.network = users.network
+        and links.date = users.date
+        and links.user = users.user
         and links.hour = date_trunc('hour', round_trips.ts)
     where round_trips.side = 'access'
 )
@@ -35,6 +40,7 @@ select
     network, date, country, access, hour,
     period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
     flight, bin, delayed,
+    bit_or(user_bit) as user_groups,
     count(*) as round_trips,
     sum(rtt) as rtt_sum,
     count(queueing) as queueing_round_trips,

@@ -60,6 +60,7 @@ placed as (
         places.off_peak_until,
         local_hour(start_ts, places.timezone) as hour,
         class,
+        user_group(users_stalls.user) as user_group,
         (ended - users_stalls.begun) / 1e6 as seconds,
         lost,
         slow_start,
@@ -85,6 +86,7 @@ select
     end as bin,
     -- n - 1 has so many binary digits more than one.
     least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
+    bit_or(nth_bit(user_group)) as user_groups,
     count(*) as stalls,
     sum(seconds) as seconds,
     count(lost) as lost_stalls,

@@ -113,7 +113,8 @@ def comparisons(selection: Selection, first: Half, second: Half) -> list[Compari
     agreed on them: a set-up that failed has none."""
     options = first.options or second.options
     source = _by_options(selection) if options else "metrics"
-    ours, theirs = (_sums(selection, source, half.where) for half in (first, second))
+    least = _least_users(selection) if options else {}
+    ours, theirs = (_sums(selection, source, half.where, least) for half in (first, second))
     pairs = _pairs(selection.networks, first, second)
     found = [
         (left, metric, difference(ours[left.name, metric], theirs[right.name, metric]))
@@ -164,9 +165,21 @@ def _by_options(selection: Selection) -> str:
     )"""
 
 
-def _sums(selection: Selection, source: str, where: str) -> dict[tuple[str, str], Sums]:
-    """The Sums of each network and metric."""
-    return {(network, metric): sums for (network, metric), sums in by(selection, source, where)}
+def _least_users(selection: Selection) -> dict[str, int]:
+    """The min_users of each network: the mart `metrics` has no cell of fewer, connections may."""
+    rows = selection.rows("select network, coalesce(min_users, 0) as least from networks")
+    return {row["network"]: row["least"] for row in rows}
+
+
+def _sums(
+    selection: Selection, source: str, where: str, least: dict[str, int]
+) -> dict[tuple[str, str], Sums]:
+    """The Sums of each network and metric, but those of fewer users than is the network's least."""
+    return {
+        (network, metric): sums
+        for (network, metric), sums in by(selection, source, where)
+        if len(sums.group) >= least.get(network, 0)
+    }
 
 
 def by(

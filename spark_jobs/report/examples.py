@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from schemas import FLOWS, MARTS, STALLS, Table
+from schemas import FLOWS, MARTS, SMALL_CELLS, STALLS, Table
 from spark_jobs.report import PLOTS, plot_name
 from spark_jobs.report.parts import Section, TableOfNumbers, group
 from spark_jobs.report.selection import Selection, select
@@ -15,7 +15,7 @@ from spark_jobs.report.why import LIMITS, limits_of, stalls_of
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
-NEEDED = [mart for mart in MARTS if mart.name in ("table1_summary", "examples")]
+NEEDED = [*(mart for mart in MARTS if mart.name in ("table1_summary", "examples")), SMALL_CELLS]
 """What tells the examples, and which days there are."""
 
 
@@ -83,6 +83,9 @@ def section(selection: Selection) -> Section:
             ]
         )
     headings = ("held up by", "s", "network", "day", "connection", "in words")
+    kept_back = selection.rows("""
+        select distinct network from small_cells where mart = 'examples' and left_out > 0 order by 1
+    """)
     count = sum(example.kind == "limit" for example in told)
     tables = [
         TableOfNumbers(headings, part, caption)
@@ -96,10 +99,16 @@ def section(selection: Selection) -> Section:
         caption="Of each limit, and of each class of stalls, the connection that it held up the "
         "longest. Each opens as a time-sequence graph; giscope plot draws any other."
         if rows
+        else "None is shown."
+        if kept_back
         else "No connection is known to have been limited or to have stalled.",
         samples=f"{len({example.flow_id for example in told})} connections",
         tables=tables,
         open_tables=True,
+        notes=[
+            f"{row['network']}: each is of one user, and left out (Small groups)."
+            for row in kept_back
+        ],
     )
 
 

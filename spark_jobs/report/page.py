@@ -36,6 +36,7 @@ from spark_jobs.report.selection import Selection
 SECTIONS = (
     peak.sections,
     quality.state,
+    quality.small_groups,
     table1.section,
     fig03.section,
     fig04.section,
@@ -63,7 +64,11 @@ Halves = tuple[Half, Half]
 
 def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
     if halves:
-        return [peak.comparison(selection, *halves), quality.section(selection)]
+        return [
+            peak.comparison(selection, *halves),
+            *quality.small_groups(selection),
+            quality.section(selection),
+        ]
     made = [make(selection) for make in SECTIONS]
     return [s for part in made for s in (part if isinstance(part, list) else [part])]
 

@@ -1,7 +1,7 @@
 """What the numbers rest on: captures read, and what could not be."""
 
 from schemas import SKIP_REASONS
-from spark_jobs.report.parts import Section, TableOfNumbers, number
+from spark_jobs.report.parts import Section, TableOfNumbers, group, number
 from spark_jobs.report.selection import Selection
 
 LAST_DAYS = 7
@@ -43,6 +43,61 @@ def state(selection: Selection) -> Section:
         open_tables=True,
         notes=[] if rows else ["No day has been checked: see giscope check."],
     )
+
+
+def small_groups(selection: Selection) -> list[Section]:
+    """How many cells of the marts are left out, for they are of fewer users than min_users, and of
+    which days none is; nothing where no network has one."""
+    rows = selection.rows("""
+        select network, mart, min_users, sum(cells)::bigint as cells,
+            sum(left_out)::bigint as left_out
+        from small_cells group by all order by all
+    """)
+    earlier = selection.rows("""
+        select network, count(distinct date) as days
+        from table1_summary join networks using (network)
+        where min_users > 0 and (network, date) not in (select network, date from small_cells)
+        group by network order by network
+    """)
+    if not rows and not earlier:
+        return []
+    notes = [
+        f"{network}: {_of_cells(mine)} are of fewer than {least} users."
+        for (network, least), mine in group(rows, "network", "min_users").items()
+    ]
+    notes += [
+        f"{row['network']}: days from before min_users was set, of which nothing is left out: "
+        f"{number(row['days'])}."
+        for row in earlier
+    ]
+    told = [
+        [row["mart"], row["network"], *(number(row[name]) for name in ("left_out", "cells"))]
+        for row in sorted(rows, key=lambda row: (row["mart"], row["network"], row["min_users"]))
+    ]
+    return [
+        Section(
+            anchor="small-groups",
+            title="Small groups",
+            source="Networks file (min_users; table small_cells)",
+            hours="",
+            caption="So that no figure is of one person or a few, small cells are left out of "
+            "everything on this page but the daily checks and the data quality. A cell is what a "
+            "table or figure counts of a day by local hour and category; sums are of what is left.",
+            samples=f"{_of_cells(rows)} left out",
+            folded_tables=[
+                TableOfNumbers(
+                    ["mart", "network", "left out", "of cells"], told, "By mart (docs/schema.md)"
+                )
+            ],
+            notes=notes,
+        )
+    ]
+
+
+def _of_cells(rows: list[dict]) -> str:
+    """How many are left out of how many."""
+    left_out, cells = (sum(row[name] for row in rows) for name in ("left_out", "cells"))
+    return f"{number(left_out)} of {number(cells)} cells"
 
 
 def section(selection: Selection) -> Section:

@@ -77,9 +77,12 @@ def select(
     create_views(
         connection, {table: _files(warehouse, table, wanted, low, high) for table in chosen}
     )
-    shown = connection.sql(
-        "select network, min(date), max(date) from table1_summary group by network"
-    ).fetchall()
+    shown = connection.sql("""
+        select network, min(date), max(date)
+        from (select network, date from table1_summary
+              union all select network, date from small_cells)
+        group by network
+    """).fetchall()
     if not shown:
         raise UserError(
             f"report: nothing to show for {', '.join(wanted) or 'any network'}: no marts"

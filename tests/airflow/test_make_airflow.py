@@ -9,19 +9,23 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import psutil
 import pytest
-from conftest import DAY, ROOT, Demo
+from conftest import CAPTURES, DAY, ROOT, Demo
 from listening import Seen, watched
 from playwright.sync_api import Browser, expect
 from test_dag import AIRFLOW, STEPS, rows
+from test_pseudonyms import Finder, subscribers
 from test_spark_sql import free_port
 
 from schemas import MARTS
+from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 
 pytestmark = pytest.mark.slow
@@ -65,7 +69,13 @@ class Server:
         return json.load(build_opener(ProxyHandler({})).open(request, timeout=60))
 
     def runs(self) -> list[dict]:
-        return self.ask(f"{DAG}/dagRuns")["dag_runs"]
+        """None before Airflow has read the DAG."""
+        try:
+            return self.ask(f"{DAG}/dagRuns")["dag_runs"]
+        except HTTPError as error:
+            if error.code != HTTPStatus.NOT_FOUND:
+                raise
+            return []
 
     def tasks(self) -> list[dict]:
         """The task instances of the day's run."""
@@ -169,6 +179,18 @@ def test_demo_runs_to_its_end_and_only_a_killed_task_is_repeated(
 def test_airflow_and_its_spark_listen_on_loopback(server: Server):
     assert server.seen.beyond_loopback == set()
     assert "java" in {program for program, _ in server.seen.sockets}
+
+
+@pytest.mark.usefixtures("killed")
+def test_no_log_has_a_subscriber_or_the_key(server: Server, networks: dict[str, Network]):
+    known = set[str]()
+    for path in CAPTURES.glob("*/*.pcap*"):
+        known |= subscribers(path, networks[path.parent.name])
+    finder = Finder(known, bytes.fromhex(server.environment["GISCOPE_KEY"]))
+    logs = [server.home / name for name in ("logs", "output")]
+    assert [found for folder in logs for found in finder.in_folder(folder)] == []
+    assert len(list(logs[0].rglob("*.log"))) > len(NETWORKS) * len(STEPS)
+    assert not finder.finds("\n".join(server.seen.commands).encode())
 
 
 @pytest.mark.usefixtures("killed")

@@ -237,3 +237,12 @@ def test_compare_is_given_twice(different, tmp_path):
     assert done.exit_code == 0
     page = Page((tmp_path / "c.html").read_text(encoding="utf-8"))
     assert set(page.rows) == {"compare", "quality"}
+
+
+def test_what_is_of_fewer_than_min_users_is_not_compared(demo, network, tmp_path):
+    """Of 40 users, half with SACK."""
+    careful = network.model_copy(update={"min_users": 21})
+    selection = select(made_up(demo, careful, tmp_path / "w", 0.3, 0.0), None, None, None)
+    assert comparisons(selection, PEAK, OFF_PEAK)
+    assert comparisons(selection, parse("hours=peak"), parse("hours=off-peak"))
+    assert comparisons(selection, parse("sack=yes"), parse("sack=no")) == []
