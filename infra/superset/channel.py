@@ -26,7 +26,7 @@ CELLS = ["network", "country", "access", "hours"]
 RATES = Dataset(
     "mean_rates",
     tabled(
-        sums("metrics", "measured, top, bottom", "metric = 'channel_rate'"),
+        sums("metrics", ["measured", "top", "bottom"], where="metric = 'channel_rate'"),
         CELLS,
         [Ratio("mean_rate", "top", "bottom", "measured", scale=1e-3)],
         {"periods": "sum(measured)", "seconds": "sum(bottom)"},
@@ -42,8 +42,8 @@ RATED = Dataset(
     tabled(
         sums(
             "rated_transfers",
-            """coalesce(window_class, 'not known') as "window",
-        flows, rated_flows, ip_bytes, rated_ip_bytes""",
+            ["flows", "rated_flows", "ip_bytes", "rated_ip_bytes"],
+            {'"window"': "coalesce(window_class, 'not known')"},
         ),
         [*CELLS, '"window"'],
         [
@@ -61,7 +61,7 @@ RATED = Dataset(
 LOSSES = Dataset(
     "losses_by_side",
     tabled(
-        sums("table2_loss", "flows, data_packets, lost_access, lost_internet"),
+        sums("table2_loss", ["flows", "data_packets", "lost_access", "lost_internet"]),
         CELLS,
         [
             share_of("internet_loss", "lost_internet", "data_packets + lost_internet"),

@@ -131,22 +131,28 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
     names = ", ".join(cells)
     z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
     alpha = (1 - CONFIDENCE) / 2
+    sums = ",\n        ".join(
+        f"sum(({sql})::double) as {part}_{n}"
+        for n, r in enumerate(ratios)
+        for part, sql in (("top", r.top), ("bottom", r.bottom), ("measured", r.measured))
+    )
     measures = ",\n        ".join(
         f"{{'ratio': {literal(r.name)}, 'share': {str(r.share).lower()},"
-        f" 'top': ({r.top})::double, 'bottom': ({r.bottom})::double,"
-        f" 'measured': ({r.measured})::double}}"
-        for r in ratios
+        f" 'top': top_{n}, 'bottom': bottom_{n}, 'measured': measured_{n}}}"
+        for n, r in enumerate(ratios)
     )
     return f"""
-with measures as (
+with summed as (
+    select {names}, user_group, max(day) as day,
+        {sums}
+    from ({rows}) group by {names}, user_group
+), measures as (
     select {names}, user_group, day, unnest([
         {measures}
     ], recursive := true)
-    from ({rows})
+    from summed
 ), groups as (
-    select {names}, ratio, share, user_group, max(day) as day, sum(measured) as measured,
-        sum(top) as top, sum(bottom) as bottom
-    from measures group by all having sum(bottom) > 0
+    select * from measures where bottom > 0
 ), cells as (
     -- telling: as many equal groups of users would tell as much
     select {names}, ratio, share, max(day) as day, sum(measured) as measured, count(*) as groups,
@@ -197,10 +203,12 @@ def tabled(
     )
     told = "".join(f",\n        {sql} as {name}" for name, sql in others.items())
     return f"""
-with all_cells as (
+with sums as materialized (
+    {rows}
+), all_cells as (
     select {names}, max(day) as date{told}
-    from ({rows}) group by {names}
-), estimates as ({estimates(rows, cells, ratios)}
+    from sums group by {names}
+), estimates as ({estimates("select * from sums", cells, ratios)}
 ), scaled as (
     select {names}, ratio, {scales} as scale, value * scale as told, low * scale as least,
         high * scale as most
@@ -223,11 +231,17 @@ select * from all_cells left join (
 """
 
 
-def sums(mart: str, columns: str, where: str = "true") -> str:
-    """Rows of a mart for what a page's filters choose."""
-    return f"""select network, country, access, hour, date as day, user_group,
-        replace(period, '_', '-') as hours, {columns}
-    from {mart} where {where} {CHOSEN}"""
+def sums(
+    mart: str, columns: Sequence[str], cells: Mapping[str, str] | None = None, where: str = "true"
+) -> str:
+    """SQL: sums of a mart's columns by network, peak or off-peak, user_group and cells (by name,
+    as SQL), of what a page's filters choose. columns: names, or `SQL as name`."""
+    of = "".join(f"{sql} as {name}, " for name, sql in (cells or {}).items())
+    parts = [column.rpartition(" as ") for column in columns]
+    added = ", ".join(f"sum({sql or name}) as {name}" for sql, _, name in parts)
+    return f"""select network, country, access, replace(period, '_', '-') as hours, {of}user_group,
+        max(date) as day, {added}
+    from {mart} where {where} {CHOSEN} group by all"""
 
 
 def as_told(name: str, label: str) -> Metric:

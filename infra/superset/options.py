@@ -14,9 +14,8 @@ OPTIONS = {
     "timestamps": "if(timestamps, 'yes', 'no')",
 }
 """The options by their names in table3.LABELS, and where the mart has them."""
-NAMED = ",\n    ".join(
-    f'{labelled(sql, table3.LABELS[name])} as "{name}"' for name, sql in OPTIONS.items()
-)
+CLUSTERS = {f'"{name}"': labelled(sql, table3.LABELS[name]) for name, sql in OPTIONS.items()}
+NAMED = ",\n    ".join(f"{sql} as {name}" for name, sql in CLUSTERS.items())
 
 
 OPTIONS_COLOURS = {
@@ -73,7 +72,7 @@ GOODPUTS = Dataset(
     tabled(
         f"""select *, list_position({VALUES}, "option") as place
     from (select *, unnest([{VALUES_OF}]) as "option"
-        from ({sums("table3_clusters", f"flows, goodput_sum, goodput_squares, {NAMED}")}))
+        from ({sums("table3_clusters", ["flows", "goodput_sum", "goodput_squares"], CLUSTERS)}))
     where "option" is not null""",
         ["network", "country", "access", "hours", '"option"', "place"],
         [Ratio("goodput", "goodput_sum", "flows", "flows", scale=1e-3)],

@@ -11,7 +11,7 @@ CELLS = ["network", "country", "access", "hours"]
 SUMMARY = Dataset(
     "summary",
     tabled(
-        sums("table1_summary", "* exclude (network, country, access, hour, date, user_group)"),
+        sums("table1_summary", ["flows", *table1.ROWS]),
         CELLS,
         [share_of(f"{name}_share", name, "flows") for name in table1.ROWS],
         {"flows": "sum(flows)"},

@@ -59,14 +59,14 @@ AREA = f"""{labelled("setup_class", SETUP_CLASSES)}
             when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
                 when 'server' then ' by the server' when 'between' then ' by something between'
                 else '' end
-            else ': silent' end as area,
-    if(background, 'background', 'no background') as background"""
+            else ': silent' end"""
+BACKGROUND = "if(background, 'background', 'no background')"
 SETUP_TREE = Dataset(
     "setup_tree",
     f"""
 select {KEYS},
     if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
-    {AREA}, flows, {USER_GROUPS}
+    {AREA} as area, {BACKGROUND} as background, flows, {USER_GROUPS}
 from fig05_setup_tree
 """,
     [FLOWS, Metric("setups", "sum(flows)", "share of set-ups", "")],
@@ -74,7 +74,12 @@ from fig05_setup_tree
 SETUP_DELAYS = Dataset(
     "setup_delays",
     tabled(
-        sums("fig05_setup_tree", f"{AREA}, delay_flows, delay_sum", "delay_flows > 0"),
+        sums(
+            "fig05_setup_tree",
+            ["delay_flows", "delay_sum"],
+            {"area": AREA, "background": BACKGROUND},
+            "delay_flows > 0",
+        ),
         ["network", "country", "access", "hours", "area", "background"],
         [Ratio("mean_delay", "delay_sum", "delay_flows", "delay_flows")],
         {},

@@ -125,8 +125,11 @@ OPTIONS_RESENDS = Dataset(
     tabled(
         sums(
             "resends_by_cause",
-            f"{OPTIONS} as options, flows, data_packets, rto, spurious_timeouts,"
-            f" {ALL} as resends, {NEEDLESS} as needless, {ALL} - ({UNDECIDED}) as decided",
+            [
+                *("data_packets", "rto", "spurious_timeouts", f"{ALL} as resends"),
+                *(f"{NEEDLESS} as needless", f"{ALL} - ({UNDECIDED}) as decided"),
+            ],
+            {"options": OPTIONS},
             f"{OPTIONS} is not null",
         ),
         ["network", "country", "access", "hours", "options"],
