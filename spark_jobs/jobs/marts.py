@@ -4,6 +4,7 @@ for the days that changed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -45,14 +46,27 @@ def marts(
     network: str | None = None,
 ) -> list[Day]:
     """Bring every day's marts up to date with its flows, but for those to `leave` as they are;
-    returns the days that changed. network: only its days."""
+    returns the days that changed. network: only its days.
+
+    Some days' marts are published while the next ones' are made. Those of which something was
+    removed that they were made of stay as they are.
+    """
+    days = warehouse.days("day", network)
+    over = {name: warehouse.purged(name, *INPUTS) for name in {name for name, _ in days}}
     stale = [
         day
-        for day in warehouse.days("day", network)
-        if not _is_over(warehouse, day) and not _is_current(warehouse, day) and not leave(day)
+        for day in days
+        if day[1] >= over[day[0]] and not _is_current(warehouse, day) and not leave(day)
     ]
-    for days in _batches(warehouse, stale):
-        _make(warehouse, days)
+    with ThreadPoolExecutor(1) as publisher:
+        published: Future[None] | None = None
+        for batch in _batches(warehouse, stale):
+            made = _made(warehouse, batch)
+            if published:
+                published.result()
+            published = publisher.submit(_publish, warehouse, batch, *made)
+        if published:
+            published.result()
     warehouse.update_views()
     return stale
 
@@ -88,18 +102,23 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
     return warehouse.is_current(unit_of(day), _inputs(warehouse, day))
 
 
-def _is_over(warehouse: Warehouse, day: Day) -> bool:
-    """Whether something that its marts were made of was removed since: they stay as they are."""
-    network, date_ = day
-    return date_ < warehouse.purged(network, *INPUTS)
-
-
-def _make(warehouse: Warehouse, days: list[Day]) -> None:
+def _made(
+    warehouse: Warehouse, days: list[Day]
+) -> tuple[dict[Day, str], dict[str, dict[Day, pa.Table]]]:
+    """What each day's marts depend on (see _inputs), and their rows by name and day."""
     read = {day: _inputs(warehouse, day) for day in days}
     from spark_jobs.warehouse.sql import engine
 
     with engine(warehouse) as sql:
-        results = {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
+        return read, {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
+
+
+def _publish(
+    warehouse: Warehouse,
+    days: list[Day],
+    read: dict[Day, str],
+    results: dict[str, dict[Day, pa.Table]],
+) -> None:
     for day in days:
         with warehouse.staging() as staging:
             for table in (*MARTS, SMALL_CELLS):
