@@ -23,7 +23,7 @@ from schemas import (
     TIMERS,
 )
 from spark_jobs.estimators.by_user import GROUPS
-from spark_jobs.marts import KEPT, SHARED, SQL
+from spark_jobs.marts import KEPT, SHARED, SMALL, query_of, text_of
 from spark_jobs.marts.small_cells import without_small
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Unit, Warehouse, fingerprint
@@ -146,11 +146,14 @@ def results_of(
     names = sorted({network for network, _ in days})
     sql.read(NETWORKS, [path for name in names for path in warehouse.files(NETWORKS, name)])
     for name in SHARED:
-        sql.view(name, _text(name), name in KEPT)
+        if name in SMALL:
+            sql.table(name, text_of(name))
+        else:
+            sql.view(name, text_of(name), name in KEPT)
     least = _least_users(sql)
     counted = []
     for table in MARTS:
-        rows = sql.rows(_text(table.name), table.arrow_with_partitions)
+        rows = sql.rows(query_of(table), table.arrow_with_partitions)
         kept, cells = without_small(table, rows, least)
         counted.append(cells)
         yield table.name, kept
@@ -162,7 +165,3 @@ def _least_users(sql: Engine) -> dict[str, int]:
     """The min_users of each network that has one."""
     rows = sql.rows("select * from networks", NETWORKS.arrow_with_partitions).to_pylist()
     return {row["network"]: row["min_users"] for row in rows if row["min_users"]}
-
-
-def _text(name: str) -> str:
-    return (SQL / f"{name}.sql").read_text()

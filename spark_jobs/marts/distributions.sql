@@ -9,19 +9,9 @@ with beside_others as (
             as background_thirds
     from connections
 ),
-waits as (
-    select
-        links.network, links.date, country, access, rtt_max, queue_s,
-        user_group(links.user) as user_group,
-        period_of(
-            local_hour(links.hour, timezone), peak_from, peak_until, off_peak_from, off_peak_until
-        ) as period
-    from links
-    join places on places.network = links.network
-),
 samples as (
     select
-        network, date, country, access, period, user_group,
+        part, user_group,
         'setup_delay' as measure,
         concat(
             if(syn_count = 1 and synack_count = 1, 'single', 'repeated'),
@@ -31,42 +21,41 @@ samples as (
         1e0 as weight
     from connections
     union all
-    select network, date, country, access, period, user_group, 'rtt_access', '', rtt_access, 1e0
+    select part, user_group, 'rtt_access', '', rtt_access, 1e0
+    from connections
+    union all
+    select part, user_group, 'rtt_internet', '', rtt_internet, 1e0
+    from connections
+    union all
+    select part, user_group, 'throughput', '', throughput, 1e0
     from connections
     union all
     select
-        network, date, country, access, period, user_group, 'rtt_internet', '', rtt_internet, 1e0
-    from connections
-    union all
-    select network, date, country, access, period, user_group, 'throughput', '', throughput, 1e0
-    from connections
-    union all
-    select
-        network, date, country, access, period, user_group,
+        part, user_group,
         'throughput_received', '', throughput_received, 1e0
     from connections
     union all
     select
-        network, date, country, access, period, user_group,
+        part, user_group,
         'user_throughput', background_thirds, user_throughput, 1e0
     from beside_others
     union all
     select
-        network, date, country, access, period, user_group,
+        part, user_group,
         'user_throughput_received', background_thirds, user_throughput_received, 1e0
     from beside_others
     union all
-    select network, date, country, access, period, user_group, 'channel_rate', '', rate, seconds
+    select part, user_group, 'channel_rate', '', rate, seconds
     from rate_periods
     union all
-    select network, date, country, access, period, user_group, 'rtt_max', '', rtt_max, 1e0
-    from waits
+    select part, user_group, 'rtt_max', '', rtt_max, 1e0
+    from placed_links
     union all
-    select network, date, country, access, period, user_group, 'queue_s', '', queue_s, 1e0
-    from waits
+    select part, user_group, 'queue_s', '', queue_s, 1e0
+    from placed_links
 )
 select
-    network, date, country, access, period,
+    part as cell,
     measure, category, user_group,
     cast(floor(50 * ln(greatest(value, 1e-6))) as int) as bin,
     count(*) as samples,

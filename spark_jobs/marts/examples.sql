@@ -2,7 +2,7 @@
 -- One row: the connection of one network, date and local hour that it held up the longest.
 with held as (
     select
-        network, date, country, access, hour, period, flow_id,
+        cell, flow_id,
         'limit' as kind,
         limited_by as cause,
         case limited_by
@@ -17,30 +17,27 @@ with held as (
     where limited_by is not null
     union all
     select
-        network, date, country, access, hour, period, flow_id,
+        cell, flow_id,
         'stall' as kind,
         class as cause,
         sum(unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as held_up
     from (
-        select
-            connections.network, connections.date, country, access, hour, period,
-            stalls.flow_id, class, stalls.start_ts, stalls.end_ts
+        select cell, stalls.flow_id, class, stalls.start_ts, stalls.end_ts
         from stalls
-        join connections
-            on connections.network = stalls.network
-            and connections.date = stalls.date
-            and connections.flow_id = stalls.flow_id
+        join connections on connections.flow_id = stalls.flow_id
     )
     group by all
 ),
-ranked as (
-    select
-        *,
-        row_number() over (
-            partition by network, date, hour, kind, cause order by held_up desc, flow_id
-        ) as place
+longest as (
+    select cell, kind, cause, max(held_up) as held_up
     from held
+    group by all
 )
-select network, date, country, access, hour, period, kind, cause, flow_id, held_up
-from ranked
-where place = 1
+select held.cell, held.kind, held.cause, min(flow_id) as flow_id, held.held_up
+from held
+join longest
+    on longest.cell = held.cell
+    and longest.kind = held.kind
+    and longest.cause = held.cause
+    and longest.held_up = held.held_up
+group by all

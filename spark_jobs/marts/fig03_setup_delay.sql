@@ -2,15 +2,15 @@
 -- traffic or without?
 -- One row: the connections of one network, date, local hour, category and 0.1 s bin of the delay.
 select
-    network, date, country, access, hour, period,
+    cell,
     syn_count = 1 and synack_count = 1 as single,
     setup_background as background,
     floor(setup_delay * 10) / 10 as bin,
     count(*) as flows,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(setup_delay) as delay_sum
 from connections
 where setup_delay is not null
 group by
-    network, date, country, access, hour, period,
+    cell,
     syn_count = 1 and synack_count = 1, setup_background, floor(setup_delay * 10) / 10

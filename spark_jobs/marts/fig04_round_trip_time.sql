@@ -9,11 +9,11 @@ with round_trips as (
     from connections
 )
 select
-    network, date, country, access, hour, period, side,
+    cell, side,
     floor(rtt * 100) / 100 as bin,
     count(*) as flows,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(rtt) as rtt_sum
 from round_trips
 where rtt is not null
-group by network, date, country, access, hour, period, side, floor(rtt * 100) / 100
+group by cell, side, floor(rtt * 100) / 100

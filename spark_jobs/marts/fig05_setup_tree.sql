@@ -1,7 +1,7 @@
 -- Fig. 5: into which area of the set-up tree do the connections fall?
 -- One row: the connections of one network, date, local hour, leaf and group of users.
 select
-    network, date, country, access, hour, period,
+    cell,
     setup_class,
     setup_repeat,
     setup_reset,

@@ -1,10 +1,10 @@
 -- Fig. 7: at which rates is the channel served, and for how long?
 -- One row: the measurement periods of one network, date, local hour and rate, in bins of 1 %.
 select
-    network, date, country, access, hour, period,
+    cell,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as periods,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(seconds) as seconds,
     sum(ip_bytes) as ip_bytes
 from rate_periods

@@ -1,9 +1,9 @@
 -- Fig. 8: on which side does a connection lose more packets?
 -- One row: the connections of one network, date, local hour, side and group of users.
 select
-    network, date, country, access, hour, period,
+    cell,
     bottleneck, user_group,
     count(*) as flows
 from connections
 where bottleneck is not null
-group by network, date, country, access, hour, period, bottleneck, user_group
+group by cell, bottleneck, user_group

@@ -9,11 +9,11 @@ with rates as (
     from connections
 )
 select
-    network, date, country, access, hour, period,
+    cell,
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(rate) as throughput_sum
 from rates
 where rate > 0

@@ -9,12 +9,12 @@ with rates as (
     from connections
 )
 select
-    network, date, country, access, hour, period,
+    cell,
     cast(least(floor(3 * b_other / nullif(b_tcp + b_other, 0)), 2) as int) as background_thirds,
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(rate) as user_throughput_sum
 from rates
 where rate > 0

@@ -35,6 +35,27 @@ FUNCTIONS = (
         duckdb="cast(hour(timezone(zone, ts)) as int)",
     ),
     Function(
+        "quarter_hour",
+        {"ts": "timestamp"},
+        "bigint",
+        "unix_micros(ts) div 900000000",
+        duckdb="epoch_us(ts) // 900000000",
+    ),
+    Function(
+        "quarter_begin",
+        {"quarter": "bigint"},
+        "timestamp",
+        "timestamp_micros(900000000 * quarter)",
+        duckdb="make_timestamptz(900000000 * quarter)",
+    ),
+    Function(
+        "utc_hour",
+        {"ts": "timestamp"},
+        "bigint",
+        "unix_micros(ts) div 3600000000",
+        duckdb="epoch_us(ts) // 3600000000",
+    ),
+    Function(
         "period_of",
         dict.fromkeys(
             ("hour", "peak_from", "peak_until", "off_peak_from", "off_peak_until"), "int"
@@ -52,7 +73,18 @@ FUNCTIONS = (
         "bigint",
         "case when n = 63 then -9223372036854775807 - 1 else cast(power(2, n) as bigint) end",
     ),
-    Function("highest_bit", {"n": "bigint"}, "int", "length(bin(n)) - 1"),
+    Function(
+        "highest_bit",
+        {"n": "bigint"},
+        "int",
+        "length(bin(n)) - 1",
+        # A logarithm may be rounded up to the next bit's.
+        duckdb="""case
+            when n <= 1 then 0
+            else cast(floor(log2(n)) as int)
+                - if(n < cast(power(2, floor(log2(n))) as bigint), 1, 0)
+        end""",
+    ),
 )
 OF_SPARK = {
     "unix_micros(ts)": "epoch_us(ts)",

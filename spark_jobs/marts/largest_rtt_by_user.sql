@@ -2,28 +2,17 @@
 -- Letters 2004, Fig. 2)?
 -- One row: the users of one network, date and local hour, each counted once an hour, of one bin of the
 -- longest round trip behind Gi and one of what a packet waits in the full queue (10 % each).
-with placed as (
-    select
-        links.network, links.date, country, access,
-        peak_from, peak_until, off_peak_from, off_peak_until,
-        local_hour(links.hour, timezone) as hour,
-        rtt_max, rtt_min, queue_s,
-        user_group(links.user) as user_group
-    from links
-    join places on places.network = links.network
-    where rtt_max is not null
-)
 select
-    network, date, country, access, hour,
-    period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
+    cell,
     cast(floor(10 * ln(greatest(rtt_max, 1e-6))) as int) as bin,
     case
         when queue_s is not null then cast(floor(10 * ln(greatest(queue_s, 1e-6))) as int)
     end as queue_bin,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     count(*) as links,
     sum(rtt_max) as rtt_max_sum,
     sum(rtt_min) as rtt_min_sum,
     coalesce(sum(queue_s), 0) as queue_sum
-from placed
+from placed_links
+where rtt_max is not null
 group by all

@@ -6,7 +6,7 @@ with sized as (
         *,
         case
             when payload_bytes_down > max_ip_len
-                then max_ip_len - if(server like '%:%', 60, 40)
+                then max_ip_len - if(ipv6, 60, 40)
         end as segment
     from connections
     where limited_channel is not null
@@ -16,12 +16,12 @@ windows as (
     from sized
 )
 select
-    network, date, country, access, hour, period,
+    cell,
     cast(floor(segment / 100) as int) * 100 as mss,
     if(segments = 0, 0, nth_bit(highest_bit(segments))) as window_segments,
     least(parallel, 1 + nth_bit(highest_bit(parallel - 1))) as parallel,
     count(*) as flows,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     sum(limited_channel) as limited_channel,
     sum(limited_receiver) as limited_receiver,
     sum(limited_recovery) as limited_recovery,

@@ -32,13 +32,13 @@ with added as (
     from connections where parallel is not null
 )
 select
-    network, date, country, access, hour, period, user_group,
+    cell, user_group,
     sack, timestamps, mss_class, window_class,
     metric, cast(top as double) as top, cast(bottom as double) as bottom
 from added
 union all
 select
-    network, date, country, access, hour, period, user_group,
+    cell, user_group,
     null as sack, null as timestamps, null as mss_class, null as window_class,
     'channel_rate' as metric, cast(8 * ip_bytes as double) as top, seconds as bottom
 from rate_periods

@@ -2,7 +2,7 @@
 -- One row: a metric of one network, date, local hour and group of users. Groups of users allow for
 -- what one user has being alike, and name nobody; a user is in the same one for ever.
 select
-    network, date, country, access, hour, period,
+    cell,
     metric,
     user_group,
     count(*) as measured,

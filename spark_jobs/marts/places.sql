@@ -1,6 +1,7 @@
 -- Not a mart: the networks' facts as the marts need them.
--- One row: a network.
+-- One row: a network. Its quarter hours have the numbers from `clock` on (see clock.sql).
 select
     network, country, access, timezone,
-    peak_from, peak_until, off_peak_from, off_peak_until
+    peak_from, peak_until, off_peak_from, off_peak_until,
+    100000000 * row_number() over (order by network) as clock
 from networks

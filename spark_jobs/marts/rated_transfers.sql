@@ -2,10 +2,10 @@
 -- One row: the connections of more than 100 KB of one network, date, local hour, class of window and
 -- group of users.
 with rated as (
-    select distinct network, date, flow_id from channel_rates
+    select distinct flow_id from channel_rates
 )
 select
-    connections.network, connections.date, country, access, hour, period,
+    cell,
     window_class,
     user_group,
     count(*) as flows,
@@ -13,9 +13,6 @@ select
     sum(ip_bytes_down) as ip_bytes,
     coalesce(sum(if(rated.flow_id is null, 0, ip_bytes_down)), 0) as rated_ip_bytes
 from connections
-left join rated
-    on rated.network = connections.network
-    and rated.date = connections.date
-    and rated.flow_id = connections.flow_id
+left join rated on rated.flow_id = connections.flow_id
 where payload_bytes_down > 102400
 group by all

@@ -2,34 +2,31 @@
 -- mobile network interrupted the link (Wennström, Brunstrom and Rendón, preemption by calls)?
 -- One row: the stalls with data under way of one network, date, local hour, kind of interruption, who
 -- ended them, timeout or not, and bin of the time of recovery (10 %).
-with placed as (
-    select
-        stalls.network, stalls.date, country, access,
-        peak_from, peak_until, off_peak_from, off_peak_until,
-        local_hour(stalls.start_ts, timezone) as hour,
-        interruption, ended_by, slow_start, recovery, segments, lost,
-        user_group(flows.user) as user_group,
-        (unix_micros(stalls.end_ts) - unix_micros(stalls.start_ts)) / 1e6 as seconds
+with starting as (
+    select *, quarter_hour(start_ts) as quarter
     from stalls
-    join flows
-        on flows.network = stalls.network
-        and flows.date = stalls.date
-        and flows.flow_id = stalls.flow_id
-    join places on places.network = stalls.network
     where segments > 0
+),
+interrupted as (
+    select
+        day + hour as cell,
+        interruption, ended_by, slow_start, recovery, segments, lost,
+        user_bit,
+        unix_micros(end_ts) - unix_micros(start_ts) as us
+    from starting
+    join placed on placed.flow_id = starting.flow_id
+    join clock on clock.moment = placed.clock + quarter
 )
 select
-    network, date, country, access, hour,
-    period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
-    interruption, ended_by, slow_start,
+    cell, interruption, ended_by, slow_start,
     case
         when recovery is not null then cast(floor(10 * ln(greatest(recovery, 1e-6))) as int)
     end as bin,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     count(*) as stalls,
-    sum(seconds) as seconds,
-    coalesce(sum(recovery), 0) as recovery_sum,
+    sum(us) / 1e6 as seconds,
+    coalesce(sum(cast(round(1e6 * recovery) as bigint)), 0) / 1e6 as recovery_sum,
     sum(segments) as segments,
     coalesce(sum(lost), 0) as lost
-from placed
+from interrupted
 group by all

@@ -2,15 +2,17 @@
 -- timers go off, and how often too soon?
 -- One row: the connections of one network, date, local hour, pair of TCP options and group of users of
 -- which it is known what their servers sent again.
-with causes as (
+with resent as (
     select
-        network, date, flow_id, needed, new_data, spurious_rto, spurious_by,
+        cell, sack, timestamps, user_group, needed, new_data, spurious_rto, spurious_by,
         case when cause is null then 'unknown' when not new_data then cause end as cause
     from retransmissions
+    join connections on connections.flow_id = retransmissions.flow_id
+    where resends is not null
 ),
 counted as (
     select
-        network, date, flow_id,
+        cell, sack, timestamps, user_group,
         count(*) filter (where cause = 'fast') as fast,
         count(*) filter (where cause = 'fast' and not needed) as fast_needless,
         count(*) filter (where cause = 'fast' and needed is null) as fast_undecided,
@@ -30,39 +32,44 @@ counted as (
         count(*) filter (where new_data) as new_data_probes,
         count(spurious_by) as spurious_timeouts,
         count(*) filter (where spurious_rto) as frto_timeouts
-    from causes
-    group by network, date, flow_id
+    from resent
+    group by cell, sack, timestamps, user_group
+),
+sent as (
+    select
+        cell, sack, timestamps, user_group,
+        count(*) as flows,
+        sum(data_packets_down) as data_packets,
+        coalesce(sum(timeouts), 0) as timeouts
+    from connections
+    where resends is not null
+    group by cell, sack, timestamps, user_group
 )
 select
-    connections.network, connections.date, country, access, hour, period,
-    sack, timestamps,
-    user_group,
-    count(*) as flows,
-    sum(data_packets_down) as data_packets,
-    coalesce(sum(fast), 0) as fast,
-    coalesce(sum(fast_needless), 0) as fast_needless,
-    coalesce(sum(fast_undecided), 0) as fast_undecided,
-    coalesce(sum(rto), 0) as rto,
-    coalesce(sum(rto_needless), 0) as rto_needless,
-    coalesce(sum(rto_undecided), 0) as rto_undecided,
-    coalesce(sum(slow_start), 0) as slow_start,
-    coalesce(sum(slow_start_needless), 0) as slow_start_needless,
-    coalesce(sum(slow_start_undecided), 0) as slow_start_undecided,
-    coalesce(sum(tlp), 0) as tlp,
-    coalesce(sum(tlp_needless), 0) as tlp_needless,
-    coalesce(sum(tlp_undecided), 0) as tlp_undecided,
-    coalesce(sum(unknown), 0) as unknown,
-    coalesce(sum(unknown_needless), 0) as unknown_needless,
-    coalesce(sum(unknown_undecided), 0) as unknown_undecided,
-    coalesce(sum(synack), 0) as synack,
-    coalesce(sum(new_data_probes), 0) as new_data_probes,
-    coalesce(sum(timeouts), 0) as timeouts,
-    coalesce(sum(spurious_timeouts), 0) as spurious_timeouts,
-    coalesce(sum(frto_timeouts), 0) as frto_timeouts
-from connections
+    sent.cell, sent.sack, sent.timestamps, sent.user_group,
+    flows, data_packets, timeouts,
+    coalesce(fast, 0) as fast,
+    coalesce(fast_needless, 0) as fast_needless,
+    coalesce(fast_undecided, 0) as fast_undecided,
+    coalesce(rto, 0) as rto,
+    coalesce(rto_needless, 0) as rto_needless,
+    coalesce(rto_undecided, 0) as rto_undecided,
+    coalesce(slow_start, 0) as slow_start,
+    coalesce(slow_start_needless, 0) as slow_start_needless,
+    coalesce(slow_start_undecided, 0) as slow_start_undecided,
+    coalesce(tlp, 0) as tlp,
+    coalesce(tlp_needless, 0) as tlp_needless,
+    coalesce(tlp_undecided, 0) as tlp_undecided,
+    coalesce(unknown, 0) as unknown,
+    coalesce(unknown_needless, 0) as unknown_needless,
+    coalesce(unknown_undecided, 0) as unknown_undecided,
+    coalesce(synack, 0) as synack,
+    coalesce(new_data_probes, 0) as new_data_probes,
+    coalesce(spurious_timeouts, 0) as spurious_timeouts,
+    coalesce(frto_timeouts, 0) as frto_timeouts
+from sent
 left join counted
-    on counted.network = connections.network
-    and counted.date = connections.date
-    and counted.flow_id = connections.flow_id
-where resends is not null
-group by all
+    on counted.cell = sent.cell
+    and counted.sack is not distinct from sent.sack
+    and counted.timestamps is not distinct from sent.timestamps
+    and counted.user_group = sent.user_group

@@ -1,24 +1,28 @@
 -- What do connections stall for, for how long, and how many users at once?
 -- One row: the stalls of one network, date, local hour, class, length (half powers of two) and number
 -- of users that stalled while they lasted.
-with users_stalls as (
-    select
-        stalls.*,
-        flows.user,
-        class not in ('data_unavailable', 'client_idle', 'zero_window') as of_path,
-        unix_micros(stalls.start_ts) as begun,
-        unix_micros(stalls.end_ts) as ended
+with starting as (
+    select *, quarter_hour(start_ts) as quarter
     from stalls
-    join flows
-        on flows.network = stalls.network
-        and flows.date = stalls.date
-        and flows.flow_id = stalls.flow_id
+),
+users_stalls as (
+    select
+        starting.flow_id, day,
+        class, lost, slow_start, interruption,
+        hours, user_bit,
+        day + hour as cell,
+        class not in ('data_unavailable', 'client_idle', 'zero_window') as of_path,
+        unix_micros(start_ts) as begun,
+        unix_micros(end_ts) as ended
+    from starting
+    join placed on placed.flow_id = starting.flow_id
+    join clock on clock.moment = placed.clock + quarter
 ),
 -- A stall in each ten seconds that it touches: stalls that overlap meet in some. user_until is when
 -- the last of the user's earlier stalls had ended.
 slots as (
     select
-        network, date, flow_id, begun, ended, user_until, first_slot,
+        day, flow_id, begun, ended, user_until, first_slot,
         explode(sequence(first_slot, last_slot)) as slot
     from (
         select
@@ -26,7 +30,7 @@ slots as (
             cast(floor(begun / 1e7) as bigint) as first_slot,
             cast(floor(ended / 1e7) as bigint) as last_slot,
             max(ended) over (
-                partition by network, date, users_stalls.user
+                partition by hours
                 order by begun, ended
                 rows between unbounded preceding and 1 preceding
             ) as user_until
@@ -36,48 +40,36 @@ slots as (
 ),
 -- Of each other user, the first stall that overlaps counts, and in the first slot in which both are.
 overlapping as (
-    select one.network, one.date, one.flow_id, one.begun, count(*) as users
+    select one.flow_id, one.begun, count(*) as users
     from slots as one
     join slots as other
-        on other.network = one.network
-        and other.date = one.date
+        on other.day = one.day
         and other.slot = one.slot
         and other.begun < one.ended
         and other.ended > one.begun
         and (other.user_until is null or other.user_until <= one.begun)
     where one.slot = greatest(one.first_slot, other.first_slot)
-    group by one.network, one.date, one.flow_id, one.begun
+    group by one.flow_id, one.begun
 ),
-placed as (
+beside as (
     select
-        users_stalls.network,
-        users_stalls.date,
-        places.country,
-        places.access,
-        places.peak_from,
-        places.peak_until,
-        places.off_peak_from,
-        places.off_peak_until,
-        local_hour(start_ts, places.timezone) as hour,
+        cell,
         class,
-        user_group(users_stalls.user) as user_group,
+        user_bit,
+        ended - users_stalls.begun as us,
         (ended - users_stalls.begun) / 1e6 as seconds,
         lost,
         slow_start,
         interruption,
         overlapping.users
     from users_stalls
-    join places on places.network = users_stalls.network
     left join overlapping
-        on overlapping.network = users_stalls.network
-        and overlapping.date = users_stalls.date
-        and overlapping.flow_id = users_stalls.flow_id
+        on overlapping.flow_id = users_stalls.flow_id
         and overlapping.begun = users_stalls.begun
         and of_path
 )
 select
-    network, date, country, access, hour,
-    period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
+    cell,
     class,
     -- Twice the binary logarithm is that of the square.
     case
@@ -86,13 +78,13 @@ select
     end as bin,
     -- n - 1 has so many binary digits more than one.
     least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
-    bit_or(nth_bit(user_group)) as user_groups,
+    bit_or(user_bit) as user_groups,
     count(*) as stalls,
-    sum(seconds) as seconds,
+    sum(us) / 1e6 as seconds,
     count(lost) as lost_stalls,
     coalesce(sum(lost), 0) as lost,
     count(*) filter (where slow_start) as timeout_stalls,
     count(*) filter (where interruption = 'pause') as pauses,
     count(*) filter (where interruption = 'flush') as flushes
-from placed
+from beside
 group by all

@@ -2,7 +2,7 @@
 -- One row: the connections of one network, date, local hour and group of users with
 -- downlink data.
 select
-    network, date, country, access, hour, period,
+    cell,
     user_group,
     count(*) as flows,
     sum(data_packets_down) as data_packets,
@@ -10,4 +10,4 @@ select
     sum(lost_internet_expected) as lost_internet
 from connections
 where lost_access is not null and data_packets_down > 0
-group by network, date, country, access, hour, period, user_group
+group by cell, user_group

@@ -3,10 +3,8 @@
 -- options, class of size, group of users and channel rate: the median of what its user's channel gave
 -- in the hour (UTC) in which the transfer starts, in bins of 1 %; null where nothing told it.
 with rated as (
-    select
-        network, date, channel_rates.user, date_trunc('hour', start_ts) as rated_hour,
-        median(rate) as rate
-    from channel_rates
+    select user_hour, median(rate) as rate
+    from rate_periods
     where rate > 0
     group by all
 ),
@@ -16,16 +14,12 @@ transfers as (
         highest_bit(payload_bytes_down) as size_class,
         cast(floor(100 * ln(rated.rate)) as int) as rate_bin
     from connections
-    left join rated
-        on rated.network = connections.network
-        and rated.date = connections.date
-        and rated.user = connections.user
-        and rated.rated_hour = date_trunc('hour', connections.start_ts)
+    left join rated on rated.user_hour = hours + utc_hour
     where single and request_response and payload_bytes_down > 32768 and goodput > 0
         and mss_class is not null and window_class is not null and sack is not null
 )
 select
-    network, date, country, access, hour, period,
+    cell,
     mss_class, window_class, sack, timestamps, size_class, user_group, rate_bin,
     count(*) as flows,
     sum(goodput) as goodput_sum,

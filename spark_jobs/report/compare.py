@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_jobs.errors import UserError
 from spark_jobs.estimators.differences import Difference, Sums, difference, supported
-from spark_jobs.marts import SHARED, SQL
+from spark_jobs.marts import SHARED, SMALL, text_of
 from spark_jobs.marts.functions import for_duckdb
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, ShownNetwork
@@ -155,11 +155,13 @@ def _by_options(selection: Selection) -> str:
     for statement in for_duckdb():
         selection.connection.execute(statement)
     for name in SHARED:
-        query = (SQL / f"{name}.sql").read_text()
-        selection.connection.execute(f"create or replace temp view {name} as {query}")
+        kind = "table" if name in SMALL else "view"
+        selection.connection.execute(f"create or replace temp {kind} {name} as {text_of(name)}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
-        select *, 1 as measured from measures
+        select measures.*, network, date, country, access, hour, period, 1 as measured
+        from measures
+        join cells on cells.cell = measures.cell
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""

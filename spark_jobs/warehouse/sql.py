@@ -29,6 +29,9 @@ class Engine(Protocol):
     def view(self, name: str, query: str, keep: bool = False) -> None:
         """Name a query; keep: its rows too, for those that read it."""
 
+    def table(self, name: str, query: str) -> None:
+        """Name the rows of a query, which are few."""
+
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
         """The query's rows, with these columns, sorted by them all."""
 
@@ -80,6 +83,9 @@ class _DuckDB:
     def view(self, name: str, query: str, keep: bool = False) -> None:
         self._connection.execute(f"create temp {'table' if keep else 'view'} {name} as {query}")
 
+    def table(self, name: str, query: str) -> None:
+        self.view(name, query, keep=True)
+
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
         return self._connection.sql(_cast(query, schema)).to_arrow_table().cast(schema)
 
@@ -121,6 +127,11 @@ class _Spark:
         if keep:
             self.kept.append(frame.cache())
         frame.createOrReplaceTempView(name)
+
+    def table(self, name: str, query: str) -> None:
+        """The driver has the rows: Spark fails to plan views of views of views with functions."""
+        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        self._session.createDataFrame(rows).createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
         rows = self._session.sql(functions.as_spark(query)).toArrow()

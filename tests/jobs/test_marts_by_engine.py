@@ -1,7 +1,9 @@
 """Marts by DuckDB and by Spark: row by row the same, also of odd values."""
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import count
 from math import isclose
 from zoneinfo import ZoneInfo
 
@@ -101,11 +103,12 @@ def assert_same(results: dict[str, tuple[list, list]]) -> None:
 def odd(warehouse, demo, network) -> Warehouse:
     """A network a time zone, each with days of odd connections, one of them without any."""
     usual = flow(demo)
+    ids = count()
     for zone in ZONES:
         name = zone.rpartition("/")[2]
         publish_network(warehouse, network.model_copy(update={"name": name, "timezone": zone}))
         for day in CHANGES:
-            publish(warehouse, name, day, odd_day(usual, day))
+            publish(warehouse, name, day, odd_day(usual, day, ids))
         publish(warehouse, name, date(2004, 5, 1), {})
     return warehouse
 
@@ -120,13 +123,14 @@ def odd_flow(n: int) -> dict:
     return ODD_FLOWS[n % len(ODD_FLOWS)]
 
 
-def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
-    """The connections and what they did."""
+def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict]]:
+    """The connections and what they did; ids: theirs."""
     flows, rates, stalls, trips, links, resends, timers = [], [], [], [], [], [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 7}"
-        when = {"flow_id": n, "start_ts": start, "end_ts": end}
+        flow_id = next(ids)
+        when = {"flow_id": flow_id, "start_ts": start, "end_ts": end}
         flows.append(usual | odd_flow(n) | when | {"user": user})
         if n % 3:
             row = dict.fromkeys(CHANNEL_RATES.arrow.names) | when
@@ -140,18 +144,23 @@ def odd_day(usual: dict, day: date) -> dict[Table, list[dict]]:
             | {"recovery": (None, 0.0, 2.0**n)[n % 3], "interruption": (None, "pause")[n % 2]}
             | long
         )
-        row = dict.fromkeys(ROUND_TRIPS.arrow.names) | {"flow_id": n, "ts": end}
+        row = dict.fromkeys(ROUND_TRIPS.arrow.names) | {"flow_id": flow_id, "ts": end}
         for flight in (1, 2, 4, 2896, 2897, 1 << n):
             delayed = n % 2 == 0
             trips.append(
                 row | {"side": "access", "flight": flight, "rtt": n / 10, "delayed": delayed}
             )
-        row = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {"flow_id": n, "ts": end, "frame": n}
-        row |= {"capture": "c.pcap", "cause": CAUSES[n % len(CAUSES)], "new_data": n % 12 == 5}
+        row = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {"flow_id": flow_id, "ts": end}
+        row |= {
+            "frame": n,
+            "capture": "c.pcap",
+            "cause": CAUSES[n % len(CAUSES)],
+            "new_data": n % 12 == 5,
+        }
         resends.append(row | {"needed": (None, False, True)[n % 3], "spurious_rto": n % 4 == 0})
         for k in range(n % 4):
             at = end + timedelta(seconds=(k - 1) * n)
-            row = {"flow_id": n, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
+            row = {"flow_id": flow_id, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
             row |= {"lasted": 1.5 * k, "rtt": None if k == 0 else 0.25 * n}
             timers.append(row | {"backed_off": k > 1})
         if n % 2:

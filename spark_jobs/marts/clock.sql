@@ -1,0 +1,48 @@
+-- Not a mart: what the clock shows where a network is. From UTC it differs by whole quarter hours.
+-- One row: a quarter hour of a network, from a day before its dates to some days after what began on
+-- them. `moment` is its number: the network's `clock` and the quarter_hour. `of_period` is the first
+-- hour that is of the same period as `hour`.
+with dates as (
+    select
+        network,
+        cast(min(date) as timestamp) as first_day,
+        cast(max(date) as timestamp) as last_day
+    from cells
+    group by network
+),
+ends as (
+    select network, max(end_ts) as end_ts
+    from flows
+    group by network
+),
+bounds as (
+    select
+        dates.network,
+        quarter_hour(first_day) - 96 as first_quarter,
+        greatest(quarter_hour(last_day), coalesce(quarter_hour(end_ts), 0)) + 192 as last_quarter
+    from dates
+    left join ends on ends.network = dates.network
+),
+quarters as (
+    select network, explode(sequence(first_quarter, last_quarter)) as quarter
+    from bounds
+),
+shown as (
+    select
+        quarters.network,
+        clock + quarter as moment,
+        local_hour(quarter_begin(quarter), timezone) as hour,
+        peak_from, peak_until, off_peak_from, off_peak_until
+    from quarters
+    join places on places.network = quarters.network
+),
+periods as (
+    select network, period, min(hour) as first_hour
+    from cells
+    group by network, period
+)
+select moment, hour, first_hour as of_period
+from shown
+join periods
+    on periods.network = shown.network
+    and periods.period = period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until)
