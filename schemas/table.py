@@ -13,6 +13,10 @@ DELTA = "DELTA_BINARY_PACKED"
 ZSTD, RAW = "zstd", "none"
 """How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
 
+BATCH = 1 << 14
+"""Values that Parquet's writer takes at a time: by 1,024, as it does otherwise, takes 1.05
+times as long."""
+
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 CATALOG_NAME = "giscope"
 """Of the tables, to engines that have several catalogs."""
@@ -125,6 +129,7 @@ class Table:
                 p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY
             },
             "write_statistics": list(self.ranges) or True,
+            "write_batch_size": BATCH,
         }
 
     @cached_property

@@ -32,6 +32,32 @@ def group_order(codes, first):
 
 
 @compiled
+def within_span(codes, times, wanted, begin, end, silence, until):
+    """int32[N]: the items' codes, or -1 where they are not wanted. wanted: bool[codes]; of these
+    codes all items of times from begin to end are, those up to `silence` earlier of codes that have
+    some in as long after begin, and those before `until` of codes that have some in as long before
+    end. Codes below 0 are not."""
+    at_begin, at_end = np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.bool_)
+    for i in range(len(codes)):
+        code, time = codes[i], times[i]
+        if code >= 0 and begin <= time < end:
+            at_begin[code] |= time < begin + silence
+            at_end[code] |= time >= end - silence
+    out = np.empty(len(codes), np.int32)
+    for i in range(len(codes)):
+        code, time = codes[i], times[i]
+        if code < 0 or not wanted[code]:
+            out[i] = -1
+        elif time < begin:
+            out[i] = code if at_begin[code] and time >= begin - silence else -1
+        elif time >= end:
+            out[i] = code if at_end[code] and time < until else -1
+        else:
+            out[i] = code
+    return out
+
+
+@compiled
 def sorted_within_groups(first, values):
     """Whether no value is below the one before it in the same group."""
     for group in range(len(first) - 1):

@@ -36,8 +36,9 @@ NEIGHBOURS = (-1, 0, 1)
 PART_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user, as is one
 that would keep a core at work when the day's others have nothing left."""
-TOGETHER_PACKETS = 600_000
-"""Packets of a day up to which buckets are one task's: each task begins files of every table."""
+TOGETHER_PACKETS = 600_000, 1_200_000
+"""Packets of a day up to which buckets are one task's, each of which begins files of every table:
+as many as a core's share of the day, between these."""
 FORMAT = 22
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
@@ -202,14 +203,16 @@ def work_items(
             rows_of_bucket[bucket] += -(-group.packets // len(group.buckets))
     leases = tuple(_around(warehouse, LEASES, network.name, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
-    of_core = sum(rows_of_bucket.values()) // len(os.sched_getaffinity(0))
-    most = min(PART_PACKETS, max(TOGETHER_PACKETS, of_core))
+    of_core = -(-sum(rows_of_bucket.values()) // len(os.sched_getaffinity(0)))
+    least, together = TOGETHER_PACKETS
+    together = min(max(least, of_core), together)
+    most = min(PART_PACKETS, max(together, of_core))
     rows_of = {
         buckets: sum(rows_of_bucket[bucket] for bucket in buckets)
-        for buckets in _together(rows_of_bucket)
+        for buckets in _together(rows_of_bucket, together)
     }
     for buckets in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
-        parts = -(-rows_of[buckets] // most)
+        parts = -(-rows_of[buckets] // most) if len(buckets) == 1 else 1
         for number in range(parts):
             targets = {
                 table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")
@@ -291,18 +294,19 @@ def _of_buckets(groups: Iterable[Group], buckets: tuple[int, ...]) -> Iterator[G
     return (group for group in groups if any(bucket in group.buckets for bucket in buckets))
 
 
-def _together(rows_of_bucket: dict[int, int]) -> Iterator[tuple[int, ...]]:
-    """The buckets, in order, as many at a time as have no more than TOGETHER_PACKETS."""
-    held: list[int] = []
-    rows = 0
+def _together(rows_of_bucket: dict[int, int], most: int) -> Iterator[tuple[int, ...]]:
+    """The buckets, in order, in as few groups of one size as have so many packets each, to half a
+    bucket; one that has more is alone."""
+    rows = sum(rows_of_bucket.values())
+    size = rows / max(-(-rows // most), 1)
+    before = 0
+    groups: dict[tuple[int, float], list[int]] = {}
     for bucket in sorted(rows_of_bucket):
-        if held and rows + rows_of_bucket[bucket] > TOGETHER_PACKETS:
-            yield tuple(held)
-            held, rows = [], 0
-        held.append(bucket)
-        rows += rows_of_bucket[bucket]
-    if held:
-        yield tuple(held)
+        mine = rows_of_bucket[bucket]
+        group = (0, bucket) if mine > most else (1, (before + mine / 2) // size)
+        groups.setdefault(group, []).append(bucket)
+        before += mine
+    yield from map(tuple, groups.values())
 
 
 def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
@@ -391,11 +395,29 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
     return parts == 1 or user_bucket(f"part {user}", parts) == number
 
 
+def _in_order(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows as the table has them sorted. Nearly all differ in the first column; only those that
+    do not are compared by the others, which takes Arrow three times as long."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not table.sorted_by:
+        return rows
+    values = rows[table.sorted_by[0]].combine_chunks().view(pa.int64()).to_numpy()
+    order = np.argsort(values, kind="stable")
+    alike = np.flatnonzero(np.diff(values[order]) == 0)
+    alike = np.union1d(alike, alike + 1)
+    if len(alike):
+        of = rows.select(table.sorted_by).take(pa.array(order[alike]))
+        by = [(name, "ascending") for name in table.sorted_by]
+        order[alike] = order[alike][pc.sort_indices(of, sort_keys=by)]
+    return rows if (np.diff(order) == 1).all() else rows.take(pa.array(order))
+
+
 def _write(table: Table, rows: pa.Table, target: Staged) -> Written:
     from spark_jobs.warehouse.files import TableWriter
 
-    if table.sorted_by:
-        rows = rows.sort_by([(name, "ascending") for name in table.sorted_by])
     with TableWriter(table, target) as writer:
-        writer.write_table(rows)
+        writer.write_table(_in_order(table, rows))
     return writer.written

@@ -4,8 +4,9 @@ for the days that changed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -48,8 +49,8 @@ def marts(
     """Bring every day's marts up to date with its flows, but for those to `leave` as they are;
     returns the days that changed. network: only its days.
 
-    Some days' marts are published while the next ones' are made. Those of which something was
-    removed that they were made of stay as they are.
+    A core makes those of some days while another makes those of others. Those of which something
+    was removed that they were made of stay as they are.
     """
     days = warehouse.days("day", network)
     over = {name: warehouse.purged(name, *INPUTS) for name in {name for name, _ in days}}
@@ -58,26 +59,39 @@ def marts(
         for day in days
         if day[1] >= over[day[0]] and not _is_current(warehouse, day) and not leave(day)
     ]
-    with ThreadPoolExecutor(1) as publisher:
-        published: Future[None] | None = None
-        for batch in _batches(warehouse, stale):
-            made = _made(warehouse, batch)
-            if published:
-                published.result()
-            published = publisher.submit(_publish, warehouse, batch, *made)
-        if published:
-            published.result()
+    if stale:
+        from spark_jobs.warehouse.sql import at_most
+
+        makers = at_most(warehouse)
+        batches = list(_batches(warehouse, stale, makers))
+        makers = min(makers, len(batches))
+        publishing = Lock()
+
+        def make(batch: list[Day]) -> None:
+            made = _made(warehouse, batch, makers)
+            with publishing:
+                _publish(warehouse, batch, *made)
+
+        with ThreadPoolExecutor(makers) as pool:
+            try:
+                for done in [pool.submit(make, batch) for batch in batches]:
+                    done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
     warehouse.update_views()
     return stale
 
 
-def _batches(warehouse: Warehouse, days: list[Day]) -> Iterator[list[Day]]:
-    """Days that are made at once, so many that they fit."""
+def _batches(warehouse: Warehouse, days: list[Day], makers: int = 1) -> Iterator[list[Day]]:
+    """Days that one of so many makers makes at once: so many that they fit, and that the makers
+    end together."""
     batch: list[Day] = []
     held = 0
+    rounds = -(-len(days) // DAYS_AT_ONCE) or 1
+    most, bytes_at_once = -(-len(days) // (rounds * makers)), BYTES_AT_ONCE // makers
     for day in days:
         size = sum(path.stat().st_size for path in warehouse.files(FLOWS, *day))
-        if batch and (held + size > BYTES_AT_ONCE or len(batch) == DAYS_AT_ONCE):
+        if batch and (held + size > bytes_at_once or len(batch) == most):
             yield batch
             batch, held = [], 0
         batch.append(day)
@@ -103,13 +117,13 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
 
 
 def _made(
-    warehouse: Warehouse, days: list[Day]
+    warehouse: Warehouse, days: list[Day], makers: int
 ) -> tuple[dict[Day, str], dict[str, dict[Day, pa.Table]]]:
     """What each day's marts depend on (see _inputs), and their rows by name and day."""
     read = {day: _inputs(warehouse, day) for day in days}
     from spark_jobs.warehouse.sql import engine
 
-    with engine(warehouse) as sql:
+    with engine(warehouse, makers) as sql:
         return read, {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
 
 

@@ -251,6 +251,15 @@ class Bucket:
         """What the servers did."""
         return self._replay(self.connections, self.servers)
 
+    @cached_property
+    def round_trips(self) -> np.ndarray:
+        """samples.SAMPLE[round trips]: those through transfers that are told."""
+        seen = self.sending.samples
+        of = seen["connection"]
+        known = self.connections.mine & self.replayed
+        access = seen["side"] == samples.ACCESS
+        return seen[np.where(access, (known & ~self.split)[of], known[of])]
+
     def moments(self, connection: int) -> np.ndarray:
         """MOMENT[P]: what the server of one connection did, packet by packet."""
         at = self.connections

@@ -1,6 +1,5 @@
 """round_trips: round trips through transfers, on either side of Gi."""
 
-import numpy as np
 import pyarrow as pa
 
 from schemas import ROUND_TRIPS, TIMESTAMP
@@ -11,7 +10,7 @@ from spark_jobs.tables.rows import column, dictionary, table_of
 
 def rows(bucket: Bucket) -> pa.Table:
     """The rows of schemas.ROUND_TRIPS."""
-    mine = told(bucket)
+    mine = bucket.round_trips
     return table_of(
         ROUND_TRIPS,
         {
@@ -23,10 +22,3 @@ def rows(bucket: Bucket) -> pa.Table:
             "delayed": column(mine, "delayed"),
         },
     )
-
-
-def told(bucket: Bucket) -> np.ndarray:
-    """samples.SAMPLE[round trips]: those that have rows."""
-    seen = bucket.sending.samples
-    mine = seen[(bucket.connections.mine & bucket.replayed)[seen["connection"]]]
-    return mine[(mine["side"] != samples.ACCESS) | ~bucket.split[mine["connection"]]]

@@ -4,7 +4,6 @@ import pyarrow as pa
 
 from schemas import TIMERS, TIMESTAMP
 from spark_jobs.estimators.sender import samples, timeouts, timer
-from spark_jobs.tables import round_trips
 from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 
@@ -14,7 +13,7 @@ def rows(bucket: Bucket) -> pa.Table:
     timers = bucket.sending.timers
     told = (bucket.connections.mine & bucket.replayed)[timers["connection"]]
     mine = timeouts.in_order(timers[told])
-    trips = round_trips.told(bucket)
+    trips = bucket.round_trips
     trips = timeouts.in_order(trips[trips["side"] == samples.ACCESS])
     return table_of(
         TIMERS,

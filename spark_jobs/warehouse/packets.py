@@ -18,6 +18,7 @@ from spark_jobs.compiled.arrays import (
     places_of,
     scatter,
     sorted_within_groups,
+    within_span,
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
@@ -82,19 +83,10 @@ class Span:
     silence_us: int
     until: int
 
-    def of_users(self, user: np.ndarray, ts: np.ndarray, users: int) -> np.ndarray:
-        """bool[packets]: which are wanted; user: whose each is, as a place among so many."""
-        before, after = ts < self.begin, ts >= self.end
-        near_begin = np.zeros(users, bool)
-        near_begin[user[~before & (ts < self.begin + self.silence_us)]] = True
-        near_end = np.zeros(users, bool)
-        near_end[user[~after & (ts >= self.end - self.silence_us)]] = True
-        return (
-            (ts >= self.begin - self.silence_us)
-            & (ts < self.until)
-            & (~before | near_begin[user])
-            & (~after | near_end[user])
-        )
+    def of_users(self, user: np.ndarray, ts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """int32[packets]: the user of each that is wanted, else NOBODY; user: whose each is, as a
+        place in `wanted`, bool[users], or NOBODY."""
+        return within_span(user, ts, wanted, self.begin, self.end, self.silence_us, self.until)
 
 
 def read_packets(
@@ -118,14 +110,16 @@ def read_packets(
     ts = _values(table["ts"])
     user, addresses = _codes(table["user"])
     server, servers = _codes(table["server"])
-    wanted = np.array([wanted_user(address) for address in addresses], bool)[user]
+    wanted = np.array([wanted_user(address) for address in addresses], bool)
     if any(group.buckets is not None for group in groups):
-        wanted &= np.concatenate(list(_in_buckets(groups)))
+        user = np.where(np.concatenate(list(_in_buckets(groups))), user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
-        user[wanted], users, addresses = split_users(user[wanted], ts[wanted], addresses, leases)
-    wanted[wanted] = span.of_users(user[wanted], ts[wanted], len(users))
-    user = np.where(wanted, user, NOBODY)
+        mine = (user >= 0) & wanted[user]
+        user = np.where(mine, user, NOBODY)
+        user[mine], users, addresses = split_users(user[mine], ts[mine], addresses, leases)
+        wanted = np.ones(len(users), bool)
+    user = span.of_users(user, ts, wanted)
     first = group_offsets(user, len(users))
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})

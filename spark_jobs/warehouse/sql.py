@@ -37,29 +37,41 @@ class Engine(Protocol):
 
 
 @contextmanager
-def engine(warehouse: Warehouse) -> Iterator[Engine]:
-    """Spark where it is asked to do the work (see engine/tasks.py) and can read the files, else
-    DuckDB."""
-    if by_spark() and _spark_reads(warehouse.root):
+def engine(warehouse: Warehouse, at_once: int = 1) -> Iterator[Engine]:
+    """Spark where it does the work (see at_most), else DuckDB; at_once: of how many that share the
+    cores."""
+    if _is_spark(warehouse):
         from spark_jobs.engine.spark import in_one_line
 
         with in_one_line("marts"), by_spark_sql(warehouse) as spark:
             yield spark
     else:
-        with by_duckdb(warehouse) as duck:
+        with by_duckdb(warehouse, at_once) as duck:
             yield duck
 
 
-def _spark_reads(root: Path) -> bool:
+def at_most(warehouse: Warehouse) -> int:
+    """How many engines can be at work at once: one of Spark, where it is asked to do the work (see
+    engine/tasks.py) and can read the files; one of DuckDB for each core."""
+    return 1 if _is_spark(warehouse) else _cores()
+
+
+def _is_spark(warehouse: Warehouse) -> bool:
+    if not by_spark():
+        return False
     from spark_jobs.engine.spark import reads_buckets, spark_session
 
-    return not in_bucket(root) or reads_buckets(spark_session())
+    return not in_bucket(warehouse.root) or reads_buckets(spark_session())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 @contextmanager
-def by_duckdb(warehouse: Warehouse) -> Iterator[Engine]:
-    """DuckDB on all cores of this machine."""
-    cores = len(os.sched_getaffinity(0))
+def by_duckdb(warehouse: Warehouse, at_once: int = 1) -> Iterator[Engine]:
+    """DuckDB on this machine's cores, or on its share of them where there are so many at once."""
+    cores = max(1, _cores() // at_once)
     with (
         warehouse.staging() as staging,
         duckdb.connect(config={"temp_directory": str(staging.folder)}) as connection,

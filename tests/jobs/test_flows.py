@@ -205,7 +205,7 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
 def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
     """Where its packets are of several users; the largest tasks are the first."""
     network = networks["bb-gprs"]
-    monkeypatch.setattr(job, "TOGETHER_PACKETS", 1)
+    monkeypatch.setattr(job, "TOGETHER_PACKETS", (1, 1))
 
     def read_by_tasks(cores: int) -> list[int]:
         monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: set(range(cores)))

@@ -82,7 +82,7 @@ def test_flows_of_a_row_group_of_many_buckets(
 ):
     """The same as of row groups of one bucket each, whether one task reads all or each its own."""
     if not buckets_together:
-        monkeypatch.setattr(flows_job, "TOGETHER_PACKETS", 0)
+        monkeypatch.setattr(flows_job, "TOGETHER_PACKETS", (1, 1))
     users = 100
     short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
     found, row_groups = [], []

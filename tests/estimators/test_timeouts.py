@@ -1,0 +1,55 @@
+"""Timeouts in order, and the round trip before each: beside NumPy's sort and search."""
+
+import numpy as np
+import pytest
+
+from spark_jobs.estimators.sender.replay import RTO
+from spark_jobs.estimators.sender.samples import SAMPLE
+from spark_jobs.estimators.sender.timeouts import in_order, latest_us
+
+
+def found(dtype: np.dtype, records: int, connections: int, late: int) -> np.ndarray:
+    """Records connection by connection, one every 3 µs, each up to so much late; numbered."""
+    random = np.random.default_rng(records)
+    out = np.zeros(records, dtype)
+    out["connection"] = np.sort(random.integers(0, connections, records))
+    out["ts"] = 3 * np.arange(records) + random.integers(0, late + 1, records)
+    out["rto" if dtype == RTO else "rtt"] = np.arange(records)
+    return out
+
+
+@pytest.mark.parametrize("late", [0, 6, 40, 10**6], ids=lambda late: f"{late} us late")
+@pytest.mark.parametrize("dtype", [RTO, SAMPLE], ids=["timeouts", "round trips"])
+def test_records_are_sorted_by_connection_and_time_and_as_found(dtype, late):
+    records = found(dtype, 2000, 7, late)
+    records["ts"] //= 4  # several are of one time
+    assert np.array_equal(
+        in_order(records), records[np.lexsort((records["ts"], records["connection"]))]
+    )
+
+
+def test_connections_in_any_order_are_sorted():
+    records = found(RTO, 500, 50, 6)[::-1].copy()
+    assert np.array_equal(
+        in_order(records), records[np.lexsort((records["ts"], records["connection"]))]
+    )
+
+
+@pytest.mark.parametrize("late", [0, 9])
+def test_the_latest_round_trip_is_the_connections_own(late):
+    """By looking through all of them."""
+    timers, trips = in_order(found(RTO, 300, 9, late)), in_order(found(SAMPLE, 200, 11, late))
+    timers["ts"] -= 250  # some come before any round trip
+    expected = []
+    for timer in timers:
+        mine = trips[(trips["connection"] == timer["connection"]) & (trips["ts"] <= timer["ts"])]
+        expected.append(mine["rtt"][-1] if len(mine) else np.nan)
+    assert np.isnan(expected).any()
+    np.testing.assert_array_equal(latest_us(timers, trips), expected)
+
+
+def test_without_round_trips_none_is_known():
+    timers = found(RTO, 3, 1, 0)
+    assert np.isnan(latest_us(timers, np.zeros(0, SAMPLE))).all()
+    assert len(latest_us(timers[:0], found(SAMPLE, 3, 1, 0))) == 0
+    assert len(in_order(timers[:0])) == 0
