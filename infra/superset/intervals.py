@@ -28,6 +28,8 @@ SINCE = "/* since */ null::date"
 """In a dataset's SQL: a day before all, if dates are chosen; else null."""
 DATES_CHOSEN = "/* dates chosen */"
 """In a dataset's SQL: where only the dates are asked for."""
+OF_NETWORK = ("country", "access")
+"""What a network tells of its rows: grouped by it, they need no grouping by these."""
 FILTERED = ("country", "access", "network", "hours", "hour")
 
 _DATES = (
@@ -128,7 +130,10 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
 
     rows: SQL of sums by user_group; cells: its columns that are told apart.
     """
-    names = ", ".join(cells)
+    of_network = [name for name in OF_NETWORK if "network" in cells and name in cells]
+    keys = ", ".join(name for name in cells if name not in of_network)
+    facts = "".join(f", any_value({name}) as {name}" for name in of_network)
+    carried = "".join(f", {name}" for name in of_network)
     z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
     alpha = (1 - CONFIDENCE) / 2
     sums = ",\n        ".join(
@@ -136,40 +141,39 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
         for n, r in enumerate(ratios)
         for part, sql in (("top", r.top), ("bottom", r.bottom), ("measured", r.measured))
     )
-    measures = ",\n        ".join(
-        f"{{'ratio': {literal(r.name)}, 'share': {str(r.share).lower()},"
-        f" 'top': top_{n}, 'bottom': bottom_{n}, 'measured': measured_{n}}}"
+    measures = " union all ".join(
+        f"""
+    select {keys}{carried}, user_group, day,
+        {literal(r.name)} as ratio, {str(r.share).lower()} as share,
+        top_{n} as top, bottom_{n} as bottom, measured_{n} as measured
+    from summed"""
         for n, r in enumerate(ratios)
     )
     return f"""
 with summed as (
-    select {names}, user_group, max(day) as day,
+    select {keys}{facts}, user_group, max(day) as day,
         {sums}
-    from ({rows}) group by {names}, user_group
-), measures as (
-    select {names}, user_group, day, unnest([
-        {measures}
-    ], recursive := true)
-    from summed
+    from ({rows}) group by {keys}, user_group
+), measures as ({measures}
 ), groups as (
     select * from measures where bottom > 0
 ), cells as (
     -- telling: as many equal groups of users would tell as much
-    select {names}, ratio, share, max(day) as day, sum(measured) as measured, count(*) as groups,
+    select {keys}{facts}, ratio, share, max(day) as day, sum(measured) as measured, count(*) as groups,
         sum(bottom) as whole, sum(top) / sum(bottom) as mean,
         sum(bottom) ** 2 / sum(bottom ** 2) as telling
-    from groups group by all
+    from groups group by {keys}, ratio, share
 ), errors as (
     -- the users' jackknife (HC3)
-    select {names}, ratio,
+    select {keys}, ratio,
         sqrt(sum(((top - mean * bottom) / nullif(1 - bottom / whole, 0)) ** 2)) / any_value(whole)
             as error
-    from groups join cells using ({names}, ratio) group by all
+    from groups join cells using ({keys}, ratio) group by all
 ), told as (
     select * exclude (mean), if(share, least(greatest(mean, 0), 1), mean) as value,
         greatest(telling - 1, 1) as freedom, error * {students_t()} as half,
         value * (1 - value) as spread
-    from cells join errors using ({names}, ratio)
+    from cells join errors using ({keys}, ratio)
     where measured >= {FEWEST_SAMPLES} and groups >= {FEWEST_USERS}
         and (share or telling >= {FEWEST_EFFECTIVE})
 ), counted as (
@@ -178,7 +182,7 @@ with summed as (
         if(spread > {NOTHING}, value, round(value)) as p, p * n as x
     from told
 )
-select {names}, ratio, day, value,
+select {", ".join(cells)}, ratio, day, value,
     case when not share then if(value > 0, value / exp(half / value), value - half)
         when x = 0 then 0 when x = n then {alpha} ** (1 / n)
         else {_beta(-z, "x", "n - x + 1", 0)} end as low,
