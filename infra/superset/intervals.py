@@ -159,8 +159,8 @@ with summed as (
     select * from measures where bottom > 0
 ), cells as (
     -- telling: as many equal groups of users would tell as much
-    select {keys}{facts}, ratio, share, max(day) as day, sum(measured) as measured, count(*) as groups,
-        sum(bottom) as whole, sum(top) / sum(bottom) as mean,
+    select {keys}{facts}, ratio, share, max(day) as day, sum(measured) as measured,
+        count(*) as groups, sum(bottom) as whole, sum(top) / sum(bottom) as mean,
         sum(bottom) ** 2 / sum(bottom ** 2) as telling
     from groups group by {keys}, ratio, share
 ), errors as (

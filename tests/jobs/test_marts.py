@@ -1,11 +1,13 @@
 """Marts: what they count is what the flows say."""
 
+import shutil
 from bisect import bisect
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from math import isqrt
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 from conftest import DAY, NOON
@@ -28,6 +30,7 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches as batches
 from spark_jobs.jobs.marts import marts
 from spark_jobs.marts import SHARED, SQL
+from spark_jobs.warehouse import Warehouse
 
 
 def rows(demo, query: str) -> list[tuple]:
@@ -775,6 +778,49 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
     monkeypatch.setattr("spark_jobs.jobs.marts.BYTES_AT_ONCE", 1)
     assert list(batches(demo.warehouse, days)) == [[day] for day in days]
     assert list(batches(demo.warehouse, [])) == []
+
+
+def test_makers_share_the_days_evenly(demo, monkeypatch):
+    """Of three days: each maker as many, in as few rounds as they fit."""
+    first, second, third = days = demo.warehouse.days("day")
+    assert list(batches(demo.warehouse, days, 2)) == [[first, second], [third]]
+    assert list(batches(demo.warehouse, days, 8)) == [[first], [second], [third]]
+    monkeypatch.setattr("spark_jobs.jobs.marts.DAYS_AT_ONCE", 2)
+    assert list(batches(demo.warehouse, days, 1)) == [[first, second], [third]]
+    assert list(batches(demo.warehouse, days, 2)) == [[first], [second], [third]]
+
+
+def test_however_many_make_them_marts_are_the_same_to_the_byte(demo, tmp_path, monkeypatch):
+    shutil.copytree(demo.warehouse.root, tmp_path / "w")
+    warehouse = Warehouse(tmp_path / "w")
+    days = warehouse.days("day")
+
+    def contents() -> list:
+        return [warehouse.contents(table, *day) for table in MARTS for day in days]
+
+    before = contents()
+    for makers in (1, 3):
+        monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", [f"as {makers} make them"])
+        monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _, n=makers: n)
+        assert marts(warehouse) == days
+        assert contents() == before
+
+
+def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch):
+    """A day's file is broken: it keeps the marts it had, and the next run makes them."""
+    shutil.copytree(demo.warehouse.root, tmp_path / "w")
+    warehouse = Warehouse(tmp_path / "w")
+    days = warehouse.days("day")
+    monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _: 3)
+    monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", ["again"])
+    [broken] = warehouse.files(TIMERS, *days[0])
+    kept = broken.read_bytes()
+    broken.write_bytes(b"PAR1")
+    with pytest.raises(duckdb.Error):
+        marts(warehouse)
+    broken.write_bytes(kept)
+    assert days[0] in marts(warehouse)
+    assert marts(warehouse) == []
 
 
 def test_examples_are_the_connections_held_up_the_longest(demo):
