@@ -73,11 +73,8 @@ def marts(
                 _publish(warehouse, batch, *made)
 
         with ThreadPoolExecutor(makers) as pool:
-            try:
-                for done in [pool.submit(make, batch) for batch in batches]:
-                    done.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+            for _ in (map if makers == 1 else pool.map)(make, batches):
+                pass
     warehouse.update_views()
     return stale
 

@@ -36,13 +36,17 @@ shown as (
     from quarters
     join places on places.network = quarters.network
 ),
+of_periods as (
+    select
+        network, moment, hour,
+        period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period
+    from shown
+),
 periods as (
     select network, period, min(hour) as first_hour
     from cells
     group by network, period
 )
 select moment, hour, first_hour as of_period
-from shown
-join periods
-    on periods.network = shown.network
-    and periods.period = period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until)
+from of_periods
+join periods on periods.network = of_periods.network and periods.period = of_periods.period

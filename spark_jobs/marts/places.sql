@@ -3,5 +3,5 @@
 select
     network, country, access, timezone,
     peak_from, peak_until, off_peak_from, off_peak_until,
-    100000000 * row_number() over (order by network) as clock
+    100000000 * cast(row_number() over (order by network) as bigint) as clock
 from networks

@@ -11,7 +11,7 @@ with seen as (
 numbered as (
     select
         network, date, seen.user,
-        10000000 * row_number() over (order by network, date, seen.user) as hours,
+        10000000 * cast(row_number() over (order by network, date, seen.user) as bigint) as hours,
         user_group(seen.user) as user_group
     from seen
 )

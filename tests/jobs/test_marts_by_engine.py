@@ -128,7 +128,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
     flows, rates, stalls, trips, links, resends, timers = [], [], [], [], [], [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
-        user = f"10.0.0.{n % 7}"
+        user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
         flow_id = next(ids)
         when = {"flow_id": flow_id, "start_ts": start, "end_ts": end}
         flows.append(usual | odd_flow(n) | when | {"user": user})
@@ -209,6 +209,20 @@ def test_hours_are_the_local_ones(odd):
                     hour = start.astimezone(ZoneInfo(zone)).hour
                     expected[zone.rpartition("/")[2], day, hour] += 1
     assert found == expected
+
+
+def test_what_marts_count_is_placed_once(odd):
+    """Also at the ends of a network's dates, and on the nights on which clocks are changed."""
+    pairs = (("placed", FLOWS), ("placed_links", LINKS), ("rate_periods", CHANNEL_RATES))
+    schema = pa.schema([("count", pa.int64())])
+    with by_duckdb(odd) as sql:
+        list(results_of(sql, odd, odd.days("day")))
+        for view, table in pairs:
+            found, there = (
+                sql.rows(f"select count(*) as count from {name}", schema)["count"][0].as_py()
+                for name in (view, table.name)
+            )
+            assert found == there > 0, view
 
 
 def test_users_fall_evenly_into_the_groups(warehouse):
