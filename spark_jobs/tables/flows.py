@@ -58,9 +58,7 @@ def rows(bucket: Bucket) -> pa.Table:
         | _losses(bucket)
         | _sending(bucket)
     )
-    mine = np.flatnonzero(bucket.connections.mine)
-    in_order = np.lexsort((bucket.flow_ids[mine], bucket.connections.start_ts[mine]))
-    return table_of(FLOWS, columns).take(pa.array(mine[in_order]))
+    return table_of(FLOWS, columns).filter(pa.array(bucket.connections.mine))
 
 
 def _identity(bucket: Bucket) -> Columns:
