@@ -74,18 +74,23 @@ def decide(exchange, paths, longest, space):
     """Which copies the likeliest history of an Exchange's receiver lost, bool[n]. paths: its user's
     PATH[1]; longest: the longest round trip that is certain (µs)."""
     copies, path = exchange.copies, paths[0]
-    soonest = receiver.soonest(path)
-    latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
-    rest = lookahead.begin(exchange, soonest, latest)
-    resume, answered = _resumptions(exchange)
+    plan = _plan(exchange, path, longest)
     lost = np.zeros(len(copies), np.bool_)
-    plan = Plan(soonest, rest, resume, answered)
     cost, odd = _search(exchange, path, plan, space, BEAM, lost)
     if odd >= ODD:
         other = np.zeros(len(copies), np.bool_)
         if _search(exchange, path, plan, space, WIDE_BEAM, other)[0] < cost:
             lost = other
     return lost
+
+
+@making
+def _plan(exchange, path, longest):
+    """The Plan of an Exchange; path, longest: see `decide`."""
+    soonest = receiver.soonest(path)
+    latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
+    resume, answered = _resumptions(exchange)
+    return Plan(soonest, lookahead.begin(exchange, soonest, latest), resume, answered)
 
 
 @inner
@@ -109,9 +114,10 @@ def _search(exchange, path, plan, space, width, lost):
             settled = resume[k]
             receiver.settle(beam[0], copies[k].ts + soonest, heard.acks)
             cost, odd = cost + beam[0].cost, odd + beam[0].odd
-            if settled < len(copies):
-                receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
-                beam[0].next_ack = answered[settled]
+            if settled == len(copies):
+                return cost, odd
+            receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
+            beam[0].next_ack = answered[settled]
             continue
         if alive == 1 and _arrives_for_certain(beam[0], copies[k], heard, soonest, path):
             settled += 1

@@ -1,0 +1,53 @@
+"""The search for the likeliest history of a receiver, by itself."""
+
+import numpy as np
+from exchange import Packet, bucket
+from replies import MS, SECOND
+from segments import RTT_US, acked, later, sent, started
+
+from spark_jobs.compiled import compiled
+from spark_jobs.estimators.loss import search
+from spark_jobs.estimators.loss.exchange import exchange_of, read_user
+from spark_jobs.estimators.loss.link import PATH
+
+T = 30 * SECOND
+
+
+@compiled
+def likeliest(segments, connections, packets, path, original):
+    """(cost, how much of it is odd, bool[n] lost) of a user's first connection."""
+    exchanges = read_user(segments, connections, packets, original)
+    exchange = exchange_of(exchanges, 0, segments.sack_edges, connections.sack[0])
+    for k in range(len(exchange.copies)):
+        exchange.copies[k].floor, exchange.copies[k].ceiling = -np.inf, np.inf
+    lost = np.zeros(len(exchange.copies), np.bool_)
+    plan = search._plan(exchange, path[0], 2 * np.int64(path[0].base))
+    cost, odd = search._search(exchange, path[0], plan, search.space(), search.BEAM, lost)
+    return cost, odd, lost
+
+
+def found(lines: list[Packet]) -> tuple[float, float, list[bool]]:
+    """What the search finds, of a connection behind an idle link."""
+    made = bucket([*lines, *later(lines[-1].us + 60 * SECOND)])
+    path = np.zeros(1, PATH)
+    path["base"], path["again"] = RTT_US, 3.9
+    original = np.full(len(made.segments.ts), -1)
+    cost, odd, lost = likeliest(made.segments, made.connections, made.packets, path, original)
+    return cost, odd, lost.tolist()
+
+
+def test_what_follows_the_last_question_costs_nothing():
+    """d4 comes twice, and the mobile answers twice; d5 to d24 leave no question. Were it told of
+    their ACKs, but not of their arrival, a history would be as odd as if the search had lost its
+    way, and all would be searched again with more hypotheses."""
+    again = sent(T + 1000 * MS, 4)
+    asked = [*started(), sent(T, 4), acked(T + 800 * MS, 4), again]
+    asked.append(acked(again.us + RTT_US, 4))
+    after = [
+        p
+        for n in range(5, 25)
+        for p in (sent(n * 10 * SECOND, n), acked(n * 10 * SECOND + RTT_US, n))
+    ]
+    cost, odd, lost = found(asked)
+    assert odd < search.ODD
+    assert found([*asked, *after]) == (cost, odd, [*lost, *[False] * 20])
