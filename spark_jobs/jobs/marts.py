@@ -27,7 +27,7 @@ from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import KEPT, SHARED, SMALL, query_of, text_of
 from spark_jobs.marts.small_cells import without_small
 from spark_jobs.sources import version
-from spark_jobs.warehouse import Unit, Warehouse, fingerprint
+from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.sql import Engine
@@ -68,9 +68,11 @@ def marts(
         publishing = Lock()
 
         def make(batch: list[Day]) -> None:
-            made = _made(warehouse, batch, makers)
-            with publishing:
-                _publish(warehouse, batch, *made)
+            read, results = _made(warehouse, batch, makers)
+            with warehouse.staging() as staging:
+                changes = [_written(warehouse, staging, day, read[day], results) for day in batch]
+                with publishing:
+                    warehouse.publish_all(changes)
 
         with ThreadPoolExecutor(makers) as pool:
             for _ in (map if makers == 1 else pool.map)(make, batches):
@@ -124,18 +126,19 @@ def _made(
         return read, {name: by_day(rows) for name, rows in results_of(sql, warehouse, days)}
 
 
-def _publish(
+def _written(
     warehouse: Warehouse,
-    days: list[Day],
-    read: dict[Day, str],
+    staging: Staging,
+    day: Day,
+    read: str,
     results: dict[str, dict[Day, pa.Table]],
-) -> None:
-    for day in days:
-        with warehouse.staging() as staging:
-            for table in (*MARTS, SMALL_CELLS):
-                if day in results[table.name] and day[1] >= warehouse.purged(day[0], table):
-                    staging.write(table, *day, "mart", results[table.name][day])
-            warehouse.publish(unit_of(day), staging.files, {"inputs": read[day]})
+) -> Change:
+    """A day's marts, written; read, results: see _made."""
+    before = len(staging.files)
+    for table in (*MARTS, SMALL_CELLS):
+        if day in results[table.name] and day[1] >= warehouse.purged(day[0], table):
+            staging.write(table, *day, "mart", results[table.name][day])
+    return Change(unit_of(day), staging.files[before:], {"inputs": read})
 
 
 def by_day(rows: pa.Table) -> dict[Day, pa.Table]:

@@ -14,7 +14,7 @@ COMMITS = "_commits"
 
 def take_over(root: Path, journal: Journal) -> None:
     """What commit files say into a journal that is not there yet; the files stay where they are."""
-    journal.publish_all(_published(root))
+    journal.take_over(_published(root))
     shutil.rmtree(root / COMMITS)
 
 

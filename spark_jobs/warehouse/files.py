@@ -39,14 +39,15 @@ class Written(NamedTuple):
 
 
 class TableWriter:
-    """Writes a table's Parquet file of rows with the schema `table.arrow_dictionary`; to be used in
-    a with statement."""
+    """Writes a table's Parquet file of rows with its schema; dictionaries: whether their strings
+    are held as such (see Table.arrow_dictionary). To be used in a with statement."""
 
-    def __init__(self, table: Table, staged: Staged):
+    def __init__(self, table: Table, staged: Staged, dictionaries: bool = True):
         self._staged, self._rows = staged, 0
         self._sink = _Hashed(staged.path)
+        schema = table.arrow_dictionary if dictionaries else table.arrow
         self._writer = pq.ParquetWriter(
-            self._sink, table.arrow_dictionary, store_schema=False, **table.parquet_options
+            self._sink, schema, store_schema=False, **table.parquet_options
         )
 
     def __enter__(self) -> TableWriter:

@@ -189,21 +189,24 @@ class Journal:
             return group.by_name.get(unit.name)
         return None
 
-    def begin(self, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
-        """Say which files a unit is about to get, so that they are known if that is broken off."""
-        with self._transaction() as database:
-            _begin(database, unit, paths, now_ns)
+    def begin(self, changes: Sequence[Published], now_ns: int) -> None:
+        """Say which files units are about to get, so that they are known if that is broken off."""
+        if any(change.files for change in changes):
+            with self._transaction() as database:
+                for change in changes:
+                    _begin(database, change.unit, change.files, now_ns)
 
-    def publish(self, change: Published, now_ns: int) -> None:
-        """Let a unit be these facts, and these files, which were begun."""
+    def publish(self, changes: Iterable[Published], now_ns: int) -> None:
+        """Let units be these facts, and these files, which were begun, all at one stroke."""
         with self._transaction() as database:
-            _publish(database, change, now_ns)
+            for change in changes:
+                _publish(database, change, now_ns)
 
-    def publish_all(self, changes: Iterable[Published]) -> None:
+    def take_over(self, changes: Iterable[Published]) -> None:
         """Units with files that are in their places, all at one stroke."""
         with self._transaction() as database:
             for change in changes:
-                _begin(database, change.unit, [file.path for file in change.files], 0)
+                _begin(database, change.unit, change.files, 0)
                 _publish(database, change, 0)
 
     def merge(self, merged: File, paths: list[str], now_ns: int) -> bool:
@@ -244,7 +247,7 @@ class Journal:
         """As begin, of files that are to have a merged one's rows."""
         with self._transaction() as database:
             for unit, file in parts:
-                _begin(database, unit, [file.path], now_ns)
+                _begin(database, unit, [file], now_ns)
 
     def split(self, path: str, parts: list[Stored], now_ns: int) -> None:
         """Let the rows of a merged file be in others again, which were begun."""
@@ -368,11 +371,11 @@ def _key(unit: Unit) -> tuple[str, str, str]:
     return unit.kind, unit.network, unit.name
 
 
-def _begin(database: Session, unit: Unit, paths: Iterable[str], now_ns: int) -> None:
+def _begin(database: Session, unit: Unit, files: Iterable[File], now_ns: int) -> None:
     database.executemany(
         """insert into giscope_files (path, kind, network, name, since_ns, published, listed)
         values (?, ?, ?, ?, ?, false, false)""",
-        [(path, *_key(unit), now_ns) for path in paths],
+        [(file.path, *_key(unit), now_ns) for file in files],
     )
 
 

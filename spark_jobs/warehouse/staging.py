@@ -64,10 +64,15 @@ class Staging:
 
     @contextmanager
     def writer(
-        self, table: Table, network: str, date: datetime.date | None, stem: str
+        self,
+        table: Table,
+        network: str,
+        date: datetime.date | None,
+        stem: str,
+        dictionaries: bool = True,
     ) -> Iterator[TableWriter]:
-        """A writer of a file of a partition."""
-        with TableWriter(table, self.path(table, network, date, stem)) as writer:
+        """A writer of a file of a partition; dictionaries: see TableWriter."""
+        with TableWriter(table, self.path(table, network, date, stem), dictionaries) as writer:
             yield writer
         self.files.append(writer.written)
 
@@ -75,8 +80,9 @@ class Staging:
         self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
     ) -> None:
         """Rows as one file of a partition; their columns must be the schema's."""
-        with self.writer(table, network, date, stem) as writer:
-            writer.write_table(rows.select(table.arrow.names).cast(table.arrow_dictionary))
+        rows = rows.select(table.arrow.names)
+        with self.writer(table, network, date, stem, dictionaries=False) as writer:
+            writer.write_table(rows if rows.schema == table.arrow else rows.cast(table.arrow))
 
 
 def has_columns_of(table: Table, path: Path) -> bool:

@@ -61,6 +61,16 @@ FORGOTTEN = Unit("made", "all", "what is forgotten")
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 
 
+class Change(NamedTuple):
+    """What a unit is to be: these facts, these staged files (see Staging.files), and of its present
+    ones those with these paths, which stay (see Warehouse.unmerged)."""
+
+    unit: Unit
+    files: list[Written]
+    facts: dict[str, Any]
+    stay: Collection[str] = ()
+
+
 class Held(NamedTuple):
     """How many files a warehouse has of a kind, and their bytes."""
 
@@ -107,21 +117,23 @@ class Warehouse:
         facts: dict[str, Any],
         stay: Collection[str] = (),
     ) -> None:
-        """Replace the unit by these staged files (see Staging.files), at one stroke; stay: the
-        paths of those of its present files that it keeps (see unmerged).
+        """Let a unit be a Change of these; see publish_all."""
+        self.publish_all([Change(unit, list(files), facts, stay)])
+
+    def publish_all(self, changes: list[Change]) -> None:
+        """Replace units by their staged files, at one stroke.
 
         What they replace stays, for those who read it; see update_views.
         """
-        files = list(files)
-        known = list(map(_file, files))
-        size = sum(file.content.size for file in known)
+        known = [Published(c.unit, c.facts, [*map(_file, c.files)], c.stay) for c in changes]
+        size = sum(file.content.size for change in known for file in change.files)
         with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
-            self._split_merged(unit)
+            for change in known:
+                self._split_merged(change.unit)
             now = time.time_ns()
-            if known:
-                self._journal.begin(unit, [file.path for file in known], now)
-            self._storage.settle(written.staged for written in files)
-            self._journal.publish(Published(unit, facts, known, stay), now)
+            self._journal.begin(known, now)
+            self._storage.settle(file.staged for change in changes for file in change.files)
+            self._journal.publish(known, now)
 
     def unmerged(self, unit: Unit) -> Commit:
         """The unit as it stands, its rows in files of its own."""
@@ -291,7 +303,7 @@ class Warehouse:
         merged = _file(written)
         with self.locked("publish"):
             now = time.time_ns()
-            self._journal.begin(Unit(MERGED, "all"), [merged.path], now)
+            self._journal.begin([Published(Unit(MERGED, "all"), {}, [merged])], now)
             self._storage.settle([written.staged])
             return self._journal.merge(merged, paths, now)
 
