@@ -56,6 +56,8 @@ TABLES = (
 )
 CATALOG_VARIABLE = "GISCOPE_CATALOG"
 """The variable of the environment that names a catalog's database."""
+REST_VARIABLE = "GISCOPE_REST_CATALOG"
+"""The variable of the environment that names a site's REST catalog, which is told of the tables."""
 OURS = f"catalog_name = '{CATALOG_NAME}' and table_namespace = '{NAMESPACE}'"
 GENERATION = "select coalesce(max(generation), 0) from giscope_units"
 IS_THERE = "(published and superseded_ns is null)"

@@ -38,6 +38,7 @@ from spark_jobs.warehouse.journal import (
     CATALOG,
     CATALOG_VARIABLE,
     MERGED,
+    REST_VARIABLE,
     Changes,
     File,
     Journal,
@@ -282,6 +283,7 @@ class Warehouse:
             before_ns = self._storage.oldest_open(self._before(now))
             self._show(before_ns)
             self._remove_superseded(before_ns)
+            self._tell_rest_catalog()
             self._storage.remove_begun(before_ns)
 
     def compact(self) -> tuple[int, int]:
@@ -349,12 +351,17 @@ class Warehouse:
         ]
 
     def _metadata(self) -> set[str]:
-        """The files of the Iceberg tables' metadata: their paths under the root."""
+        """The files of the Iceberg tables' metadata, a REST catalog's too: their paths under the
+        root."""
         from spark_jobs.warehouse.iceberg import files_of
 
-        begin = len(str(self.root.resolve())) + 1
-        places = self._journal.snapshots().values()
-        return {file[begin:] for place in places for file in files_of(place)}
+        snapshots, root = self._journal.snapshots(), f"{self.root.resolve()}/"
+        files = {file for place in snapshots.values() for file in files_of(place)}
+        if uri := os.environ.get(REST_VARIABLE):
+            from spark_jobs.warehouse import rest_catalog
+
+            files |= rest_catalog.files(uri, [*snapshots])
+        return {file.removeprefix("file:").removeprefix(root) for file in files}
 
     def _bytes(self, targets: Iterable[str]) -> int:
         return sum(self._storage.size(target) or 0 for target in targets)
@@ -396,6 +403,20 @@ class Warehouse:
         self._journal.show([wanted.changes for wanted in updates], fresh)
         for _, updated in made:
             remove_all(map(place, updated.unneeded))
+
+    def _tell_rest_catalog(self) -> None:
+        """Let a site's REST catalog, if there is one, have the Iceberg tables as they are."""
+        uri = os.environ.get(REST_VARIABLE)
+        if not uri:
+            return
+        snapshots = self._journal.snapshots()
+        unit, inputs = Unit("made", "all", uri), fingerprint(sorted(snapshots.items()))
+        told = self.commit(unit)
+        if told is None or told.facts["inputs"] != inputs:
+            from spark_jobs.warehouse.rest_catalog import follow
+
+            follow(uri, snapshots)
+            self.publish(unit, [], {"inputs": inputs})
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         views = self.root / VIEWS

@@ -1,0 +1,203 @@
+"""A site's REST catalog, which is told of the tables: Iceberg's own server."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import rest_server
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+from small_captures import ingest_syns
+from test_iceberg_by_spark import Session
+from test_warehouse import publish
+
+from schemas import NETWORKS, TABLES
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.warehouse import Warehouse, iceberg, rest_catalog
+from spark_jobs.warehouse.journal import Journal, database_of
+from spark_jobs.warehouse.place_io import PlaceIO
+
+ROUNDS = 8
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    with rest_server.running(tmp_path_factory.mktemp("rest")) as uri:
+        yield uri
+
+
+@pytest.fixture
+def catalog(server, monkeypatch) -> Iterator[RestCatalog]:
+    """As GISCOPE_REST_CATALOG names it; without tables."""
+    monkeypatch.setenv("GISCOPE_REST_CATALOG", server)
+    found = load_catalog("site", type="rest", uri=server)
+    yield found
+    for name in found.list_tables("giscope"):
+        found.drop_table(name)
+
+
+def metadata_of(root: Path, table: str) -> TableMetadata:
+    """A table's metadata as giscope has them."""
+    location = Journal(database_of(root)).snapshots()[table]
+    return FromInputFile.table_metadata(PlaceIO().new_input(location))
+
+
+def countries(catalog: RestCatalog) -> list[str]:
+    rows = catalog.load_table("giscope.networks").scan().to_arrow()
+    return sorted(rows["country"].to_pylist())
+
+
+def test_it_has_what_is_published(catalog, tmp_path, monkeypatch):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA", "BB")
+    warehouse.update_views()
+    assert countries(catalog) == ["AA", "BB"]
+    publish(warehouse, "CC")
+    assert countries(catalog) == ["AA", "BB"]
+    warehouse.update_views()
+    assert countries(catalog) == ["CC"]
+    theirs = catalog.load_table("giscope.networks").metadata
+    ours = metadata_of(tmp_path, "networks")
+    assert theirs.snapshots == ours.snapshots
+    assert rest_catalog.updates_between(theirs, ours) == []
+    monkeypatch.setattr(rest_catalog, "follow", None)
+    warehouse.update_views()  # nothing has changed: it is not asked
+
+
+def test_every_table_has_the_rows_that_duckdb_reads(catalog, demo, tmp_path):
+    shutil.copytree(demo.warehouse.root, tmp_path / "w")
+    warehouse = Warehouse(tmp_path / "w")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    duck = warehouse.connect()
+    for name in TABLES:
+        (rows,) = duck.execute(f"select count(*) from {name}").fetchone()
+        assert catalog.load_table(f"giscope.{name}").scan().count() == rows, name
+
+
+@pytest.mark.parametrize("transactions", [True, False])
+def test_all_tables_change_at_one_stroke_where_it_can(
+    catalog, network, tmp_path, monkeypatch, transactions
+):
+    """The second table's change is refused: so is the first's, or not."""
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    if not transactions:
+        monkeypatch.setattr(rest_catalog, "HAS_TRANSACTIONS", "none")
+    request = rest_catalog._request
+
+    def refused(name, theirs, updates):
+        made = request(name, theirs, updates)
+        if name == "packets":
+            made["requirements"][1]["snapshot-id"] = 1
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rest_catalog, "_request", refused)
+        publish(warehouse, "BB")
+        ingest_syns(warehouse, network, tmp_path, a=1)
+        with pytest.raises(UserError, match=r"REST catalog at 127\.0\.0\.1:.*main.*1"):
+            warehouse.update_views()
+    assert countries(catalog) == (["AA"] if transactions else ["BB"])
+    warehouse.update_views()
+    assert countries(catalog) == ["BB"]
+    assert catalog.load_table("giscope.packets").scan().count() == 1
+
+
+def test_who_reads_sees_old_or_new(catalog, tmp_path):
+    warehouse, ended, seen = Warehouse(tmp_path), Event(), []
+    publish(warehouse, "A0", "B0")
+    warehouse.update_views()
+
+    def read():
+        while not ended.is_set():
+            seen.append(countries(catalog))
+
+    reader = Thread(target=read)
+    reader.start()
+    for n in range(1, ROUNDS):
+        publish(warehouse, f"A{n}", f"B{n}")
+        warehouse.update_views()
+    ended.set()
+    reader.join()
+    numbers = [int(a[1:]) for a, b in seen if a[0] + b == f"AB{a[1:]}"]
+    assert len(numbers) == len(seen)
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) > 2
+
+
+def test_its_metadata_are_kept_by_maintain_and_what_is_forgotten_is_gone(catalog, tmp_path, capsys):
+    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    for country in ("AA", "BB", "CC"):
+        publish(warehouse, country)
+        warehouse.update_views()
+    main(["maintain", "--warehouse", str(tmp_path), "--keep-days", "0"])
+    table = catalog.load_table("giscope.networks")
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [
+        metadata_of(tmp_path, "networks").current_snapshot_id
+    ]
+    assert (tmp_path / table.metadata_location.removeprefix(f"{tmp_path}/")).exists()
+    assert countries(catalog) == ["CC"]
+    publish(warehouse, "DD")
+    warehouse.update_views()
+    assert countries(catalog) == ["DD"]
+
+
+def test_a_moved_warehouse_is_known_where_it_is(catalog, tmp_path):
+    warehouse = Warehouse(tmp_path / "a")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    (tmp_path / "a").rename(tmp_path / "b")
+    moved = Warehouse(tmp_path / "b")
+    publish(moved, "BB")
+    moved.update_views()
+    assert countries(catalog) == ["BB"]
+
+
+def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
+    publish(Warehouse(tmp_path), "AA")
+    fewer = replace(NETWORKS, columns=NETWORKS.columns[:-1])
+    with monkeypatch.context() as earlier:
+        earlier.setitem(iceberg.TABLES, "networks", fewer)
+        Warehouse(tmp_path).update_views()
+    assert len(catalog.load_table("giscope.networks").schema().columns) < len(
+        NETWORKS.arrow_with_partitions
+    )
+    publish(Warehouse(tmp_path), "BB")
+    Warehouse(tmp_path).update_views()
+    rows = catalog.load_table("giscope.networks").scan().to_arrow()
+    assert rows.column_names == NETWORKS.arrow_with_partitions.names
+    assert rows["country"].to_pylist() == ["BB"]
+
+
+def test_one_that_cannot_be_reached_is_told_in_a_line(tmp_path, monkeypatch, capsys):
+    """What was published stays so."""
+    monkeypatch.setenv("GISCOPE_REST_CATALOG", "http://127.0.0.1:9")
+    publish(Warehouse(tmp_path), "AA")
+    with pytest.raises(SystemExit) as ended:
+        main(["maintain", "--warehouse", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "REST catalog at 127.0.0.1:9: cannot be reached" in capsys.readouterr().err
+    connection = Warehouse(tmp_path).connect()
+    assert connection.execute("select country from networks").fetchall() == [("AA",)]
+
+
+def test_spark_reads_it(catalog, server, tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA", "BB")
+    warehouse.update_views()
+    session = Session(tmp_path, server)
+    query = "select country from giscope.giscope.networks order by 1"
+    assert session.ask(query) == [["AA"], ["BB"]]
+    publish(warehouse, "CC")
+    warehouse.update_views()
+    assert session.ask(query) == [["CC"]]
+    session.close()
