@@ -125,55 +125,63 @@ with {WITH_UNITS}, spans(days, since) as (
         max(value) filter (period = 'off_peak') as second,
         min(groups) as fewest, greatest(min(telling) - 1, 1) as freedom
     from halves group by all
-), differences as (
+), rough as (
     -- one or two halves, so two rows or more: the correction for few groups is CR1
     select *, first - second as difference,
-        sqrt(squares * clusters / (clusters - 1) * (n - 1) / (n - 2)) as rough,
-        if(peaks = 1 and off_peaks = 1 and difference is not null
-            and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error,
-        error * {students_t()} as reach,
-        {_normal("(abs(difference) / error)", "freedom")} as deviate
+        sqrt(squares * clusters / (clusters - 1) * (n - 1) / (n - 2)) as rough
     from pairs join errors using (days, network, metric)
-), ordered as (
+), certain as (
+    select *, if(peaks = 1 and off_peaks = 1 and difference is not null
+        and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error
+    from rough
+), tested as (
+    select *, error * {students_t()} as reach, abs(difference) / error as t from certain
+), differences as (
+    select *, {_normal("t", "freedom")} as deviate from tested
+), ranked as (
     -- how many of a page's differences are as likely to be chance, or less
     select *, row_number() over (partition by days order by deviate desc nulls last) as rank,
-        count(deviate) over (partition by days) as told,
-        {_beyond(f"ln({(1 - CONFIDENCE) / 2:.5g} / greatest(told - rank + 1, 1))")}
-            as limit_of_chance
+        count(deviate) over (partition by days) as told
     from differences
+), ordered as (
+    select *, {_beyond(f"ln({(1 - CONFIDENCE) / 2:.5g} / greatest(told - rank + 1, 1))")}
+        as limit_of_chance
+    from ranked
 ), judged as (
     select *, error is not null and bool_and(coalesce(deviate >= limit_of_chance,
         false)) over (partition by days order by rank) as claimed
     from ordered
-), shown as (
+), scaled as (
     select * exclude (first, second, difference, reach),
         first * scale as first, second * scale as second, difference * scale as difference,
         (difference - reach) * scale as low, (difference + reach) * scale as high,
-        100 * difference / nullif(second, 0) as percent,
-        {places("((high - low) / 2)", 2)} as places
+        100 * difference / nullif(second, 0) as percent
     from judged join units using (metric)
+), shown as (
+    select *, {places("((high - low) / 2)", 2)} as places from scaled
+), told as (
+    select days, network, country, access, date, place, metric, title,
+        title || ' [' || unit || ']' as title_unit, first as peak, second as off_peak, difference,
+        low, high, claimed, percent,
+        {_value("first")} as "at peak",
+        {_value("second")} as "off-peak",
+        case
+            when peaks = 0 then 'nothing to compare: no peak data'
+            when off_peaks = 0 then 'nothing to compare: no off-peak data'
+            when difference is null then 'too few to compare'
+            when error is null then 'too few users to say how sure the difference is'
+            when not claimed and low <= 0 and high >= 0
+                then 'no difference beyond chance (' || {text("low", "places")} || ' … '
+                    || {text("high", "places")} || '{NO_BREAK}' || step || ')'
+            else if(claimed, '', 'perhaps ') || {text("abs(difference)", "places")}
+                || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
+                || ' {PEAK.name} than {OFF_PEAK.name} ('
+                || {text("if(difference > 0, low, -high)", "places")} || ' … '
+                || {text("if(difference > 0, high, -low)", "places")} || ')'
+        end as sentence
+    from shown
 )
-select days, network, country, access, date, place, metric, title,
-    title || ' [' || unit || ']' as title_unit, first as peak, second as off_peak, difference,
-    low, high, claimed, percent,
-    {_value("first")} as "at peak",
-    {_value("second")} as "off-peak",
-    case
-        when peaks = 0 then 'nothing to compare: no peak data'
-        when off_peaks = 0 then 'nothing to compare: no off-peak data'
-        when difference is null then 'too few to compare'
-        when error is null then 'too few users to say how sure the difference is'
-        when not claimed and low <= 0 and high >= 0
-            then 'no difference beyond chance (' || {text("low", "places")} || ' … '
-                || {text("high", "places")} || '{NO_BREAK}' || step || ')'
-        else if(claimed, '', 'perhaps ') || {text("abs(difference)", "places")}
-            || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
-            || ' {PEAK.name} than {OFF_PEAK.name} ('
-            || {text("if(difference > 0, low, -high)", "places")} || ' … '
-            || {text("if(difference > 0, high, -low)", "places")} || ')'
-    end as sentence,
-    if(claimed, '● ', '') || sentence as "{DIFFERS}"
-from shown
+select *, if(claimed, '● ', '') || sentence as "{DIFFERS}" from told
 """
 COMPARED = Dataset(
     "peak_against_off_peak",
