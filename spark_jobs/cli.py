@@ -376,13 +376,16 @@ def maintain(
     and tell what is there. To be run daily."""
     from rich.table import Table as Grid
 
-    held = _existing(warehouse, keep_days).maintain()
+    store = _existing(warehouse, keep_days)
+    held = store.maintain()
     grid = Grid()
     for heading in ("files of the tables", "how many", "bytes"):
         grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
     for what, files, size in held:
         grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
     out.print(grid)
+    if store.untold:
+        sys.exit(2)
 
 
 @app.command(

@@ -70,9 +70,11 @@ def marts(
         def make(batch: list[Day]) -> None:
             read, results = _made(warehouse, batch, makers)
             with warehouse.staging() as staging:
-                changes = [_written(warehouse, staging, day, read[day], results) for day in batch]
+                changes = [_written(staging, day, read[day], results) for day in batch]
                 with publishing:
-                    warehouse.publish_all(changes)
+                    warehouse.publish_all(
+                        [_without_purged(warehouse, staging, change) for change in changes]
+                    )
 
         with ThreadPoolExecutor(makers) as pool:
             for _ in (map if makers == 1 else pool.map)(make, batches):
@@ -127,18 +129,23 @@ def _made(
 
 
 def _written(
-    warehouse: Warehouse,
-    staging: Staging,
-    day: Day,
-    read: str,
-    results: dict[str, dict[Day, pa.Table]],
+    staging: Staging, day: Day, read: str, results: dict[str, dict[Day, pa.Table]]
 ) -> Change:
     """A day's marts, written; read, results: see _made."""
     before = len(staging.files)
     for table in (*MARTS, SMALL_CELLS):
-        if day in results[table.name] and day[1] >= warehouse.purged(day[0], table):
+        if day in results[table.name]:
             staging.write(table, *day, "mart", results[table.name][day])
     return Change(unit_of(day), staging.files[before:], {"inputs": read})
+
+
+def _without_purged(warehouse: Warehouse, staging: Staging, change: Change) -> Change:
+    """A day's marts without those that were removed, perhaps while they were made."""
+    network, day = change.unit.network, change.unit.day
+    over = [table for table in (*MARTS, SMALL_CELLS) if day < warehouse.purged(network, table)]
+    gone = [file for file in change.files if any(file.is_of(table) for table in over)]
+    staging.remove(gone)
+    return change._replace(files=[file for file in change.files if file not in gone])
 
 
 def by_day(rows: pa.Table) -> dict[Day, pa.Table]:

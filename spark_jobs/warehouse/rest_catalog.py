@@ -11,21 +11,32 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import API_PREFIX, Endpoint, HttpMethod, RestCatalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError, ServerError
+from pyiceberg.exceptions import (
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    RESTError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse.journal import NAMESPACE
 from spark_jobs.warehouse.place_io import PlaceIO
 
+WAIT_S = 60
+"""For an answer."""
+UNEXPECTED = NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+"""What a server may say that knew otherwise just before."""
 MAIN = "main"
 TRANSACTION, TABLE = "transactions/commit", f"namespaces/{NAMESPACE}/tables/{{}}"
 HAS_TRANSACTIONS = Endpoint(http_method=HttpMethod.POST, path=f"{API_PREFIX}/{TRANSACTION}")
@@ -34,37 +45,67 @@ HAS_TRANSACTIONS = Endpoint(http_method=HttpMethod.POST, path=f"{API_PREFIX}/{TR
 Json = dict[str, Any]
 
 
-def follow(uri: str, locations: Mapping[str, str]) -> None:
-    """Let the tables in the REST catalog at this URI, by name, be what these metadata of ours say.
+def follow(uri: str, locations: Mapping[str, str]) -> set[str]:
+    """Let the tables in the REST catalog at this URI, by name, be what these metadata of ours say;
+    returns the metadata files that it has then.
 
-    Raises UserError where it cannot be reached, or refuses.
+    Raises UserError where it cannot be reached, or refuses, or has other tables of these names.
     """
     of_ours = {
         name: FromInputFile.table_metadata(PlaceIO().new_input(location))
         for name, location in locations.items()
     }
     with _catalog(uri) as catalog:
-        catalog.create_namespace_if_not_exists(NAMESPACE)
+        if not catalog.namespace_exists(NAMESPACE):
+            catalog.create_namespace_if_not_exists(NAMESPACE)
+        known: list[Table] = []
         behind = []
         for name, ours in of_ours.items():
-            theirs = _same(catalog, name, ours)
-            if theirs is None:
-                catalog.register_table((NAMESPACE, name), locations[name])
-            elif updates := updates_between(theirs, ours):
-                behind.append(_request(name, theirs, updates))
+            try:
+                table = catalog.load_table((NAMESPACE, name))
+            except NoSuchTableError:
+                known.append(catalog.register_table((NAMESPACE, name), locations[name]))
+                continue
+            if updates := updates_between(name, table.metadata, ours):
+                behind.append(_request(name, table.metadata, updates))
+            else:
+                known.append(table)
         _commit(catalog, behind)
+        known += [catalog.load_table((NAMESPACE, r["identifier"]["name"])) for r in behind]
+    return {_path(file) for table in known for file in _files(table)}
 
 
-def files(uri: str, names: list[str]) -> set[str]:
-    """The metadata files of the server's own for these tables. Raises UserError as follow does."""
-    with _catalog(uri) as catalog:
-        known = [found for name in names if (found := _metadata(catalog, name)) is not None]
-    earlier = chain.from_iterable(metadata.metadata_log for _, metadata in known)
-    return {location for location, _ in known} | {entry.metadata_file for entry in earlier}
+def _files(table: Table) -> Iterator[str]:
+    """Where a table's metadata are, and those before them."""
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
 
 
-def updates_between(theirs: TableMetadata, ours: TableMetadata) -> list[Json]:
-    """What makes their metadata of a table tell what ours do: schemas, properties, snapshots."""
+def _path(location: str) -> str:
+    """A location as giscope writes it."""
+    scheme, _, rest = location.partition(":")
+    if scheme == "file":
+        return urlsplit(location).path
+    return f"s3:{rest}" if scheme in ("s3a", "s3n") else location
+
+
+def updates_between(name: str, theirs: TableMetadata, ours: TableMetadata) -> list[Json]:
+    """What makes their metadata of a table tell what ours do: schemas, properties, snapshots.
+
+    Raises UserError where that cannot be: it is another table, or others have changed it.
+    """
+    there = {snapshot.snapshot_id for snapshot in theirs.snapshots}
+    new = [snapshot for snapshot in ours.snapshots if snapshot.snapshot_id not in there]
+    latest = _latest(theirs)
+    if (
+        theirs.table_uuid != ours.table_uuid
+        or latest > _latest(ours)
+        or any(_sequence(snapshot) <= latest for snapshot in new)
+    ):
+        raise UserError(
+            f"{NAMESPACE}.{name} there is another warehouse's, or others have changed it: drop it "
+            "there, without purging"
+        )
     schemas = {schema.schema_id for schema in theirs.schemas}
     updates: list[Json] = [
         {"action": "add-schema", "schema": json.loads(schema.model_dump_json())}
@@ -76,11 +117,9 @@ def updates_between(theirs: TableMetadata, ours: TableMetadata) -> list[Json]:
     properties = dict(ours.properties.items() - theirs.properties.items())
     if properties:
         updates.append({"action": "set-properties", "updates": properties})
-    there = {snapshot.snapshot_id for snapshot in theirs.snapshots}
     updates += [
         {"action": "add-snapshot", "snapshot": json.loads(snapshot.model_dump_json())}
-        for snapshot in sorted(ours.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
-        if snapshot.snapshot_id not in there
+        for snapshot in sorted(new, key=_sequence)
     ]
     shown = ours.current_snapshot_id
     if shown != theirs.current_snapshot_id:
@@ -92,18 +131,12 @@ def updates_between(theirs: TableMetadata, ours: TableMetadata) -> list[Json]:
     return updates
 
 
-def _same(catalog: RestCatalog, name: str, ours: TableMetadata) -> TableMetadata | None:
-    """The server's metadata of a table; None where it does not know it any more: of another one, as
-    where the warehouse was made anew, or whose metadata it cannot read, as where it was moved, it
-    is told to forget."""
-    try:
-        known = _metadata(catalog, name)
-        if known is None or known[1].table_uuid == ours.table_uuid:
-            return known and known[1]
-    except ServerError:
-        pass
-    catalog.drop_table((NAMESPACE, name))
-    return None
+def _sequence(snapshot: Snapshot) -> int:
+    return snapshot.sequence_number or 0
+
+
+def _latest(metadata: TableMetadata) -> int:
+    return max(map(_sequence, metadata.snapshots), default=0)
 
 
 def _request(name: str, theirs: TableMetadata, updates: list[Json]) -> Json:
@@ -135,27 +168,33 @@ def _post(catalog: RestCatalog, endpoint: str, request: Json) -> None:
         raise RESTError(_reason(answer))
 
 
-def _metadata(catalog: RestCatalog, name: str) -> tuple[str, TableMetadata] | None:
-    """Where the server has a table's metadata, and what they are; None: it does not know it."""
-    try:
-        table = catalog.load_table((NAMESPACE, name))
-    except NoSuchTableError:
-        return None
-    return table.metadata_location, table.metadata
+class Patient(RestCatalog):
+    """A REST catalog that is not waited for for ever."""
+
+    def _create_session(self) -> Any:
+        session = super()._create_session()
+        session.request = partial(session.request, timeout=WAIT_S)  # type: ignore[method-assign]
+        return session
 
 
 @contextmanager
 def _catalog(uri: str) -> Iterator[Any]:
     """The catalog, with what PyIceberg is told of it otherwise (PYICEBERG_CATALOG__GISCOPE__...);
     its errors in a line."""
-    host = urlsplit(uri).netloc.rpartition("@")[2]
+    place = uri
     try:
-        yield load_catalog(CATALOG_NAME, type="rest", uri=uri)
+        place = urlsplit(uri).netloc.rpartition("@")[2] or uri
+        kind = {"py-catalog-impl": f"{Patient.__module__}.{Patient.__qualname__}"}
+        yield load_catalog(CATALOG_NAME, uri=uri, **kind)
+    except UserError as error:
+        raise UserError(f"REST catalog at {place}: {error}") from error
     except OSError as error:  # those of requests are
-        raise UserError(f"REST catalog at {host}: cannot be reached") from error
-    except (RESTError, NotImplementedError) as error:
+        raise UserError(f"REST catalog at {place}: cannot be reached") from error
+    except (RESTError, NotImplementedError, *UNEXPECTED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"REST catalog at {host}: {reason}") from error
+        raise UserError(f"REST catalog at {place}: {reason}") from error
+    except ValueError as error:
+        raise UserError(f"REST catalog at {place}: it answers as none does") from error
 
 
 def _reason(answer: Any) -> str:

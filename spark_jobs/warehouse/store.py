@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
+import sys
 import tempfile
 import time
 import weakref
@@ -39,6 +40,7 @@ from spark_jobs.warehouse.journal import (
     CATALOG_VARIABLE,
     MERGED,
     REST_VARIABLE,
+    REST_WAREHOUSE,
     Changes,
     File,
     Journal,
@@ -59,6 +61,9 @@ KEEP = timedelta(days=5)
 PAGE = 4096
 """The least that the catalog's database writes."""
 FORGOTTEN = Unit("made", "all", "what is forgotten")
+TOLD = Unit("made", "all", "REST catalog")
+METADATA = "metadata"
+"""The folder of a table's."""
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 
 
@@ -95,6 +100,8 @@ class Warehouse:
         self._database = database_of(root, uri)
         self._journal = Journal(self._database)
         self._later = False
+        self.untold: UserError | None = None
+        """Why a site's REST catalog could not be told of the last change."""
         if (
             not in_bucket(root)
             and (root / earlier.COMMITS).is_dir()
@@ -282,8 +289,9 @@ class Warehouse:
                 self.made(VIEWS, inputs)
             before_ns = self._storage.oldest_open(self._before(now))
             self._show(before_ns)
+        self._tell_rest_catalog()
+        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
             self._remove_superseded(before_ns)
-            self._tell_rest_catalog()
             self._storage.remove_begun(before_ns)
 
     def compact(self) -> tuple[int, int]:
@@ -327,13 +335,15 @@ class Warehouse:
     def maintain(self) -> list[Held]:
         """Merge small files of captures; bring the Iceberg tables up to date, also with the
         schemas; forget what was replaced, and remove what belongs to nothing, as of jobs that were
-        killed; returns what became of files, and what is there then."""
+        killed; returns what became of files, and what is there then. See untold, too."""
 
         merged, into = self.compact()
         before = self._all_files()
         self.update_views()
-        with self.locked("views"), self.locked("publish"):
+        with self.locked("views"):
             self._show(0, TABLES)
+        self._tell_rest_catalog(again=True)
+        with self.locked("views"), self.locked("publish"):
             known, metadata = self._journal.known_files(), self._metadata()
             self._remove_strays(self._all_files())
         published, left = set(self._published()), self._all_files()
@@ -351,17 +361,15 @@ class Warehouse:
         ]
 
     def _metadata(self) -> set[str]:
-        """The files of the Iceberg tables' metadata, a REST catalog's too: their paths under the
+        """The files of the Iceberg tables' metadata, and of a REST catalog's: their paths under the
         root."""
         from spark_jobs.warehouse.iceberg import files_of
 
-        snapshots, root = self._journal.snapshots(), f"{self.root.resolve()}/"
-        files = {file for place in snapshots.values() for file in files_of(place)}
-        if uri := os.environ.get(REST_VARIABLE):
-            from spark_jobs.warehouse import rest_catalog
-
-            files |= rest_catalog.files(uri, [*snapshots])
-        return {file.removeprefix("file:").removeprefix(root) for file in files}
+        begin = len(str(self.root.resolve())) + 1
+        places = self._journal.snapshots().values()
+        told = self.commit(TOLD)
+        of_server = told.facts["files"] if told else []
+        return {file[begin:] for place in places for file in files_of(place)}.union(of_server)
 
     def _bytes(self, targets: Iterable[str]) -> int:
         return sum(self._storage.size(target) or 0 for target in targets)
@@ -404,19 +412,29 @@ class Warehouse:
         for _, updated in made:
             remove_all(map(place, updated.unneeded))
 
-    def _tell_rest_catalog(self) -> None:
-        """Let a site's REST catalog, if there is one, have the Iceberg tables as they are."""
-        uri = os.environ.get(REST_VARIABLE)
+    def _tell_rest_catalog(self, again: bool = False) -> None:
+        """Let a site's REST catalog, if there is one, have the Iceberg tables as they are; again:
+        though it was told. What goes wrong is `untold`: no job of ours needs it."""
+        uri, self.untold = os.environ.get(REST_VARIABLE), None
         if not uri:
             return
-        snapshots = self._journal.snapshots()
-        unit, inputs = Unit("made", "all", uri), fingerprint(sorted(snapshots.items()))
-        told = self.commit(unit)
-        if told is None or told.facts["inputs"] != inputs:
+        with self.locked("REST catalog"):
+            snapshots = self._journal.snapshots()
+            inputs = fingerprint(uri, os.environ.get(REST_WAREHOUSE), sorted(snapshots.items()))
+            told = self.commit(TOLD)
+            if told and told.facts["inputs"] == inputs and not again:
+                return
             from spark_jobs.warehouse.rest_catalog import follow
 
-            follow(uri, snapshots)
-            self.publish(unit, [], {"inputs": inputs})
+            try:
+                files = follow(uri, snapshots)
+            except UserError as error:
+                self.untold = error
+                print(f"giscope: {error}; the next job tells it again", file=sys.stderr)
+                return
+            root = f"{self.root.resolve()}/"
+            ours = sorted(file.removeprefix(root) for file in files)
+            self.publish(TOLD, [], {"inputs": inputs, "files": ours})
 
     def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
         views = self.root / VIEWS
@@ -483,10 +501,14 @@ class Warehouse:
             self._storage.remove_begun(now)
             with self.locked("publish"):
                 self._remove_strays(self._all_files())
+        self._tell_rest_catalog()
 
     def _remove_strays(self, there: set[str]) -> None:
-        """Files that belong to nothing, of those that are there."""
+        """Files that belong to nothing, of those that are there; not of metadata, where those of a
+        REST catalog are not known."""
         strays = self._storage.strays(there - self._journal.known_files() - self._metadata())
+        if self.untold:
+            strays = [path for path in strays if f"/{METADATA}/" not in path]
         remove_all(self.root / path for path in strays)
 
     def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
