@@ -219,7 +219,5 @@ def _answered(c, ack, before, path):
     if c.low == c.high:
         return 0.0 if c.low < ack.value == before else np.inf
     if c.low <= ack.value < c.high:
-        return costs.beyond(ack.ts - c.ts, path) if c.old else np.inf
-    if c.low > ack.value or c.high <= before:
-        return costs.beyond(ack.ts - c.ts, path)
+        return 0.0 if c.old else np.inf
     return 0.0

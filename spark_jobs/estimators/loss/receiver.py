@@ -420,10 +420,17 @@ def _misfit(h, c, ack, kind, heard, path):
         cost += _misfit_of_blocks(h, c, ack, kind, heard)
     if kind >= AHEAD:
         cost += ack.moved
-    cost += costs.beyond(ack.ts - c.ts, path)
+    cost += _surprise(ack.ts - c.ts, h.due - c.ts, path)
     if path.base > 0:
         cost += costs.LATE * min(max((ack.ts - h.due) / path.base, 0.0), costs.LATEST)
     return cost
+
+
+@inner
+def _surprise(round_trip, expected, path):
+    """What a round trip longer than the longest costs, beyond what was expected of a FIFO: where
+    one packet has waited so long, it is no wonder that those behind it do."""
+    return max(costs.beyond(round_trip, path) - costs.beyond(expected, path), 0.0)
 
 
 @inner
