@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pytest
 from conftest import DAY, NOON
 from made_up import flow, publish
@@ -30,7 +31,7 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches as batches
 from spark_jobs.jobs.marts import marts
 from spark_jobs.marts import SHARED, SQL
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse import Warehouse, sql
 
 
 def rows(demo, query: str) -> list[tuple]:
@@ -778,6 +779,14 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
     monkeypatch.setattr("spark_jobs.jobs.marts.BYTES_AT_ONCE", 1)
     assert list(batches(demo.warehouse, days)) == [[day] for day in days]
     assert list(batches(demo.warehouse, [])) == []
+
+
+def test_several_makers_never_ask_for_spark(warehouse, monkeypatch):
+    """In their threads it would begin another session; where it cannot read the bucket that the
+    warehouse is in, they work beside the one that there is."""
+    monkeypatch.setattr(sql, "_is_spark", None)
+    with sql.engine(warehouse, 2) as duck:
+        assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
 
 
 def test_makers_share_the_days_evenly(demo, monkeypatch):
