@@ -203,7 +203,7 @@ def partition_of(table: Table, path: str) -> Record:
 
 def _expired(metadata: TableMetadata, wanted: Update) -> list[int]:
     """The snapshots to be forgotten."""
-    in_order = sorted(metadata.snapshots, key=_sequence)
+    in_order = sorted(metadata.snapshots, key=sequence)
     return [
         old.snapshot_id
         for old, new in pairwise(in_order)
@@ -211,31 +211,36 @@ def _expired(metadata: TableMetadata, wanted: Update) -> list[int]:
     ]
 
 
+def table_at(location: str) -> IcebergTable:
+    """A table whose metadata are there."""
+    return _Unlisted().load(location.partition("/metadata/")[0], location)
+
+
 def files_of(location: str) -> set[str]:
     """All files of the metadata that a table has."""
-    return _needed(_Unlisted().load(location.partition("/metadata/")[0], location))
+    return _needed(table_at(location))
 
 
 def _needed(table: IcebergTable) -> set[str]:
     """All files of a table's metadata."""
-    return _metadata_files(table).union(*(_files(table, one) for one in table.metadata.snapshots))
+    return metadata_files(table).union(*(_files(table, one) for one in table.metadata.snapshots))
 
 
 def _unneeded(before: IcebergTable, after: IcebergTable) -> set[str]:
     """The files that a table's next metadata need no more. Of the snapshots that stay only the
     oldest is looked at: the oldest go first, and what one leaves out has none after it."""
-    kept = sorted(after.metadata.snapshots, key=_sequence)
+    kept = sorted(after.metadata.snapshots, key=sequence)
     gone = {old.snapshot_id: old for old in before.metadata.snapshots}
     for snapshot in kept:
         gone.pop(snapshot.snapshot_id, None)
-    files = _metadata_files(before) - _metadata_files(after)
+    files = metadata_files(before) - metadata_files(after)
     if gone:
         files |= set().union(*(_files(before, old) for old in gone.values()))
         files -= _files(after, kept[0])
     return files
 
 
-def _metadata_files(table: IcebergTable) -> set[str]:
+def metadata_files(table: IcebergTable) -> set[str]:
     """Where a table's metadata are, and those before them."""
     earlier = {entry.metadata_file for entry in table.metadata.metadata_log}
     return earlier | {table.metadata_location}
@@ -247,7 +252,8 @@ def _files(table: IcebergTable, snapshot: Snapshot) -> set[str]:
     return {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
 
 
-def _sequence(snapshot: Snapshot) -> int:
+def sequence(snapshot: Snapshot) -> int:
+    """Snapshots' order."""
     return snapshot.sequence_number or 0
 
 

@@ -23,15 +23,13 @@ from pyiceberg.exceptions import (
     RESTError,
     TableAlreadyExistsError,
 )
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
 
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
+from spark_jobs.warehouse.iceberg import metadata_files, sequence, table_at
 from spark_jobs.warehouse.journal import NAMESPACE
-from spark_jobs.warehouse.place_io import PlaceIO
 
 WAIT_S = 60
 """For an answer."""
@@ -51,10 +49,7 @@ def follow(uri: str, locations: Mapping[str, str]) -> set[str]:
 
     Raises UserError where it cannot be reached, or refuses, or has other tables of these names.
     """
-    of_ours = {
-        name: FromInputFile.table_metadata(PlaceIO().new_input(location))
-        for name, location in locations.items()
-    }
+    of_ours = {name: table_at(location).metadata for name, location in locations.items()}
     with _catalog(uri) as catalog:
         if not catalog.namespace_exists(NAMESPACE):
             catalog.create_namespace_if_not_exists(NAMESPACE)
@@ -72,13 +67,7 @@ def follow(uri: str, locations: Mapping[str, str]) -> set[str]:
                 known.append(table)
         _commit(catalog, behind)
         known += [catalog.load_table((NAMESPACE, r["identifier"]["name"])) for r in behind]
-    return {_path(file) for table in known for file in _files(table)}
-
-
-def _files(table: Table) -> Iterator[str]:
-    """Where a table's metadata are, and those before them."""
-    yield table.metadata_location
-    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
+    return {_path(file) for table in known for file in metadata_files(table)}
 
 
 def _path(location: str) -> str:
@@ -100,7 +89,7 @@ def updates_between(name: str, theirs: TableMetadata, ours: TableMetadata) -> li
     if (
         theirs.table_uuid != ours.table_uuid
         or latest > _latest(ours)
-        or any(_sequence(snapshot) <= latest for snapshot in new)
+        or any(sequence(snapshot) <= latest for snapshot in new)
     ):
         raise UserError(
             f"{NAMESPACE}.{name} there is another warehouse's, or others have changed it: drop it "
@@ -119,7 +108,7 @@ def updates_between(name: str, theirs: TableMetadata, ours: TableMetadata) -> li
         updates.append({"action": "set-properties", "updates": properties})
     updates += [
         {"action": "add-snapshot", "snapshot": json.loads(snapshot.model_dump_json())}
-        for snapshot in sorted(new, key=_sequence)
+        for snapshot in sorted(new, key=sequence)
     ]
     shown = ours.current_snapshot_id
     if shown != theirs.current_snapshot_id:
@@ -131,12 +120,8 @@ def updates_between(name: str, theirs: TableMetadata, ours: TableMetadata) -> li
     return updates
 
 
-def _sequence(snapshot: Snapshot) -> int:
-    return snapshot.sequence_number or 0
-
-
 def _latest(metadata: TableMetadata) -> int:
-    return max(map(_sequence, metadata.snapshots), default=0)
+    return max(map(sequence, metadata.snapshots), default=0)
 
 
 def _request(name: str, theirs: TableMetadata, updates: list[Json]) -> Json:

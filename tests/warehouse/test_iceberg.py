@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from test_warehouse import Killed, countries, data_files, publish, rows
+from test_warehouse import Killed, countries, data_files, moved_warehouse, publish, rows
 
 from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
@@ -184,14 +184,7 @@ def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
 
 
 def test_a_moved_warehouse_is_shown_where_it_is(tmp_path):
-    warehouse = Warehouse(tmp_path / "a")
-    publish(warehouse, "AA")
-    warehouse.update_views()
-    (tmp_path / "a").rename(tmp_path / "b")
-    moved = Warehouse(tmp_path / "b")
-    publish(moved, "BB")
-    moved.update_views()
-    assert told(iceberg(tmp_path / "b")) == ["BB"]
+    assert told(iceberg(moved_warehouse(tmp_path).root)) == ["BB"]
 
 
 def test_a_column_more_is_null_in_earlier_files(tmp_path, monkeypatch):

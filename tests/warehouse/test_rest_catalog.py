@@ -13,17 +13,15 @@ import pytest
 import rest_server
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 from small_captures import ingest_syns
 from test_iceberg_by_spark import Session
-from test_warehouse import publish
+from test_warehouse import moved_warehouse, publish
 
 from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
 from spark_jobs.warehouse import Warehouse, iceberg, rest_catalog
 from spark_jobs.warehouse.journal import Journal, database_of
-from spark_jobs.warehouse.place_io import PlaceIO
 
 ROUNDS = 8
 
@@ -46,8 +44,7 @@ def catalog(server, monkeypatch) -> Iterator[RestCatalog]:
 
 def metadata_of(root: Path, table: str) -> TableMetadata:
     """A table's metadata as giscope has them."""
-    location = Journal(database_of(root)).snapshots()[table]
-    return FromInputFile.table_metadata(PlaceIO().new_input(location))
+    return iceberg.table_at(Journal(database_of(root)).snapshots()[table]).metadata
 
 
 def countries(catalog: RestCatalog) -> list[str]:
@@ -201,13 +198,7 @@ def test_another_warehouses_tables_stay(catalog, tmp_path):
 
 
 def test_a_moved_warehouse_is_known_once_its_tables_are_dropped(catalog, tmp_path):
-    warehouse = Warehouse(tmp_path / "a")
-    publish(warehouse, "AA")
-    warehouse.update_views()
-    (tmp_path / "a").rename(tmp_path / "b")
-    moved = Warehouse(tmp_path / "b")
-    publish(moved, "BB")
-    moved.update_views()
+    moved = moved_warehouse(tmp_path)
     assert "metadata" in str(moved.untold)
     for name in catalog.list_tables("giscope"):
         catalog.drop_table(name)

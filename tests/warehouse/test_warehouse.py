@@ -63,6 +63,18 @@ def publish(warehouse: Warehouse, *countries: str) -> None:
         warehouse.publish(UNIT, staging.files, {})
 
 
+def moved_warehouse(folder: Path) -> Warehouse:
+    """One that was shown with AA in another folder, and with BB where it is now."""
+    warehouse = Warehouse(folder / "a")
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    (folder / "a").rename(folder / "b")
+    moved = Warehouse(folder / "b")
+    publish(moved, "BB")
+    moved.update_views()
+    return moved
+
+
 def countries(warehouse: Warehouse) -> list[str]:
     found = warehouse.connect().execute("select country from networks order by 1").fetchall()
     return [country for (country,) in found]
