@@ -282,8 +282,9 @@ def check(
         _day_option("--date", "A day that must not be held, checked anew or not."),
     ] = None,
 ) -> None:
-    """Check the quality of every day with new flows, and that every published file (of that network
-    and day) is there with the bytes that were published. A day that fails is held back: `giscope
+    """Check the quality of every day with new flows, that every published file (of that network
+    and day) is there with the bytes that were published, and that the Iceberg tables show these
+    files. A day that fails is held back: `giscope
     marts` leaves what is published of it. Exit status 2 where this holds a day, or where a file is
     missing or changed; `giscope run` makes what is missing again."""
     from spark_jobs.jobs import quality
@@ -294,6 +295,7 @@ def check(
     wanted = day.date() if day else None
     store = _existing(warehouse)
     damaged = [line for one in chosen for line in store.damaged(True, one.name, wanted).values()]
+    damaged += store.holes().values()
     verdicts = quality.check(store, chosen, wanted)
     verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
     for verdict in verdicts:
@@ -371,19 +373,41 @@ def maintain(
             "if left out, as Iceberg has it.",
         ),
     ] = None,
+    remove_orphans: Annotated[
+        bool,
+        typer.Option(
+            "--remove-orphans",
+            help="Remove files that the catalog does not know, however many they are.",
+        ),
+    ] = False,
+    rebuild_catalog: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild-catalog",
+            help="Make a lost catalog again first, from the Parquet files and Iceberg's metadata.",
+        ),
+    ] = False,
 ) -> None:
-    """Merge small files, forget what was replaced longer ago, remove files that belong to nothing,
-    and tell what is there. To be run daily."""
+    """Merge small files, forget what was replaced longer ago, remove orphans (old files of killed
+    jobs, which the catalog does not know), and report what is there. Run it daily."""
     from rich.table import Table as Grid
 
+    if rebuild_catalog:
+        _rebuild(warehouse)
     store = _existing(warehouse, keep_days)
-    held = store.maintain()
+    held = store.maintain(remove_orphans)
     grid = Grid()
     for heading in ("files of the tables", "how many", "bytes"):
         grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
     for what, files, size in held:
         grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
     out.print(grid)
+    if store.too_many:
+        raise UserError(
+            f"{warehouse}: there are more orphans than a tenth of the catalog's files: none is "
+            "removed. If the catalog is an old copy, restore the newest or run giscope maintain "
+            "--rebuild-catalog; else giscope maintain --remove-orphans"
+        )
     if store.untold:
         sys.exit(2)
 
@@ -647,6 +671,18 @@ def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
     return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
+
+
+def _rebuild(warehouse: Path) -> None:
+    """Make a lost catalog again, and say what it has and what could not be found."""
+    from spark_jobs.jobs.rebuild import rebuild
+
+    if not warehouse.is_dir():
+        raise UserError(f"{warehouse}: no such warehouse")
+    rebuilt = rebuild(warehouse)
+    for line in rebuilt.not_told:
+        typer.echo(f"giscope: {printable(line)}", err=True)
+    out.print(f"the catalog has {rebuilt.units:,} units with {rebuilt.files:,} files again")
 
 
 def _alone(store: Warehouse) -> AbstractContextManager[None]:

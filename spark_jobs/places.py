@@ -215,7 +215,11 @@ def read_if_changed(path: Path, tag: str | None) -> tuple[bytes, str] | None:
 
 def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
     """Replace an object that has this tag still (None: that is not there); returns its new tag.
-    Raises ConflictError."""
+
+    Raises ConflictError. The store's client repeats a request whose answer was lost. The repetition
+    is refused, although the first request was carried out. So a refusal counts only if the object
+    has other bytes than these; no other writer may write the same ones.
+    """
     import obstore
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -225,12 +229,36 @@ def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
             mode: Any = {"e_tag": tag} if tag else "create"
             done = obstore.put(_store(where.bucket), where.key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError) as error:
-            raise ConflictError(str(path)) from error
+            written = _tag_if(path, content)
+            if written is None:
+                raise ConflictError(str(path)) from error
+            return written
         except FileNotFoundError as error:
             if tag is None:
                 raise  # there is no such bucket
             raise ConflictError(str(path)) from error
     return done["e_tag"] or ""
+
+
+def tag_of(path: Path) -> str | None:
+    """An object's tag; None if it is not there."""
+    import obstore
+
+    where = cast(ObjectPath, path)
+    try:
+        with _told(where):
+            return obstore.head(_store(where.bucket), where.key)["e_tag"] or ""
+    except FileNotFoundError:
+        return None
+
+
+def _tag_if(path: Path, content: bytes) -> str | None:
+    """The tag of an object that has these bytes; None if it has others, or is not there."""
+    try:
+        found = read_if_changed(path, None)
+    except FileNotFoundError:
+        return None
+    return found[1] if found and found[0] == content else None
 
 
 @cache

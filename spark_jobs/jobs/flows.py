@@ -241,6 +241,11 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
     commit = warehouse.commit(Unit.of_day("day", network, day))
     if commit is None:
         return None
+    if "settings" not in commit.facts:
+        raise UserError(
+            f"{warehouse.root}: its catalog was made again: giscope run, or flows, must make "
+            f"{network} {day} anew first"
+        )
     names = NamesOfDay(network, commit.facts.get("key_period"), day)
     known = has_secret()
     leases = tuple(

@@ -195,7 +195,7 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
         result.error = in_a_line(error)
         result.copy_of = error.of if isinstance(error, CopyError) else None
     if result.error:
-        staging.remove(read.files)
+        warehouse.discard(read.files)
         result.packets, result.rows, result.values, result.dates = 0, 0, 0, []
         if result.path.exists() and not (old and old.files):
             _publish(warehouse, staging, unit, Read(result))
@@ -435,7 +435,7 @@ def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> 
     }
     with staging.part() as part:
         _stage_log(part, unit, log, read.sample)
-        warehouse.publish(unit, [*read.files, *part.files], _facts(read))
+    warehouse.publish(unit, [*read.files, *part.files], _facts(read))
 
 
 def _stage_log(
@@ -576,9 +576,12 @@ def _keys_here(network: Network) -> UserKeys:
     return user_keys(network)
 
 
-def _refuse_other_keys(warehouse: Warehouse, network: str, before: str, now: str) -> None:
-    """One user would be two."""
-    if before == now or not any(c.facts["rows"] for c in warehouse.commits("capture", network)):
+def _refuse_other_keys(warehouse: Warehouse, network: str, before: str | None, now: str) -> None:
+    """Raise UserError if the users there have other names: one subscriber would get two. before:
+    None if that is not known any more."""
+    if before in (now, None) or not any(
+        c.facts["rows"] for c in warehouse.commits("capture", network)
+    ):
         return
     are = "plain addresses" if before == PLAIN else "pseudonyms of another key or key_period"
     mend = "--plain-addresses" if before == PLAIN else "that one"

@@ -73,7 +73,7 @@ def marts(
                 changes = [_written(staging, day, read[day], results) for day in batch]
                 with publishing:
                     warehouse.publish_all(
-                        [_without_purged(warehouse, staging, change) for change in changes]
+                        [_without_purged(warehouse, change) for change in changes]
                     )
 
         with ThreadPoolExecutor(makers) as pool:
@@ -139,12 +139,12 @@ def _written(
     return Change(unit_of(day), staging.files[before:], {"inputs": read})
 
 
-def _without_purged(warehouse: Warehouse, staging: Staging, change: Change) -> Change:
+def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     """A day's marts without those that were removed, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
     over = [table for table in (*MARTS, SMALL_CELLS) if day < warehouse.purged(network, table)]
     gone = [file for file in change.files if any(file.is_of(table) for table in over)]
-    staging.remove(gone)
+    warehouse.discard(gone)
     return change._replace(files=[file for file in change.files if file not in gone])
 
 

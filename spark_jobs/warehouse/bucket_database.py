@@ -2,8 +2,11 @@
 
 Each process works on a copy of the file. A change is made to a copy, which takes the place of the
 file in the bucket if that is still the one which was copied: the store's conditional writes decide,
-so that none is lost whoever writes. A lock is an object; who holds it renews it, and one that is
-not renewed has lost its owner.
+so that none is lost whoever writes. Where a write is refused, the file tells whether it was carried
+out all the same (see places.write_if_unchanged): it has the numbers of the latest changes.
+
+A lock is an object. Its holder renews it. One that is not renewed for LOST_S may be taken over by
+another process, which raises the lock's number in the file (see database.Fences).
 """
 
 from __future__ import annotations
@@ -19,7 +22,14 @@ from threading import Event, RLock, Thread
 
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, read_if_changed, write_if_unchanged
-from spark_jobs.warehouse.database import Session, SQLite
+from spark_jobs.warehouse.database import (
+    FENCES,
+    Fences,
+    Session,
+    SQLite,
+    number_of,
+    raise_number,
+)
 from spark_jobs.warehouse.disk import file_name
 
 FRESH_S = 1.0
@@ -27,13 +37,23 @@ FRESH_S = 1.0
 POLL_S = 0.2
 RENEWED_S, LOST_S = 10.0, 45.0
 """How often a lock is renewed, and after which silence it is nobody's."""
+FREE = b""
+"""The bytes of a lock that nobody holds. An object cannot be removed on a condition."""
+TRANSACTION = "transaction"
+"""The lock that needs no fence: the file is replaced on condition."""
+LATEST = 256
+"""So many changes are known by their numbers."""
+CHANGES = """create table if not exists giscope_changes (
+    change text not null primary key, at bigint not null)"""
 
 
 class BucketSQLite:
     """See Database."""
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
-        self._path, self._locks, self._tables = path, locks, tables
+        self._path, self._locks, self._tables = path, locks, (*tables, FENCES, CHANGES)
+        self.place, self.inside = str(path), True
+        self._fences = Fences()
         self._lock = RLock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._copy: SQLite | None = None
@@ -59,31 +79,61 @@ class BucketSQLite:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """See Database. Raises UserError where another process changed it meanwhile, which can only
-        be where this one was held up so long that its lock was taken for lost."""
-        with self._lock, self.locked("transaction"):
+        """See Database. Raises UserError, too, if another process changed the file meanwhile, which
+        can only be where this one stood still so long that its lock was taken over."""
+        change = uuid.uuid4().hex
+        with self._lock, self.locked(TRANSACTION):
             self._refresh()
             file, copy = self._new()
             if self._copy:
                 shutil.copyfile(self._file, file)
             try:
                 with copy.transaction() as session:
+                    self._fences.check(session, self.place)
+                    _remember(session, change)
                     yield session
                 tag = write_if_unchanged(self._path, file.read_bytes(), self._tag)
             except BaseException as error:
                 copy.close()
                 file.unlink(missing_ok=True)
-                if isinstance(error, ConflictError):
+                if not isinstance(error, ConflictError):
+                    raise
+                if not self._has(change):
                     raise UserError(f"{self._path}: another job changed it; try again") from error
-                raise
+                return
             self._use(file, copy, tag)
+
+    def _has(self, change: str) -> bool:
+        """Whether a change is in the file as it is now in the bucket."""
+        self._looked_s = None
+        with self.reading() as session:
+            found = session.execute("select 1 from giscope_changes where change = ?", (change,))
+            return bool(found.fetchone())
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
         """See Database."""
-        with held(self._locks / file_name(name), wait):
+        with held(self._locks / file_name(name), wait) as owner:
             self._looked_s = None
-            yield
+            if name == TRANSACTION:
+                yield
+            else:
+                with self._fences.holding(name, self._number_of(name, owner)):
+                    yield
+
+    def _number_of(self, name: str, owner: Owner) -> int:
+        """A lock's number from now on. Raises UserError if it is another's by now."""
+        if owner.took_over:
+            with self.transaction() as session:
+                number = raise_number(session, name)
+        else:
+            number = 0
+            if self.version() is not None:
+                with self.reading() as session:
+                    number = number_of(session, name)
+        if not owner.has_it():
+            raise UserError(f"{self.place}: another job took over the lock {name!r}; run it again")
+        return number
 
     def _refresh(self) -> None:
         now_s = time.monotonic()
@@ -113,21 +163,30 @@ class BucketSQLite:
         self._looked_s = time.monotonic()
 
 
+def _remember(session: Session, change: str) -> None:
+    """Add a change to those that the file knows, which are not more than LATEST."""
+    (latest,) = session.execute("select coalesce(max(at), 0) from giscope_changes").fetchone()
+    session.execute("insert into giscope_changes values (?, ?)", (change, latest + 1))
+    session.execute("delete from giscope_changes where at <= ?", (latest + 1 - LATEST,))
+
+
 @contextmanager
-def held(lock: Path, wait: Callable[[], None] | None = None) -> Iterator[None]:
+def held(lock: Path, wait: Callable[[], None] | None = None) -> Iterator[Owner]:
     """Hold an object as a lock; wait() is called before another holder is waited for."""
-    owner = _Owner(lock)
+    owner = Owner(lock)
     owner.take(wait)
     try:
-        yield
+        yield owner
     finally:
         owner.leave()
 
 
-class _Owner:
+class Owner:
+    """Who holds a lock, or waits for it. took_over: from a holder that had not let go of it."""
+
     def __init__(self, lock: Path):
-        self._lock, self._tag = lock, ""
-        self._taken_s = 0.0
+        self._lock, self._id, self._tag = lock, uuid.uuid4().bytes, ""
+        self.took_over = False
         self._left = Event()
         self._renewing = Thread(target=self._renew, daemon=True)
 
@@ -135,10 +194,15 @@ class _Owner:
         """Wait until it is nobody's; there is no need of equal clocks, for it is watched."""
         seen: str | None = None
         since_s = time.monotonic()
-        while not self._taken(None) and not self._lost(seen, since_s):
-            tag = self._seen()
+        while True:
+            content, tag = self._seen()
+            if content == FREE and self._taken(tag):
+                break
             if tag != seen:
                 seen, since_s = tag, time.monotonic()
+            if tag and time.monotonic() - since_s > LOST_S and self._taken(tag):
+                self.took_over = True
+                break
             if wait:
                 wait()
                 wait = None
@@ -146,32 +210,36 @@ class _Owner:
         self._renewing.start()
 
     def leave(self) -> None:
-        """Let others have it."""
+        """Let others have it. A lock that another took over is left as it is."""
         self._left.set()
         self._renewing.join()
-        if time.monotonic() - self._taken_s < 2 * RENEWED_S or self._taken(self._tag):
-            self._lock.unlink()  # else it was taken for lost, and is another's
+        with suppress(ConflictError, OSError):
+            write_if_unchanged(self._lock, FREE, self._tag)
 
-    def _seen(self) -> str | None:
+    def has_it(self) -> bool:
+        """Whether the lock is this one's still."""
+        content, _ = self._seen()
+        return content.startswith(self._id)
+
+    def _seen(self) -> tuple[bytes, str | None]:
+        """The lock's bytes and tag; None: it is not there."""
         with suppress(FileNotFoundError):
             found = read_if_changed(self._lock, None)
-            return found[1] if found else None
-        return None
-
-    def _lost(self, seen: str | None, since_s: float) -> bool:
-        return bool(seen) and time.monotonic() - since_s > LOST_S and self._taken(seen)
+            return found if found else (FREE, None)
+        return FREE, None
 
     def _taken(self, tag: str | None) -> bool:
-        now_s = time.monotonic()
         try:
-            self._tag = write_if_unchanged(self._lock, uuid.uuid4().bytes, tag)
+            self._tag = write_if_unchanged(self._lock, self._id + uuid.uuid4().bytes, tag)
         except ConflictError:
             return False
-        self._taken_s = now_s
         return True
 
     def _renew(self) -> None:
         while not self._left.wait(RENEWED_S):
             with suppress(OSError):
                 if not self._taken(self._tag):
-                    return
+                    content, now = self._seen()  # an earlier renewal, whose answer was lost?
+                    if not content.startswith(self._id) or not now:
+                        return
+                    self._tag = now

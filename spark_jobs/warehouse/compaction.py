@@ -59,8 +59,8 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, target: str) -> Place:
         """That which a file under the root is in."""
-        table, network, day, _ = target.split("/")
-        text = day.removeprefix("date=")
+        table, network, *day, _ = target.split("/")
+        text = day[0].removeprefix("date=") if day else NO_DATE
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
         return cls(TABLES[table], network.removeprefix("network="), date)
 
@@ -120,7 +120,7 @@ def _within_limits(root: Path, parts: list[Part]) -> Iterator[list[Part]]:
 def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
     """A merged file's rows as the files that the captures had, staged: by capture."""
     place, texts, found = Place.of(target), metadata_of(root / target), {}
-    for capture, pieces in groupby(_of_captures(root / target, place), itemgetter(0)):
+    for capture, pieces in groupby(by_capture(root / target, place), itemgetter(0)):
         with staging.writer(*place, capture) as writer:
             for _, rows in pieces:
                 writer.write_table(rows, row_group_size=len(rows))
@@ -135,7 +135,7 @@ def lost(file: File, capture: str, staging: Staging) -> File:
     return file._replace(path=staging.path(*Place.of(file.path), capture).target)
 
 
-def _of_captures(path: Path, place: Place) -> Iterator[tuple[str, pa.Table]]:
+def by_capture(path: Path, place: Place) -> Iterator[tuple[str, pa.Table]]:
     """Each row group's rows by capture."""
     for rows in _row_groups(path, place):
         captures = rows["capture"].unique().to_pylist()

@@ -7,7 +7,7 @@ import errno
 import fcntl
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,6 +31,11 @@ ERRORS = {
 """What they are to the operating system, by SQLite's code."""
 
 
+FENCES = """create table if not exists giscope_fences (
+    name text not null primary key, number bigint not null)"""
+"""How often each lock was taken from a process that did not let go of it (see Fences)."""
+
+
 class Session(Protocol):
     """What can be asked within a transaction."""
 
@@ -42,7 +47,11 @@ class Session(Protocol):
 
 
 class Database(Protocol):
-    """A database that has, or will have, some tables."""
+    """A database that has, or will have, some tables. place: what a user knows it by; inside:
+    whether it lies in the warehouse."""
+
+    place: str
+    inside: bool
 
     def version(self) -> int | None:
         """Another number after each change by others that may matter; None: nothing is there."""
@@ -51,11 +60,59 @@ class Database(Protocol):
         """A context with a Session that sees what is committed; there must be something."""
 
     def transaction(self) -> Any:
-        """A context with a Session: all or nothing, on disk at its end, one at a time."""
+        """A context with a Session: all or nothing, on disk at its end, one at a time. Raises
+        UserError, and changes nothing, if a lock that this process holds was taken from it."""
 
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Any:
         """A context: one process at a time per name; wait() is called before another is waited
         for."""
+
+
+class Fences:
+    """The locks that this process holds, each with its number in giscope_fences when it was taken.
+
+    A lock in a bucket, or of a server whose connection broke, can pass to another process while its
+    holder is stopped. The other raises the number. A transaction of the first then finds a number
+    that it does not expect, and is refused: a fencing token.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+
+    @contextmanager
+    def holding(self, name: str, number: int) -> Iterator[None]:
+        """Let transactions depend on this lock."""
+        self._held[name] = number
+        try:
+            yield
+        finally:
+            del self._held[name]
+
+    def check(self, session: Session, place: str, locking: str = "") -> None:
+        """Raise UserError if a lock was taken from this process; locking: ends the query."""
+        for name, number in [*self._held.items()]:
+            if number_of(session, name, locking) != number:
+                raise UserError(
+                    f"{place}: this job stood still for so long that another took over its lock "
+                    f"{name!r}: nothing of this change is published; run it again"
+                )
+
+
+def number_of(session: Session, name: str, locking: str = "") -> int:
+    """How often a lock was taken over; locking: ends the query."""
+    query = f"select number from giscope_fences where name = ? {locking}"
+    found = session.execute(query, (name,)).fetchone()
+    return found[0] if found else 0
+
+
+def raise_number(session: Session, name: str) -> int:
+    """Count that a lock was taken over; returns how often it was."""
+    session.execute(
+        """insert into giscope_fences values (?, 1)
+        on conflict (name) do update set number = giscope_fences.number + 1""",
+        (name,),
+    )
+    return number_of(session, name)
 
 
 class SQLite:
@@ -65,6 +122,7 @@ class SQLite:
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, tables
+        self.place, self.inside = str(path), True
         self._lock = RLock()
         self._open: sqlite3.Connection | None = None
 
@@ -86,6 +144,7 @@ class SQLite:
     def transaction(self) -> Iterator[Session]:
         """See Database."""
         with self._lock, self._told():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             database = self._connection("rwc")
             database.execute("begin immediate")
             try:
@@ -151,9 +210,10 @@ class PostgreSQL:
 
     def __init__(self, uri: str, tables: tuple[str, ...], changes: str):
         """changes: a query for a number that grows with each change that matters."""
-        self._uri, self._tables, self._changes = uri, tables, changes
+        self._uri, self._tables, self._changes = uri, (*tables, FENCES), changes
         parts = urlsplit(uri)
-        self._place = f"{parts.hostname or 'localhost'}{parts.path}"
+        self.place, self.inside = f"{parts.hostname or 'localhost'}{parts.path}", False
+        self._fences = Fences()
         self._lock = RLock()
         self._open: psycopg.Connection | None = None
 
@@ -176,19 +236,34 @@ class PostgreSQL:
             database = self._connection()
             with database.transaction():
                 database.execute("select pg_advisory_xact_lock(hashtext('giscope transaction'))")
-                yield _Placeholders(database)
+                session = _Placeholders(database)
+                self._fences.check(session, f"catalog at {self.place}", "for share")
+                yield session
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """See Database."""
+        """See Database. The server lets go of a lock when its connection breaks, of which its
+        holder learns nothing: so every holder raises the lock's number."""
+        import psycopg
+
         key = (f"giscope lock {name}",)
-        with self._told(), self._connected() as own:
-            tried = own.execute("select pg_try_advisory_lock(hashtextextended(%s, 0))", key)
-            if tried.fetchone() != (True,):
-                if wait:
-                    wait()
-                own.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
-            yield
+        with self._told():
+            with self._lock:
+                self._connection()
+            own = self._connected()
+            try:
+                tried = own.execute("select pg_try_advisory_lock(hashtextextended(%s, 0))", key)
+                if tried.fetchone() != (True,):
+                    if wait:
+                        wait()
+                    own.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
+                with own.transaction():
+                    number = raise_number(_Placeholders(own), name)
+                with self._fences.holding(name, number):
+                    yield
+            finally:
+                with suppress(psycopg.Error):
+                    own.close()
 
     def _connection(self) -> psycopg.Connection:
         if self._open is None or self._open.closed:
@@ -214,7 +289,7 @@ class PostgreSQL:
             yield
         except psycopg.Error as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UserError(f"catalog at {self._place}: {reason}") from error
+            raise UserError(f"catalog at {self.place}: {reason}") from error
 
 
 class _Placeholders:

@@ -2,11 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spark_jobs.warehouse.commits import Content, Unit, content_of
-from spark_jobs.warehouse.files import count_rows
+from spark_jobs.warehouse.commits import Unit
+from spark_jobs.warehouse.files import described
 from spark_jobs.warehouse.journal import File, Journal, Published
 
 COMMITS = "_commits"
@@ -26,10 +26,9 @@ def _published(root: Path) -> Iterator[Published]:
         yield Published(Unit(**read["unit"]), read["facts"], list(_files(root, read["files"])))
 
 
-def _files(root: Path, named: list[str] | dict[str, list]) -> Iterator[File]:
-    """Those that are there; the first commit files did not say what is in them."""
+def _files(root: Path, named: Iterable[str]) -> Iterator[File]:
+    """Those that are there."""
     for target in named:
         path = root / target
         if path.exists():
-            content = Content(*named[target]) if isinstance(named, dict) else content_of(path)
-            yield File(target, content, count_rows(path))
+            yield File(target, *described(path))

@@ -14,7 +14,7 @@ import xxhash
 
 from schemas import Table
 from spark_jobs.places import in_bucket
-from spark_jobs.warehouse.commits import Content
+from spark_jobs.warehouse.commits import Content, content_of
 
 LARGEST_ROW_GROUP = 1 << 24
 
@@ -149,9 +149,9 @@ def _source(path: Path) -> Any:
     return path.open("rb", buffering=0) if in_bucket(path) else path
 
 
-def count_rows(path: Path) -> int:
-    """How many rows a file has."""
-    return read_metadata(path).num_rows
+def described(path: Path) -> tuple[Content, int]:
+    """A file's content and how many rows it has, read from the file."""
+    return content_of(path), read_metadata(path).num_rows
 
 
 def metadata_of(path: Path) -> dict[str, str]:

@@ -9,7 +9,8 @@ partitions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from copy import copy
 from datetime import date
 from itertools import count, pairwise
@@ -101,6 +102,8 @@ def update(wanted: Update) -> Updated:
     else:
         transaction = _Creating(catalog.new(table, place))
     _show(transaction, table, wanted)
+    if wanted.properties.items() - transaction.table_metadata.properties.items():
+        transaction.set_properties({**wanted.properties})
     expired = _expired(transaction.table_metadata, wanted)
     if expired:
         transaction._stage((RemoveSnapshotsUpdate(snapshot_ids=expired),))  # type: ignore[call-arg]
@@ -219,6 +222,35 @@ def table_at(location: str) -> IcebergTable:
 def files_of(location: str) -> set[str]:
     """All files of the metadata that a table has."""
     return _needed(table_at(location))
+
+
+def shown_files(location: str) -> set[str]:
+    """The paths under the warehouse's root of the files that a table's current snapshot shows."""
+    table = table_at(location)
+    begin = len(table.metadata.location.rpartition("/")[0]) + 1
+    snapshot = table.current_snapshot()
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    return {
+        entry.data_file.file_path[begin:]
+        for manifest in manifests
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+
+
+def newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] | None:
+    """The files that the newest of a table's metadata show, and its properties; names: the paths
+    under the root of all files of its metadata. Older ones stand in for those that cannot be read;
+    None if none can."""
+    found = []
+    for name in names:
+        if name.endswith(".metadata.json"):
+            with suppress(OSError, ValueError):
+                location = f"{root}/{name}"
+                found.append((table_at(location).metadata.last_updated_ms, location))
+    for _, location in sorted(found, reverse=True):
+        with suppress(OSError, ValueError):
+            return shown_files(location), table_at(location).properties
+    return None
 
 
 def _needed(table: IcebergTable) -> set[str]:

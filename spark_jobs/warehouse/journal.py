@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -53,6 +53,7 @@ TABLES = (
         primary key (catalog_name, namespace, property_key))""",
     f"""insert into iceberg_namespace_properties
         values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
+    "create table if not exists giscope_catalog (identity text not null primary key)",
 )
 CATALOG_VARIABLE = "GISCOPE_CATALOG"
 """The variable of the environment that names a catalog's database."""
@@ -113,6 +114,15 @@ class Update:
     changes: Changes
     replaced_ns: int
     made_ns: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Shown(NamedTuple):
+    """An Iceberg table's metadata before a change (None: it is new) and after it; the change."""
+
+    before: str | None
+    after: str
+    changes: Changes
 
 
 class Group:
@@ -165,10 +175,11 @@ def database_of(root: Path, uri: str | None = None) -> Database:
 
 
 class Journal:
-    """What is published, as a database says."""
+    """What is published, as a database says. claim: called in each transaction before anything
+    else, to refuse the database if it is another warehouse's (see identity.py)."""
 
-    def __init__(self, database: Database):
-        self._database = database
+    def __init__(self, database: Database, claim: Callable[[Session], None] = lambda session: None):
+        self._database, self._claim = database, claim
         self._lock = RLock()
         self._version: int | None = None
         self._generation = -1
@@ -192,6 +203,11 @@ class Journal:
         for group in self.groups(unit.network, unit.kind):
             return group.by_name.get(unit.name)
         return None
+
+    def begin_catalog(self) -> None:
+        """Make an empty database the warehouse's catalog, before anything else is written."""
+        with self._transaction():
+            pass
 
     def begin(self, changes: Sequence[Published], now_ns: int) -> None:
         """Say which files units are about to get, so that they are known if that is broken off."""
@@ -293,28 +309,47 @@ class Journal:
             self._ask(f"select table_name, metadata_location from iceberg_tables where {OURS}")
         )
 
-    def show(self, changes: list[Changes], snapshots: Mapping[str, str]) -> None:
-        """Let Iceberg tables' metadata be these, which show these changes."""
+    def show(self, shown: Mapping[str, Shown]) -> None:
+        """Let Iceberg tables, by name, have other metadata, which show some changes.
+
+        Raises UserError, and changes nothing, if one has other metadata than those that were
+        changed.
+        """
         listed = [
-            *((True, file.path) for change in changes for file in change.add),
-            *((False, file.path) for change in changes for file in change.remove),
+            *((True, file.path) for one in shown.values() for file in one.changes.add),
+            *((False, file.path) for one in shown.values() for file in one.changes.remove),
         ]
         with self._transaction() as database:
-            for table, location in snapshots.items():
-                database.execute(
-                    """insert into iceberg_tables values (?, ?, ?, ?, null, 'TABLE')
-                    on conflict (catalog_name, table_namespace, table_name)
-                    do update set previous_metadata_location = iceberg_tables.metadata_location,
-                    metadata_location = excluded.metadata_location""",
-                    (CATALOG_NAME, NAMESPACE, table, location),
-                )
+            for table, (before, after, _) in shown.items():
+                if after != before and not _point(database, table, before, after):
+                    raise UserError(
+                        f"Iceberg table {table}: another job changed it meanwhile; run again"
+                    )
             database.executemany("update giscope_files set listed = ? where path = ?", listed)
+
+    def listed(self, table: str) -> set[str]:
+        """The paths of the files that a table's snapshot shows, as far as the journal knows."""
+        rows = self._ask(
+            "select path from giscope_files where listed and path like ?", (f"{table}/%",)
+        )
+        return {path for (path,) in rows}
 
     def hide_all(self) -> None:
         """Forget all Iceberg tables: the next that are shown are new ones."""
+        self.hide(
+            name for (name,) in self._ask(f"select table_name from iceberg_tables where {OURS}")
+        )
+
+    def hide(self, tables: Iterable[str]) -> None:
+        """As hide_all, of some tables."""
         with self._transaction() as database:
-            database.execute(f"delete from iceberg_tables where {OURS}")
-            database.execute("update giscope_files set listed = false")
+            for table in tables:
+                database.execute(
+                    f"delete from iceberg_tables where {OURS} and table_name = ?", (table,)
+                )
+                database.execute(
+                    "update giscope_files set listed = false where path like ?", (f"{table}/%",)
+                )
 
     def gone(self, before_ns: int) -> dict[str, int]:
         """Files that were superseded before, or begun and never published, and since when (ns)."""
@@ -367,8 +402,27 @@ class Journal:
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
         with self._lock, self._database.transaction() as database:
+            self._claim(database)
             yield database
         self._version = None
+
+
+def _point(database: Session, table: str, before: str | None, after: str) -> bool:
+    """Let an Iceberg table have other metadata; False if it has not those from before (None: it is
+    new)."""
+    if before is None:
+        done = database.execute(
+            "insert into iceberg_tables values (?, ?, ?, ?, null, 'TABLE') on conflict do nothing",
+            (CATALOG_NAME, NAMESPACE, table, after),
+        )
+    else:
+        done = database.execute(
+            f"""update iceberg_tables
+            set previous_metadata_location = metadata_location, metadata_location = ?
+            where {OURS} and table_name = ? and metadata_location = ?""",
+            (after, table, before),
+        )
+    return done.rowcount == 1
 
 
 def _key(unit: Unit) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ import datetime
 import fcntl
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -46,10 +46,6 @@ class Staging:
                 size = sum(written.content.size for written in part.files)
                 remove_all(staged.path for staged in part.given)
                 raise
-
-    def remove(self, files: Iterable[Written]) -> None:
-        """Files that are not to be published."""
-        remove_all(written.staged.path for written in files)
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:
         """Where to write a Parquet file of a partition."""

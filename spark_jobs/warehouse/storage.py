@@ -8,20 +8,26 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from spark_jobs.places import ObjectPath, in_bucket, remove_all
+from spark_jobs.errors import UserError
+from spark_jobs.places import (
+    ConflictError,
+    ObjectPath,
+    in_bucket,
+    remove_all,
+    tag_of,
+    write_if_unchanged,
+)
 from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.disk import bytes_in, sync, told_if_full
+from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
 from spark_jobs.warehouse.files import Staged
 from spark_jobs.warehouse.staging import Staging, claim
 
 STAGING, VERSIONS = "_staging", "_views"
 VIEWS = "warehouse.duckdb"
-DAY_NS = 86_400 * 1_000_000_000
-"""A job that writes to a bucket publishes within a day."""
 SEEN_S = 60
 """How long a bucket's list is believed."""
 
@@ -33,6 +39,13 @@ class Storage(Protocol):
         """A place to write files that nobody reads yet; what is not settled is removed. alone: so
         that one process at a time is at work."""
 
+    def entrust(self, files: Iterable[Staged]) -> None:
+        """Leave files to the catalog, which is about to name them: from now on they are removed
+        only as it says. Whether it names them is not certain if its answer is lost."""
+
+    def discard(self, files: Iterable[Staged]) -> None:
+        """Remove staged files, but for those that are entrusted to the catalog."""
+
     def settle(self, files: Iterable[Staged]) -> None:
         """Let files be at their targets, and stay whatever happens."""
 
@@ -42,14 +55,18 @@ class Storage(Protocol):
     def files_below(self, folder: str) -> Iterator[str]:
         """The paths under the root of all files in a folder and those in it."""
 
-    def strays(self, targets: Iterable[str]) -> Iterable[str]:
-        """Which of these, of which nothing is known, no job is at work on."""
+    def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
+        """Which of these files were last written before a time (ns since 1970)."""
 
     def hold(self) -> IO[bytes] | None:
         """Keep what the views list until this is closed, where the storage can; see versions.py."""
 
-    def keep_views(self, fresh: Path, since_ns: int) -> None:
-        """Know the views that are about to be in place, as long as somebody reads by them."""
+    def seen_views(self) -> str | None:
+        """What tells the views that are in place from others."""
+
+    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
+        """Put views in place, and know them as long as somebody reads by them; seen: which they
+        replace. Raises UserError if others are in place by now."""
 
     def oldest_open(self, before_ns: int) -> int:
         """Since when somebody may have views open; before_ns at most."""
@@ -84,6 +101,13 @@ class Folder:
                     written = bytes_in(folder)
                     shutil.rmtree(folder, ignore_errors=True)
 
+    def entrust(self, files: Iterable[Staged]) -> None:
+        """See Storage: what the catalog names lies elsewhere."""
+
+    def discard(self, files: Iterable[Staged]) -> None:
+        """See Storage."""
+        remove_all(staged.path for staged in files)
+
     def settle(self, files: Iterable[Staged]) -> None:
         """See Storage."""
         for staged in files:
@@ -105,17 +129,27 @@ class Folder:
         for below, _, names in os.walk(self._root / folder):
             yield from (f"{below[begin:]}/{name}" for name in names)
 
-    def strays(self, targets: Iterable[str]) -> Iterable[str]:
-        """See Storage: all, for the others are in STAGING."""
-        return targets
+    def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
+        """See Storage."""
+        found = set()
+        for target in targets:
+            with suppress(FileNotFoundError):
+                if (self._root / target).stat().st_mtime_ns < ns:
+                    found.add(target)
+        return found
 
     def hold(self) -> IO[bytes] | None:
         """See Storage."""
         return versions.hold(self._root / VIEWS)
 
-    def keep_views(self, fresh: Path, since_ns: int) -> None:
+    def seen_views(self) -> None:
+        """See Storage: a lock holds until its holder ends."""
+
+    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
         """See Storage."""
-        versions.keep(fresh, self._root / VERSIONS, since_ns)
+        with replacing(self._root / VIEWS, made.stat().st_size) as fresh:
+            shutil.copyfile(made, fresh)
+            versions.keep(fresh, self._root / VERSIONS, since_ns)
 
     def oldest_open(self, before_ns: int) -> int:
         """See Storage."""
@@ -135,7 +169,7 @@ class Bucket:
 
     def __init__(self, root: ObjectPath):
         self._root = root
-        self._settled: set[Staged] = set()
+        self._entrusted: set[Staged] = set()
         self._sizes: dict[str, int] = {}
         self._seen_s: float | None = None
 
@@ -147,12 +181,19 @@ class Bucket:
             try:
                 yield staging
             except BaseException:
-                remove_all([s.path for s in staging.given if s not in self._settled])
+                self.discard(staging.given)
                 raise
+
+    def entrust(self, files: Iterable[Staged]) -> None:
+        """See Storage."""
+        self._entrusted.update(files)
+
+    def discard(self, files: Iterable[Staged]) -> None:
+        """See Storage."""
+        remove_all([staged.path for staged in files if staged not in self._entrusted])
 
     def settle(self, files: Iterable[Staged]) -> None:
         """See Storage: they are there."""
-        self._settled.update(files)
 
     def size(self, target: str) -> int | None:
         """See Storage: of all at once, as they were a little ago."""
@@ -171,20 +212,25 @@ class Bucket:
         """See Storage."""
         return (f"{folder}/{path}" for path, _ in (self._root / folder).tree())
 
-    def strays(self, targets: Iterable[str]) -> Iterable[str]:
-        """See Storage: those of yesterday."""
-        asked, before_ns = set(targets), time.time_ns() - DAY_NS
-        return [
-            path
-            for path, status in self._root.tree()
-            if path in asked and status.st_mtime_ns < before_ns
-        ]
+    def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
+        """See Storage."""
+        asked = set(targets)
+        return {p for p, status in self._root.tree() if p in asked and status.st_mtime_ns < ns}
 
     def hold(self) -> None:
         """See Storage."""
 
-    def keep_views(self, fresh: Path, since_ns: int) -> None:
+    def seen_views(self) -> str | None:
         """See Storage."""
+        return tag_of(cast(Path, self._root / VIEWS))
+
+    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
+        """See Storage."""
+        views = cast(Path, self._root / VIEWS)
+        try:
+            write_if_unchanged(views, made.read_bytes(), seen)
+        except ConflictError as error:
+            raise UserError(f"{views}: another job replaced it meanwhile; run again") from error
 
     def oldest_open(self, before_ns: int) -> int:
         """See Storage."""

@@ -11,8 +11,8 @@ that list them; those of an interrupted change as long. The first job that ends 
 from __future__ import annotations
 
 import datetime
+import json
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -26,15 +26,16 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
-from schemas import TABLES, Table
+from schemas import NETWORKS, TABLES, Table
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_bucket, place, remove_all
 from spark_jobs.sources import version
-from spark_jobs.warehouse import earlier
+from spark_jobs.warehouse import earlier, orphans
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
 from spark_jobs.warehouse.compaction import lost, merge, small_files, split
-from spark_jobs.warehouse.disk import replacing, told_if_full
-from spark_jobs.warehouse.files import Written, microseconds, moment
+from spark_jobs.warehouse.disk import told_if_full
+from spark_jobs.warehouse.files import Written, described, microseconds, moment
+from spark_jobs.warehouse.identity import Claim
 from spark_jobs.warehouse.journal import (
     CATALOG,
     CATALOG_VARIABLE,
@@ -45,10 +46,12 @@ from spark_jobs.warehouse.journal import (
     File,
     Journal,
     Published,
+    Shown,
     Stored,
     Update,
     database_of,
 )
+from spark_jobs.warehouse.orphans import Orphans
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
 from spark_jobs.warehouse.views import create_views, may_ask, reach, write_views
@@ -64,6 +67,10 @@ FORGOTTEN = Unit("made", "all", "what is forgotten")
 TOLD = Unit("made", "all", "REST catalog")
 METADATA = "metadata"
 """The folder of a table's."""
+FACTS_KEPT = Unit("made", "all", "facts kept")
+KINDS_KEPT = ("network", "forgotten", "purged")
+FACTS = "giscope."
+"""What the names of table properties begin with that have facts of units of these kinds."""
 ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
 
 
@@ -87,9 +94,16 @@ class Held(NamedTuple):
 
 class Warehouse:
     """All tables under one folder; keep: see KEEP; catalog: the URI of its database, by default
-    what CATALOG_VARIABLE names, or a file in it."""
+    what CATALOG_VARIABLE names, or a file in it; catalog_is_lost: it is to be made again (see
+    restore). Raises UserError if the catalog is another warehouse's (see identity.py)."""
 
-    def __init__(self, root: Path, keep: timedelta = KEEP, catalog: str | None = None):
+    def __init__(
+        self,
+        root: Path,
+        keep: timedelta = KEEP,
+        catalog: str | None = None,
+        catalog_is_lost: bool = False,
+    ):
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
@@ -98,16 +112,23 @@ class Warehouse:
         self.root, self.keep, self._storage = root, keep, storage_of(root)
         uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
         self._database = database_of(root, uri)
-        self._journal = Journal(self._database)
-        self._later = False
+        self._claim = Claim(root, self._database, lambda: any(self._all_files()))
+        self._journal = Journal(self._database, self._claim)
+        self._later, self._catalog_is_lost = False, catalog_is_lost
         self.untold: UserError | None = None
         """Why a site's REST catalog could not be told of the last change."""
+        self.too_many = False
+        """Whether there were more orphans than are removed unasked."""
         if (
             not in_bucket(root)
             and (root / earlier.COMMITS).is_dir()
             and not (root / CATALOG).exists()
         ):
             earlier.take_over(root, self._journal)
+        if catalog_is_lost:
+            self._claim.expect_loss()
+        else:
+            self._claim.check()
 
     def staging(self) -> AbstractContextManager[Staging]:
         """A place to write a change's files; what is not published is removed, at once or, where
@@ -116,6 +137,8 @@ class Warehouse:
 
         Raises UserError where the disk is full.
         """
+        if not (self._claim.tied or self._catalog_is_lost):
+            self._journal.begin_catalog()
         return self._storage.staging(self.locked(STAGING))
 
     def publish(
@@ -139,6 +162,7 @@ class Warehouse:
             for change in known:
                 self._split_merged(change.unit)
             now = time.time_ns()
+            self._storage.entrust(file.staged for change in changes for file in change.files)
             self._journal.begin(known, now)
             self._storage.settle(file.staged for change in changes for file in change.files)
             self._journal.publish(known, now)
@@ -150,6 +174,10 @@ class Warehouse:
         commit = self.commit(unit)
         assert commit is not None
         return commit
+
+    def discard(self, files: Iterable[Written]) -> None:
+        """Remove staged files that are not to be published; not those that the catalog may name."""
+        self._storage.discard(file.staged for file in files)
 
     def _split_merged(self, unit: Unit) -> None:
         for merged in self._journal.merged_with(unit):
@@ -279,13 +307,13 @@ class Warehouse:
         if self._later:
             return
         with told_if_full(self.root, lambda: PAGE), self.locked("views"):
-            now = time.time_ns()
+            now, seen = time.time_ns(), self._storage.seen_views()
             targets = self._published()
             inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
             if not self.is_made(VIEWS, inputs):
                 damaged = self.damaged()
                 sound = [target for target in targets if target not in damaged]
-                self._make_views(self._tables_of(sound, self.root.resolve()), now)
+                self._make_views(self._tables_of(sound, self.root.resolve()), now, seen)
                 self.made(VIEWS, inputs)
             before_ns = self._storage.oldest_open(self._before(now))
             self._show(before_ns)
@@ -304,8 +332,6 @@ class Warehouse:
                 for written, merged in merge(self.root, sound, staging):
                     if self._merge(written, [part.target for part in merged]):
                         from_files, into = from_files + len(merged), into + 1
-                    else:
-                        staging.remove([written])
         return from_files, into
 
     def _merge(self, written: Written, paths: list[str]) -> bool:
@@ -313,6 +339,7 @@ class Warehouse:
         merged = _file(written)
         with self.locked("publish"):
             now = time.time_ns()
+            self._storage.entrust([written.staged])
             self._journal.begin([Published(Unit(MERGED, "all"), {}, [merged])], now)
             self._storage.settle([written.staged])
             return self._journal.merge(merged, paths, now)
@@ -328,33 +355,35 @@ class Warehouse:
                 for unit, file in self._journal.stored_in(path)
             ]
             now = time.time_ns()
+            self._storage.entrust(file.staged for file in written.values())
             self._journal.begin_split(parts, now)
             self._storage.settle(file.staged for file in written.values())
             self._journal.split(path, parts, now)
 
-    def maintain(self) -> list[Held]:
+    def maintain(self, remove_orphans: bool = False) -> list[Held]:
         """Merge small files of captures; bring the Iceberg tables up to date, also with the
-        schemas; forget what was replaced, and remove what belongs to nothing, as of jobs that were
-        killed; returns what became of files, and what is there then. See untold, too."""
+        schemas, and make those anew that show other files than they should; forget what was
+        replaced, and remove orphans (see orphans.py), also recent ones and many if remove_orphans;
+        returns what became of files, and what is there then. See untold and too_many, too."""
 
         merged, into = self.compact()
         before = self._all_files()
+        with self.locked("views"):
+            self._journal.hide(self.holes())
         self.update_views()
         with self.locked("views"):
             self._show(0, TABLES)
         self._tell_rest_catalog(again=True)
         with self.locked("views"), self.locked("publish"):
             known, metadata = self._journal.known_files(), self._metadata()
-            self._remove_strays(self._all_files())
+            found = self._remove_orphans(remove_orphans)
         published, left = set(self._published()), self._all_files()
         return [
             Held("published", len(published), self._bytes(published & left)),
-            Held(
-                "superseded, and still kept",
-                len(known - published),
-                self._bytes(known - published),
-            ),
-            Held("Iceberg's metadata", len(metadata), self._bytes(metadata)),
+            Held("superseded, and still kept", *self._held(known - published)),
+            Held("Iceberg's metadata", *self._held(metadata)),
+            Held("orphans, left for now", *self._held(left & (found.removable | found.recent))),
+            Held("of other names, left", *self._held(found.foreign)),
             Held("removed", len(before - left), None),
             Held("small ones merged", merged, None),
             Held("into", into, None),
@@ -370,6 +399,25 @@ class Warehouse:
         told = self.commit(TOLD)
         of_server = told.facts["files"] if told else []
         return {file[begin:] for place in places for file in files_of(place)}.union(of_server)
+
+    def holes(self) -> dict[str, str]:
+        """The Iceberg tables that show other files than the journal says, and a line about each."""
+        from spark_jobs.warehouse.iceberg import shown_files
+
+        found = {}
+        for table, location in self._journal.snapshots().items():
+            if not location.startswith(f"{self.root.resolve()}/"):
+                continue  # the warehouse was moved: the next job makes it anew
+            shown, listed = shown_files(location), self._journal.listed(table)
+            if shown != listed:
+                found[table] = (
+                    f"{self.root}: the Iceberg table {table} lacks {len(listed - shown):,} files "
+                    f"and has {len(shown - listed):,} others: giscope maintain makes it anew"
+                )
+        return found
+
+    def _held(self, targets: Collection[str]) -> tuple[int, int]:
+        return len(targets), self._bytes(targets)
 
     def _bytes(self, targets: Iterable[str]) -> int:
         return sum(self._storage.size(target) or 0 for target in targets)
@@ -391,14 +439,73 @@ class Warehouse:
             self._journal.hide_all()  # it was moved
             snapshots = {}
         new = [name for name in TABLES if name not in snapshots]
+        facts = self._facts_to_keep()
+        inputs = fingerprint(facts)
+        told = self.is_current(FACTS_KEPT, inputs)
         changes = {name: Changes() for name in (*also, *new)}
+        if not told:
+            changes[NETWORKS.name] = Changes()
         changes |= self._journal.changes()
         self._update(
             [
-                Update(name, root, snapshots.get(name), change, before_ns)
+                Update(
+                    name,
+                    root,
+                    snapshots.get(name),
+                    change,
+                    before_ns,
+                    properties=facts if name == NETWORKS.name else {},
+                )
                 for name, change in changes.items()
             ]
         )
+        if not told:
+            self.publish(FACTS_KEPT, [], {"inputs": inputs})
+
+    def _facts_to_keep(self) -> dict[str, str]:
+        """Facts that no file tells, as properties of the Iceberg table of the networks: a catalog
+        that is lost is made again with them."""
+        return {
+            f"{FACTS}{commit.unit.kind}.{commit.unit.network}.{commit.unit.name}": json.dumps(
+                commit.facts
+            )
+            for kind in KINDS_KEPT
+            for commit in self.commits(kind)
+        }
+
+    def published_files(self) -> tuple[dict[str, set[str]], dict[Unit, dict[str, Any]]]:
+        """By table, the files that the newest Iceberg metadata show, of which the catalog may know
+        nothing; and the facts that they tell of units (see _facts_to_keep)."""
+        from spark_jobs.warehouse.iceberg import newest
+
+        shown, facts = {}, {}
+        for table in TABLES:
+            names = [p for p in self._storage.files_below(table) if f"/{METADATA}/" in p]
+            found = newest(str(self.root.resolve()), names)
+            if found is None:
+                continue
+            shown[table], properties = found
+            for name, text in properties.items():
+                if name.startswith(FACTS):
+                    kind, _, rest = name.removeprefix(FACTS).partition(".")
+                    network, _, of = rest.rpartition(".")
+                    facts[Unit(kind, network, of)] = json.loads(text)
+        return shown, facts
+
+    def restore(
+        self, units: Mapping[Unit, tuple[dict[str, Any], list[str]]], staged: list[Written]
+    ) -> None:
+        """Let a catalog that has nothing have these units, with these facts and files, at one
+        stroke; staged: those of the files that are not in their places yet. What was before is not
+        known."""
+        with self.locked("publish"):
+            self._storage.settle(file.staged for file in staged)
+            known = [
+                Published(unit, facts, [File(t, *described(self.root / t)) for t in files])
+                for unit, (facts, files) in units.items()
+            ]
+            forgotten = Published(FORGOTTEN, {"until_ns": time.time_ns()}, [])
+            self._journal.take_over([*known, forgotten])
 
     def _update(self, updates: list[Update]) -> None:
         """Bring Iceberg tables up to date, all at one stroke."""
@@ -407,8 +514,7 @@ class Warehouse:
         from spark_jobs.warehouse.iceberg import update
 
         made = [(wanted, update(wanted)) for wanted in updates]
-        fresh = {w.table: to.location for w, to in made if to.location != w.location}
-        self._journal.show([wanted.changes for wanted in updates], fresh)
+        self._journal.show({w.table: Shown(w.location, to.location, w.changes) for w, to in made})
         for _, updated in made:
             remove_all(map(place, updated.unneeded))
 
@@ -436,14 +542,13 @@ class Warehouse:
             ours = sorted(file.removeprefix(root) for file in files)
             self.publish(TOLD, [], {"inputs": inputs, "files": ours})
 
-    def _make_views(self, tables: Mapping[Table, list[Path]], since_ns: int) -> None:
-        views = self.root / VIEWS
+    def _make_views(
+        self, tables: Mapping[Table, list[Path]], since_ns: int, seen: str | None
+    ) -> None:
         with tempfile.TemporaryDirectory() as elsewhere:
             made = Path(elsewhere) / VIEWS
             write_views(made, tables)
-            with replacing(views, made.stat().st_size) as fresh:
-                shutil.copyfile(made, fresh)
-                self._storage.keep_views(fresh, since_ns)
+            self._storage.replace_views(made, since_ns, seen)
 
     def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
         """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
@@ -500,16 +605,25 @@ class Warehouse:
             self._remove_superseded(now, names)
             self._storage.remove_begun(now)
             with self.locked("publish"):
-                self._remove_strays(self._all_files())
+                self._remove_orphans()
         self._tell_rest_catalog()
 
-    def _remove_strays(self, there: set[str]) -> None:
-        """Files that belong to nothing, of those that are there; not of metadata, where those of a
-        REST catalog are not known."""
-        strays = self._storage.strays(there - self._journal.known_files() - self._metadata())
+    def _remove_orphans(self, wished: bool = False) -> Orphans:
+        """Remove orphans, as far as orphans.py allows it; wished: the user asks for all of them. Of
+        a bucket the recent ones stay: a job may be at work on them. So does metadata, if that of a
+        REST catalog is not known. Returns what there was; see too_many."""
+        known = self._journal.known_files()
+        unknown = self._all_files() - known - self._metadata()
         if self.untold:
-            strays = [path for path in strays if f"/{METADATA}/" not in path]
-        remove_all(self.root / path for path in strays)
+            unknown = {path for path in unknown if f"/{METADATA}/" not in path}
+        stay = timedelta(0) if wished and not in_bucket(self.root) else orphans.STAY
+        before_ns = time.time_ns() - stay // timedelta(microseconds=1) * 1000
+        old = self._storage.changed_before(unknown, before_ns)
+        found = orphans.orphans_of(unknown, old, known)
+        self.too_many = found.too_many and not wished
+        if not self.too_many:
+            remove_all(self.root / path for path in found.removable)
+        return found
 
     def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
         """Remove what was superseded before, first from the history of the Iceberg tables; tables:

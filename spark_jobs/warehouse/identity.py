@@ -1,0 +1,185 @@
+"""Which catalog is a warehouse's: a mark in its root and a row of the catalog have one identity.
+
+Without that, a job that is started with another catalog, or with an empty one, would take every
+file of the warehouse for one that belongs to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from spark_jobs.errors import UserError
+from spark_jobs.places import ConflictError, in_bucket, write_if_unchanged
+from spark_jobs.warehouse.database import Database, Session
+from spark_jobs.warehouse.disk import sync
+from spark_jobs.warehouse.journal import CATALOG_VARIABLE
+
+MARK = "warehouse.json"
+LOOKED_AT = 100
+"""So many published files are looked for, to tell whether a catalog without identity is of here."""
+
+
+class Mark(NamedTuple):
+    """The identity that a warehouse shares with its catalog, and where that was."""
+
+    identity: str
+    catalog: str
+
+
+def read_mark(root: Path) -> Mark | None:
+    """A warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
+    path = root / MARK
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        found = json.loads(text)
+        return Mark(str(found["identity"]), str(found["catalog"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{path}: is not the mark of a warehouse: restore it, or remove it and its "
+            f"catalog and run {_rebuild(root)}"
+        ) from error
+
+
+def identity_of(session: Session) -> str | None:
+    """The identity that a catalog has; None: no warehouse has claimed it."""
+    row = session.execute("select identity from giscope_catalog").fetchone()
+    return row[0] if row else None
+
+
+class Claim:
+    """Compares a warehouse with its catalog, in each transaction, and ties them in the first one.
+    has_tables() says whether the warehouse has files of tables."""
+
+    def __init__(self, root: Path, database: Database, has_tables: Callable[[], bool]):
+        self._root, self._database, self._has_tables = root, database, has_tables
+        self._identity: str | None = None
+        """What both have, once it was seen in both."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether warehouse and catalog were seen to be each other's."""
+        return self._identity is not None
+
+    def check(self) -> None:
+        """Raises UserError if warehouse and catalog are not each other's. Writes nothing."""
+        if self._database.version() is not None:
+            with self._database.reading() as session:
+                shared = self._shared(session)
+                if read_mark(self._root) and identity_of(session):
+                    self._identity = shared
+        elif self._has_tables():
+            self._refuse_unknown(read_mark(self._root))
+
+    def expect_loss(self) -> None:
+        """Let the first transaction tie the warehouse to a catalog that has nothing. Raises
+        UserError if the catalog knows this warehouse, or has anything."""
+        if self._database.version() is not None:
+            with self._database.reading() as session:
+                if identity_of(session) or _has_units(session):
+                    self._refuse("is not empty: there is nothing to rebuild, or it is another's")
+        self._has_tables = lambda: False
+
+    def __call__(self, session: Session) -> None:
+        """As check, within a transaction; an empty catalog becomes this warehouse's."""
+        if self._identity is not None and identity_of(session) == self._identity:
+            return
+        identity = self._shared(session)
+        if identity is None:
+            identity = uuid.uuid4().hex
+        if read_mark(self._root) is None:
+            where = self._database.place
+            inside = where.rpartition("/")[2] if self._database.inside else where
+            identity = _write_mark(self._root, Mark(identity, inside)).identity
+        if identity_of(session) is None:
+            session.execute("insert into giscope_catalog values (?)", (identity,))
+        self._identity = identity
+
+    def _shared(self, session: Session) -> str | None:
+        """The identity of both; None if neither has one, and they may be tied."""
+        mark, identity = read_mark(self._root), identity_of(session)
+        if mark and identity == mark.identity:
+            return identity
+        if mark and identity is None:
+            if _has_units(session) or self._has_tables():
+                self._refuse_unknown(mark)
+            return mark.identity
+        if mark:
+            self._refuse(f"belongs to another warehouse; {self._mend(mark)}")
+        if identity and not self._database.inside:
+            self._refuse(
+                "belongs to another warehouse already: set GISCOPE_CATALOG to a database of its own"
+                f" (if {self._root / MARK} was lost, it had the identity {identity})"
+            )
+        if identity is None and _has_units(session):
+            if not (self._database.inside or self._knows_files(session)):
+                self._refuse(
+                    "is in use for another warehouse: set GISCOPE_CATALOG to a database of its own"
+                )
+        elif identity is None and self._has_tables():
+            self._refuse_unknown(None)
+        return identity
+
+    def _knows_files(self, session: Session) -> bool:
+        """Whether any of some published files is here; also if none is published."""
+        some = session.execute(
+            f"select path from giscope_files where published limit {LOOKED_AT}"
+        ).fetchall()
+        return not some or any((self._root / path).exists() for (path,) in some)
+
+    def _refuse_unknown(self, mark: Mark | None) -> None:
+        self._refuse(f"does not know this warehouse: {self._mend(mark)}")
+
+    def _refuse(self, why: str) -> None:
+        raise UserError(f"{self._root}: the catalog {self._database.place} {why}")
+
+    def _mend(self, mark: Mark | None) -> str:
+        """What to set."""
+        lost = f"if that is lost, run {_rebuild(self._root)}"
+        if not mark:
+            return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {lost}"
+        if "/" not in mark.catalog:
+            if self._database.inside:
+                return f"restore {self._root / mark.catalog}, or, {lost}"
+            return f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {lost}"
+        return (
+            f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; {lost}"
+        )
+
+
+def _rebuild(root: Path) -> str:
+    return f"giscope maintain --warehouse {root} --rebuild-catalog"
+
+
+def _has_units(session: Session) -> bool:
+    return session.execute("select 1 from giscope_units limit 1").fetchone() is not None
+
+
+def _write_mark(root: Path, mark: Mark) -> Mark:
+    """Make a warehouse's mark; returns the one that is there, which may be another process's."""
+    path, text = root / MARK, json.dumps(mark._asdict()).encode()
+    if in_bucket(root):
+        with suppress(ConflictError):
+            write_if_unchanged(path, text, None)
+    else:
+        root.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{MARK}.{uuid.uuid4().hex}")
+        fresh.write_bytes(text)
+        sync(fresh)
+        try:
+            os.link(fresh, path)
+        except OSError:
+            if not path.exists():  # the file system has no hard links
+                fresh.replace(path)
+        fresh.unlink(missing_ok=True)
+    found = read_mark(root)
+    assert found
+    return found

@@ -1,0 +1,42 @@
+"""Files in the tables' folders that nothing names: neither the catalog nor Iceberg's metadata.
+
+A job that was killed leaves some. A catalog that was restored from a backup does not know what was
+published since: these files look the same. So they are removed with care.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import timedelta
+from typing import NamedTuple
+
+STAY = timedelta(days=1)
+"""How long an orphan stays: a job that writes to a bucket publishes within a day."""
+SHARE = 0.1
+"""More orphans than this share of the catalog's files are removed only if the user asks for it."""
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+DATA = re.compile(r"[^/]+/network=[^/]+/(date=[^/]+/)?[^/]+-[0-9a-f]{8}\.parquet")
+METADATA = re.compile(
+    rf"[^/]+/metadata/(\d+-{UUID}\.(gz\.)?metadata\.json|snap-\d+-\d+-{UUID}\.avro|{UUID}-m\d+\.avro)"
+)
+"""What giscope, and Iceberg's libraries, name their files."""
+
+
+class Orphans(NamedTuple):
+    """Paths under the root. removable: may be removed now; recent: too young; foreign: of names
+    that nothing here gives; too_many: the removable ones are so many that the user must ask."""
+
+    removable: set[str]
+    recent: set[str]
+    foreign: set[str]
+    too_many: bool
+
+
+def orphans_of(unknown: Collection[str], old: Collection[str], known: Collection[str]) -> Orphans:
+    """Sort the files that nothing names, of which some are old; known: the catalog's files. Data
+    files alone are counted against SHARE: metadata can be made again."""
+    ours = {path for path in unknown if DATA.fullmatch(path) or METADATA.fullmatch(path)}
+    removable = ours.intersection(old)
+    data = sum(map(bool, map(DATA.fullmatch, removable)))
+    return Orphans(removable, ours - removable, set(unknown) - ours, data > SHARE * len(known))

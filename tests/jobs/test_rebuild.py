@@ -1,0 +1,183 @@
+"""A lost catalog is made again from Iceberg's metadata and the Parquet files."""
+
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pytest
+from conftest import NETWORKS_FILE, contents
+from small_captures import ingest_syns, packets_of
+
+from schemas import FLOWS, INGEST_LOG, PACKETS
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import ingest_capture, publish_network
+from spark_jobs.jobs.rebuild import rebuild
+from spark_jobs.warehouse import Warehouse, compaction
+from spark_jobs.warehouse.journal import CATALOG
+
+FILES = "--networks", str(NETWORKS_FILE)
+
+
+def run(root: Path, captures: Path) -> None:
+    main(["run", "--warehouse", str(root), *FILES, str(captures)])
+
+
+@pytest.fixture(scope="module")
+def made(few_captures, tmp_path_factory) -> Path:
+    """A warehouse of a run."""
+    root = tmp_path_factory.mktemp("made") / "w"
+    run(root, few_captures)
+    return root
+
+
+@pytest.fixture
+def full(made, tmp_path) -> Path:
+    """A warehouse that was moved, and shown there."""
+    shutil.copytree(made, tmp_path / "w")
+    Warehouse(tmp_path / "w").update_views()
+    return tmp_path / "w"
+
+
+def lose(root: Path) -> None:
+    for path in root.glob(f"{CATALOG}*"):
+        path.unlink()
+
+
+def test_every_table_is_there_again(full, few_captures, capsys):
+    before = contents(full)
+    lose(full)
+    main(["maintain", "--warehouse", str(full), "--rebuild-catalog"])
+    assert capsys.readouterr().err == ""
+    assert contents(full) == before
+    assert Warehouse(full).damaged(whole=True) == {}
+    assert Warehouse(full).holes() == {}
+    run(full, few_captures)
+    assert contents(full) == before
+    assert "unchanged" not in capsys.readouterr().out
+    run(full, few_captures)
+    assert capsys.readouterr().out.count("unchanged") == 2
+
+
+def test_captures_that_are_gone_stay(full, tmp_path):
+    """A run makes the days anew from the packets."""
+    before = contents(full)
+    lose(full)
+    rebuild(full)
+    main(
+        ["flows", "--warehouse", str(full), *FILES, "--network", "aa-gprs", "--date", "2004-03-02"]
+    )
+    main(["marts", "--warehouse", str(full)])
+    assert contents(full) == before
+
+
+def test_merged_files_are_those_of_their_captures(tmp_path, network, monkeypatch, in_this_process):
+    monkeypatch.setattr(compaction, "FEWEST", 2)
+    warehouse = Warehouse(tmp_path / "w")
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
+    before = [warehouse.contents(table) for table in (PACKETS, INGEST_LOG)]
+    warehouse.maintain()
+    assert len(warehouse.files(PACKETS)) == 1
+    warehouse._database.close()
+    lose(warehouse.root)
+    rebuild(warehouse.root)
+    again = Warehouse(warehouse.root)
+    assert packets_of(again) == [1, 2, 3]
+    assert [again.contents(table) for table in (PACKETS, INGEST_LOG)] == before
+    ingest_syns(again, network, tmp_path, b=5)
+    assert packets_of(again) == [1, 5, 3]
+
+
+def user_of(root: Path) -> str:
+    query = "select \"user\" from packets where network = 'aa-gprs' group by 1 order by count(*)"
+    return Warehouse(root).connect().execute(query).fetchone()[0]
+
+
+def test_who_was_forgotten_stays_forgotten(full, few_captures):
+    user = user_of(full)
+    main(["forget", "--warehouse", str(full), *FILES, "--network", "aa-gprs", "--user", user])
+    lose(full)
+    rebuild(full)
+    run(full, few_captures)
+    query = f"select count(*) from packets where \"user\" = '{user}' or server = '{user}'"
+    assert Warehouse(full).connect().execute(query).fetchall() == [(0,)]
+
+
+def test_removed_days_stay_removed(full, few_captures):
+    main(["purge", "--warehouse", str(full), "--table", "packets", "--before", "2005-01-01"])
+    flows = Warehouse(full).contents(FLOWS)
+    lose(full)
+    rebuild(full)
+    assert Warehouse(full).purged("aa-gprs", PACKETS) == date(2005, 1, 1)
+    run(full, few_captures)
+    assert Warehouse(full).files(PACKETS) == []
+    assert Warehouse(full).contents(FLOWS) == flows
+
+
+def test_another_key_is_refused_still(full, networks, monkeypatch):
+    lose(full)
+    rebuild(full)
+    monkeypatch.setenv("GISCOPE_KEY", "77" * 32)
+    with pytest.raises(UserError, match="pseudonyms of another key"):
+        publish_network(Warehouse(full), networks["aa-gprs"])
+
+
+def test_a_plot_asks_for_flows_first(full):
+    (flow_id,) = Warehouse(full).connect().execute("select min(flow_id) from flows").fetchone()
+    lose(full)
+    rebuild(full)
+    with pytest.raises(SystemExit) as stopped:
+        main(["plot", "--warehouse", str(full), str(flow_id)])
+    assert stopped.value.code == 2
+
+
+def test_a_catalog_that_has_anything_is_not_made_again(full, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["maintain", "--warehouse", str(full), "--rebuild-catalog"])
+    assert stopped.value.code == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_older_metadata_stand_in_for_damaged_ones(full):
+    newest = max((full / "packets/metadata").glob("*.json"), key=lambda path: path.name)
+    newest.with_name("99999-" + newest.name[6:]).write_text("{")
+    lose(full)
+    assert rebuild(full).not_told == []
+
+
+def test_what_cannot_be_found_is_named(full):
+    (full / "packets" / "metadata").rename(full / "elsewhere")
+    (lost,) = Warehouse(full).files(FLOWS, "bb-gprs")
+    lost.unlink()
+    lose(full)
+    told = rebuild(full).not_told
+    assert f"{full / 'packets'}: without readable Iceberg metadata: its files are left out" in told
+    assert any(line.startswith(f"{lost}: cannot be read") for line in told)
+    assert any("0 of 20,000 rows are there: ingest it again" in line for line in told)
+
+
+def test_a_rebuild_that_is_killed_leaves_no_catalog_that_knows_half(
+    tmp_path, network, monkeypatch, in_this_process
+):
+    warehouse = Warehouse(tmp_path / "w")
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2)
+    warehouse.update_views()
+    warehouse._database.close()
+    lose(warehouse.root)
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    for step in ("begin", "publish"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"spark_jobs.warehouse.journal._{step}", killed)
+            with pytest.raises(Killed):
+                rebuild(warehouse.root)
+        with pytest.raises(UserError, match="does not know this warehouse"):
+            Warehouse(warehouse.root)
+    rebuild(warehouse.root)
+    assert packets_of(Warehouse(warehouse.root)) == [1, 2]
+    assert ingest_capture(Warehouse(warehouse.root), network, tmp_path / "a.pcap").error is None

