@@ -17,6 +17,7 @@ from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse, compaction
+from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.journal import CATALOG
 
 
@@ -68,6 +69,42 @@ def test_small_files_are_merged_and_split(uri, network, tmp_path, monkeypatch):
 
 def test_one_at_a_time_has_a_lock(uri, tmp_path):
     assert_one_at_a_time(Warehouse(tmp_path), Warehouse(tmp_path))
+
+
+def test_one_database_is_one_warehouse_s(uri, tmp_path):
+    """Also while a warehouse is new, and of two that are as old as before there were marks."""
+    one = Warehouse(tmp_path / "one")
+    new = Warehouse(tmp_path / "two")
+    publish(one, "AA")
+    with pytest.raises(UserError, match="belongs to another warehouse already"):
+        publish(new, "BB")
+    with pytest.raises(UserError, match="belongs to another warehouse already"):
+        Warehouse(tmp_path / "two")
+    assert countries(Warehouse(tmp_path / "one")) == ["AA"]
+    (tmp_path / "one" / MARK).unlink()
+    with one._journal._database.transaction() as session:
+        session.execute("delete from giscope_catalog")
+    with pytest.raises(UserError, match="is in use for another warehouse"):
+        Warehouse(tmp_path / "two")
+    publish(Warehouse(tmp_path / "one"), "CC")
+    assert countries(Warehouse(tmp_path / "one")) == ["CC"]
+
+
+def test_a_command_without_the_variable_is_refused(uri, tmp_path, monkeypatch, capsys):
+    publish(Warehouse(tmp_path), "AA")
+    monkeypatch.delenv("GISCOPE_CATALOG")
+    with pytest.raises(SystemExit):
+        main(["maintain", "--warehouse", str(tmp_path)])
+    told = capsys.readouterr().err
+    assert "set GISCOPE_CATALOG to the database localhost/" in told
+    assert len(data_files(Warehouse(tmp_path, catalog=uri))) == 1
+
+
+def test_another_catalog_than_the_file_is_refused(uri, tmp_path, monkeypatch):
+    monkeypatch.delenv("GISCOPE_CATALOG")
+    publish(Warehouse(tmp_path), "AA")
+    with pytest.raises(UserError, match="unset GISCOPE_CATALOG"):
+        Warehouse(tmp_path, catalog=uri)
 
 
 def test_a_run_makes_what_it_makes_with_a_file(uri, few_captures, tmp_path, monkeypatch):
