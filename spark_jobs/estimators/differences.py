@@ -24,7 +24,7 @@ class Sums:
     """A metric of one selection, by G groups of users."""
 
     group: np.ndarray
-    """int64[G], each once"""
+    """[G]: labels of the groups, each once. The same label in two selections is the same users."""
     top: np.ndarray
     """float64[G]"""
     bottom: np.ndarray

@@ -9,7 +9,7 @@ other.
 import datetime
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -115,10 +115,9 @@ def comparisons(selection: Selection, first: Half, second: Half) -> list[Compari
     source = _by_options(selection) if options else "metrics"
     least = _least_users(selection) if options else {}
     ours, theirs = (_sums(selection, source, half.where, least) for half in (first, second))
-    pairs = _pairs(selection.networks, first, second)
     found = [
         (left, metric, difference(ours[left.name, metric], theirs[right.name, metric]))
-        for left, right in pairs
+        for left, right in pairs(selection.networks, first, second)
         for metric, shown in SHOWN.items()
         if not (options and shown.of_set_up)
         if (left.name, metric) in ours and (right.name, metric) in theirs
@@ -136,7 +135,7 @@ def comparisons(selection: Selection, first: Half, second: Half) -> list[Compari
     ]
 
 
-def _pairs(
+def pairs(
     networks: Sequence[ShownNetwork], first: Half, second: Half
 ) -> list[tuple[ShownNetwork, ShownNetwork]]:
     """Which networks are compared with which."""
@@ -176,9 +175,13 @@ def _least_users(selection: Selection) -> dict[str, int]:
 def _sums(
     selection: Selection, source: str, where: str, least: dict[str, int]
 ) -> dict[tuple[str, str], Sums]:
-    """The Sums of each network and metric, but those of fewer users than is the network's least."""
+    """The Sums of each network and metric, but those of fewer users than is the network's least.
+    Groups are labelled with their network: number 5 of one network has other users than number 5 of
+    another."""
     return {
-        (network, metric): sums
+        (network, metric): replace(
+            sums, group=np.array([f"{network} {number}" for number in sums.group.tolist()])
+        )
         for (network, metric), sums in by(selection, source, where)
         if len(sums.group) >= least.get(network, 0)
     }
@@ -190,7 +193,8 @@ def by(
     where: str = "true",
     keys: Sequence[str] = ("network", "metric"),
 ) -> list[tuple[tuple, Sums]]:
-    """(values of the keys, Sums) of what a condition selects."""
+    """(values of the keys, Sums) of what a condition selects; groups have the numbers that the
+    source gives them (`user_group`), so that a network's group has the same in every selection."""
     answer = selection.connection.sql(f"""
         select {", ".join(keys)}, user_group, sum(measured)::bigint as measured, sum(top) as top,
             sum(bottom) as bottom
@@ -199,12 +203,11 @@ def by(
     labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
     starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]
     ends = [*starts, len(labels)][1:]
-    groups = np.unique(answer["user_group"], return_inverse=True)[1]
     return [
         (
             labels[start],
             Sums(
-                groups[start:end],
+                answer["user_group"][start:end],
                 answer["top"][start:end],
                 answer["bottom"][start:end],
                 int(answer["measured"][start:end].sum()),

@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons
+from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons, pairs
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.panels import panels
 from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
@@ -58,7 +58,7 @@ def comparison(selection: Selection, first: Half, second: Half) -> Section:
     notes = [
         f"{network.name}: not compared; too few connections, or none, {first.name} or "
         f"{second.name}."
-        for network in selection.networks
+        for network, _ in pairs(selection.networks, first, second)
         if not any(c.network is network and c.difference.estimate is not None for c in found)
     ]
     return Section(

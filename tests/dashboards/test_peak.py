@@ -1,26 +1,23 @@
-"""The dashboards' comparison in SQL is the report's, told by another way."""
+"""The dashboards' comparison in SQL is the report's, and both are what a plain regression says."""
 
 import datetime
-from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from compared import compared, of_other_users, selection_of
 
 from infra.superset.peak import COMPARED, DAYS, SPANS
-from spark_jobs.report.compare import OFF_PEAK, PEAK, comparisons
+from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons
 from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.selection import Selection, ShownNetwork, select
-from spark_jobs.warehouse import Warehouse
+from spark_jobs.report.selection import Selection, select
 
 FIRST_DAY = datetime.date(2004, 3, 1)
-
-
-@pytest.fixture(scope="session")
-def demo(plain_demo):
-    """Which users are in a group together is chance, and how near the two agree hangs on it."""
-    return plain_demo
+COLUMNS = [
+    "network", "date", "country", "access", "hour", "period", "metric", "user_group", "measured",
+    "top", "bottom",
+]  # fmt: skip
 
 
 def told(selection: Selection, days: str = "all days") -> dict[tuple[str, str], dict]:
@@ -30,11 +27,14 @@ def told(selection: Selection, days: str = "all days") -> dict[tuple[str, str], 
 
 
 def agree(selection: Selection) -> int:
-    """Of how many differences the page says the report's; all."""
+    """Of how many differences the page says the report's, and both the regression's; all."""
     shown = told(selection)
     found = comparisons(selection, PEAK, OFF_PEAK)
+    plain = compared(selection.connection.sql("select * from metrics").df())
+    assert {(c.network.name, c.metric) for c in found} == set(plain.index)
     for comparison in found:
         row = shown.pop((comparison.network.name, comparison.metric))
+        told_plainly(comparison, plain.loc[(comparison.network.name, comparison.metric)])
         assert row["sentence"] == comparison.sentence
         assert row["claimed"] == comparison.claimed
         scale = SHOWN[comparison.metric].unit.scale
@@ -45,41 +45,63 @@ def agree(selection: Selection) -> int:
             reach = scale * (theirs.interval.high - theirs.interval.low) / 2
             for end in ("low", "high"):
                 expected = scale * getattr(theirs.interval, end)
-                assert row[end] == pytest.approx(expected, abs=1e-3 * reach)
+                assert row[end] == pytest.approx(expected, abs=1e-6 * reach)
     assert all(row["sentence"].startswith("nothing to compare: no ") for row in shown.values())
     return len(found)
 
 
-def test_of_the_demo(demo):
-    assert agree(select(demo.warehouse, None, None, None)) > 5
+def told_plainly(comparison: Comparison, plain: pd.Series) -> None:
+    """A comparison of the report is the regression's."""
+    theirs = comparison.difference
+    for value, name in ((theirs.first, "first"), (theirs.second, "second")):
+        assert value == (None if pd.isna(plain[name]) else pytest.approx(plain[name]))
+    assert (theirs.interval is None) == pd.isna(plain["low"])
+    if theirs.interval:
+        ends = theirs.interval.low, theirs.interval.high
+        assert ends == pytest.approx((plain["low"], plain["high"]), rel=1e-6, abs=1e-12)
+    assert comparison.claimed == plain["claimed"]
+
+
+@pytest.mark.parametrize("how", ["demo", "plain_demo"])
+def test_of_the_demo(how, request):
+    """Only one of its networks has an off-peak. With pseudonyms and without, for which users are in
+    a group together hangs on that."""
+    selection = select(request.getfixturevalue(how).warehouse, None, None, None)
+    assert agree(selection) == len(SHOWN)
+    alone = {row["sentence"] for (name, _), row in told(selection).items() if name != "aa-gprs"}
+    assert alone == {"nothing to compare: no off-peak data"}
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_of_made_up_days(seed):
-    """Few or many users, alike or not, light or heavy; some networks differ, some do not, some have
-    one half only."""
+    """Few or many users, alike or not, light or heavy, some at peak only, some off-peak only; some
+    networks differ, some do not, some have one half only."""
     random = np.random.default_rng(seed)
     rows = []
     for network, effect in (("a", 0.0), ("b", 0.4), ("c", 0.1)):
         users = random.integers(8, 64)
+        groups = random.choice(64, users, replace=False)
         of_user = random.normal(1, 0.3, users)
         weight = random.pareto(0.8 if seed % 2 else 3, users) + 0.1
         for period in ("peak", "off_peak") if network != "c" or seed % 5 else ("peak",):
             for metric in ("setup_delay", "loss_access"):
                 for day in range(2):
-                    for user in np.flatnonzero(random.random(users) < 0.9):
+                    for user in np.flatnonzero(random.random(users) < 0.6):
                         value = abs(of_user[user] + random.normal(effect * (period == "peak"), 0.3))
                         rows.append((
                             network, FIRST_DAY + datetime.timedelta(days=day), "AA", "gprs", 10,
-                            period, metric, int(user), 5, value * weight[user], weight[user],
+                            period, metric, int(groups[user]), 5, value * weight[user],
+                            weight[user],
                         ))  # fmt: skip
-    columns = "network date country access hour period metric user_group measured top bottom"
-    connection = duckdb.connect()
-    connection.register("frame", pd.DataFrame(rows, columns=columns.split()))
-    connection.execute("create table metrics as select * replace (date::date as date) from frame")
-    networks = [ShownNetwork(name, "AA", "gprs", "") for name in "abc"]
-    last = FIRST_DAY + datetime.timedelta(days=1)
-    assert agree(Selection(networks, FIRST_DAY, last, connection, Warehouse(Path()))) >= 4
+    assert agree(selection_of(pd.DataFrame(rows, columns=COLUMNS))) >= 4
+
+
+def test_intervals_hold_a_difference_as_often_as_promised():
+    """Of halves with different users; the report's do, too (tests/report/test_compare.py)."""
+    rows = told(selection_of(of_other_users(0.3, draws=400))).values()
+    held = np.mean([row["low"] <= 1000 * 0.3 <= row["high"] for row in rows])
+    assert len(rows) == 400
+    assert 0.92 <= held <= 0.98
 
 
 def test_of_the_last_days(demo):

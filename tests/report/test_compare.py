@@ -1,5 +1,6 @@
 """Two selections beside each other: made-up days whose differences are known, and the demo's."""
 
+import hashlib
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -7,17 +8,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from compared import compared, of_other_users, selection_of
 from made_up import flow, publish
 from test_report import Page
 from typer.testing import CliRunner
 
-from schemas import FLOWS, QUALITY
+from schemas import CHANNEL_RATES, FLOWS, QUALITY, Table
 from schemas.marts import METRICS
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
-from spark_jobs.report import compare, write_report
+from spark_jobs.report import compare, peak, write_report
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, select
@@ -136,39 +138,121 @@ def test_flows_and_marts_tell_the_same(demo):
         assert ours.top.sum() == pytest.approx(theirs.top.sum()), key
 
 
-def test_values_are_those_of_the_flows(demo):
-    """By pandas from the Parquet files, of the network that has both halves."""
-    marts(demo.warehouse)
-    found = comparisons(chosen(demo.warehouse), PEAK, OFF_PEAK)
-    files = demo.warehouse.files(FLOWS)
-    flows = pd.concat(
-        [
-            pq.read_table(path, partitioning=None).to_pandas()
-            for path in files
-            if "aa-gprs" in str(path)
-        ]
+def rows_of(warehouse: Warehouse, table: Table) -> pd.DataFrame:
+    """A table's rows of mobiles' connections by pandas, with the period and the group of users."""
+    rows = pd.concat(
+        pq.read_table(path, partitioning=None).to_pandas().assign(network=path.parts[-3][8:])
+        for path in warehouse.files(table)
     )
-    flows = flows[flows.initiator == "mobile"]
-    hour = flows.start_ts.dt.tz_convert("Europe/Budapest").dt.hour
-    peak, off_peak = flows[hour.isin([10, 11])], flows[hour.isin([4, 5])]
-    for half, name in ((peak, "first"), (off_peak, "second")):
-        classes = half.setup_class.dropna()
-        known = half[half.lost_access_expected.notna() & (half.data_packets_down > 0)]
-        sent = known.data_packets_down + known.lost_internet_expected
-        expected = {
-            "setup_delay": half.setup_delay.mean(),
-            "setup_failed": 1 - classes.isin(["optimal", "slight_problem"]).mean(),
-            "rtt_access": half.rtt_access.mean(),
-            "rtt_internet": half.rtt_internet.mean(),
-            "loss_access": known.lost_access_expected.sum() / known.data_packets_down.sum(),
-            "loss_internet": known.lost_internet_expected.sum() / sent.sum(),
-            "throughput": half.throughput_received.mean(),
-            "goodput": half[half.payload_bytes_down > 32768].goodput.mean(),
-            "parallel": (half.parallel.dropna() > 1).mean(),
-        }
-        for metric, value in expected.items():
-            got = getattr(of(found, metric).difference, name)
-            assert got == pytest.approx(value), (metric, name)
+    hour = rows["start_ts"].dt.tz_convert("Europe/Budapest").dt.hour
+    group = {
+        user: int(hashlib.md5(user.encode()).hexdigest()[:2], 16) % 64
+        for user in rows["user"].unique()
+    }
+    return rows.assign(
+        period=np.select([hour.isin([10, 11]), hour.isin([4, 5])], ["peak", "off_peak"], "other"),
+        user_group=rows["user"].map(group),
+    )
+
+
+def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
+    """What each connection, or period of a channel rate, adds to the metrics, without the marts."""
+    flows = rows_of(warehouse, FLOWS)
+    flows = flows[flows["initiator"] == "mobile"]
+    rates = rows_of(warehouse, CHANNEL_RATES)
+    data, lost_before_gi = flows["data_packets_down"], flows["lost_internet_expected"]
+    known = flows["lost_access_expected"].notna() & (data > 0)
+    well = flows["setup_class"].isin(["optimal", "slight_problem"])
+    large = flows["payload_bytes_down"] > 32768
+    tops_and_bottoms = {
+        "setup_delay": (flows, flows["setup_delay"], 1),
+        "setup_failed": (flows, (~well).where(flows["setup_class"].notna()), 1),
+        "rtt_access": (flows, flows["rtt_access"], 1),
+        "rtt_internet": (flows, flows["rtt_internet"], 1),
+        "channel_rate": (
+            rates, 8 * rates["ip_bytes"], (rates["end_ts"] - rates["start_ts"]).dt.total_seconds(),
+        ),
+        "loss_access": (flows, flows["lost_access_expected"].where(known), data),
+        "loss_internet": (flows, lost_before_gi.where(known), data + lost_before_gi),
+        "throughput": (flows, flows["throughput_received"], 1),
+        "goodput": (flows, flows["goodput"].where(large), 1),
+        "parallel": (flows, (flows["parallel"] > 1).where(flows["parallel"].notna()), 1),
+    }  # fmt: skip
+    parts = [
+        rows[["network", "period", "user_group"]]
+        .assign(metric=metric, measured=1, top=top.astype(float), bottom=bottom)
+        .dropna()
+        for metric, (rows, top, bottom) in tops_and_bottoms.items()
+    ]
+    return pd.concat(parts)
+
+
+def test_differences_are_those_of_the_flows(demo):
+    """Values, intervals and what is beyond chance, by pandas and a plain regression from the
+    Parquet files. One network has both halves; at peak the others have users in more groups."""
+    marts(demo.warehouse)
+    found = {
+        (c.network.name, c.metric): c for c in comparisons(chosen(demo.warehouse), PEAK, OFF_PEAK)
+    }
+    expected = compared(metrics_of(demo.warehouse))
+    assert {network for network, _ in found} == {"aa-gprs"}
+    assert set(found) == set(expected.index)
+    for key, row in expected.iterrows():
+        told = found[key].difference
+        assert (told.first, told.second) == pytest.approx((row["first"], row["second"])), key
+        ends = told.interval.low, told.interval.high
+        assert ends == pytest.approx((row["low"], row["high"])), key
+        assert found[key].claimed == row["claimed"], key
+    beyond = {metric for (_, metric), row in expected.iterrows() if row["claimed"]}
+    assert beyond == {
+        "setup_delay", "rtt_access", "channel_rate", "loss_internet", "throughput", "goodput",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("true", [0.0, 0.3])
+def test_intervals_hold_a_difference_as_often_as_promised(true):
+    """Of halves with different users: of the fewer ones off-peak, none is taken for another."""
+    found = comparisons(selection_of(of_other_users(true, draws=400)), PEAK, OFF_PEAK)
+    intervals = [c.difference.interval for c in found]
+    assert len(intervals) == 400
+    assert 0.92 <= np.mean([i.low <= true <= i.high for i in intervals]) <= 0.98
+
+
+def test_a_network_without_off_peak_changes_nothing_of_the_others():
+    """It has users of groups that the other network does not have at peak."""
+    rows = of_other_users(0.3, draws=2)
+    one, at_peak = rows["network"] == "n0", rows["period"] == "peak"
+    (alone,) = comparisons(selection_of(rows[one]), PEAK, OFF_PEAK)
+    (beside,) = comparisons(selection_of(rows[one | at_peak]), PEAK, OFF_PEAK)
+    assert set(rows[at_peak & ~one]["user_group"]) - set(rows[at_peak & one]["user_group"])
+    assert beside.network.name == "n0"
+    ours, theirs = beside.difference.interval, alone.difference.interval
+    assert (ours.low, ours.high, ours.p) == pytest.approx((theirs.low, theirs.high, theirs.p))
+
+
+def test_groups_of_two_networks_are_other_users():
+    """Of the same numbers, by chance with the same levels: nothing cancels."""
+    rows = of_other_users(0.3, draws=1)
+    one, other = (rows[rows["period"] == period] for period in ("peak", "off_peak"))
+    selection = selection_of(pd.concat([one, other.assign(network="n1", period="peak")]))
+    (found,) = comparisons(selection, parse("network=n0"), parse("network=n1"))
+    others = other.assign(user_group=other["user_group"] + 64)
+    (apart,) = compared(pd.concat([one, others])).itertuples()
+    (same,) = compared(rows).itertuples()
+    ends = found.difference.interval.low, found.difference.interval.high
+    assert ends == pytest.approx((apart.low, apart.high))
+    assert same.high - same.low < 0.95 * (apart.high - apart.low)
+
+
+def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
+    """Those that nobody asked for have no note either."""
+    marts(demo.warehouse)
+    first, second = parse("network=aa-gprs,hours=peak"), parse("network=bb-gprs,hours=peak")
+    page = peak.comparison(chosen(demo.warehouse), first, second)
+    assert page.notes == []
+    assert len(page.tables) == 1
+    page = peak.comparison(chosen(demo.warehouse), PEAK, OFF_PEAK)
+    assert [note.partition(":")[0] for note in page.notes] == ["bb-gprs", "cc-dialup"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""What a comparison of two halves must say, by a regression written out, of a frame that has the
+columns of the mart `metrics`."""
+
+from datetime import date
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from spark_jobs.report.selection import Selection, ShownNetwork
+from spark_jobs.warehouse import Warehouse
+
+HALVES = ("peak", "off_peak")
+DAY = date(2004, 3, 1)
+
+
+def of_other_users(true: float, draws: int) -> pd.DataFrame:
+    """A mart `metrics` of networks, each a draw from users of whom a third are there at peak only;
+    at peak the metric is so much higher."""
+    random = np.random.default_rng(7)
+    everyone, frames = np.arange(64), []
+    for number in range(draws):
+        level, usual = random.normal(1, 0.3, 64), random.lognormal(2, 0.7, 64)
+        for period, users in (("peak", everyone), ("off_peak", everyone[everyone % 3 > 0])):
+            there = users[random.random(len(users)) < 0.9]
+            noise = random.normal(true * (period == "peak"), 0.1, len(there))
+            bottom = usual[there] * random.lognormal(0, 0.3, len(there))
+            columns = {
+                "network": f"n{number}", "date": DAY, "country": "AA", "access": "gprs", "hour": 10,
+                "period": period, "metric": "setup_delay", "user_group": there, "measured": 5,
+                "top": (level[there] + noise) * bottom, "bottom": bottom,
+            }  # fmt: skip
+            frames.append(pd.DataFrame(columns))
+    return pd.concat(frames)
+
+
+def selection_of(metrics: pd.DataFrame) -> Selection:
+    """A selection whose mart `metrics` is the frame."""
+    connection = duckdb.connect()
+    connection.register("frame", metrics)
+    connection.execute("create table metrics as select * replace (date::date as date) from frame")
+    days: list[date] = sorted(metrics["date"].unique())
+    networks = [
+        ShownNetwork(name, "AA", "gprs", "") for name in sorted(metrics["network"].unique())
+    ]
+    return Selection(networks, days[0], days[-1], connection, Warehouse(Path()))
+
+
+def compared(metrics: pd.DataFrame) -> pd.DataFrame:
+    """A row a network and metric with both halves: first, second, low, high (null without an
+    interval) and claimed."""
+    rows = {}
+    for key, of_key in metrics.groupby(["network", "metric"]):
+        halves = [of_key[of_key["period"] == half] for half in HALVES]
+        if all(len(half) for half in halves):
+            rows[key] = _compared(*halves)
+    found = pd.DataFrame(
+        rows.values(),
+        pd.MultiIndex.from_tuples(rows, names=["network", "metric"]),
+        ["first", "second", "low", "high", "p"],
+        dtype=float,
+    )
+    p = found["p"].dropna()
+    found["claimed"] = False
+    if len(p):
+        found.loc[p.index, "claimed"] = multipletests(p, 0.05, "holm")[0]
+    return found
+
+
+def _compared(*halves: pd.DataFrame) -> tuple[float | None, ...]:
+    sums = [half.groupby("user_group")[["top", "bottom"]].sum() for half in halves]
+    values = [
+        one["top"].sum() / one["bottom"].sum()
+        if len(one) >= 3 and half["measured"].sum() >= 5
+        else None
+        for one, half in zip(sums, halves, strict=True)
+    ]
+    if None in values or min(map(len, sums)) < 10:
+        return *values, None, None, None
+    error = _error(*sums)
+    if not error > 0:
+        return *values, None, None, None
+    telling = min(one["bottom"].sum() ** 2 / (one["bottom"] ** 2).sum() for one in sums)
+    t = stats.t(max(telling - 1, 1))
+    difference, reach = values[0] - values[1], t.ppf(0.975) * error
+    return *values, difference - reach, difference + reach, 2 * t.sf(abs(difference) / error)
+
+
+def _error(first: pd.DataFrame, second: pd.DataFrame) -> float:
+    """Of the coefficient of the half in a regression weighted by `bottom`, robust to clusters, the
+    groups of users (CR1)."""
+    rows = pd.concat([first.assign(half=1.0), second.assign(half=0.0)])
+    x = np.column_stack([np.ones(len(rows)), rows["half"]])
+    weight = rows["bottom"].to_numpy()
+    y = rows["top"].to_numpy() / weight
+    bread = np.linalg.inv(x.T @ (weight[:, None] * x))
+    residual = y - x @ (bread @ x.T @ (weight * y))
+    clusters = rows.index.unique()
+    meat = np.zeros((2, 2))
+    for cluster in clusters:
+        mine = np.asarray(rows.index == cluster)
+        score = x[mine].T @ (weight * residual)[mine]
+        meat += np.outer(score, score)
+    g, n = len(clusters), len(rows)
+    return float(np.sqrt((bread @ meat @ bread)[1, 1] * g / (g - 1) * (n - 1) / (n - 2)))
