@@ -553,6 +553,8 @@ def sql(
         reason = str(error).splitlines()[0]
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
+        if isinstance(error, duckdb.OutOfMemoryException):
+            reason += "; ask for fewer days or columns, or raise the limit of memory (ulimit -v)"
         raise UserError(f"sql: {reason}") from error
     except RuntimeError as error:
         if "interrupted" in str(error):
@@ -734,10 +736,17 @@ def main(args: list[str] | None = None) -> None:
         _mistake(error.format_message())
     except BrokenPipeError:
         _end_unheard()
-    except (UserError, OSError) as error:
-        _mistake(in_a_line(error))
+    except UserError as error:
+        _mistake(str(error))
     except (typer.Abort, KeyboardInterrupt):
         status = 130
+    except Exception as error:
+        from spark_jobs.engine.memory import too_little
+
+        told = too_little(error) or (in_a_line(error) if isinstance(error, OSError) else None)
+        if told is None:
+            raise
+        _mistake(told)
     if status:
         sys.exit(status)
 
