@@ -31,6 +31,7 @@ LAST_DAY = os.environ.get("GISCOPE_LAST_DAY")
 QUIET_S = 60 * float(os.environ.get("GISCOPE_QUIET_MINUTES", "30"))
 WAIT = timedelta(minutes=float(os.environ.get("GISCOPE_WAIT_MINUTES", "1200")))
 LOOK_EVERY = timedelta(seconds=float(os.environ.get("GISCOPE_LOOK_SECONDS", "300")))
+FOLLOW_LINKS = os.environ.get("GISCOPE_FOLLOW_LINKS", "0") == "1"
 LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
 STORE = ["--warehouse", WAREHOUSE]
 SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
@@ -115,7 +116,7 @@ def giscope_daily() -> None:
         @task.sensor(mode="reschedule", poke_interval=LOOK_EVERY, timeout=WAIT, retries=0)
         def complete(network: str, ds: str | None = None) -> bool:
             """Wait until the day's folder is complete."""
-            reason = missing(LANDING / network / str(ds), time.time(), QUIET_S)
+            reason = missing(LANDING / network / str(ds), time.time(), QUIET_S, FOLLOW_LINKS)
             if reason:
                 print(reason)
             return reason is None
@@ -123,10 +124,12 @@ def giscope_daily() -> None:
         @task
         def folders(network: str, ds: str | None = None) -> list[str]:
             """What to ingest: the day's folder, and earlier ones, for files that came late."""
+            day = date.fromisoformat(str(ds))
             chosen = complete_folders(
-                LANDING / network, date.fromisoformat(str(ds)), LATE_DAYS, time.time(), QUIET_S
+                LANDING / network, day, LATE_DAYS, time.time(), QUIET_S, FOLLOW_LINKS
             )
-            return ["ingest", "--keep-going", *known(network), *map(str, chosen)]
+            options = ["--keep-going", *(["--follow-links"] if FOLLOW_LINKS else [])]
+            return ["ingest", *options, *known(network), *map(str, chosen)]
 
         @task(pool=POOL)
         def check(network: str, ds: str | None = None) -> str | None:

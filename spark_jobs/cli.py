@@ -14,7 +14,7 @@ from rich.console import Console
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import folders_in, place
+from spark_jobs.places import contents_of, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,6 +72,15 @@ PlainOption = Annotated[
 ]
 
 
+FollowOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow-links",
+        help="Follow symbolic links below the folder; else they are left out and named.",
+    ),
+]
+
+
 def _day_option(name: str, help_text: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
@@ -104,6 +113,7 @@ def run(
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
     plain_addresses: PlainOption = False,
+    follow_links: FollowOption = False,
 ) -> None:
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
     from spark_jobs.jobs import flows as flows_job
@@ -117,22 +127,25 @@ def run(
 
     store = Warehouse(warehouse)
     known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
-    work = _captures(captures, known, networks, front_end)
+    work, left_out = _captures(captures, known, networks, front_end, follow_links)
 
     with _alone(store), store.one_update():
         failed = _ingest(store, work, front_end)
-        flows_job.bring_up_to_date(store, known.values())
-        for verdict in quality.check(store, list(known.values())):
+        refused = {result.network for result in failed if result.of_network}
+        usable = [network for network in known.values() if network.name not in refused]
+        flows_job.bring_up_to_date(store, usable)
+        for verdict in quality.check(store, usable):
             for finding in verdict.findings:
                 typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
         marts_job.marts(store)
         if not store.days("marts"):
-            _fail_for(failed)  # else that there is nothing to show would be said in place of why
+            # Else that there is nothing to show would be said in place of why.
+            _fail_for(failed, left_out)
         report_file = bring_up_to_date(store)
         plot_job.bring_up_to_date(store)
         out.print(table1_summary(store))
         out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
-    _fail_for(failed, store.damaged().values())
+    _fail_for(failed, [*left_out, *store.damaged().values()])
 
 
 @app.command(
@@ -161,6 +174,7 @@ def ingest(
         ),
     ] = False,
     plain_addresses: PlainOption = False,
+    follow_links: FollowOption = False,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one; in a
     folder named for a day, YYYY-MM-DD, it is that day's."""
@@ -168,18 +182,23 @@ def ingest(
     from spark_jobs.warehouse import Warehouse
 
     chosen = _called(find_network(load_networks(networks), network, networks), plain_addresses)
-    work = [
-        (chosen, found)
-        for path in files
-        for found in (_files_of(path, front_end) if _is_folder(path) else [path])
-    ]
+    work: list[tuple[Network, Path]] = []
+    left_out: list[str] = []
+    for path in files:
+        if _is_folder(path):
+            found, errors = _files_of(path, front_end, follow_links)
+            left_out += errors
+        else:
+            found = [path]
+        work += [(chosen, file) for file in found]
     if not work and not keep_going:
-        raise UserError(f"{', '.join(map(str, files))}: no capture and no log of Zeek in it")
+        none = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
+        raise UserError(*(left_out or [none]))
     failed = _ingest(Warehouse(warehouse), work, front_end)
     told = [result for result in failed if keep_going and result.path.exists()]
-    for result in told:
-        typer.echo(f"giscope: {result.error}", err=True)
-    _fail_for([result for result in failed if result not in told])
+    for line in [*(result.error or "" for result in told), *(left_out if keep_going else ())]:
+        typer.echo(f"giscope: {printable(line)}", err=True)
+    _fail_for([r for r in failed if r not in told], () if keep_going else left_out)
 
 
 @app.command(
@@ -577,6 +596,8 @@ def sql(
         reason = str(error).splitlines()[0]
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
+        if isinstance(error, duckdb.OutOfMemoryException):
+            reason += "; ask for fewer days or columns, or raise the limit of memory (ulimit -v)"
         raise UserError(f"sql: {reason}") from error
     except RuntimeError as error:
         if "interrupted" in str(error):
@@ -695,20 +716,34 @@ def _alone(store: Warehouse) -> AbstractContextManager[None]:
 
 
 def _captures(
-    folder: Path, known: dict[str, Network], networks: Path, front_end: FrontEnd
-) -> list[tuple[Network, Path]]:
+    folder: Path,
+    known: dict[str, Network],
+    networks: Path,
+    front_end: FrontEnd,
+    follow_links: bool,
+) -> tuple[list[tuple[Network, Path]], list[str]]:
+    """What `giscope run` ingests, and a line for each thing that is left out of it. Raises
+    UserError where there is nothing."""
+    from spark_jobs.capture.files import not_followed
     from spark_jobs.networks import find_network
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    work = [
-        (find_network(known, of_network.name, networks), path)
-        for of_network in sorted(folders_in(folder))
-        for path in _files_of(of_network, front_end)
-    ]
+    contents = contents_of(folder, follow_links)
+    left_out = [not_followed(folder, contents.links)] if contents.links else []
+    work = []
+    for of_network in contents.folders:
+        found, errors = _files_of(of_network, front_end, follow_links)
+        left_out += errors
+        try:
+            if found:
+                network = find_network(known, of_network.name, networks)
+                work += [(network, path) for path in found]
+        except UserError as error:
+            left_out += error.args
     if not work:
-        raise UserError(f"{folder}: no <network>/*.pcap* or *.log* in it")
-    return work
+        raise UserError(*(left_out or [f"{folder}: no <network>/*.pcap* or *.log* in it"]))
+    return work, left_out
 
 
 def _called(network: Network, plain_addresses: bool) -> Network:
@@ -725,15 +760,18 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _files_of(folder: Path, front_end: FrontEnd) -> list[Path]:
-    """What can be ingested of a folder; tells which kinds of logs are left out."""
+def _files_of(
+    folder: Path, front_end: FrontEnd, follow_links: bool
+) -> tuple[list[Path], list[str]]:
+    """What can be ingested of a folder, and a line for each thing that cannot; tells which kinds of
+    logs are left out."""
     from spark_jobs.capture.files import find_captures
 
-    found, others = find_captures(folder, front_end)
-    if found and others:
-        left_out = f"{folder}: logs left out: {', '.join(sorted(others))}"
+    found = find_captures(folder, front_end, follow_links)
+    if found.files and found.unused:
+        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused))}"
         typer.echo(f"giscope: {printable(left_out)}", err=True)
-    return found
+    return found.files, found.errors
 
 
 def _ingest(
@@ -755,7 +793,8 @@ def _ingest(
 
 
 def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
-    lines = [*(result.error or "" for result in failed), *others]
+    """Raise a UserError with a line for each, once for what is said of several files."""
+    lines = dict.fromkeys([*(result.error or "" for result in failed), *others])
     if lines:
         raise UserError(*lines)
 
@@ -770,10 +809,17 @@ def main(args: list[str] | None = None) -> None:
         _mistake(error.format_message())
     except BrokenPipeError:
         _end_unheard()
-    except (UserError, OSError) as error:
-        _mistake(in_a_line(error))
+    except UserError as error:
+        _mistake(str(error))
     except (typer.Abort, KeyboardInterrupt):
         status = 130
+    except Exception as error:
+        from spark_jobs.engine.memory import too_little
+
+        told = too_little(error) or (in_a_line(error) if isinstance(error, OSError) else None)
+        if told is None:
+            raise
+        _mistake(told)
     if status:
         sys.exit(status)
 

@@ -184,7 +184,7 @@ def load_networks(path: Path) -> dict[str, Network]:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path}: not TOML: {error}") from error
     entries = raw.get("network")
     if not isinstance(entries, list) or not entries:

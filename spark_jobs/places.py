@@ -28,6 +28,9 @@ OPTIONS: dict[str, Any] = {
 AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, or a
 host's or container's role."""
 
+NOT_REGULAR = "is not a regular file"
+"""What is said of pipes, sockets and devices: reading one may wait for ever, or never end."""
+
 METADATA_SERVICE = "169.254.169.254"
 """Where the role of a host is asked for."""
 
@@ -165,18 +168,38 @@ def in_bucket(path: Path) -> bool:
     return isinstance(path, ObjectPath)
 
 
-def folders_in(folder: Path) -> list[Path]:
-    """The folders right below one."""
-    if isinstance(folder, ObjectPath):
-        return [cast(Path, folder / name) for name in folder.below()[0]]
-    return [path for path in folder.iterdir() if path.is_dir()]
+class Contents(NamedTuple):
+    """What is right below a folder; others: pipes, sockets and devices."""
+
+    folders: list[Path]
+    files: list[Path]
+    links: list[Path]
+    others: list[Path]
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The files right below a folder."""
+def contents_of(folder: Path, follow_links: bool = False) -> Contents:
+    """What is right below a folder, in order of name. follow_links: a symbolic link is what it
+    leads to, and one of the others where it leads nowhere."""
+    found = Contents([], [], [], [])
     if isinstance(folder, ObjectPath):
-        return [cast(Path, folder / name) for name in folder.below()[1]]
-    return [path for path in folder.iterdir() if path.is_file()]
+        for names, into in zip(folder.below(), (found.folders, found.files), strict=True):
+            into += [cast(Path, folder / name) for name in sorted(names)]
+        return found
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            _part_of(found, entry, follow_links).append(folder / entry.name)
+    return found
+
+
+def _part_of(found: Contents, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
+    if entry.is_symlink() and not follow_links:
+        return found.links
+    try:
+        if entry.is_dir():
+            return found.folders
+        return found.files if entry.is_file() else found.others
+    except OSError:  # of where a link leads
+        return found.others
 
 
 def remove_all(paths: Iterable[Path]) -> None:

@@ -13,6 +13,7 @@ from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
 from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import is_zeek_log
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
@@ -30,6 +31,7 @@ def chosen_front_end(asked: FrontEnd, path: Path) -> FrontEnd:
     return FrontEnd.ZEEK_LOG if is_zeek_log(path) else FrontEnd.BUILTIN
 
 
+@parser
 def read_by_zeek(
     path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
 ) -> Iterator[Run]:

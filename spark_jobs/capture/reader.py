@@ -11,6 +11,7 @@ from spark_jobs.capture import decode, framing
 from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.framing import CORRUPT, NEED_MORE
 from spark_jobs.capture.stream import CaptureStream
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.errors import UserError
 
 RUN_PACKETS = 1 << 20
@@ -218,6 +219,7 @@ def _is_in_vain(
     return stream.start < stream.end or not stream.ended
 
 
+@parser
 def read_capture(
     path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
 ) -> Iterator[Run]:

@@ -23,7 +23,9 @@ from schemas.zeek import (
     Log,
 )
 from spark_jobs.capture.columns import DAY_US, EPOCH
+from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import Reading
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
 
@@ -42,6 +44,7 @@ FIRST_FINAL_STATUS, FIRST_REDIRECTION = 200, 300
 Columns = dict[str, Any]
 
 
+@parser
 def read_site_log(
     path: Path,
     log: Log,
@@ -183,8 +186,9 @@ def _connections(
             "service": log.path,
         }
         if log is CONN_LOG:
-            lasted = pd.to_numeric(mine["duration"]).fillna(0).clip(0, None)
-            columns["end_ts"] = mine["ts"] + (lasted * 1e6).round().astype("int64")
+            lasted = 1e6 * pd.to_numeric(mine["duration"])
+            known = lasted.between(0, LATEST_TS_US - mine["ts"])  # not where it ends too late
+            columns["end_ts"] = mine["ts"] + lasted.where(known, 0).round().astype("int64")
             columns["service"] = mine["service"]
         if log is HTTP_LOG:
             columns["request"] = mine["trans_depth"]

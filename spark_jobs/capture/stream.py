@@ -4,14 +4,18 @@ Whatever comes before a break in a compressed stream is delivered.
 """
 
 import os
+import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
 import zstandard
+
+from spark_jobs.errors import UserError
+from spark_jobs.places import NOT_REGULAR, in_bucket
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -106,20 +110,42 @@ def _zstd_frame(source: BinaryIO, magic: bytes) -> Iterator[bytes]:
         raise CompressionError(ENDS_WITHIN)
 
 
-def _pieces(source: BinaryIO) -> Iterator[bytes]:
+def _unpacker(source: BinaryIO) -> Callable[[BinaryIO], Iterator[bytes]]:
+    """By the first bytes."""
     magic = source.read(4)
     source.seek(0)
     if magic.startswith(GZIP_MAGIC):
-        return _gzip(source)
+        return _gzip
     if magic == ZSTD_MAGIC or _is_skippable(magic):
-        return _zstd(source)
-    return _plain(source)
+        return _zstd
+    return _plain
+
+
+def _pieces(source: BinaryIO) -> Iterator[bytes]:
+    return _unpacker(source)(source)
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file begins as those of gzip and zstd do."""
+    with opened(path) as source:
+        return _unpacker(source) is not _plain
+
+
+def opened(path: Path) -> BinaryIO:
+    """A regular file's bytes, to be read. Raises UserError where it is something else: a pipe would
+    be waited for, and can be read once only."""
+    if in_bucket(path):
+        return path.open("rb")
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # the system says what a folder is
+        raise UserError(f"{path}: {NOT_REGULAR}")
+    return path.open("rb")
 
 
 def first_bytes(path: Path, n: int) -> bytes:
     """The first bytes of a file's uncompressed content, as far as there are any."""
     held = b""
-    with path.open("rb") as source:
+    with opened(path) as source:
         pieces = _pieces(source)
         while len(held) < n:
             try:
@@ -142,7 +168,7 @@ class CaptureStream:
     """
 
     def __init__(self, path: Path):
-        self._source = path.open("rb")
+        self._source = opened(path)
         self._pieces = _pieces(self._source)
         self._left = memoryview(b"")
         self._hash = xxhash.xxh3_128()

@@ -22,6 +22,7 @@ from spark_jobs.capture.addresses import AddressTable
 from spark_jobs.capture.decode import LATEST_TS_US
 from spark_jobs.capture.reader import Reading
 from spark_jobs.capture.stream import CaptureStream, first_bytes
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.errors import UserError
 
 HEAD_BYTES = 1 << 16
@@ -35,14 +36,20 @@ Rows = tuple[pa.Table, np.ndarray, np.ndarray]
 """Parsed rows, their numbers among the log's rows from 1, and their lines."""
 
 
+@parser
 def is_zeek_log(path: Path) -> bool:
     """Whether a file begins as a log of Zeek does."""
     return first_bytes(path, 16).startswith((b"#separator", b"#fields", b"{"))
 
 
+@parser
 def log_kind(path: Path) -> Log | None:
-    """Which of the known logs a file is: by its fields, else by the name it gives itself."""
-    fields, name = _head(first_bytes(path, HEAD_BYTES))
+    """Which of the known logs a file is: by its fields, else by the name it gives itself; of a JSON
+    log none of whose first records can be read, by its file's name."""
+    head = first_bytes(path, HEAD_BYTES)
+    fields, name = _head(head)
+    if not fields and head.startswith(b"{"):
+        name = path.name.split(".")[0]
     by_fields = (log for log in LOGS if fields.issuperset(log.told_by))
     by_name = (log for log in LOGS if log.path == name)
     return next(by_fields, next(by_name, None))
@@ -58,10 +65,8 @@ def _head(head: bytes) -> tuple[set[str], str]:
         elif line.startswith("#fields"):
             return set(line.split("\t")[1:]), name
         elif line.startswith("{"):
-            try:
+            with suppress(ValueError, RecursionError):
                 fields.update(json.loads(line))
-            except ValueError:
-                continue
     return fields, name
 
 
@@ -155,25 +160,17 @@ class _Lines:
     def _begin(self, block: bytes) -> None:
         self._begun, self._json = True, block.startswith(b"{")
         if self._json:
-            self._parse = self._json_parser(block)
+            fields, _ = _head(block[:HEAD_BYTES])
+            if fields:
+                self._judge(sorted(fields), 1)
+            self._parse = _json_parser(self._log)
         elif not block.startswith(b"#"):
             head = block[:4].hex(" ")
             raise UserError(f"{self.path}:1: not a log of Zeek (it begins with {head})")
 
-    def _json_parser(self, block: bytes) -> Parse:
-        """What the first record says of all: which fields there are, how times are written."""
-        try:
-            record = json.loads(block.split(b"\n", 1)[0])
-        except ValueError:
-            record = None
-        if not isinstance(record, dict):
-            return _json_parser(self._log, iso=False)
-        self._judge(list(record), 1)
-        return _json_parser(self._log, iso=isinstance(record.get("ts"), str))
-
     def _meta(self, line: str) -> None:
         if line.startswith("#separator"):
-            self._header = Header([], line.split(" ", 1)[1].encode().decode("unicode_escape"))
+            self._header = Header([], self._separator(line))
             self._parse = None
             return
         key, *values = line.split(self._header.separator)
@@ -189,6 +186,17 @@ class _Lines:
             self._parse = _tsv_parser(self._log, self._header) if sound else None
         elif key == "#close":
             self._open = False
+
+    def _separator(self, line: str) -> str:
+        """What a #separator line says, as Zeek escapes it; a tab, as Zeek has it unless told, where
+        that is no character that can be one."""
+        text = ""
+        with suppress(UnicodeError):
+            text = line.partition(" ")[2].encode().decode("unicode_escape")
+        if len(text) == 1 and text.isascii() and text not in "\r\n":
+            return text
+        self._reading.note(self.path, self.line, "#separator is no character: taken for a tab")
+        return "\t"
 
     def _judge(self, fields: list[str], line: int) -> bool:
         """Whether rows with these fields can be used; a UserError where the first ones cannot."""
@@ -306,7 +314,25 @@ def _split(texts: pa.ChunkedArray, separator: str, kind: pa.DataType) -> pa.Arra
     return pc.split_pattern(texts, separator).cast(kind)
 
 
-def _json_parser(log: Log, iso: bool) -> Parse:
+def _json_parser(log: Log) -> Parse:
+    """Times of a line are numbers or, as ISO 8601, texts: that of the last lines is tried first."""
+    ways = [_json_parser_of(log, iso) for iso in (False, True)]
+
+    def parse(lines: bytes) -> pa.Table:
+        try:
+            return ways[0](lines)
+        except pa.ArrowInvalid as error:
+            try:
+                table = ways[1](lines)
+            except pa.ArrowInvalid:
+                raise error from None
+        ways.reverse()
+        return table
+
+    return parse
+
+
+def _json_parser_of(log: Log, iso: bool) -> Parse:
     """iso: times are written as ISO 8601."""
     fields = log.fields.items()
     times = [name for name, kind in fields if iso and pa.types.is_timestamp(kind)]
@@ -320,6 +346,7 @@ def _json_parser(log: Log, iso: bool) -> Parse:
 
     def parse(lines: bytes) -> pa.Table:
         table = pa.json.read_json(pa.BufferReader(lines), read, syntax)
+        table.validate(full=True)  # texts that are not UTF-8 pass the parser
         for name in coded:
             at = table.schema.get_field_index(name)
             table = table.set_column(at, name, table[name].dictionary_encode())

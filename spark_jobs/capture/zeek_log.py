@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import (
     Addresses,
     Header,
@@ -27,6 +28,7 @@ TSV = ("\t", "-", ",")
 _NUMBERS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 
 
+@parser
 def read_zeek_log(
     path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
 ) -> Iterator[Run]:

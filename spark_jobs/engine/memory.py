@@ -1,5 +1,8 @@
 """How workers get their memory, and what is said where there was too little."""
 
+import errno
+import re
+
 # Freed memory stays with the worker: fresh pages cost more than the packets put into them.
 WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 LOST = (
@@ -7,6 +10,27 @@ LOST = (
     "stays. Run again with more memory, with fewer cores (taskset -c 0 giscope ...), or with more "
     "buckets in the networks file"
 )
+TOO_LITTLE = (
+    "not enough memory: {}; what is published stays. Run again with a higher limit (ulimit -v, the "
+    "container's memory): docs/sizing.md says how much each command needs"
+)
+REASON = re.compile(
+    "out of memory|bad.alloc|failed to map segment|start new thread|cannot allocate", re.IGNORECASE
+)
+"""What libraries say that have no error of their own for it."""
+
+
+def too_little(error: BaseException) -> str | None:
+    """What the user is told of an error where it, or what it came of, was want of memory; None
+    where it was not."""
+    told: BaseException | None = error
+    while told:
+        text = (str(told) or type(told).__name__).splitlines()[0]
+        no_memory = isinstance(told, MemoryError) or getattr(told, "errno", 0) == errno.ENOMEM
+        if no_memory or type(told).__name__ == "OutOfMemoryException" or REASON.search(text):
+            return TOO_LITTLE.format(text)
+        told = told.__cause__ or told.__context__
+    return None
 
 
 def keep_arrows() -> None:

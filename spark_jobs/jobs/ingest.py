@@ -17,8 +17,14 @@ import pyarrow as pa
 from schemas import ACCOUNTING, APPLICATION_LOG, INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
-from spark_jobs.capture.files import capture_day, capture_name, has_log_name
+from spark_jobs.capture.files import (
+    capture_day,
+    capture_name,
+    has_log_name,
+    without_compression,
+)
 from spark_jobs.capture.removed import REMOVED, Removed, Span
+from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
@@ -40,6 +46,10 @@ FORMAT = {FrontEnd.BUILTIN: 6, FrontEnd.ZEEK: 6, FrontEnd.ZEEK_LOG: 6}
 
 OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 """Tables that a capture's rows go to."""
+
+
+Item = tuple[Network, Path]
+"""A capture file, and the network it is of."""
 
 
 @dataclass
@@ -67,6 +77,8 @@ class Ingested:
     dates: list[date] = field(default_factory=list)
     front_end: FrontEnd = FrontEnd.BUILTIN
     notes: list[str] = field(default_factory=list)
+    of_network: bool = False
+    """The error is the network's: nothing of it was ingested."""
 
 
 @dataclass
@@ -83,34 +95,84 @@ class Read:
 
 def ingest(
     warehouse: Warehouse,
-    work: list[tuple[Network, Path]],
+    work: list[Item],
     front_end: FrontEnd = FrontEnd.AUTO,
 ) -> list[Ingested]:
-    """Ingest capture files, skipping those that have not changed since they were ingested."""
-    names: dict[tuple[str, str], Path] = {}
-    for network, path in work:
-        other = names.setdefault((network.name, capture_name(path)), path)
-        if other != path:
-            raise UserError(f"{path}: has the same capture name as {other}")
-    for network in {network.name: network for network, _ in work}.values():
-        publish_network(warehouse, network)
-        _finish_replacing(warehouse, network)
-    results = {item: _if_unchanged(warehouse, *item, front_end) for item in work}
+    """Ingest capture files, skipping those that have not changed since they were ingested. What is
+    wrong with a file, or with a network, is in the results of its files, and stops no other."""
+    refused = _prepare(warehouse, list({network.name: network for network, _ in work}.values()))
+    results: dict[Item, Ingested | None] = {}
+    for item in work:
+        if why := refused.get(item[0].name):
+            results[item] = _failed(item, why, of_network=True)
+        else:
+            results[item] = _if_unchanged(warehouse, *item, front_end)
+    notes = _leave_out(results)
     changed = [item for item, result in results.items() if result is None]
     logs = {item for item in changed if has_log_name(item[1])}
     # Captures first: where a packet log was made of one, it is always the log that is refused.
     for items in ([i for i in changed if i not in logs], [i for i in changed if i in logs]):
         results.update(zip(items, _ingest(warehouse, items, front_end), strict=True))
-    for result in filter(None, results.values()):
+    for item, result in results.items():
+        assert result is not None
         _tell_if_replaced(warehouse, result)
-    leases(warehouse, list({network.name: network for network, _ in work}.values()))
+        result.notes += notes.get(item, [])
+    networks = {network.name: network for network, _ in work if network.name not in refused}
+    leases(warehouse, list(networks.values()))
     warehouse.update_views()
     return [result for result in results.values() if result]
 
 
-def _ingest(
-    warehouse: Warehouse, items: list[tuple[Network, Path]], front_end: FrontEnd
-) -> list[Ingested]:
+def _prepare(warehouse: Warehouse, networks: list[Network]) -> dict[str, str]:
+    """Publish the networks' facts; returns why, by name, for those of which nothing may be
+    ingested."""
+    refused = {}
+    for network in networks:
+        try:
+            publish_network(warehouse, network)
+            _finish_replacing(warehouse, network)
+        except (UserError, OSError) as error:
+            refused[network.name] = in_a_line(error)
+    return refused
+
+
+def _failed(item: Item, why: str, of_network: bool = False) -> Ingested:
+    network, path = item
+    return Ingested(network.name, capture_name(path), path, error=why, of_network=of_network)
+
+
+def _leave_out(results: dict[Item, Ingested | None]) -> dict[Item, list[str]]:
+    """Of several files of one capture's name leave one: the others fail where they hold something
+    else, or go. Returns notes on those that go, by the one that is left."""
+    named: dict[tuple[str, str], list[Item]] = {}
+    for item in results:
+        named.setdefault((item[0].name, capture_name(item[1])), []).append(item)
+    notes: dict[Item, list[str]] = {}
+    several = [items for items in named.values() if len(items) > 1]
+    if several:
+        from spark_jobs.capture.variants import choose
+    for items in several:
+        if any(result and result.error for result in map(results.get, items)):
+            continue
+        ingested = next((item for item in items if results[item]), None)
+        network, first = ingested or items[0]
+        place = without_compression(first)
+        paths = [path for _, path in items if without_compression(path) == place]
+        choice = choose(paths, ingested[1] if ingested else None)
+        notes[network, choice.taken] = choice.notes
+        for item in items:
+            path = item[1]
+            if path not in paths:
+                why = f"{path}: has the same capture name as {choice.taken}: rename one"
+                results[item] = _failed(item, why)
+            elif path in choice.errors:
+                results[item] = _failed(item, choice.errors[path])
+            elif path != choice.taken:
+                del results[item]
+    return notes
+
+
+def _ingest(warehouse: Warehouse, items: list[Item], front_end: FrontEnd) -> list[Ingested]:
     """What becomes of capture files, each published here as soon as a task has read it."""
     if not items:
         return []
@@ -118,7 +180,7 @@ def _ingest(
         items = [(network, path.absolute()) for network, path in items]
     with warehouse.staging() as staging:
 
-        def publish(_: tuple[Network, Path], read: Read) -> None:
+        def publish(_: Item, read: Read) -> None:
             _publish_read(warehouse, staging, read)
 
         task = _ReadTask(staging, front_end, _removed(warehouse, [n for n, _ in items]))
@@ -163,7 +225,7 @@ class _ReadTask:
     front_end: FrontEnd
     removed: dict[str, Removed]
 
-    def __call__(self, item: tuple[Network, Path]) -> Read:
+    def __call__(self, item: Item) -> Read:
         from spark_jobs.capture.front_end import chosen_front_end
 
         started = time.monotonic()
@@ -279,7 +341,7 @@ def _read_into(
     with ExitStack() as stack:
         writers: dict[date, TableWriter] = {}
         table, parts = _parts(network, path, result, reading)
-        for day, found in parts:
+        for day, found in _parsed(path, parts):
             rows = removed.kept(table, day, found)
             if len(rows) < len(found):
                 reading.skipped[REMOVED] += len(found) - len(rows)
@@ -308,6 +370,12 @@ def _read_into(
             + (f" ({reasons})" if reasons else "")
         )
     return np.setdiff1d(as_sample(reading.sampled), np.concatenate([np.empty(0, np.uint64), *out]))
+
+
+@parser
+def _parsed(path: Path, parts: Iterator[tuple[date, pa.Table]]) -> Iterator[tuple[date, pa.Table]]:
+    """The same, whose errors are the file's."""
+    yield from parts
 
 
 def _keys_without(rows: pa.Table, kept: pa.Table) -> np.ndarray:

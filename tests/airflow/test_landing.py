@@ -70,6 +70,23 @@ def test_marker_that_names_a_missing_file(day):
     assert missing(day, then, QUIET_S) is None
 
 
+@pytest.mark.parametrize("linked", ["network", "day", MARKER])
+def test_links_are_not_followed_unless_told(day, tmp_path, linked):
+    """Neither as folders, nor as the marker, whose lines are shown."""
+    changed(day, "peak.pcap")
+    (day / MARKER).touch()
+    path = {"network": day.parent, "day": day, MARKER: day / MARKER}[linked]
+    path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    reason = missing(day, time.time(), QUIET_S)
+    assert reason == f"{path}: a symbolic link, not followed without GISCOPE_FOLLOW_LINKS=1"
+    assert missing(day, time.time(), QUIET_S, follow_links=True) is None
+
+
+def test_a_marker_that_is_a_pipe_is_not_waited_for(day):
+    os.mkfifo(day / MARKER)
+    assert missing(day, time.time(), QUIET_S) == f"{day / MARKER}: is not a regular file"
+
+
 def test_late_days_are_looked_at_as_far_back_as_asked(tmp_path):
     for name in ("2004-02-29", "2004-03-01", "2004-03-02", "2004-03-03"):
         folder = tmp_path / name

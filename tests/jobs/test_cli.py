@@ -1,10 +1,12 @@
 """The command: what it prints, what it refuses."""
 
 import csv
+import errno
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +18,7 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import TABLES
 from spark_jobs import cli
-from spark_jobs.warehouse import VIEWS
+from spark_jobs.warehouse import VIEWS, sql
 
 COMMANDS = ("run", "ingest", "flows", "check", "release", "marts", "report", "sql", "schema")
 
@@ -263,7 +265,7 @@ def test_mistakes_give_one_line_and_status_2(giscope, tmp_path, monkeypatch, arg
 def test_run_does_all_and_names_the_bad_file(tmp_path):
     captures = tmp_path / "captures" / "bb-gprs"
     captures.mkdir(parents=True)
-    (captures / "good.pcap.zst").symlink_to(CAPTURES / "bb-gprs/peak.pcap.zst")
+    shutil.copy(CAPTURES / "bb-gprs/peak.pcap.zst", captures / "good.pcap.zst")
     bad = captures / "bad.pcap"
     bad.write_bytes(b"")
     warehouse = tmp_path / "w"
@@ -294,6 +296,55 @@ def test_mistyped_name_of_a_capture_leaves_nothing(giscope, tmp_path, in_this_pr
     query = "select capture, packets from ingest_log"
     logged = giscope("sql", *store[:2], "--format", "csv", query)
     assert logged.stdout == "capture,packets\ngood.pcap,157600\n"
+
+
+def test_mistakes_of_memory(giscope, monkeypatch):
+    """What libraries raise where memory is limited (ulimit -v), or is what an error came of."""
+    import duckdb
+    import pyarrow as pa
+
+    of_memory = [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 56704 failed"),
+        duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate\n\nPossible"),
+        ImportError("x.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+        KeyError("of another"),
+    ]
+    of_memory[-1].__cause__ = MemoryError()
+    for error in of_memory:
+
+        def failing(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(cli, "app", failing)
+        answer = giscope("marts")
+        assert (answer.status, len(answer.stderr.splitlines())) == (2, 1)
+        assert answer.stderr.startswith("giscope: not enough memory: ")
+    monkeypatch.setattr(cli, "app", lambda *_, **__: [][0])
+    with pytest.raises(IndexError):
+        giscope("marts")
+
+
+def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, monkeypatch):
+    root = tmp_path / "w"
+    shutil.copytree(demo.warehouse.root, root)
+    for path in root.glob("table1_summary/**/*.parquet"):
+        path.unlink()
+    monkeypatch.setattr(sql, "GIB_A_CORE", 0.0001)
+    answer = giscope("marts", "--warehouse", root)
+    assert answer.status == 2
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("giscope: not enough memory: Out of Memory Error: ")
+
+
+def test_a_query_with_too_little_memory_says_so_in_a_line(giscope, demo):
+    query = "set memory_limit = '2MB'; from packets order by all"
+    answer = giscope("sql", "--warehouse", demo.warehouse.root, "--write", query)
+    assert answer.status == 2
+    (line,) = answer.stderr.splitlines()
+    assert re.match(r"giscope: sql: Out of Memory Error: .*; ask for fewer days or columns", line)
 
 
 def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):

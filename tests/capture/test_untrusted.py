@@ -1,0 +1,258 @@
+"""Whatever bytes a file has: what parses them raises the reader's own error or none, and a bad line
+costs itself alone."""
+
+import gzip
+import json
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_network
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+from capture_files import pcap, pcapng, timed
+from conftest import NETWORKS_FILE
+from damage import damaged
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from layers import DATA, SYN
+from zeek_logs import CONNECTION, FIELDS, log, package_log, site_log
+
+from schemas.zeek import ACCOUNTING_LOG, LOGS, MONITOR_LOG, PACKET_LOG, Log
+from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.files import find_captures
+from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.site_logs import read_site_log
+from spark_jobs.capture.users import UserKeys
+from spark_jobs.capture.zeek_lines import is_zeek_log, log_kind
+from spark_jobs.capture.zeek_log import read_zeek_log
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import load_networks
+
+PREFIXES = subscriber_prefixes([ip_network("10.64.0.0/14")])
+PACKET = {
+    "ts": "1078224001.891451",
+    "user": "10.67.1.10",
+    "server": "198.51.100.24",
+    "downlink": "F",
+    "ip_proto": "1",
+    "ip_len": "84",
+    "ip_id": "1755",
+    "ttl": "64",
+}
+ROWS = {
+    "conn": CONNECTION
+    | {"ts": "1.5", "proto": "tcp", "service": "http", "duration": "2.5", "conn_state": "SF"},
+    "http": CONNECTION
+    | {"ts": "1.5", "trans_depth": "1", "method": "GET", "status_code": "200"}
+    | {"request_body_len": "0"},
+    "ssl": CONNECTION | {"ts": "1.5", "established": "T", "resumed": "F"},
+    "radius": CONNECTION
+    | {"ts": "1.5", "username": "u", "framed_addr": "10.64.0.1", "result": "success"},
+    ACCOUNTING_LOG.path: {"ts": "9.5", "nas": "192.0.2.1", "status": "1", "session": "s"}
+    | {"address": "10.64.0.1", "subscriber": "u", "session_time": "7", "delay": "3"},
+    MONITOR_LOG.path: dict.fromkeys(("received", "dropped", "acks", "gaps"), "1") | {"ts": "1.5"},
+    PACKET_LOG.path: PACKET,
+}
+"""Of each kind of log a row that counts."""
+KINDS = {log.path: log for log in LOGS}
+TEXTS = {"user", "server", "nas", "session", "address", "subscriber", "username", "framed_addr"}
+TEXTS |= {"conn_state", "result", "proto", "service", "method", "uid", "id.orig_h", "id.resp_h"}
+
+
+def in_tsv(kind: str, *rows: dict[str, str]) -> bytes:
+    if kind == PACKET_LOG.path:
+        return log(rows).encode()
+    if kind in FIELDS:
+        return site_log(kind, rows).encode()
+    return package_log(KINDS[kind], rows).encode()
+
+
+def json_line(row: dict[str, str]) -> str:
+    """A row of which every value that can be one is a number or a truth, as Zeek writes it."""
+
+    def value(name: str, text: str) -> object:
+        if name in TEXTS:
+            return text
+        try:
+            return {"T": True, "F": False}.get(text) if text in ("T", "F") else json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+
+    return json.dumps({name: value(name, text) for name, text in row.items()}) + "\n"
+
+
+def in_json(kind: str, *rows: dict[str, str]) -> bytes:
+    return "".join(map(json_line, rows)).encode()
+
+
+def rows_of(kind: Log) -> Callable[[Path], object]:
+    """What reads a kind of log, without what catches its errors."""
+    if kind is PACKET_LOG:
+        return lambda path: sum(
+            len(run.rows) for run in read_zeek_log.__wrapped__(path, PREFIXES, Reading())
+        )
+
+    def read(path: Path) -> int:
+        keys = UserKeys("n", b"k" * 32)
+        found = read_site_log.__wrapped__(path, kind, PREFIXES, Reading(), "c", 4, keys)
+        return sum(map(len, found))
+
+    return read
+
+
+PARSERS: dict[str, Callable[[Path], object]] = {
+    "is_zeek_log": is_zeek_log.__wrapped__,
+    "log_kind": log_kind.__wrapped__,
+    "captures": lambda path: list(read_capture.__wrapped__(path, PREFIXES, Reading())),
+    "networks file": load_networks,
+} | {name: rows_of(kind) for name, kind in KINDS.items()}
+FRAMES = timed([SYN, DATA[:72]] * 5)
+LOG_SEEDS = {
+    f"{kind}, {form.__name__}": form(kind, *[row] * 5)
+    for kind, row in ROWS.items()
+    for form in (in_tsv, in_json)
+}
+SEEDS = LOG_SEEDS | {
+    "pcap": pcap(FRAMES),
+    "pcapng": pcapng(FRAMES),
+    "gzip": gzip.compress(pcap(FRAMES)),
+    "zstd": zstandard.compress(pcapng(FRAMES)),
+    "gzip of a log": gzip.compress(LOG_SEEDS["conn, in_tsv"]),
+    "zstd of a log": zstandard.compress(LOG_SEEDS["conn, in_json"]),
+    "networks file": NETWORKS_FILE.read_bytes(),
+}
+HOSTILE = [
+    *("#separator \\x0\n", "#separator \\U00110000\n", "#separatorx\n", "#fields\n", "#path\n"),
+    *("inf", "-inf", "nan", "1e308", "1e999", "-1", "9" * 25, "9223372036854775807", "4294967295"),
+    *("\0", "\n", "\t", ",", "-", "(empty)", "T", '"', '{"', "{}", "[]", "null", '"x"', "#", "\\"),
+    *("::", "10.64.0.1", "2004-03-02T10:00:00Z", '{"ts":"noon"}\n', "\ud7ff", "\u2028", "1.5.5"),
+]
+BYTES = [*(text.encode() for text in HOSTILE), b"\xff\xfe", b"\xed\xa0\x80", b"[" * 60_000]
+BYTES += [b'{"a":' * 20_000, struct.pack("<I", 2**32 - 1), zstandard.compress(b""), b"\x1f\x8b"]
+
+fuzz = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@fuzz
+@pytest.mark.parametrize("parser", PARSERS)
+@given(data=st.one_of(st.binary(max_size=600), damaged(SEEDS, BYTES)))
+def test_any_bytes_raise_the_readers_own_error_or_none(tmp_path, parser, data):
+    path = tmp_path / "file.log"
+    path.write_bytes(data)
+    with suppress(UserError):
+        PARSERS[parser](path)
+
+
+@settings(fuzz, max_examples=40)
+@pytest.mark.parametrize("form", [in_tsv, in_json])
+@pytest.mark.parametrize("kind", ROWS)
+@given(data=st.data())
+def test_a_hostile_line_costs_itself_alone(tmp_path, kind, form, data):
+    """Wherever it stands, also first."""
+    good, names = ROWS[kind], sorted(ROWS[kind])
+    texts = st.sampled_from([t for t in HOSTILE if not set(t) & set("\t\n")])
+    bad = good | data.draw(st.dictionaries(st.sampled_from(names), texts, min_size=1, max_size=3))
+    before = data.draw(st.integers(0, 2))
+    path = tmp_path / "file.log"
+    path.write_bytes(form(kind, *[good] * before, bad, *[good] * (3 - before)))
+    assert PARSERS[kind](path) >= (0 if kind == MONITOR_LOG.path else 3)
+
+
+@pytest.mark.parametrize(
+    "first", ['{"ts":"noon"}', '{"ts":' + "[" * 60_000, "{}", '{"ts":{"a":1}}', '{"ts":1']
+)
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_bad_first_line_of_a_json_log_is_counted_and_the_others_kept(tmp_path, kind, first):
+    good = in_json(kind, *[ROWS[kind]] * 1000)
+    path = tmp_path / f"{kind}.log"
+    path.write_bytes(good)
+    rows = PARSERS[kind](path)
+    path.write_bytes(first.encode() + b"\n" + good)
+    assert log_kind(path) is KINDS[kind]
+    assert PARSERS[kind](path) == rows
+
+
+@pytest.mark.parametrize("line", ["#separatorx", "#separator \\x0", "#separator \\U00110000"])
+def test_a_separator_that_is_none_is_named_and_the_rows_are_kept(tmp_path, line):
+    path = tmp_path / "giscope_packets.log"
+    path.write_bytes(in_tsv(PACKET_LOG.path, PACKET).replace(b"#separator \\x09", line.encode()))
+    reading = Reading()
+    (run,) = read_zeek_log(path, PREFIXES, reading)
+    assert len(run.rows) == 1
+    assert reading.notes[0] == f"{path}:1: #separator is no character: taken for a tab"
+
+
+def test_times_as_numbers_and_as_texts_in_one_log_are_both_read(tmp_path):
+    path = tmp_path / "conn.log"
+    text = ROWS["conn"] | {"ts": '"1970-01-01T00:00:01.500000Z"'}
+    path.write_bytes(in_json("conn", ROWS["conn"], text, ROWS["conn"]))
+    assert PARSERS["conn"](path) == 3
+
+
+def test_a_log_that_no_parser_takes_is_found_and_named(warehouse, network, tmp_path, monkeypatch):
+    """Whatever is raised while a folder is looked through, or the file is read."""
+    path = tmp_path / "giscope_packets.log"
+    path.write_bytes(in_tsv(PACKET_LOG.path, PACKET))
+
+    def broken(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(zeek_lines, "_head", broken)
+    assert find_captures(tmp_path).files == [path]
+    result = ingest_capture(warehouse, network, path)
+    assert result.error == f"{path}: cannot be parsed: RecursionError: too deep"
+
+
+ERRORS = [ValueError("x"), OverflowError(), RecursionError(), IndexError(), struct.error()]
+ERRORS += [UnicodeError(), KeyError(1), pa.ArrowInvalid("x\ny"), zstandard.ZstdError(), TypeError()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_whatever_is_raised_in_parsing_becomes_the_readers_own_error(tmp_path, error):
+    @untrusted.parser
+    def call(path: Path) -> None:
+        raise error
+
+    @untrusted.parser
+    def iterate(path: Path):
+        yield 1
+        raise error
+
+    for parser in (call, lambda path: list(iterate(path))):
+        with pytest.raises(UserError) as told:
+            parser(tmp_path)
+        assert str(told.value).startswith(f"{tmp_path}: cannot be parsed: {type(error).__name__}: ")
+        assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), pa.ArrowMemoryError(), OSError(28, "full"), KeyboardInterrupt()]
+)
+def test_what_is_no_fault_of_the_bytes_stays_as_it_is(tmp_path, error):
+    with pytest.raises(type(error)), untrusted.parsing(tmp_path):
+        raise error
+
+
+def test_networks_nested_too_deep_are_refused_in_a_line(tmp_path):
+    path = tmp_path / "networks.toml"
+    path.write_text("a = " + "[" * 60_000)
+    with pytest.raises(UserError, match=r"networks\.toml: not TOML: "):
+        load_networks(path)
+
+
+def test_front_ends_are_all_guarded():
+    from spark_jobs.capture.front_end import READERS
+
+    assert set(READERS) == set(FrontEnd) - {FrontEnd.AUTO}
+    for reader in (*READERS.values(), read_site_log, is_zeek_log, log_kind):
+        assert hasattr(reader, "__wrapped__")

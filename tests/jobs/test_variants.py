@@ -1,0 +1,393 @@
+"""One capture in several files, as while it is being compressed or unpacked: the one that has all
+of it counts, whichever that is, and the others are named. What is wrong with a file, or with a
+network, stops no other."""
+
+import gzip
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+from capture_files import NOON, Frame, pcap
+from conftest import NETWORKS_FILE, count
+from scapy.layers.inet import IP, TCP
+from zeek_logs import log
+
+from spark_jobs import cli
+from spark_jobs.capture import FrontEnd, files, variants
+from spark_jobs.jobs import ingest as job
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+PACKETS = 400
+
+
+def packets(first: int = 0, many: int = PACKETS) -> bytes:
+    """A capture; of another `first`, of other packets."""
+    ip = IP(src="10.64.0.1", dst="198.51.100.1")
+    each = [bytes(ip / TCP(sport=1, dport=80, seq=i)) for i in range(first, first + many)]
+    return pcap([Frame(data, NOON + i) for i, data in enumerate(each, first)])
+
+
+WHOLE = packets()
+LOG = log({"ts": f"1078224001.{i:06}", "user": "10.64.0.1", "server": "198.51.100.1",
+           "downlink": "F", "ip_proto": "1", "ip_len": "84", "ip_id": str(i), "ttl": "64"}
+          for i in range(PACKETS)).encode()  # fmt: skip
+COMPRESSED = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor(write_checksum=True).compress}
+COMPRESSED[".gz of members"] = lambda data: gzip.compress(data[:9000]) + gzip.compress(data[9000:])
+
+
+def part(data: bytes) -> bytes:
+    return data[: len(data) * 2 // 3]
+
+
+STATES = {
+    "being compressed": lambda whole, packed: (whole, part(packed), ""),
+    "not begun to be compressed": lambda whole, packed: (whole, b"", ""),
+    "being unpacked": lambda whole, packed: (part(whole), packed, "packed"),
+    "not begun to be unpacked": lambda whole, packed: (b"", packed, "packed"),
+    "both": lambda whole, packed: (whole, packed, "packed"),
+    "cut while it was copied": lambda whole, packed: (whole, packed[:-1], ""),
+}
+"""Plain bytes, compressed ones, and which of both are read."""
+
+
+@pytest.fixture
+def giscope(capfd, monkeypatch):
+    """A command in this process: its exit status, and the lines that it told."""
+    monkeypatch.setattr(cli.out, "_width", 500)
+
+    def run(*args: object) -> tuple[int, list[str]]:
+        status = 0
+        try:
+            cli.main([str(arg) for arg in args])
+        except SystemExit as end:
+            status = int(end.code or 0)
+        return status, capfd.readouterr().err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def ingested(giscope, tmp_path):
+    def run(*paths: Path, options: tuple = ()) -> tuple[int, list[str]]:
+        store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE, *options)
+        return giscope("ingest", *store, "--network", "aa-gprs", *paths)
+
+    return run
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    """A folder with a capture of one network."""
+    folder = tmp_path / "captures"
+    (folder / "bb-gprs").mkdir(parents=True)
+    (folder / "bb-gprs" / "good.pcap").write_bytes(packets())
+    return folder
+
+
+@pytest.fixture
+def packets_only(tmp_path, monkeypatch) -> None:
+    """`giscope run` goes no further."""
+    for step in ("flows.bring_up_to_date", "marts.marts", "plot.bring_up_to_date"):
+        monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
+    monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
+    monkeypatch.setattr("spark_jobs.jobs.summary.table1_summary", lambda _: "")
+    monkeypatch.setattr("spark_jobs.report.bring_up_to_date", lambda _: tmp_path)
+
+
+@pytest.fixture
+def ran(giscope, tmp_path, landing, packets_only):
+    """`giscope run` as far as packets go: the status, what was told, and packets by network."""
+
+    def run(*options: object) -> tuple[int, list[str], dict[str, int]]:
+        store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
+        status, told = giscope("run", *store, *options, landing)
+        query = "select network, count(*) from packets group by all"
+        return status, told, dict(Warehouse(tmp_path / "w").connect().sql(query).fetchall())
+
+    return run
+
+
+@pytest.mark.parametrize("suffix", COMPRESSED)
+@pytest.mark.parametrize("state", STATES)
+def test_the_whole_one_is_chosen(tmp_path, state, suffix):
+    plain, packed, taken = STATES[state](WHOLE, COMPRESSED[suffix](WHOLE))
+    paths = {"": tmp_path / "x.pcap", "packed": tmp_path / f"x.pcap{suffix.split(' ')[0]}"}
+    paths[""].write_bytes(plain)
+    paths["packed"].write_bytes(packed)
+    choice = variants.choose([*paths.values()])
+    (line,) = choice.notes
+    assert (choice.taken, choice.errors) == (paths[taken], {})
+    other = paths["packed" if taken == "" else ""]
+    assert line.startswith(f"{other}: left out: {paths[taken]} is read, of which it holds ")
+
+
+def test_the_other_is_named_in_a_line_and_no_mistake(ingested, tmp_path):
+    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
+    plain.write_bytes(WHOLE)
+    packed.write_bytes(part(gzip.compress(WHOLE)))
+    told = f"giscope: {packed}: left out: {plain} is read, of which it holds the begin"
+    for _ in range(2):
+        assert ingested(packed, plain) == (0, [told])
+        assert count(Warehouse(tmp_path / "w")) == PACKETS
+
+
+@pytest.mark.parametrize("whole", ["", ".gz", ".zst"])
+def test_of_three_the_whole_one_counts(warehouse, network, tmp_path, whole):
+    forms = {"": WHOLE, ".gz": COMPRESSED[".gz"](WHOLE), ".zst": COMPRESSED[".zst"](WHOLE)}
+    for suffix, data in forms.items():
+        (tmp_path / f"x.pcap{suffix}").write_bytes(data if suffix == whole else part(data))
+    work = [(network, tmp_path / f"x.pcap{suffix}") for suffix in forms]
+    (result,) = job.ingest(warehouse, work)
+    assert (result.path, len(result.notes)) == (tmp_path / f"x.pcap{whole}", 2)
+    assert (result.packets, result.skipped) == (PACKETS, {})
+
+
+@pytest.mark.parametrize("front_end", [FrontEnd.AUTO, FrontEnd.ZEEK_LOG])
+def test_so_it_is_with_logs(warehouse, network, tmp_path, front_end):
+    (tmp_path / "giscope_packets.log").write_bytes(LOG)
+    (tmp_path / "giscope_packets.log.gz").write_bytes(part(gzip.compress(LOG)))
+    work = [(network, path) for path in files.find_captures(tmp_path, front_end).files]
+    assert len(work) == 2
+    (result,) = job.ingest(warehouse, work, front_end)
+    assert (result.path.name, result.packets) == ("giscope_packets.log", PACKETS)
+
+
+def test_so_it_is_where_zeek_reads_captures(warehouse, network, tmp_path, zeek):
+    (tmp_path / "x.pcap").write_bytes(WHOLE)
+    (tmp_path / "x.pcap.gz").write_bytes(part(gzip.compress(WHOLE)))
+    work = [(network, tmp_path / name) for name in ("x.pcap.gz", "x.pcap")]
+    (result,) = job.ingest(warehouse, work, FrontEnd.ZEEK)
+    assert (result.path.name, result.packets) == ("x.pcap", PACKETS)
+
+
+def test_what_is_published_is_not_replaced_by_the_worse_one(ingested, tmp_path):
+    """A capture that was ingested is compressed, and the plain file removed at last; then it is
+    unpacked again."""
+    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
+    plain.write_bytes(WHOLE)
+    whole = gzip.compress(WHOLE)
+    steps = [(WHOLE, None), (WHOLE, b""), (WHOLE, part(whole)), (WHOLE, whole), (None, whole),
+             (b"", whole), (part(WHOLE), whole), (WHOLE, whole)]  # fmt: skip
+    for step in steps:
+        for path, data in zip((plain, packed), step, strict=True):
+            path.unlink(missing_ok=True)
+            if data is not None:
+                path.write_bytes(data)
+        assert ingested(*(path for path in (plain, packed) if path.exists()))[0] == 0
+        assert count(Warehouse(tmp_path / "w")) == PACKETS
+
+
+def test_a_damaged_one_is_an_error_and_the_other_counts(ingested, tmp_path):
+    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
+    plain.write_bytes(WHOLE)
+    whole = gzip.compress(WHOLE)
+    packed.write_bytes(whole[:300] + b"\xff" * 20 + whole[320:])
+    status, (line,) = ingested(plain, packed)
+    assert status == 2
+    assert line.startswith(f"giscope: {packed}: left out, for {plain} is there: ")
+    assert count(Warehouse(tmp_path / "w")) == PACKETS
+
+
+def test_another_capture_of_the_same_name_is_an_error_and_does_not_replace_the_first(
+    ingested, tmp_path
+):
+    plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
+    plain.write_bytes(WHOLE)
+    ingested(plain)
+    packed.write_bytes(gzip.compress(packets(7000, 900)))
+    status, (line,) = ingested(packed, plain)
+    assert (status, f"{packed}: has the same capture name as {plain}, and" in line) == (2, True)
+    assert count(Warehouse(tmp_path / "w")) == PACKETS
+
+
+def test_files_that_are_longer_than_what_is_compared_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_jobs.capture.stream.WINDOW_BYTES", 1000)
+    a, b, c = (tmp_path / name for name in ("x.pcap", "x.pcap.zst", "x.pcap.gz"))
+    a.write_bytes(part(WHOLE))
+    b.write_bytes(zstandard.compress(WHOLE))
+    c.write_bytes(gzip.compress(WHOLE[:5000] + b"?" + WHOLE[5001:-9]))
+    choice = variants.choose([a, b, c])
+    assert (choice.taken, len(choice.notes), list(choice.errors)) == (b, 1, [c])
+
+
+def test_two_networks_of_which_one_has_a_pair(ran, landing):
+    (landing / "aa-gprs").mkdir()
+    (landing / "aa-gprs" / "x.pcap").write_bytes(packets(9000))
+    (landing / "aa-gprs" / "x.pcap.gz").write_bytes(gzip.compress(packets(9000))[:100])
+    status, told, found = ran()
+    assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
+    assert any("x.pcap.gz: left out" in line for line in told)
+
+
+def test_a_folder_of_no_network_stops_no_other(ran, landing):
+    (landing / "zz").mkdir()
+    (landing / "zz" / "x.pcap").write_bytes(WHOLE)
+    status, told, found = ran()
+    assert (status, found) == (2, {"bb-gprs": PACKETS})
+    assert "no network 'zz'" in told[-1]
+
+
+@pytest.mark.parametrize("which", ["aa-gprs", "aa-gprs/2004-03-02"])
+def test_a_folder_that_cannot_be_read_stops_no_other(ran, landing, monkeypatch, which):
+    (landing / which).mkdir(parents=True)
+    contents_of = files.contents_of
+
+    def refused(folder: Path, follow_links: bool = False):
+        if folder == landing / which:
+            raise PermissionError(13, "Permission denied", str(folder))
+        return contents_of(folder, follow_links)
+
+    monkeypatch.setattr(files, "contents_of", refused)
+    status, told, found = ran()
+    assert (status, found) == (2, {"bb-gprs": PACKETS})
+    assert told[-1] == f"giscope: {landing / which}: Permission denied"
+
+
+def test_a_network_that_is_refused_stops_no_other(ran, landing, network, tmp_path):
+    """Its users are called otherwise in the warehouse; told once, though it has two captures."""
+    (landing / "aa-gprs").mkdir()
+    (landing / "aa-gprs" / "a.pcap").write_bytes(packets(9000))
+    plain = Network(**network.model_dump() | {"pseudonyms": "none"})
+    job.ingest(Warehouse(tmp_path / "w"), [(plain, landing / "aa-gprs" / "a.pcap")])
+    (landing / "aa-gprs" / "b.pcap").write_bytes(packets(20_000))
+    status, told, found = ran()
+    assert (status, found) == (2, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
+    assert sum("are plain addresses" in line for line in told) == 1
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """Where links lead."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "secret.pcap").write_bytes(packets(9000))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "link", ["aa-gprs", "aa-gprs/2004-03-02", "aa-gprs/x.pcap", "aa-gprs/x.log"]
+)
+def test_links_are_not_followed_unless_told(ran, landing, elsewhere, link):
+    path = landing / link
+    path.parent.mkdir(exist_ok=True)
+    of_file = path.suffix in (".pcap", ".log")
+    path.symlink_to(elsewhere / "secret.pcap" if of_file else elsewhere)
+    status, told, found = ran()
+    assert (status, found) == (2, {"bb-gprs": PACKETS})
+    why = "symbolic links are not followed without --follow-links"
+    assert told[-1] == f"giscope: {path.parent}: {why}: {path.name}"
+    if path.suffix != ".log":
+        status, told, found = ran("--follow-links")
+        assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
+
+
+def test_a_landing_folder_that_is_a_link_is_followed_for_it_was_named(
+    giscope, landing, tmp_path, packets_only
+):
+    (tmp_path / "link").symlink_to(landing)
+    store = ("--warehouse", tmp_path / "w", "--networks", NETWORKS_FILE)
+    assert giscope("run", *store, tmp_path / "link")[0] == 0
+    (tmp_path / "x.pcap").symlink_to(landing / "bb-gprs" / "good.pcap")
+    assert giscope("ingest", *store, "--network", "aa-gprs", tmp_path / "x.pcap")[0] == 0
+
+
+def test_links_without_end_are_no_endless_search(ran, landing):
+    (landing / "bb-gprs" / "2004-03-02").symlink_to(landing)
+    (landing / "bb-gprs" / "loop.pcap").symlink_to("loop.pcap")
+    status, told, found = ran("--follow-links")
+    assert (status, found) == (2, {"bb-gprs": PACKETS})
+    assert told[-1].endswith("loop.pcap: is not a regular file")
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """What waits fails."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def made(kind: str, path: Path) -> Path:
+    """Something that is no regular file."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    if kind == "socket":
+        here = Path.cwd()
+        os.chdir(path.parent)  # a socket's path is short
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+        os.chdir(here)
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "front_end"),
+    [
+        ("pipe", "auto"),
+        ("pipe", "builtin"),
+        ("pipe", "zeek-log"),
+        ("socket", "auto"),
+        ("device", "auto"),
+    ],
+)
+def test_what_is_no_regular_file_is_refused_by_name(ingested, tmp_path, soon, kind, front_end):
+    path = made(kind, tmp_path / "x.pcap")
+    good = tmp_path / "good.pcap"
+    good.write_bytes(WHOLE)
+    status, told = ingested(path, good, options=("--front-end", front_end))
+    assert status == 2
+    assert told[0] == f"giscope: {path}: is not a regular file"
+    assert count(Warehouse(tmp_path / "w")) == (0 if front_end == "zeek-log" else PACKETS)
+
+
+def test_so_it_is_in_a_folder(ran, landing, soon):
+    made("pipe", landing / "bb-gprs" / "x.pcap")
+    made("socket", landing / "bb-gprs" / "x.log")
+    made("pipe", landing / "bb-gprs" / "notes")
+    status, told, found = ran()
+    assert (status, found) == (2, {"bb-gprs": PACKETS})
+    assert told[-2:] == [
+        f"giscope: {landing}/bb-gprs/{name}: is not a regular file" for name in ("x.log", "x.pcap")
+    ]
+
+
+def test_a_pipe_of_the_shell_is_refused_too(ingested, tmp_path, soon):
+    read, write = os.pipe()
+    os.write(write, WHOLE[:4000])
+    os.close(write)
+    status, told = ingested(Path(f"/dev/fd/{read}"))
+    os.close(read)
+    assert (status, told) == (2, [f"giscope: /dev/fd/{read}: is not a regular file"])
+
+
+def test_files_of_one_name_in_two_folders_do_not_stop_each_other(ingested, tmp_path):
+    """The first counts."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.pcap").write_bytes(packets(7000 * (name == "b")))
+    shutil.copy(tmp_path / "a" / "x.pcap", tmp_path / "b" / "x.pcap.gz")
+    (tmp_path / "b" / "y.pcap").write_bytes(packets(20_000))
+    status, told = ingested(tmp_path / "a", tmp_path / "b")
+    assert status == 2
+    first = tmp_path / "a" / "x.pcap"
+    assert told == [
+        f"giscope: {tmp_path}/b/{name}: has the same capture name as {first}: rename one"
+        for name in ("x.pcap", "x.pcap.gz")
+    ]
+    assert count(Warehouse(tmp_path / "w")) == 2 * PACKETS
