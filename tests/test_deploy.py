@@ -219,6 +219,24 @@ def test_what_an_image_copies_or_runs_is_there(dockerfile):
     assert {f"!{path.split('/')[0]}" for path in sources + opened if path != "."} <= set(ignored)
 
 
+def test_supersets_image_has_what_its_settings_import():
+    """Of giscope's modules, which its environment has not, and what these import."""
+    (_, modules) = arguments(ROOT / "infra/docker/superset/Dockerfile", "COPY")
+    waiting, seen = [Path("infra/superset/superset_config.py")], set()
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        names = re.findall(
+            r"^\s*(?:from|import) ([.\w]+)", (ROOT / module).read_text(), re.MULTILINE
+        )
+        paths = [Path(name.replace(".", "/") + ".py") for name in names]
+        imported = [*paths, *(Path("infra/superset") / path for path in paths)]
+        waiting += [path for path in imported if (ROOT / path).is_file() and path not in seen]
+    needed = {str(path) for path in seen if path.parts[0] == "spark_jobs"}
+    assert needed == {"spark_jobs/errors.py", "spark_jobs/query_limits.py"}
+    assert {*needed, "spark_jobs/__init__.py"} == set(modules.split()[:-1])
+
+
 def test_what_services_run_is_there():
     opened = re.findall(r"/opt/giscope/([\w/.-]+\.(?:sh|py))", COMPOSE)
     assert len(opened) >= 3

@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import Pool
 from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 from connections import HOME, connect
 from hooks import Actions, prepare
