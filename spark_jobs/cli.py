@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
 from spark_jobs.places import contents_of, place
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    import duckdb
-
     from spark_jobs.jobs.ingest import Ingested
     from spark_jobs.networks import Network
     from spark_jobs.warehouse import Warehouse
+    from spark_jobs.warehouse.queries import Answer
 
 app = typer.Typer(
     help="Passive measurement of TCP performance for the users of mobile networks.",
@@ -582,22 +582,41 @@ def sql(
             help="Of the tables as they were then (UTC), as far as what was replaced is kept.",
         ),
     ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            envvar=query_limits.SECONDS_VARIABLE,
+            help="Stop a query that is not printed after so long; 0: no limit.",
+        ),
+    ] = query_limits.SQL_SECONDS,
+    memory_limit: Annotated[
+        str,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            envvar=query_limits.MEMORY_VARIABLE,
+            help="Stop a query that needs more memory, or four times as much in temporary files.",
+        ),
+    ] = query_limits.MEMORY,
 ) -> None:
     """Ask SQL of every table. Reads the warehouse only, but with --write."""
     import duckdb
 
-    from spark_jobs.warehouse.queries import ask
+    from spark_jobs.warehouse.queries import asked
 
+    limits = query_limits.Limits.of(time_limit, memory_limit)
+    then = at.replace(tzinfo=UTC) if at else None
     try:
-        answer = ask(_existing(warehouse), query, write, at.replace(tzinfo=UTC) if at else None)
-        if answer is not None:
+        with asked(_existing(warehouse), query, limits, write, then) as answer:
             _print_answer(answer, form)
+    except duckdb.OutOfMemoryException:
+        raise  # before the query ran: see main
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         if isinstance(error, duckdb.PermissionException) and not write:
             reason += "; --write reaches other files"
-        if isinstance(error, duckdb.OutOfMemoryException):
-            reason += "; ask for fewer days or columns, or raise the limit of memory (ulimit -v)"
         raise UserError(f"sql: {reason}") from error
     except RuntimeError as error:
         if "interrupted" in str(error):
@@ -605,21 +624,29 @@ def sql(
         raise
 
 
-def _print_answer(answer: duckdb.DuckDBPyRelation, form: Format) -> None:
+def _print_answer(answer: Answer, form: Format) -> None:
     import csv
     import json
 
     if form is Format.TABLE:
         answer.show(max_width=200, max_rows=1000)
         return
-    rows = answer.fetchall()
+    found = answer.columns_and_rows()
+    if found is None:
+        return
+    columns, rows = found
     if form is Format.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.columns)
+        writer.writerow(columns)
         writer.writerows(rows)
     else:
-        named = [dict(zip(answer.columns, row, strict=True)) for row in rows]
-        print(json.dumps(named, default=str, indent=1))
+        before = "["
+        for row in rows:
+            named = dict(zip(columns, row, strict=True))
+            indented = json.dumps(named, default=str, indent=1).replace("\n", "\n ")
+            print(f"{before}\n {indented}", end="")
+            before = ","
+        print("[]" if before == "[" else "\n]")
 
 
 @app.command(

@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from threading import local
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
+from spark_jobs.secret_files import secret_of
+
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
@@ -27,6 +29,8 @@ OPTIONS: dict[str, Any] = {
 """Of obstore, which takes endpoint and credentials from the usual variables of the environment:
 AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, or a
 host's or container's role."""
+CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+"""Of these, what may be in files, too: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
 
 NOT_REGULAR = "is not a regular file"
 """What is said of pipes, sockets and devices: reading one may wait for ever, or never end."""
@@ -288,7 +292,8 @@ def _tag_if(path: Path, content: bytes) -> str | None:
 def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
-    return S3Store(bucket, **OPTIONS)
+    keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
+    return S3Store(bucket, config=keys, **OPTIONS)
 
 
 def _status(meta: Any) -> Status:

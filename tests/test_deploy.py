@@ -1,5 +1,6 @@
 """docker-compose.yml, what it builds and what it starts: all that can be told without Docker."""
 
+import itertools
 import os
 import re
 import shutil
@@ -32,26 +33,75 @@ CAPABILITIES = {
 WRITABLE = {"object-store"}
 """Where its image writes is not known."""
 JAVA = {"giscope-airflow", "giscope-spark"}
+SECRETS = "/run/secrets"
+TALKS = {
+    *(("postgres", other) for other in (
+        "airflow-api-server", "airflow-dag-processor", "airflow-init", "airflow-scheduler",
+        "airflow-triggerer", "spark-thrift", "superset", "superset-init",
+    )),
+    ("airflow-api-server", "airflow-scheduler"),  # its tasks report there; it reads their logs
+    ("object-store", "airflow-scheduler"), ("object-store", "spark-worker"),
+    ("spark-master", "spark-worker"),
+    ("spark-master", "airflow-scheduler"), ("spark-worker", "airflow-scheduler"),
+    ("spark-master", "spark-thrift"), ("spark-worker", "spark-thrift"),
+}  # fmt: skip
+"""Who must reach whom."""
+SPARK_NETWORK = {"spark-master", "spark-worker", "spark-thrift", "airflow-scheduler"}
+"""All of one network: a worker's executors listen on one address, for both drivers."""
+AIRFLOW_SERVICES = {
+    f"airflow-{name}" for name in ("api-server", "dag-processor", "init", "scheduler", "triggerer")
+}
+WHO_HAS = {
+    "airflow_admin_password": {"airflow-init"},
+    "airflow_api_secret_key": AIRFLOW_SERVICES,
+    "airflow_db_password": AIRFLOW_SERVICES | {"postgres"},
+    "airflow_fernet_key": AIRFLOW_SERVICES,
+    "airflow_jwt_secret": AIRFLOW_SERVICES,
+    "giscope_db_password": {"airflow-scheduler", "postgres", "spark-thrift"},
+    "giscope_key": {"airflow-scheduler", "spark-worker"},
+    "object_store_key": {"airflow-scheduler", "object-store", "spark-worker"},
+    "object_store_secret": {"airflow-scheduler", "object-store", "spark-worker"},
+    "postgres_password": {"postgres"},
+    "rest_catalog_credential": {"airflow-scheduler"},
+    "spark-defaults.conf": SPARK_NETWORK,
+    "superset_admin_password": {"superset-init"},
+    "superset_db_password": {"postgres", "superset", "superset-init"},
+    "superset_secret_key": {"superset", "superset-init"},
+}
+"""The services that use a secret. The key of the pseudonyms: Airflow's tasks, which are giscope's
+drivers, and Spark's executors."""
 DOCKERFILES = sorted((ROOT / "infra/docker").glob("*/Dockerfile"))
 
 
-def secrets(file: Path) -> dict[str, str]:
+def settings(file: Path) -> dict[str, str]:
     """What an .env file sets."""
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("=", 1) for line in lines)
 
 
+def made_env(folder: Path) -> str:
+    """What infra/env.sh says as it makes .env and secrets in a folder."""
+    command = ["sh", ROOT / "infra/env.sh", folder]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 @pytest.fixture(scope="session")
 def env_file(tmp_path_factory) -> Path:
-    file = tmp_path_factory.mktemp("env") / ".env"
-    subprocess.run(["sh", ROOT / "infra/env.sh", file], check=True)
-    return file
+    folder = tmp_path_factory.mktemp("env")
+    made_env(folder)
+    return folder / ".env"
+
+
+@pytest.fixture(scope="session")
+def secrets(env_file) -> Path:
+    """The folder of the secrets."""
+    return env_file.parent / "secrets"
 
 
 @pytest.fixture(scope="session")
 def compose(env_file) -> dict:
     """The file as Compose reads it with the .env that infra/env.sh makes."""
-    known = secrets(env_file)
+    known = settings(env_file)
 
     def value(match: re.Match) -> str:
         name, kind, other = match.groups()
@@ -66,26 +116,128 @@ def arguments(dockerfile: Path, instruction: str) -> list[str]:
     return re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)
 
 
-def test_env_holds_random_secrets_for_its_owner_only(tmp_path):
-    first, second = tmp_path / "a", tmp_path / "b"
-    for file in (first, second):
-        subprocess.run(["sh", ROOT / "infra/env.sh", file], check=True)
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    values = [v for f in (first, second) for k, v in secrets(f).items() if k.startswith(("A", "S"))]
+def test_secrets_are_random_and_for_their_owner_only(tmp_path):
+    """Each is readable by whatever user a container has, in a folder that only its owner enters."""
+    values = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        made_env(folder)
+        assert stat.S_IMODE((folder / ".env").stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / "secrets").stat().st_mode) == 0o700
+        assert {path.name for path in folder.iterdir()} == {".env", "secrets"}
+        files = sorted((folder / "secrets").iterdir())
+        assert [path.name for path in files] == sorted(WHO_HAS)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o444}
+        values += [path.read_text() for path in files if path.name != "rest_catalog_credential"]
     assert all(len(value) >= 44 for value in values)
     assert len(set(values)) == len(values)
-    assert sorted(tmp_path.iterdir()) == [first, second]
+    assert not [value for value in values if value.endswith("\n") and "spark" not in value]
 
 
-def test_env_is_never_overwritten(tmp_path):
-    file = tmp_path / ".env"
-    file.write_text("MINE=1\n")
-    done = subprocess.run(
-        ["sh", ROOT / "infra/env.sh", file], check=True, capture_output=True, text=True
-    )
-    assert file.read_text() == "MINE=1\n"
-    assert "left as it is" in done.stdout
-    assert list(tmp_path.iterdir()) == [file]
+def test_what_env_has_is_never_overwritten(tmp_path):
+    """And the secrets of an .env that had them all go on."""
+    (tmp_path / ".env").write_text("MINE=1\nGISCOPE_KEY=0123\nAIRFLOW_DB_PASSWORD=old\n")
+    told = made_env(tmp_path)
+    assert "left as it is" in told
+    assert "remove them from it" in told
+    made = {path: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    assert made[tmp_path / "secrets/giscope_key"] == "0123"
+    assert made[tmp_path / "secrets/airflow_db_password"] == "old"
+    made_env(tmp_path)
+    assert {path: path.read_text() for path in (tmp_path / "secrets").iterdir()} == made
+    assert (tmp_path / ".env").read_text().startswith("MINE=1\n")
+
+
+@pytest.mark.parametrize("service", sorted({name for who in WHO_HAS.values() for name in who}))
+def test_a_service_has_the_secrets_that_it_uses_and_no_others(compose, service):
+    has = compose["services"][service]["secrets"]
+    assert sorted(has) == sorted(name for name, who in WHO_HAS.items() if service in who)
+    said = str({k: v for k, v in compose["services"][service].items() if k != "secrets"})
+    named = set(re.findall(rf"{SECRETS}/([\w.-]*\w)", said))
+    assert named <= set(has)
+
+
+def test_no_other_service_has_a_secret(compose):
+    having = {name for name, service in compose["services"].items() if service.get("secrets")}
+    assert having == set().union(*WHO_HAS.values())
+    assert set(compose["secrets"]) == set(WHO_HAS)
+    for name, secret in compose["secrets"].items():
+        assert secret == {"file": f"./secrets/{name}"}
+
+
+def test_no_secret_is_in_the_file_or_its_environment(compose, secrets):
+    """`docker inspect` and `docker compose config` tell both."""
+    told = yaml.safe_dump(compose)
+    for path in secrets.iterdir():
+        values = [word for word in path.read_text().split() if len(word) >= 40]
+        assert [value for value in values if value in told] == [], path.name
+    names = {name for name, *_ in VARIABLE.findall(COMPOSE)}
+    assert [name for name in names if re.search("PASSWORD|SECRET(?!S$)|KEY|TOKEN", name)] == []
+    for name, service in compose["services"].items():
+        for variable, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET|KEY|CREDENTIAL|TOKEN", variable):
+                assert variable.endswith(("_FILE", "_CMD")), (name, variable)
+                assert SECRETS in value or variable.endswith("PASSWORDS_FILE"), (name, variable)
+
+
+def test_services_share_a_network_only_where_they_talk(compose):
+    services = compose["services"]
+    of = {name: set(service.get("networks") or ()) for name, service in services.items()}
+    talks = {frozenset(pair) for pair in TALKS}
+    assert set().union(*of.values()) == set(compose["networks"])
+    for one, other in itertools.combinations(services, 2):
+        shared = of[one] & of[other]
+        if {one, other} <= SPARK_NETWORK:
+            assert shared == {"spark"}, (one, other)
+        else:
+            assert len(shared) == (frozenset((one, other)) in talks), (one, other)
+    assert {name for name in of if "spark" in of[name]} == SPARK_NETWORK
+    alone = {name for name in services if not of[name]}
+    assert {name: services[name]["network_mode"] for name in alone} == {
+        "zeek": "host", "zeek-init": "none",
+    }  # fmt: skip
+    assert all(len([n for n in of if network in of[n]]) >= 2 for network in compose["networks"])
+
+
+def test_what_is_asked_by_name_is_in_reach(compose):
+    """Every service that an environment or a command names is on a network with it."""
+    services = compose["services"]
+    for name, service in services.items():
+        said = str([service.get("command"), service.get("environment")])
+        for other in re.findall(r"://(?:[^@/\s]*@)?([a-z][\w-]*)", said):
+            if other in services and other != name:
+                assert set(service["networks"]) & set(services[other]["networks"]), (name, other)
+
+
+def test_spark_listens_on_the_network_of_spark(compose):
+    """Each at an address by which all others of it, and nobody else, reach it: a container of
+    several networks has several."""
+    services = compose["services"]
+    assert services["spark-master"]["networks"] == ["spark"]
+    names = {"spark-worker": "worker", "spark-thrift": "thrift", "airflow-scheduler": "scheduler"}
+    for service, name in names.items():
+        assert services[service]["networks"]["spark"] == {"aliases": [f"{name}.spark"]}
+    worker = services["spark-worker"]["command"]
+    assert worker[worker.index("--host") + 1] == "worker.spark"
+    for service in ("spark-thrift", "airflow-scheduler"):
+        asked = services[service]["environment"]["SPARK_LOCAL_HOSTNAME"]
+        assert asked == f"{names[service]}.spark"
+    assert services["spark-master"]["command"][3] == services["spark-master"]["hostname"]
+
+
+def test_spark_asks_for_its_secret(compose, secrets):
+    """Its settings are where all four look for them; none is on a command line."""
+    lines = (secrets / "spark-defaults.conf").read_text().splitlines()
+    found = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    assert len(found.pop("spark.authenticate.secret")) == 64
+    assert found == {
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.master.rest.enabled": "false",
+        "spark.ui.killEnabled": "false",
+    }
+    for name in SPARK_NETWORK:
+        assert compose["services"][name]["environment"]["SPARK_CONF_DIR"] == SECRETS
+        assert "authenticate" not in str(compose["services"][name]["command"])
 
 
 def test_file_follows_the_compose_specification(compose):
@@ -102,14 +254,9 @@ def test_docker_compose_itself_takes_the_file(env_file):
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def test_every_secret_is_asked_for_and_none_has_a_default(env_file):
-    asked = {name: kind for name, kind, _ in VARIABLE.findall(COMPOSE)}
-    assert {name for name, kind in asked.items() if kind == "?"} == set(secrets(env_file))
-    assert not [
-        name
-        for name, kind in asked.items()
-        if kind != "?" and re.search("PASSWORD|SECRET|KEY|TOKEN", name)
-    ]
+def test_what_env_must_have_is_asked_for(env_file):
+    asked = {name for name, kind, _ in VARIABLE.findall(COMPOSE) if kind == "?"}
+    assert asked == set(settings(env_file)) == {"GISCOPE_FIRST_DAY"}
 
 
 def test_every_service_says_whether_it_is_healthy(compose):
@@ -219,6 +366,24 @@ def test_what_an_image_copies_or_runs_is_there(dockerfile):
     assert {f"!{path.split('/')[0]}" for path in sources + opened if path != "."} <= set(ignored)
 
 
+def test_supersets_image_has_what_its_settings_import():
+    """Of giscope's modules, which its environment has not, and what these import."""
+    (_, modules) = arguments(ROOT / "infra/docker/superset/Dockerfile", "COPY")
+    waiting, seen = [Path("infra/superset/superset_config.py")], set()
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        names = re.findall(
+            r"^\s*(?:from|import) ([.\w]+)", (ROOT / module).read_text(), re.MULTILINE
+        )
+        paths = [Path(name.replace(".", "/") + ".py") for name in names]
+        imported = [*paths, *(Path("infra/superset") / path for path in paths)]
+        waiting += [path for path in imported if (ROOT / path).is_file() and path not in seen]
+    needed = {str(path) for path in seen if path.parts[0] == "spark_jobs"}
+    assert needed
+    assert {*needed, "spark_jobs/__init__.py"} == set(modules.split()[:-1])
+
+
 def test_what_services_run_is_there():
     opened = re.findall(r"/opt/giscope/([\w/.-]+\.(?:sh|py))", COMPOSE)
     assert len(opened) >= 3
@@ -262,18 +427,18 @@ def test_the_build_step_makes_giscopes_environment(tmp_path):
 
 
 @pytest.mark.slow
-def test_postgres_gets_two_databases_each_closed_to_the_other(env_file):
+def test_postgres_gets_databases_each_closed_to_the_others(secrets):
     """The image runs the script with psql, on a server that it has started on a socket."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found or os.geteuid():
         pytest.skip("needs PostgreSQL's server, and root to run it as the user postgres")
     programs, place = found[-1].parent, Path(tempfile.mkdtemp(prefix="giscope-"))
     shutil.chown(place, "postgres")
-    known = secrets(env_file)
+    shutil.copytree(secrets, place / "secrets")
+    (place / "secrets").chmod(0o755)
     environment = {
         "PATH": f"{programs}:{os.environ['PATH']}", "PGHOST": str(place),
-        "POSTGRES_USER": "postgres", "AIRFLOW_DB_PASSWORD": known["AIRFLOW_DB_PASSWORD"],
-        "SUPERSET_DB_PASSWORD": known["SUPERSET_DB_PASSWORD"],
+        "POSTGRES_USER": "postgres", "SECRETS": str(place / "secrets"),
     }  # fmt: skip
 
     def run(*command: object, given: str = "", **more: str) -> subprocess.CompletedProcess:
@@ -298,8 +463,9 @@ def test_postgres_gets_two_databases_each_closed_to_the_other(env_file):
         )
         made = run("sh", "-s", given=(ROOT / "infra/docker/postgres/databases.sh").read_text())
         assert made.returncode == 0, made.stderr
-        for name, other in (("airflow", "superset"), ("superset", "airflow")):
-            password = known[f"{name.upper()}_DB_PASSWORD"]
+        names = ("airflow", "superset", "giscope")
+        for name, other in itertools.permutations(names, 2):
+            password = (secrets / f"{name}_db_password").read_text()
             assert connects(name, name, password)
             assert not connects(name, name, "another")
             assert not connects(name, other, password)
@@ -309,7 +475,7 @@ def test_postgres_gets_two_databases_each_closed_to_the_other(env_file):
 
 
 @pytest.mark.slow
-def test_spark_services_run_and_answer_as_the_file_starts_them(compose, tmp_path):
+def test_spark_services_run_and_answer_as_the_file_starts_them(compose, secrets, tmp_path):
     """Their commands and health checks, with the pyspark package for the image."""
     warehouse = Warehouse(tmp_path / "w")
     publish(warehouse, "AA")
@@ -318,11 +484,12 @@ def test_spark_services_run_and_answer_as_the_file_starts_them(compose, tmp_path
     here = {
         "/opt/giscope": str(ROOT), "/srv/giscope/warehouse": str(warehouse.root),
         "/tmp/spark-work": str(tmp_path / "work"), "spark-master": "127.0.0.1",
-        "0.0.0.0": "127.0.0.1", **port,
+        "0.0.0.0": "127.0.0.1", "worker.spark": "127.0.0.1", **port,
     }  # fmt: skip
     environment = os.environ | {
         "PATH": f"{SPARK}/bin:{os.environ['PATH']}", "SPARK_HOME": str(SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(secrets),
     }  # fmt: skip
 
     def replaced(words: list[str]) -> list[str]:

@@ -18,9 +18,10 @@ from schemas import FROM_ZEEK_LOGS, TABLES
 from spark_jobs import cli
 from spark_jobs.engine.memory import LOST
 from spark_jobs.networks import REASONS
+from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import VIEWS
-from spark_jobs.warehouse.queries import ask
+from spark_jobs.warehouse.queries import asked
 from tests.accuracy.sensitivity import constants
 
 
@@ -34,16 +35,19 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 QUERIES = blocks(ROOT / "docs/queries.md", "sql")
+LIMITS = Limits.of(SUPERSET_SECONDS, MEMORY)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_query_answers_on_the_shipped_captures(demo, query):
-    """Some rows, and a value in every column."""
+    """Some rows, and a value in every column; within the limits of a query."""
     with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
         answer = connection.sql(query).to_arrow_table()
     assert len(answer)
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
-    assert len(ask(demo.warehouse, query).to_arrow_table()) == len(answer)
+    with asked(demo.warehouse, query, LIMITS) as answered:
+        columns, rows = answered.columns_and_rows()
+        assert (columns, len(list(rows))) == (answer.column_names, len(answer))
 
 
 def test_users_who_stall_together_stand_out(demo):

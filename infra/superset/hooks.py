@@ -52,8 +52,10 @@ def write_countries(countries: dict[str, str]) -> None:
 
 
 def prepare(app: Flask) -> None:
+    from connections import keep_within_memory
     from superset.db_engine_specs.duckdb import DuckDBEngineSpec
 
+    keep_within_memory()
     # Every request asks for the default schema: Superset would open the warehouse to find it.
     DuckDBEngineSpec.get_default_schema = classmethod(lambda *_: "main")
     DuckDBEngineSpec.get_schema_names = classmethod(lambda *_: {"main"})

@@ -1,4 +1,5 @@
-"""Superset's settings. Nothing secret here: the key is made at first start by setup.sh."""
+"""Superset's settings. Nothing secret here: setup.sh makes the key, or a file has it that
+SUPERSET_SECRET_KEY_FILE names."""
 
 import os
 import sys
@@ -7,19 +8,24 @@ from pathlib import Path
 from sqlite3 import Connection as SQLite
 
 from sqlalchemy import event
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import Pool
 from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 from connections import HOME, connect
 from hooks import Actions, prepare
 from roles import countries_in_sql, countries_on_pages
 
-SECRET_KEY = (HOME / "secret_key").read_text().strip()
+from spark_jobs.secret_files import secret_of
+
+SECRET_KEY = secret_of("SUPERSET_SECRET_KEY") or (HOME / "secret_key").read_text().strip()
 # Metadata: SQLite locally; a PostgreSQL address in the environment elsewhere.
-SQLALCHEMY_DATABASE_URI = os.environ.get("SUPERSET_METADATA", f"sqlite:///{HOME / 'superset.db'}")
+METADATA = make_url(os.environ.get("SUPERSET_METADATA", f"sqlite:///{HOME / 'superset.db'}"))
+if password := secret_of("SUPERSET_METADATA_PASSWORD"):
+    METADATA = METADATA.set(password=password)
+SQLALCHEMY_DATABASE_URI = METADATA.render_as_string(hide_password=False)
 SUPERSET_WEBSERVER_ADDRESS = "127.0.0.1"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True

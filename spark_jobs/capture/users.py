@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
+CONTAINER_SECRETS = Path("/run/secrets")
+"""Docker, Podman and Compose mount secrets there, which all in the container can read: one user."""
 PSEUDONYM_BYTES = 10
 """In base 32: 16 letters and digits. Of ten million subscribers two have the same pseudonym with a
 chance of 1 in 24 billion."""
@@ -239,7 +241,8 @@ def secret() -> bytes:
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise UserError(f"{path}: no key of the pseudonyms: {error.strerror}") from error
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    others = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if others and path.parent != CONTAINER_SECRETS:
         raise UserError(f"{path}: others can read the key of the pseudonyms: chmod 600 {path}")
     return _secret_of(text, str(path))
 

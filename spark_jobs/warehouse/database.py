@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from spark_jobs.errors import UserError
+from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.disk import file_name
 
 if TYPE_CHECKING:
     import psycopg
 
+PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
+"""The variable of the environment that has PostgreSQL's password, where the URI has none;
+GISCOPE_CATALOG_PASSWORD_FILE names a file that has it."""
 WAIT_S = 60
 """For another process's transaction."""
 ERRORS = {
@@ -278,7 +282,8 @@ class PostgreSQL:
         import psycopg
 
         uri = self._uri.replace("postgresql+psycopg", "postgresql", 1)
-        return psycopg.connect(uri, autocommit=True)
+        own = None if urlsplit(uri).password else secret_of(PASSWORD_VARIABLE)
+        return psycopg.connect(uri, autocommit=True, password=own)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.errors import UserError
+from spark_jobs.query_limits import Deadline, Limits, process_within
 from spark_jobs.warehouse.views import duckdb_paths
 
 if TYPE_CHECKING:
@@ -24,16 +27,65 @@ PRAGMA = re.compile(
     re.IGNORECASE,
 )
 """Those that read."""
+AT_ONCE = 1000
+"""Rows that are fetched together."""
 
 
-def ask(
-    warehouse: Warehouse, query: str, write: bool = False, at: datetime | None = None
-) -> duckdb.DuckDBPyRelation | None:
-    """The answer to a query, made as it is fetched; None where it gives no rows.
+class Answer:
+    """The answer to a query, made as it is fetched."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, limits: Limits):
+        self._connection, self._query = connection, query
+        self._deadline = Deadline(connection, limits.seconds)
+
+    def columns_and_rows(self) -> tuple[list[str], Iterator[tuple[Any, ...]]] | None:
+        """The columns' names, and the rows, of which a few are in memory at a time; None where the
+        query gives no rows. Raises duckdb.Error, as do the rows."""
+        self._connection.execute(self._query)
+        if self._connection.description is None:
+            return None
+        names = [name for name, *_ in self._connection.description]
+        return names, self._rows(self._connection.fetchmany(AT_ONCE))
+
+    def _rows(self, some: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        import duckdb
+
+        while some:
+            yield from some
+            if self._deadline.is_over:
+                raise duckdb.InterruptException
+            some = self._connection.fetchmany(AT_ONCE)
+
+    def show(self, max_width: int, max_rows: int) -> None:
+        """Print it as a table, but for rows in its midst. Raises duckdb.Error."""
+        relation = self._connection.sql(self._query)
+        if relation is not None:
+            relation.show(max_width=max_width, max_rows=max_rows)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is up."""
+        return self._deadline.is_over
+
+    def end(self) -> None:
+        """Let the query go."""
+        self._deadline.end()
+        self._connection.close()
+
+
+@contextmanager
+def asked(
+    warehouse: Warehouse,
+    query: str,
+    limits: Limits,
+    write: bool = False,
+    at: datetime | None = None,
+) -> Iterator[Answer]:
+    """The answer to a query, to be read within its limits.
 
     write: all that DuckDB can, files anywhere included; else one query that reads the warehouse.
     at: of the tables as they were then.
-    Raises UserError where that is not what it does, and duckdb.Error.
+    Raises UserError where that is not what it does or it went beyond its limits, and duckdb.Error.
     """
     import duckdb
 
@@ -43,6 +95,7 @@ def ask(
     settings = {
         "python_enable_replacements": False,
         "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),
+        **limits.settings(),
     }
     if not write:
         settings |= {
@@ -53,7 +106,23 @@ def ask(
         }
     for name, value in settings.items():
         connection.execute(f"set {name} = {duckdb.ConstantExpression(value)}")
-    return connection.sql(query)
+    answer = Answer(connection, query, limits)
+    try:
+        with process_within(limits):
+            yield answer
+    except duckdb.InterruptException as error:
+        if not answer.is_late:
+            raise KeyboardInterrupt from error
+        raise UserError(
+            f"sql: {limits.too_long()}; for a longer query say --time-limit SECONDS (0: no limit)"
+        ) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise UserError(
+            f"sql: {limits.too_large()}; for a larger query say --memory-limit SIZE, or ask for "
+            "fewer days or columns"
+        ) from error
+    finally:
+        answer.end()
 
 
 def reading(query: str) -> str:

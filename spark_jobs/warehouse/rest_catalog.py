@@ -28,9 +28,12 @@ from pyiceberg.table.metadata import TableMetadata
 
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
+from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.iceberg import metadata_files, sequence, table_at
 from spark_jobs.warehouse.journal import NAMESPACE
 
+CREDENTIAL_VARIABLE = f"PYICEBERG_CATALOG__{CATALOG_NAME.upper()}__CREDENTIAL"
+"""What PyIceberg reads itself; here it may be in a file, too: see secret_of."""
 WAIT_S = 60
 """For an answer."""
 UNEXPECTED = NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
@@ -170,6 +173,8 @@ def _catalog(uri: str) -> Iterator[Any]:
     try:
         place = urlsplit(uri).netloc.rpartition("@")[2] or uri
         kind = {"py-catalog-impl": f"{Patient.__module__}.{Patient.__qualname__}"}
+        credential = secret_of(CREDENTIAL_VARIABLE)
+        kind |= {"credential": credential} if credential else {}
         yield load_catalog(CATALOG_NAME, uri=uri, **kind)
     except UserError as error:
         raise UserError(f"REST catalog at {place}: {error}") from error

@@ -67,6 +67,7 @@ def server(demo, tmp_path_factory) -> Iterator[Server]:
     environment = os.environ | {
         "SUPERSET_HOME": str(home),
         "GISCOPE_WAREHOUSE": str(demo.warehouse.root),
+        "GISCOPE_QUERY_MEMORY": "512MiB",
     }
     log = home / "make.log"
     with log.open("w") as output:

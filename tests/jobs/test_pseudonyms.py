@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import NETWORKS_FILE, contents
 
+from spark_jobs.capture import users
 from spark_jobs.capture.address_text import packed
 from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
 from spark_jobs.capture.prefix_preserving import anonymized
@@ -209,6 +210,19 @@ def test_pseudonyms_are_of_one_key_and_network():
     assert len(others | {keys.of_address("10.64.0.1")}) == 5
     assert "secret" not in repr(keys)
     assert UserKeys("a").of_address("2001:db8::0:1") == "2001:db8::1"
+
+
+def test_a_container_reads_the_key_among_its_secrets(tmp_path, monkeypatch):
+    """Its secrets are readable by all in it, who are one user; elsewhere that is refused."""
+    path = tmp_path / "giscope_key"
+    path.write_text(SECRET.hex())
+    path.chmod(0o444)
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    monkeypatch.setenv(FILE_VARIABLE, str(path))
+    with pytest.raises(UserError, match="others can read"):
+        users.secret()
+    monkeypatch.setattr(users, "CONTAINER_SECRETS", tmp_path)
+    assert users.secret() == SECRET
 
 
 def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkeypatch):

@@ -259,6 +259,16 @@ def test_what_cannot_be_reached_is_told_in_a_line(
     assert line.endswith(reason)
 
 
+def test_the_keys_of_a_store_may_be_in_files(bucket, environment, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        (tmp_path / name).write_text(f"{environment[name]}\n")
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
+        monkeypatch.delenv(name)
+    path = place(f"s3://{new_bucket(environment)}/x")
+    path.write_bytes(b"1")
+    assert path.read_bytes() == b"1"
+
+
 def test_threads_that_share_a_file_read_each_where_it_sought(bucket):
     """As DuckDB's do."""
     path = bucket / "x"

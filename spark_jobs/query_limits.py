@@ -1,0 +1,134 @@
+"""How long a user's query may run, and how much memory it may take: for `giscope sql` and Superset.
+
+Superset's environment imports this, too, so it needs DuckDB and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from spark_jobs.errors import UserError
+
+if TYPE_CHECKING:
+    import duckdb
+
+SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
+SQL_SECONDS, SUPERSET_SECONDS = 600, 60
+"""Superset's pages and all its users share one machine."""
+MEMORY = "2GiB"
+SCRATCH = 4
+"""Bytes that a query may write to temporary files for each byte of memory."""
+AGAIN_S = 0.1
+OWN_BYTES = 2**30
+"""What the process itself may take beside its query: stacks of threads, libraries' buffers."""
+UNITS = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40} | {
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12
+}  # fmt: skip
+SIZE = re.compile(r"(\d+(?:\.\d+)?) *([KMGT]i?B)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one query; seconds: 0 for no limit; memory: in bytes."""
+
+    seconds: float
+    memory: int
+
+    @classmethod
+    def of(cls, seconds: str | float, memory: str) -> Limits:
+        """The limits as a user writes them. Raises UserError where they make no sense."""
+        try:
+            found = float(seconds)
+        except ValueError:
+            found = math.nan
+        if not 0 <= found < math.inf:
+            raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds")
+        size = SIZE.fullmatch(memory.strip())
+        least = OWN_BYTES // 2**4
+        if not size or (taken := int(float(size[1]) * UNITS[size[2].upper()])) < least:
+            raise UserError(
+                f"{MEMORY_VARIABLE}: {memory!r} is not a size of 64MiB or more, such as {MEMORY}"
+            )
+        return cls(found, taken)
+
+    def settings(self) -> dict[str, str]:
+        """DuckDB's settings that keep a query within its memory."""
+        return {
+            "memory_limit": f"{self.memory}B",
+            "max_temp_directory_size": f"{SCRATCH * self.memory}B",
+        }
+
+    def too_long(self) -> str:
+        """What is said of a query that took too long."""
+        return f"stopped after {self.seconds:g} s"
+
+    def too_large(self) -> str:
+        """What is said of a query that took too much memory."""
+        gib = self.memory / 2**30
+        return (
+            f"stopped: it needs more than {gib:.3g} GiB of memory, or {SCRATCH * gib:.3g} GiB of "
+            "temporary files"
+        )
+
+
+class Deadline:
+    """When a query must have ended, and its rows been fetched. It begins when it is made."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float):
+        self._connection = connection
+        self._over, self._left = Event(), Event()
+        self._watch = Thread(target=self._interrupt, args=(seconds,), daemon=True)
+        if seconds:
+            self._watch.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self._over.is_set()
+
+    def end(self) -> None:
+        """Interrupt nothing from now on."""
+        self._left.set()
+        if self._watch.is_alive():
+            self._watch.join()
+
+    def _interrupt(self, seconds: float) -> None:
+        """Again and again: an interrupt is lost where the connection is between two calls."""
+        wait_s = seconds
+        while not self._left.wait(wait_s):
+            self._over.set()
+            self._connection.interrupt()
+            wait_s = AGAIN_S
+
+
+def limit_process(more: int) -> tuple[int, int]:
+    """Let this process have so many bytes more than now, and OWN_BYTES; returns the limits before.
+
+    DuckDB does not know of the objects that Python makes of rows. What goes beyond raises
+    MemoryError, or duckdb.OutOfMemoryException.
+    """
+    earlier, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    most = pages * resource.getpagesize() + OWN_BYTES + more
+    if earlier != resource.RLIM_INFINITY:
+        most = min(most, earlier)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    return earlier, hard
+
+
+@contextmanager
+def process_within(limits: Limits) -> Iterator[None]:
+    """Keep this process within twice the memory of a query meanwhile; see limit_process."""
+    earlier = limit_process(2 * limits.memory)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, earlier)

@@ -1,0 +1,58 @@
+"""Secrets in variables, or in files that variables name."""
+
+import psycopg
+import pytest
+
+from spark_jobs.secret_files import secret_of
+from spark_jobs.warehouse import Warehouse, rest_catalog
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("of a file\n")
+    return path
+
+
+def test_a_secret_is_in_a_variable_or_in_a_file(monkeypatch, secret_file, tmp_path):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    assert secret_of("SOME_KEY") is None
+    monkeypatch.setenv("SOME_KEY_FILE", str(secret_file))
+    assert secret_of("SOME_KEY") == "of a file"
+    monkeypatch.setenv("SOME_KEY", "of a variable")
+    assert secret_of("SOME_KEY") == "of a variable"
+    monkeypatch.setenv("SOME_KEY", "")
+    secret_file.write_text("\n")
+    assert secret_of("SOME_KEY") is None
+    monkeypatch.setenv("SOME_KEY_FILE", str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        secret_of("SOME_KEY")
+
+
+@pytest.mark.parametrize(
+    ("address", "password"), [("me@db", "of a file"), ("me:own@db", None), ("me@db", None)]
+)
+def test_a_catalogs_password_may_be_in_a_file(
+    monkeypatch, secret_file, tmp_path, address, password
+):
+    """Where its address has none."""
+    given = {}
+
+    def connect(_, **arguments):
+        given.update(arguments)
+        raise psycopg.OperationalError("enough")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    monkeypatch.setenv("GISCOPE_CATALOG", f"postgresql://{address}/lake")
+    if password or ":" in address:
+        monkeypatch.setenv("GISCOPE_CATALOG_PASSWORD_FILE", str(secret_file))
+    with pytest.raises(Exception, match="enough"):
+        Warehouse(tmp_path / "w").commits("network")
+    assert given["password"] == password
+
+
+def test_a_rest_catalogs_credential_may_be_in_a_file(monkeypatch, secret_file):
+    monkeypatch.setenv("PYICEBERG_CATALOG__GISCOPE__CREDENTIAL_FILE", str(secret_file))
+    monkeypatch.setattr(rest_catalog, "load_catalog", lambda _, **properties: properties)
+    with rest_catalog._catalog("http://127.0.0.1/api") as properties:
+        assert properties["credential"] == "of a file"
