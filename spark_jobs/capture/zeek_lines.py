@@ -5,6 +5,7 @@ the others are kept.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from spark_jobs.capture.untrusted import parser
 from spark_jobs.errors import UserError
 
 HEAD_BYTES = 1 << 16
+ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 Parse = Callable[[bytes], pa.Table]
 """Whole lines to one row a line; raises pa.ArrowInvalid where one of them is malformed."""
@@ -188,11 +190,11 @@ class _Lines:
             self._open = False
 
     def _separator(self, line: str) -> str:
-        """What a #separator line says, as Zeek escapes it; a tab, as Zeek has it unless told, where
-        that is no character that can be one."""
-        text = ""
-        with suppress(UnicodeError):
-            text = line.partition(" ")[2].encode().decode("unicode_escape")
+        """What a #separator line says, as a character or as Zeek escapes it; a tab, as Zeek has it
+        unless told, where that is no character that can be one."""
+        text = line.partition(" ")[2]
+        escaped = ESCAPED.fullmatch(text)
+        text = chr(int(escaped.group(1), 16)) if escaped else text
         if len(text) == 1 and text.isascii() and text not in "\r\n":
             return text
         self._reading.note(self.path, self.line, "#separator is no character: taken for a tab")
