@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -170,6 +171,14 @@ def place(text: str | os.PathLike[str]) -> Path:
 def in_bucket(path: Path) -> bool:
     """Whether it is in a bucket, not on this machine."""
     return isinstance(path, ObjectPath)
+
+
+def is_irregular(path: Path) -> bool:
+    """Whether it is a pipe, a socket or a device. Raises OSError where it is not there."""
+    if in_bucket(path):
+        return False
+    mode = path.stat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 class Contents(NamedTuple):

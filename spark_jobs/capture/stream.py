@@ -4,7 +4,6 @@ Whatever comes before a break in a compressed stream is delivered.
 """
 
 import os
-import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import xxhash
 import zstandard
 
 from spark_jobs.errors import UserError
-from spark_jobs.places import NOT_REGULAR, in_bucket
+from spark_jobs.places import NOT_REGULAR, is_irregular
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -134,10 +133,7 @@ def is_compressed(path: Path) -> bool:
 def opened(path: Path) -> BinaryIO:
     """A regular file's bytes, to be read. Raises UserError where it is something else: a pipe would
     be waited for, and can be read once only."""
-    if in_bucket(path):
-        return path.open("rb")
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # the system says what a folder is
+    if is_irregular(path):
         raise UserError(f"{path}: {NOT_REGULAR}")
     return path.open("rb")
 

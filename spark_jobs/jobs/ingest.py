@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from hashlib import blake2b
@@ -31,6 +31,7 @@ from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
+from spark_jobs.places import NOT_REGULAR, is_irregular
 from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse, Written
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ def ingest(
         else:
             results[item] = _if_unchanged(warehouse, *item, front_end)
     notes = _leave_out(results)
+    for item in [item for item, result in results.items() if result is None]:
+        # Here: a pipe of the shell is not there for the processes that read files.
+        with suppress(OSError):
+            if is_irregular(item[1]):
+                results[item] = _failed(item, f"{item[1]}: {NOT_REGULAR}")
     changed = [item for item, result in results.items() if result is None]
     logs = {item for item in changed if has_log_name(item[1])}
     # Captures first: where a packet log was made of one, it is always the log that is refused.

@@ -367,7 +367,10 @@ def test_so_it_is_in_a_folder(ran, landing, soon):
     ]
 
 
-def test_a_pipe_of_the_shell_is_refused_too(ingested, tmp_path, soon):
+def test_a_pipe_of_the_shell_is_refused_though_workers_do_not_have_it(
+    ingested, tmp_path, soon, monkeypatch
+):
+    monkeypatch.setattr(job, "_ingest", lambda _, items, *__: [1 / 0 for _ in items])
     read, write = os.pipe()
     os.write(write, WHOLE[:4000])
     os.close(write)
