@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Set
@@ -14,6 +15,9 @@ import duckdb
 from duckdb_engine import ConnectionWrapper, CursorWrapper
 from reach import FOLDERS, choice, publication, text, views_of
 from statements import Refused, must_be_a_query
+
+# Beside this environment's modules: those of giscope that need no others.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from spark_jobs.query_limits import (
     MEMORY,

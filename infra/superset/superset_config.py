@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import Pool
 from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+sys.path.append(str(Path(__file__).parent))
 
 from connections import HOME, connect
 from hooks import Actions, prepare
