@@ -129,20 +129,22 @@ def run(
     known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
     work, left_out = _captures(captures, known, networks, front_end, follow_links)
 
-    with _alone(store), store.one_update():
-        failed = _ingest(store, work, front_end)
-        refused = {result.network for result in failed if result.of_network}
-        usable = [network for network in known.values() if network.name not in refused]
-        flows_job.bring_up_to_date(store, usable)
-        for verdict in quality.check(store, usable):
-            for finding in verdict.findings:
-                typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
-        marts_job.marts(store)
-        if not store.days("marts"):
-            # Else that there is nothing to show would be said in place of why.
-            _fail_for(failed, left_out)
-        report_file = bring_up_to_date(store)
-        plot_job.bring_up_to_date(store)
+    with _alone(store):
+        with store.one_update():
+            failed = _ingest(store, work, front_end)
+            refused = {result.network for result in failed if result.of_network}
+            usable = [network for network in known.values() if network.name not in refused]
+            flows_job.bring_up_to_date(store, usable)
+            for verdict in quality.check(store, usable):
+                for finding in verdict.findings:
+                    typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
+            marts_job.marts(store)
+            if not store.days("marts"):
+                # Else that there is nothing to show would be said in place of why.
+                _fail_for(failed, left_out)
+            report_file = bring_up_to_date(store)
+            plot_job.bring_up_to_date(store)
+        _finish_removal(store)  # files that it cannot read were made again
         out.print(table1_summary(store))
         out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
     _fail_for(failed, [*left_out, *store.damaged().values()])
@@ -449,21 +451,27 @@ def forget(
         ),
     ],
 ) -> None:
-    """Remove all that was captured of a user until now, from every table, from what was replaced
-    and from the report, and leave it out where captures are read again. What is left is made anew
-    without."""
-    from schemas import TABLES
+    """Remove all that was captured of a user until now, from every table of every network, from
+    what was replaced and from the report, and leave it out where captures are read again. What is
+    left is made anew without. Then look for the name everywhere in the warehouse; exit status 2
+    where it is found, where a file cannot be read, or where nobody of the name is known."""
     from spark_jobs.jobs import removal
-    from spark_jobs.jobs.refresh import refresh
     from spark_jobs.networks import find_network, load_networks
 
-    chosen = find_network(load_networks(networks), network, networks)
-    store = _existing(warehouse)
+    known = load_networks(networks)
+    chosen = find_network(known, network, networks)
+    store, users = _existing(warehouse), list(dict.fromkeys(user))
     with _alone(store):
-        rows = removal.forget(store, chosen, user)
-        refresh(store, chosen)
-        store.erase(TABLES.values())
+        _finish_removal(store)
+        before = removal.are_forgotten(store, network, users)
+        rows = removal.forget(store, chosen, users, known.values())
+        search = removal.prove(store, chosen, users, known.values())
     out.print(f"{rows:,} rows removed")
+    for name in before:
+        out.print(f"{name} was forgotten before, too", soft_wrap=True)
+    if search.mistakes:
+        raise UserError(search.looked, *search.mistakes)
+    out.print(f"{search.looked}: not found", soft_wrap=True)
 
 
 @app.command(epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets")
@@ -491,15 +499,14 @@ def purge(
     ] = None,
 ) -> None:
     """Remove old days, and what was replaced of the same tables. What was made of them stays."""
-    from schemas import INGEST_LOG
     from spark_jobs.jobs import removal
-    from spark_jobs.jobs.refresh import refresh_pages
     from spark_jobs.networks import find_network, load_networks
 
     if (before is None) == (networks is None) or (networks and table):
         raise UserError("purge: either --before (and --table), or --networks")
     store = _existing(warehouse)
     with _alone(store):
+        _finish_removal(store)
         if networks:
             known = load_networks(networks)
             chosen = [find_network(known, network, networks)] if network else known.values()
@@ -508,9 +515,6 @@ def purge(
             assert before is not None
             tables = removal.known_tables(table or ())
             gone = removal.purge_networks(store, network, before.date(), tables)
-        refresh_pages(store)
-        if gone:
-            store.erase({*gone, INGEST_LOG})  # whose row had a sample of the packets
     names = sorted(one.name for one in gone)
     out.print(f"removed from {', '.join(names)}" if names else "nothing to remove", soft_wrap=True)
 
@@ -740,6 +744,15 @@ def _alone(store: Warehouse) -> AbstractContextManager[None]:
         typer.echo(f"giscope: {store.root}: another run is at work: waiting for its end", err=True)
 
     return store.locked("run", wait)
+
+
+def _finish_removal(store: Warehouse) -> None:
+    """End a removal that was broken off."""
+    from spark_jobs.jobs import removal
+
+    if removal.is_pending(store):
+        typer.echo(f"giscope: {store.root}: ending a removal that was broken off", err=True)
+        removal.finish(store)
 
 
 def _captures(

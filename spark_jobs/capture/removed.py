@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from schemas import Table
 
-KEYS = ("user", "server", "address", "subscriber")
-"""Columns that say whom a row is about."""
+FAR = "server"
+KEYS = ("user", FAR, "address", "subscriber")
+"""Columns that say whom a row is about; FAR: at the far end."""
 TIMES = ("ts", "start_ts")
 REMOVED = "removed"
 """The reason for which rows are left out, in ingest_log."""
@@ -39,10 +40,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Removed:
-    """Users who were removed, and for each table before which day all was."""
+    """Users who were removed, and for each table before which day all was; far: users of other
+    networks, whose names may be other users' in this one: removed where they are the far end."""
 
     spans: tuple[Span, ...] = ()
     before: Mapping[str, date] = field(default_factory=dict)
+    far: tuple[Span, ...] = ()
 
     def kept(self, table: Table, day: date, rows: pa.Table) -> pa.Table:
         """The rows of a table's day that are not to be left out, as its writer has them."""
@@ -55,27 +58,59 @@ class Removed:
         found = np.zeros(len(rows), bool)
         there = [name for name in TIMES if name in rows.schema.names]
         times = [rows[name].cast(pa.int64()).to_numpy() for name in there]
-        for name in KEYS if self.spans else ():
+        for name, spans in self._by_column.items():
             if name not in rows.schema.names:
                 continue
             keys, codes = _coded(rows[name])
             for code, key in enumerate(keys):
-                for begin_us, end_us in self._spans_of(key):
+                for begin_us, end_us in _spans_of(key, spans):
                     mine = codes == code
                     if times:
                         mine &= (times[0] >= begin_us) & (times[0] < end_us)
                     found |= mine
         return found
 
-    def _spans_of(self, key: str | None) -> Iterable[tuple[int, int]]:
-        return self._by_who.get(_hashed(key), ()) if key is not None else ()
+    def may_be_about(self, rows: pa.Table) -> bool:
+        """Whether rows may be about such a user, whatever their times; only their KEYS are asked
+        for."""
+        return any(
+            _spans_of(key, spans)
+            for name, spans in self._by_column.items()
+            if name in rows.schema.names
+            for key in _coded(rows[name])[0]
+        )
 
     @cached_property
-    def _by_who(self) -> dict[str, list[tuple[int, int]]]:
-        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for who, *times in self.spans:
-            found[who].append((times[0], times[1]))
-        return dict(found)
+    def _by_column(self) -> dict[str, _Spans]:
+        """By column, whom to look for in it."""
+        far = _by_who((*self.spans, *self.far))
+        near = _by_who(self.spans)
+        found = {name: far if name == FAR else near for name in KEYS}
+        return {name: spans for name, spans in found.items() if spans}
+
+
+_Spans = Mapping[str, list[tuple[int, int]]]
+"""By hashed key."""
+
+
+def _by_who(spans: Iterable[Span]) -> _Spans:
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for who, begin_us, end_us in spans:
+        found[who].append((begin_us, end_us))
+    return dict(found)
+
+
+def _spans_of(key: str | None, spans: _Spans) -> Iterable[tuple[int, int]]:
+    return spans.get(_hashed(key), ()) if key is not None else ()
+
+
+def texts_of(rows: pa.Table) -> dict[str, set[str]]:
+    """Whom rows are about: by column of KEYS, its texts."""
+    return {
+        name: {key for key in _coded(rows[name])[0] if key is not None}
+        for name in KEYS
+        if name in rows.schema.names
+    }
 
 
 def without(table: Table, rows: pa.Table, those: np.ndarray) -> pa.Table:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from schemas import ACCOUNTING, APPLICATION_LOG, INGEST_LOG, NETWORKS, PACKETS, Table
+from schemas import INGEST_LOG, NETWORKS, PACKETS, Table
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import (
@@ -23,12 +23,13 @@ from spark_jobs.capture.files import (
     has_log_name,
     without_compression,
 )
-from spark_jobs.capture.removed import REMOVED, Removed, Span
+from spark_jobs.capture.removed import REMOVED, Removed
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
+from spark_jobs.jobs.forgotten import removed_of
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
@@ -43,10 +44,6 @@ if TYPE_CHECKING:
 MOST_DATES = 400
 FORMAT = {FrontEnd.BUILTIN: 6, FrontEnd.ZEEK: 6, FrontEnd.ZEEK_LOG: 6}
 """Raised when rows of the same file would come out otherwise than before."""
-
-
-OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
-"""Tables that a capture's rows go to."""
 
 
 Item = tuple[Network, Path]
@@ -205,19 +202,6 @@ def ingest_capture(
         read = task((network, path))
         _publish_read(warehouse, staging, read)
     return read.result
-
-
-def removed_of(warehouse: Warehouse, network: str) -> Removed:
-    """What was removed of a network."""
-    commit = warehouse.commit(forgotten_unit(network))
-    spans = tuple(Span(*span) for span in commit.facts["spans"]) if commit else ()
-    before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
-    return Removed(spans, before)
-
-
-def forgotten_unit(network: str) -> Unit:
-    """What is known of the users who were removed."""
-    return Unit("forgotten", network)
 
 
 def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed]:
@@ -444,9 +428,20 @@ def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[dat
     starts = np.flatnonzero((np.diff(day, prepend=-1) != 0) | (np.diff(bucket, prepend=-2) != 0))
     for low, high in zip(starts, [*starts[1:], len(rows)], strict=True):
         if int(day[low]) in days:
-            yield EPOCH + timedelta(days=int(day[low])), rows.slice(low, high - low)
+            piece = rows.slice(low, high - low)
+            # Else its dictionaries would have the users of other days and buckets, too.
+            yield EPOCH + timedelta(days=int(day[low])), _encoded_anew(piece)
         else:
             reading.skipped["implausible_time"] += int(high - low)
+
+
+def _encoded_anew(rows: pa.Table) -> pa.Table:
+    """The rows with dictionaries of what they say and nothing else."""
+    for at, column in enumerate(rows.schema):
+        if pa.types.is_dictionary(column.type):
+            plain = rows.column(at).cast(column.type.value_type)
+            rows = rows.set_column(at, column, plain.cast(column.type))
+    return rows
 
 
 def _tables(

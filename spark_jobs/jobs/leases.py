@@ -8,7 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
+from spark_jobs.capture.removed import Removed, without
 from spark_jobs.engine.tasks import run_tasks
+from spark_jobs.jobs.forgotten import removed_of
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
 from spark_jobs.warehouse.periods import NamesOfDay
@@ -36,7 +38,8 @@ def leases(warehouse: Warehouse, networks: list[Network]) -> None:
             unit = Unit.of_day("leases", names.network, names.day)
             warehouse.publish(unit, files, {"inputs": _inputs(paths)})
 
-        run_tasks(_LeasesTask(staging), items, "leases", publish)
+        removed = {network.name: removed_of(warehouse, network.name) for network in networks}
+        run_tasks(_LeasesTask(staging, removed), items, "leases", publish)
 
 
 def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
@@ -65,11 +68,14 @@ def _inputs(paths: list[Path]) -> str:
 @dataclass
 class _LeasesTask:
     staging: Staging
+    removed: dict[str, Removed]
 
     def __call__(self, item: Item) -> list[Written]:
-        """One day's leases."""
+        """One day's leases. Where pseudonyms change, messages of the next period may tell of a user
+        who was forgotten in this one."""
         names, paths = item
         rows = _leases_of(paths, names)
+        rows = without(LEASES, rows, self.removed[names.network].about(rows)).cast(LEASES.arrow)
         with self.staging.part() as part:
             if len(rows):
                 part.write(LEASES, names.network, names.day, "leases", rows)

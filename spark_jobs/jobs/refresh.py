@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 
 from schemas import SMALL_CELLS, TABLES
@@ -13,19 +14,24 @@ from spark_jobs.report import PLOTS, REPORT, bring_up_to_date
 from spark_jobs.warehouse import Warehouse
 
 
-def refresh(warehouse: Warehouse, network: Network) -> None:
-    """Bring a network's leases, flows, checks and marts up to date, and the pages of all. Days that
-    were held back and never shown stay so."""
+def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str]) -> None:
+    """Bring networks' leases, flows and checks up to date, and the marts of all networks of these
+    names. Days that were held back and never shown stay so, as do those without marts of a network
+    whose settings are not known."""
+    known = {network.name for network in networks}
 
     def leave(day: tuple[str, date]) -> bool:
+        if warehouse.commit(marts.unit_of(day)):
+            return False
         verdict = quality.verdict_of(warehouse, *day)
-        return verdict is not None and verdict.held and not warehouse.commit(marts.unit_of(day))
+        return day[0] not in known or (verdict is not None and verdict.held)
 
-    leases(warehouse, [network])
-    flows.bring_up_to_date(warehouse, [network])
-    quality.check(warehouse, [network])
-    marts.marts(warehouse, leave, network.name)
-    refresh_pages(warehouse)
+    if networks:
+        leases(warehouse, networks)
+        flows.bring_up_to_date(warehouse, networks)
+        quality.check(warehouse, networks)
+    for name in names:
+        marts.marts(warehouse, leave, name)
 
 
 def refresh_pages(warehouse: Warehouse) -> None:

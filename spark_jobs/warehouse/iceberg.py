@@ -253,6 +253,20 @@ def newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] |
     return None
 
 
+def shown_by(location: str) -> dict[int, set[str]]:
+    """The data files that each snapshot of a table shows, by the snapshot's id."""
+    table = table_at(location)
+    of_manifest: dict[str, set[str]] = {}
+    found: dict[int, set[str]] = {}
+    for snapshot in table.metadata.snapshots:
+        manifests = {one.manifest_path: one for one in snapshot.manifests(table.io)}
+        for path in manifests.keys() - of_manifest.keys():
+            entries = manifests[path].fetch_manifest_entry(table.io)
+            of_manifest[path] = {entry.data_file.file_path for entry in entries}
+        found[snapshot.snapshot_id] = set().union(*map(of_manifest.__getitem__, manifests))
+    return found
+
+
 def _needed(table: IcebergTable) -> set[str]:
     """All files of a table's metadata."""
     return metadata_files(table).union(*(_files(table, one) for one in table.metadata.snapshots))

@@ -9,6 +9,7 @@ JDBC catalogs have them, so that the snapshots of many tables change at one stro
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ TABLES = (
         values ('{CATALOG_NAME}', '{NAMESPACE}', 'exists', 'true') on conflict do nothing""",
     "create table if not exists giscope_catalog (identity text not null primary key)",
 )
+NAMES_OF_TABLES = re.findall(r"create table if not exists (\w+)", "".join(TABLES))
 CATALOG_VARIABLE = "GISCOPE_CATALOG"
 """The variable of the environment that names a catalog's database."""
 REST_VARIABLE = "GISCOPE_REST_CATALOG"
@@ -372,6 +374,12 @@ class Journal:
     def known_files(self) -> set[str]:
         """All that are published, superseded or begun."""
         return {path for (path,) in self._ask("select path from giscope_files")}
+
+    def texts(self) -> Iterator[str]:
+        """All texts that the database's tables have."""
+        for table in NAMES_OF_TABLES:
+            for row in self._ask(f"select * from {table}"):
+                yield from (value for value in row if isinstance(value, str))
 
     def _refresh(self) -> None:
         """Read what has changed."""

@@ -41,7 +41,9 @@ class NamesOfDay:
             column = rows[name].combine_chunks()
             texts = column if pa.types.is_string(column.type) else column.dictionary
             others = before.renamed([text or "" for text in texts.to_pylist()], now)
-            renamed = pa.array(others, mask=texts.is_null().to_numpy(zero_copy_only=False))
+            renamed = pa.array(
+                others, pa.string(), mask=texts.is_null().to_numpy(zero_copy_only=False)
+            )
             if texts is not column:
                 renamed = pa.DictionaryArray.from_arrays(column.indices, renamed)
             at = rows.column_names.index(name)

@@ -63,6 +63,8 @@ KEEP = timedelta(days=5)
 """How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
 PAGE = 4096
 """The least that the catalog's database writes."""
+EVER_NS = (1 << 63) - 1
+"""Later than any time that is recorded, whatever the clock said when it was."""
 FORGOTTEN = Unit("made", "all", "what is forgotten")
 TOLD = Unit("made", "all", "REST catalog")
 METADATA = "metadata"
@@ -593,17 +595,16 @@ class Warehouse:
             self.publish(_purged(network, table), [], {"before": before.isoformat()})
 
     def erase(self, tables: Iterable[Table]) -> None:
-        """Remove what was replaced of these tables until now, whoever reads it or might look back
-        to it, and what jobs that were killed have left."""
+        """Remove what was replaced of these tables, whoever reads it or might look back to it, and
+        what jobs that were killed have left. The journal says what was replaced, and no clock."""
         self.update_views()
         with self.staging():
             pass  # what killed jobs staged is gone
         names = [table.name for table in tables]
         with told_if_full(self.root, lambda: PAGE), self.locked("views"):
-            now = time.time_ns()
-            self._show(now, names)
-            self._remove_superseded(now, names)
-            self._storage.remove_begun(now)
+            self._show(EVER_NS, names)
+            self._remove_superseded(EVER_NS, names)
+            self._storage.remove_begun(EVER_NS)
             with self.locked("publish"):
                 self._remove_orphans()
         self._tell_rest_catalog()
@@ -645,7 +646,8 @@ class Warehouse:
                 for table, since_ns in last.items()
             ]
         )
-        self._look_back_no_further(before_ns, tables)
+        until_ns = max(min(before_ns, time.time_ns()), *last.values())
+        self._look_back_no_further(until_ns, tables)
         remove_all(self.root / path for path in gone)
         self._journal.forget(gone)
 
@@ -656,6 +658,14 @@ class Warehouse:
         erased = facts.get("erased_ns", {}) | dict.fromkeys(tables, before_ns)
         until_ns = facts["until_ns"] if tables else before_ns
         self.publish(FORGOTTEN, [], {"until_ns": until_ns, "erased_ns": erased})
+
+    def snapshots(self) -> dict[str, str]:
+        """Where the metadata of each Iceberg table are, by table."""
+        return self._journal.snapshots()
+
+    def catalog_texts(self) -> Iterator[str]:
+        """All texts that the catalog's database has."""
+        return self._journal.texts()
 
     def damaged(
         self, whole: bool = False, network: str | None = None, date: datetime.date | None = None

@@ -2,6 +2,7 @@
 next. Slow: real processes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import psutil
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
+from spark_jobs.jobs import removal
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.search import look_for
 from spark_jobs.warehouse.store import STAGING
 
 JOB = """
@@ -99,8 +102,15 @@ def command(root: Path, captures: Path) -> list[str]:
 
 
 def counted_run(root: Path, captures: Path, last: int) -> subprocess.CompletedProcess:
+    return counted(root, last, command(root, captures))
+
+
+def counted(root: Path, last: int, words: list[str]) -> subprocess.CompletedProcess:
+    """A command on a warehouse, which it names itself or not."""
+    if "--warehouse" not in words:
+        words = [words[0], "--warehouse", str(root), *words[1:]]
     return subprocess.run(
-        [sys.executable, "-c", COUNTED_RUN, str(root), str(last), *command(root, captures)],
+        [sys.executable, "-c", COUNTED_RUN, str(root), str(last), *words],
         check=False, capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
 
@@ -138,6 +148,42 @@ def test_a_run_killed_anywhere_is_made_whole_by_the_next(few_captures, undisturb
     killed = counted_run(tmp_path / "w", few_captures, 1 + kill * (touches - 1) // (KILLS - 1))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     is_made_whole(tmp_path / "w", few_captures, expected)
+
+
+@pytest.fixture(scope="module")
+def forgetting(few_captures, tmp_path_factory) -> tuple[Path, list[str], int]:
+    """A warehouse, a command that forgets a user of it, and how often that touches it."""
+    root = tmp_path_factory.mktemp("forgetting") / "w"
+    assert counted_run(root, few_captures, 0).returncode == 0
+    query = "select \"user\" from flows where network = 'aa-gprs' group by 1 order by count(*) desc"
+    (user, *_) = Warehouse(root).connect(query).execute(query).fetchone()
+    words = ["--networks", str(NETWORKS_FILE), "--network", "aa-gprs", "--user", user]
+    done = counted(shutil.copytree(root, root.with_name("copy")), 0, ["forget", *words])
+    assert done.returncode == 0, done.stderr
+    return root, words, int(done.stdout.split()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", range(KILLS // 2))
+def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting, tmp_path, kill):
+    """By whatever comes next: a removal of another network's, a purge, a run."""
+    made, words, touches = forgetting
+    root = Path(shutil.copytree(made, tmp_path / "w", copy_function=shutil.copy2))
+    killed = counted(root, 1 + kill * (touches - 1) // (KILLS // 2 - 1), ["forget", *words])
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    begun = removal.is_pending(Warehouse(root))
+    query = "select \"user\" from flows where network = 'bb-gprs' limit 1"
+    ((other,),) = Warehouse(root).connect(query).execute(query).fetchall()
+    of_bb = [*words[:3], "bb-gprs", "--user", other]
+    nexts = (["forget", *of_bb], ["purge", "--before", "1990-01-01"])
+    ending = (*nexts, command(root, few_captures))[kill % 3]
+    done = counted(root, 0, ending)
+    assert done.returncode == 0, done.stderr
+    assert ("ending a removal that was broken off" in done.stderr) == begun
+    assert not removal.is_pending(Warehouse(root))
+    if begun or not look_for(Warehouse(root), words[-1:]).found:
+        assert look_for(Warehouse(root), words[-1:]).mistakes == []
+        assert counted(root, 0, ["forget", *words]).stdout.startswith("0 rows removed")
 
 
 @pytest.mark.slow

@@ -1,0 +1,735 @@
+"""What `giscope forget` promises where clocks are wrong, where it is broken off, where nobody is
+known, and where a user is another network's; and that its proof finds what is there."""
+
+import gzip
+import json
+import os
+import shutil
+import sqlite3
+import time
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from capture_files import Frame, pcap
+from conftest import DAY, NETWORKS_FILE, NOON
+from object_store import new_bucket, object_store
+from pyiceberg.avro.file import AvroOutputFile
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, StringType
+from scapy.layers.inet import IP, TCP
+from test_leases import HOUR, STOP, UPDATE, message
+from test_leases import put as put_messages
+
+import spark_jobs.jobs.flows as flows_job
+import spark_jobs.jobs.ingest as ingest_job
+from schemas import PACKETS, TABLES
+from spark_jobs.capture.users import UserKeys, user_keys
+from spark_jobs.cli import main
+from spark_jobs.errors import UserError
+from spark_jobs.jobs import marts as marts_job
+from spark_jobs.jobs import removal
+from spark_jobs.networks import load_networks
+from spark_jobs.places import _store, place
+from spark_jobs.warehouse import Unit, Warehouse, bucket_database, search
+from spark_jobs.warehouse.journal import CATALOG, Journal
+from spark_jobs.warehouse.place_io import PlaceFile
+from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
+from spark_jobs.warehouse.search import Name, look_for
+
+US = 1_000_000
+YEAR_S = 366 * 86_400
+USER, OTHER, SERVER = "10.64.0.1", "10.64.0.2", "198.51.100.1"
+OF_BB = "10.128.0.1"
+"""A subscriber of bb-gprs, where that has prefixes of its own."""
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def put(
+    warehouse, network, name: str, *packets: tuple[float, str], server: str = SERVER, folder=None
+) -> Path:
+    """A capture of a SYN of each (time in s, subscriber), ingested."""
+    folder = folder or warehouse.root.parent / network.name
+    folder.mkdir(exist_ok=True)
+    capture = folder / f"{name}.pcap"
+    syns = [
+        Frame(bytes(IP(src=user, dst=server) / TCP(sport=1000 + n, seq=n)), int(at * US))
+        for n, (at, user) in enumerate(packets)
+    ]
+    capture.write_bytes(pcap(syns))
+    (result,) = ingest_job.ingest(warehouse, [(network, capture)])
+    assert result.error is None
+    return capture
+
+
+def again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
+    """Have a capture read again."""
+    os.utime(capture, (written_s, written_s))
+    (result,) = ingest_job.ingest(warehouse, [(network, capture)])
+    assert (result.error, result.already) == (None, False)
+
+
+def called(network, address: str = USER) -> str:
+    return user_keys(network).of_address(address)
+
+
+def called_on(network, day: date, address: str) -> str:
+    return user_keys(network).on(day).of_address(address)
+
+
+def ask(warehouse, query: str) -> list[tuple]:
+    return warehouse.connect(query).execute(query).fetchall()
+
+
+def times(warehouse, user: str) -> list[int]:
+    """When packets of a user are, s."""
+    found = ask(
+        warehouse, f"""select epoch(ts)::bigint from packets where "user" = '{user}' order by 1"""
+    )
+    return [at for (at,) in found]
+
+
+def parquet_files(root: Path) -> set[Path]:
+    return set(root.rglob("*.parquet"))
+
+
+def published(warehouse) -> set[Path]:
+    return {path for paths in warehouse.tables().values() for path in paths}
+
+
+@contextmanager
+def clock_ahead(monkeypatch, seconds: float):
+    """This host's clock is wrong."""
+    right = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: right() + int(seconds * 1e9))
+        yield
+
+
+def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse, network):
+    late, user = int(time.time() + 50 * YEAR_S), called(network)
+    capture = put(
+        warehouse, network, "ahead", (NOON, USER), (late, USER), (late + 9, USER), (late, OTHER)
+    )
+    assert len(times(warehouse, user)) == 3
+
+    assert removal.forget(warehouse, network, [user]) == 3
+
+    assert times(warehouse, user) == []
+    assert len(times(warehouse, called(network, OTHER))) == 1
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+    again(warehouse, network, capture)
+    assert times(warehouse, user) == []
+    soon = int(time.time()) + 3600
+    put(warehouse, network, "later", (soon, USER), (late + 3600, USER))
+    assert times(warehouse, user) == [soon, late + 3600]
+
+
+def test_who_comes_back_is_kept_when_another_one_is_forgotten(warehouse, network):
+    soon, user = int(time.time()) + 3600, called(network)
+    put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
+    removal.forget(warehouse, network, [user])
+    put(warehouse, network, "b", (soon, USER), (soon, OTHER))
+    flows_job.bring_up_to_date(warehouse, [network])
+    links = f"""select count(*) from links where "user" = '{user}'"""
+    before = ask(warehouse, links)
+    removal.forget(warehouse, network, [called(network, OTHER)])
+    assert times(warehouse, user) == [soon]
+    assert ask(warehouse, links) == before
+
+
+def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
+    """Published or begun, when a clock was ahead."""
+    capture = put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
+    put(warehouse, network, "b", (NOON + 60, USER))
+    with clock_ahead(monkeypatch, YEAR_S):
+        again(warehouse, network, capture)
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "publish", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                again(warehouse, network, capture, NOON + 1)
+    assert len(parquet_files(warehouse.root)) > len(published(warehouse))
+
+    removal.forget(warehouse, network, [called(network)])
+
+    assert parquet_files(warehouse.root) == published(warehouse)
+    assert removal.prove(warehouse, network, [called(network)]).mistakes == []
+    with pytest.raises(UserError, match="is not kept: what was replaced before"):
+        warehouse.connect(at=datetime.now(UTC))
+
+
+def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network):
+    """A lease of this one is known by them."""
+    network, midnight = network.model_copy(update={"key_period": "day"}), NOON + 12 * HOUR
+    messages = [
+        message(midnight - HOUR, UPDATE, "a", session_time="3600"),
+        message(midnight + HOUR, STOP, "a", session_time="10800"),
+    ]
+    put_messages(warehouse, network, *messages)
+    put(warehouse, network, "a", *((midnight + n, who) for n in (-9, 9) for who in (USER, OTHER)))
+    leases = "select date, subscriber from leases order by all"
+    (day, user), (next_day, next_user) = ask(warehouse, leases)
+    assert (day, user != next_user) == (DAY, True)
+    assert removal.forget(warehouse, network, [user]) == 3
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert ask(warehouse, leases) == [(next_day, next_user)]
+    other = called_on(network, DAY, OTHER)
+    assert removal.forget(warehouse, network, [other]) > 0
+    assert removal.prove(warehouse, network, [other]).mistakes == []
+
+
+@pytest.mark.parametrize("version", ["earlier", "present"])
+def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monkeypatch, version):
+    """As earlier versions wrote logs: with the users of all days in the dictionaries of each."""
+    if version == "earlier":
+        monkeypatch.setattr(ingest_job, "_encoded_anew", lambda rows: rows)
+    days = [NOON + 24 * HOUR * n for n in range(2)]
+    put_messages(
+        warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))
+    )
+    user = user_keys(network).of_identity("a")
+    there = {
+        place.path for place in look_for(warehouse, [user]).found if "accounting" in place.path
+    }
+    assert len(there) == {"earlier": 2, "present": 1}[version]
+    removal.forget(warehouse, network, [user])
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert ask(warehouse, "select count(*) from accounting") == [(1,)]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory) -> Path:
+    """A warehouse of two networks, with flows and marts, beside its networks file and captures."""
+    folder = tmp_path_factory.mktemp("both")
+    text = NETWORKS_FILE.read_text()
+    (folder / "networks.toml").write_text(text)
+    known = load_networks(folder / "networks.toml")
+    with pytest.MonkeyPatch.context() as patch:
+        for job in ("ingest", "leases", "flows"):
+            patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+        make(Warehouse(folder / "w"), [known["aa-gprs"], known["bb-gprs"]])
+    return folder
+
+
+def run_here(task, items, label, done=lambda item, result: None):
+    results = []
+    for item in items:
+        results.append(task(item))
+        done(item, results[-1])
+    return results
+
+
+def make(warehouse, networks) -> None:
+    for network in networks:
+        put(warehouse, network, "a", (NOON, USER), (NOON + 1, OTHER))
+        put(warehouse, network, "b", (NOON + 60, USER), (NOON + 61, OTHER))
+    flows_job.bring_up_to_date(warehouse, networks)
+    for name in networks:
+        marts_job.marts(warehouse, network=name.name)
+
+
+@pytest.fixture
+def here(both, tmp_path) -> Path:
+    """A copy of it, of its own."""
+    return Path(shutil.copytree(both, tmp_path / "here"))
+
+
+def command(here: Path, *words: object) -> None:
+    main([str(word) for word in (words[0], "--warehouse", here / "w", *words[1:])])
+
+
+def forget(here: Path, *users: str, network: str = "aa-gprs") -> None:
+    named = [word for user in users for word in ("--user", user)]
+    command(
+        here, "forget", "--networks", here / "networks.toml", "--network", network, *named
+    )  # fmt: skip
+
+
+def test_the_proof_says_how_many_places_it_looked_into(here, networks, capsys):
+    user = called(networks["aa-gprs"])
+    forget(here, user)
+    rows, looked = capsys.readouterr().out.splitlines()
+    root = here / "w"
+    files = [path for path in root.rglob("*") if path.is_file()]
+    tables = {path.relative_to(root).parts[0] for path in parquet_files(root)}
+    assert rows == "3 rows removed"
+    assert looked == (
+        f"looked for 1 name in {len(tables)} tables, {len(tables)} snapshots, {len(files)} files "
+        "and the catalog: not found"
+    )
+    forget(here, user)
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "0 rows removed",
+        f"{user} was forgotten before, too",
+    ]
+
+
+def test_the_proof_fails_where_the_name_is_left(here, networks, capsys):
+    user = called(networks["aa-gprs"])
+    (here / "w" / "notes.txt").write_text(f"he is {user}, I think")
+    with pytest.raises(SystemExit, match="2"):
+        forget(here, user)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("giscope: looked for 1 name in ")
+    assert told[1:] == [
+        f"giscope: {here}/w/notes.txt: {user} is there still: remove the file, or the name from it"
+    ]
+
+
+def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
+    user = called(networks["aa-gprs"])
+    before = state(here / "w")
+    unknown = ("a2a2a2a2a2a2a2a2", called(networks["bb-gprs"], "10.64.0.99"), SERVER)
+    with pytest.raises(SystemExit, match="2"):
+        forget(here, user, *unknown)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"giscope: {here}/w: nobody of the name {name} is known in aa-gprs; nothing was removed: "
+        "giscope pseudonym prints a user's name"
+        for name in unknown
+    ]
+    assert state(here / "w") == before
+
+
+def state(root: Path) -> tuple:
+    """What is published, and everything that the catalog says."""
+    with sqlite3.connect(root / CATALOG) as catalog:
+        return sorted(parquet_files(root)), list(catalog.iterdump())
+
+
+def test_who_is_only_in_what_was_replaced_is_known(here, networks):
+    network, user = networks["aa-gprs"], called(networks["aa-gprs"])
+    warehouse = Warehouse(here / "w")
+    for n, name in enumerate("ab"):
+        put(warehouse, network, name, (NOON + n, OTHER))
+    flows_job.bring_up_to_date(warehouse, [network])
+    assert look_for(warehouse, [user]).found
+    forget(here, user)
+    assert not look_for(warehouse, [user]).mistakes
+
+
+class BrokenOffError(Exception):
+    """Instead of the nth change."""
+
+
+def break_off(patch, at: int) -> list[int]:
+    """Let this process change nothing any more from the nth change on: of the journal, or of files.
+    Returns a list that has, then, an item for each change."""
+    seen: list[int] = []
+    change, remove = Journal._transaction, removal_of_files()
+
+    def count() -> None:
+        seen.append(1)
+        if len(seen) >= at:
+            raise BrokenOffError
+
+    def counted(journal):
+        count()
+        return change(journal)
+
+    def counted_removal(paths):
+        for path in list(paths):
+            count()
+            remove([path])
+
+    patch.setattr(Journal, "_transaction", counted)
+    patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
+    return seen
+
+
+def removal_of_files():
+    from spark_jobs.places import remove_all
+
+    return remove_all
+
+
+ENDINGS = {
+    "forget": lambda here: forget(here, called_in(here, "bb-gprs", OTHER), network="bb-gprs"),
+    "purge": lambda here: command(here, "purge", "--before", "1990-01-01"),
+    "run": lambda here: command(
+        here, "run", "--networks", here / "networks.toml", captures_of(here)
+    ),
+}
+
+
+def called_in(here: Path, network: str, address: str) -> str:
+    return called(load_networks(here / "networks.toml")[network], address)
+
+
+def captures_of(here: Path) -> Path:
+    folder = here / "captures"
+    folder.mkdir(exist_ok=True)
+    for name in ("aa-gprs", "bb-gprs"):
+        if not (folder / name).exists():
+            shutil.copytree(here / name, folder / name, copy_function=shutil.copy2)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("part", "ending"),
+    [*zip((0, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1), cycle(ENDINGS), strict=False)],
+)
+def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
+    here, networks, monkeypatch, changes, part, ending
+):
+    """From the change after that which begins it to its last one."""
+    network, user = networks["aa-gprs"], called(networks["aa-gprs"])
+    with monkeypatch.context() as patch:
+        break_off(patch, 2 + round(part * (changes - 2)))
+        with pytest.raises(BrokenOffError):
+            removal.forget(Warehouse(here / "w"), network, [user], networks.values())
+    assert removal.is_pending(Warehouse(here / "w"))
+    ENDINGS[ending](here)
+    warehouse = Warehouse(here / "w")
+    assert not removal.is_pending(warehouse)
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+
+
+@pytest.fixture(scope="module")
+def changes(both, networks, tmp_path_factory) -> int:
+    """How many changes a removal makes."""
+    folder = shutil.copytree(both, tmp_path_factory.mktemp("changes") / "here")
+    with pytest.MonkeyPatch.context() as patch:
+        for job in ("leases", "flows"):
+            patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+        seen = break_off(patch, 10_000)
+        user = called(networks["aa-gprs"])
+        removal.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
+    assert len(seen) > 20
+    return len(seen)
+
+
+def test_a_removal_that_did_not_begin_changes_nothing(here, networks, monkeypatch):
+    before = state(here / "w")
+    user = called(networks["aa-gprs"])
+    with monkeypatch.context() as patch:
+        break_off(patch, 1)
+        with pytest.raises(BrokenOffError):
+            removal.forget(Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values())
+    assert state(here / "w") == before
+
+
+@pytest.mark.parametrize("at", [2, 4, 8])
+def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
+    here, networks, monkeypatch, at
+):
+    warehouse = Warehouse(here / "w")
+    purge = partial(removal.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
+    with monkeypatch.context() as patch:
+        break_off(patch, at)
+        with pytest.raises(BrokenOffError):
+            purge()
+    forget(here, called(networks["bb-gprs"]), network="bb-gprs")
+    left = parquet_files(here / "w" / "packets" / "network=aa-gprs")
+    assert left == set()
+    assert Warehouse(here / "w").purged("aa-gprs", PACKETS) == date(2100, 1, 1)
+
+
+def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks, capsys):
+    user, root = called(networks["aa-gprs"]), here / "w"
+    (broken, *_) = sorted((root / "packets/network=aa-gprs").rglob("*.parquet"))
+    broken.write_bytes(b"PAR1" + bytes(broken.stat().st_size - 8) + b"PAR1")
+    with pytest.raises(SystemExit, match="2"):
+        forget(here, user)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"giscope: {broken}: cannot be read (")
+    assert told.endswith("remove it, and read its capture again with giscope run")
+    broken.unlink()
+    command(here, "run", "--networks", here / "networks.toml", captures_of(here))
+    forget(here, user)
+    assert not look_for(Warehouse(root), [user]).mistakes
+
+
+@pytest.fixture
+def apart(networks):
+    """Two networks with prefixes of their own."""
+    text = NETWORKS_FILE.read_text()
+    aa, bb = networks["aa-gprs"], networks["bb-gprs"]
+    assert '"10.64.0.0/14"' in text
+    prefix = type(aa.subscribers[0])("10.128.0.0/16")
+    return aa, bb.model_copy(update={"subscribers": (prefix,)})
+
+
+def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeypatch):
+    """As the far end of others' connections."""
+    aa, bb = apart
+    user, as_server = called(bb, OF_BB), UserKeys._of_server
+
+    def of_server(keys, address):
+        text = as_server(keys, address)
+        return user if text == OF_BB else text
+
+    monkeypatch.setattr(UserKeys, "_of_server", of_server)
+    capture = put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
+    put(warehouse, aa, "to-server", (NOON + 9, USER))
+    put(warehouse, bb, "c", (NOON, OF_BB))
+    flows_job.bring_up_to_date(warehouse, [aa, bb])
+    marts_job.marts(warehouse)
+    counted = "select sum(flows)::int from table1_summary where network = 'aa-gprs'"
+    assert ask(warehouse, counted) == [(2,)]
+
+    assert removal.forget(warehouse, bb, [user], apart) > 2
+
+    assert removal.prove(warehouse, bb, [user], apart).mistakes == []
+    assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
+    assert ask(warehouse, counted) == [(1,)]
+    again(warehouse, aa, capture)
+    assert ask(warehouse, "select distinct server from packets") == [(SERVER,)]
+
+
+def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
+    warehouse, apart, monkeypatch
+):
+    aa, bb = apart
+    user = called(bb, OF_BB)
+    monkeypatch.setattr(UserKeys, "_of_server", lambda *_: user)
+    put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
+    flows_job.bring_up_to_date(warehouse, [aa])
+    marts_job.marts(warehouse)
+    removal.forget(warehouse, bb, [user], [bb])
+    assert removal.prove(warehouse, bb, [user], [bb]).mistakes == []
+    assert ask(warehouse, "select count(*) from flows") == [(0,)]
+    assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
+
+
+def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, networks, apart):
+    plain = {"pseudonyms": "none"}
+    aa, bb = (networks[name].model_copy(update=plain) for name in ("aa-gprs", "bb-gprs"))
+    cc = networks["cc-dialup"].model_copy(
+        update={**plain, "subscribers": apart[1].subscribers, "name": "cc"}
+    )
+    every = [aa, bb, cc]
+    capture = put(warehouse, cc, "to-aa", (NOON, OF_BB), (NOON, "10.128.0.2"), server=USER)
+    for network in (aa, bb):
+        put(warehouse, network, "a", (NOON, USER), (NOON + 1, "10.64.0.12"))
+    assert removal.forget(warehouse, aa, [USER], every) == 3
+    whose = ask(warehouse, 'select network, "user" from packets order by all')
+    assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
+    assert removal.prove(warehouse, aa, [USER], every).mistakes == []
+    again(warehouse, cc, capture)
+    assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
+    with pytest.raises(UserError, match=f"nobody of the name {SERVER} is known in aa-gprs"):
+        removal.forget(warehouse, aa, [SERVER], every)
+
+
+PLANTED = "abcdefghijklmnop"
+
+
+def planted_in_column(root: Path, values: pa.Array) -> Path:
+    path = root / "flows" / f"planted-{len(list((root / 'flows').iterdir()))}.parquet"
+    pq.write_table(pa.table({"number": pa.array(range(len(values))), "text": values}), path)
+    return path
+
+
+def in_dictionary(root: Path) -> Path:
+    """A text that no row has."""
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int32()), ["one", PLANTED])
+    return planted_in_column(root, values)
+
+
+def in_map(root: Path) -> Path:
+    return planted_in_column(
+        root, pa.array([[(PLANTED, 1)]], pa.map_(pa.string(), pa.int64()))
+    )  # fmt: skip
+
+
+def in_list(root: Path) -> Path:
+    return planted_in_column(root, pa.array([["a", PLANTED]]))
+
+
+def in_staged(root: Path) -> Path:
+    path = root / "_staging" / "x" / "y.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"user": [PLANTED]}), path)
+    return path
+
+
+def in_writers_words(root: Path) -> Path:
+    path = root / "flows" / "words.parquet"
+    with pq.ParquetWriter(path, pa.schema([("n", pa.int64())]), store_schema=False) as writer:
+        writer.add_key_value_metadata({"note": f"of {PLANTED}"})
+    return path
+
+
+def in_manifest(root: Path) -> Path:
+    path = root / "flows" / "metadata" / "planted.avro"
+    schema = Schema(NestedField(1, "path", StringType(), required=True))
+    with AvroOutputFile(
+        PlaceFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
+    ) as file:
+        file.write_block([Record(f"x/{PLANTED}.parquet")] * 100)
+    assert PLANTED.encode() not in path.read_bytes()
+    return path
+
+
+def in_metadata(root: Path) -> Path:
+    path = next((root / "flows" / "metadata").glob("*.json"))
+    content = json.loads(path.read_text())
+    content["properties"]["note"] = PLANTED
+    path.write_text(json.dumps(content))
+    return path
+
+
+def in_packed_metadata(root: Path) -> Path:
+    path = root / "flows" / "metadata" / "00000.gz.metadata.json"
+    path.write_bytes(gzip.compress(PLANTED.encode() * 3))
+    return path
+
+
+def in_report(root: Path) -> Path:
+    path = root / "report.html"
+    path.write_text(f"<td>{PLANTED}</td>")
+    return path
+
+
+def in_page(root: Path) -> Path:
+    path = root / "plots" / "flow-1.html"
+    path.parent.mkdir()
+    path.write_text(" " * (search.AT_ONCE - 5) + PLANTED + " " * 99)
+    return path
+
+
+def in_views(root: Path) -> Path:
+    path = root / "warehouse.duckdb"
+    with duckdb.connect(path) as database:
+        database.execute(f"create table mine as select '{PLANTED}' as who, * from range(9)")
+    return path
+
+
+def in_name_of_file(root: Path) -> Path:
+    path = root / "flows" / f"{PLANTED}-1.txt"
+    path.write_text("nothing")
+    return path
+
+
+def in_log_of_catalog(root: Path) -> Path:
+    path = root / f"{CATALOG}-wal"
+    path.write_bytes(bytes(100) + PLANTED.encode() + bytes(100))
+    return path
+
+
+PLACES = [
+    in_dictionary, in_map, in_list, in_staged, in_writers_words, in_manifest, in_metadata,
+    in_packed_metadata, in_report, in_page, in_views, in_name_of_file, in_log_of_catalog,
+]  # fmt: skip
+
+
+def test_the_proof_finds_what_is_planted(here):
+    warehouse = Warehouse(here / "w")
+    assert look_for(warehouse, [PLANTED]).mistakes == []
+    warehouse.catalog_texts = lambda: iter(())  # type: ignore[method-assign]
+    # SQLite, when it is asked, would take away what is planted beside the catalog.
+    planted = {str(plant(here / "w")) for plant in PLACES}
+    assert len(planted) == len(PLACES)
+    found = look_for(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
+    assert {place.path for place in found.found} == planted
+    assert {place.name for place in found.found} == {PLANTED}
+    assert found.unread == []
+
+
+def value_of(field: pa.Field, planted: bool) -> pa.Array:
+    if field.type == pa.string():
+        return pa.array([PLANTED if planted else "x"])
+    return pa.array([[]], field.type) if field.type.num_fields else pa.array([0]).cast(field.type)
+
+
+def test_the_proof_looks_into_every_column_of_texts_of_every_table(here):
+    """What is published, and what was replaced."""
+    warehouse, unit = Warehouse(here / "w"), Unit("planted", "aa-gprs")
+    planted = []
+    with warehouse.staging() as staging:
+        for table in TABLES.values():
+            for column in (f.name for f in table.arrow if f.type == pa.string()):
+                values = [value_of(field, field.name == column) for field in table.arrow]
+                rows = pa.Table.from_arrays(values, schema=table.arrow)
+                day = DAY if len(table.partitions) > 1 else None
+                with staging.writer(table, "aa-gprs", day, column, False) as writer:
+                    writer.write_table(rows)
+                target = staging.files[-1].staged.target
+                planted.append((str(here / "w" / target), column, PLANTED))
+        warehouse.publish(unit, staging.files, {})
+    assert len(planted) > 50
+    for _ in ("published", "superseded"):
+        assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+        warehouse.publish(unit, [], {})
+    warehouse.update_views()
+    assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+
+
+def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here, monkeypatch):
+    warehouse = Warehouse(here / "w")
+    warehouse.publish(Unit("made", "all", "x"), [], {"note": PLANTED * 1000})
+    assert IN_CATALOG in {place.path for place in look_for(warehouse, [PLANTED]).found}
+    warehouse.publish(Unit("made", "all", "x"), [], {})
+    path = here / "elsewhere.parquet"
+    pq.write_table(pa.table({"user": [PLANTED]}), path)
+    monkeypatch.setattr("spark_jobs.warehouse.iceberg.shown_by", lambda _: {1: {str(path)}})
+    assert str(path) in {place.path for place in look_for(warehouse, [PLANTED]).found}
+
+
+def test_what_cannot_be_looked_into_is_told(here):
+    marks = {
+        "x.parquet": b"PAR1",
+        "x.avro": b"Obj\1",
+        "x.duckdb": bytes(8) + b"DUCK",
+        "x.gz": b"\x1f\x8b",
+    }
+    for name, mark in marks.items():
+        (here / "w" / name).write_bytes(mark + bytes(range(1, 100)))
+    told = look_for(Warehouse(here / "w"), [PLANTED]).unread
+    assert [line.partition(": ")[0] for line in told] == [
+        str(here / "w" / name) for name in sorted(marks)
+    ]
+    assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
+
+
+def test_a_user_goes_from_a_bucket_and_the_proof_looks_into_it(networks, monkeypatch, tmp_path):
+    network, user = networks["aa-gprs"], called(networks["aa-gprs"])
+    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
+    with object_store() as environment:
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        root = place(f"s3://{new_bucket(environment)}/w")
+        warehouse = Warehouse(root)
+        put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
+        flows_job.bring_up_to_date(warehouse, [network])
+        found = look_for(warehouse, [user])
+        assert {one.column for one in found.found} == {"user"}
+        assert found.files == len(list(root.tree()))
+        assert removal.forget(warehouse, network, [user]) == 2
+        assert removal.prove(warehouse, network, [user]).mistakes == []
+        (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
+        (told,) = removal.prove(warehouse, network, [user]).mistakes
+        assert told.startswith(f"{root}/report.html: {user} is there still")
+        _store.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "others"),
+    [
+        ("10.0.0.1", ["10.0.0.1", "x=10.0.0.1.", "core:10.0.0.1:80", "::ffff:10.0.0.1"],
+         ["10.0.0.12", "110.0.0.1", "1.10.0.0.1", "10.0.0.1.5", "a10.0.0.1"]),
+        ("2001:db8::1", ["2001:db8::1", "[2001:db8::1]:80"], ["2001:db8::12", "2001:db8::1:2"]),
+        ("00101123", ["00101123", "IMSI:00101123.", "file-00101123"], ["001011234", "100101123"]),
+        ("a&b é", ["a&b é", "<a&amp;b é>", "a%26b%20%C3%A9", '"a&b \\u00e9"'], ["a&b", "aa&b é"]),
+        (PLANTED, [PLANTED, f"x{PLANTED}y"], [PLANTED[1:]]),
+    ],
+)  # fmt: skip
+def test_a_name_is_told_from_others(name, texts, others):
+    wanted = Name(name)
+    for text in texts:
+        assert wanted.is_in(text), text
+        assert wanted.is_in(b"\0" + text.encode() + b"\0"), text
+        assert wanted.is_among(pa.array(["", None, text])), text
+    for text in others:
+        assert not wanted.is_in(text), text
+        assert not wanted.is_among(pa.array([text])), text
