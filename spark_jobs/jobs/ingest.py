@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 6, FrontEnd.ZEEK: 6, FrontEnd.ZEEK_LOG: 6}
+FORMAT = {FrontEnd.BUILTIN: 7, FrontEnd.ZEEK: 7, FrontEnd.ZEEK_LOG: 7}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -226,12 +226,17 @@ def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
 
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
-    status = path.stat()
+    status, keys = path.stat(), user_keys(network)
+    others = [
+        (other.name, other.subscribers, of_other.made_with)
+        for other, of_other in zip(network.others, keys.others, strict=True)
+    ]
     settings = (
         f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} "
-        f"{user_keys(network).made_with} {network.servers}"
+        f"{keys.made_with} {network.servers} {network.nat64} {others}"
     )
-    return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
+    hashed = blake2b(keys.hashed(settings).encode()).hexdigest()[:16]
+    return [status.st_size, status.st_mtime_ns, hashed]
 
 
 def _if_unchanged(
@@ -571,7 +576,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
 def _keys_here(network: Network) -> UserKeys:
     """How its subscribers are called, by a secret that is made if there is none: here, where a job
     begins, lest each worker make its own."""
-    if network.pseudonyms != "none":
+    if network.needs_key:
         make_secret()
     return user_keys(network)
 
