@@ -18,8 +18,16 @@ from schemas import ACCOUNTING, APPLICATION_LOG, INGEST_LOG, NETWORKS, PACKETS, 
 from schemas.zeek import PACKET_LOG
 from spark_jobs.capture import FrontEnd
 from spark_jobs.capture.files import capture_day, capture_name, has_log_name
-from spark_jobs.capture.removed import REMOVED, Removed, Span
-from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
+from spark_jobs.capture.removed import REMOVED, SPANS, Removed, as_facts, from_facts
+from spark_jobs.capture.users import (
+    PLAIN,
+    UserKeys,
+    as_keyed,
+    has_secret,
+    make_secret,
+    secret,
+    user_keys,
+)
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
@@ -95,6 +103,7 @@ def ingest(
     for network in {network.name: network for network, _ in work}.values():
         publish_network(warehouse, network)
         _finish_replacing(warehouse, network)
+        _key_what_was_removed(warehouse, network.name)
     results = {item: _if_unchanged(warehouse, *item, front_end) for item in work}
     changed = [item for item, result in results.items() if result is None]
     logs = {item for item in changed if has_log_name(item[1])}
@@ -142,7 +151,7 @@ def ingest_capture(
 def removed_of(warehouse: Warehouse, network: str) -> Removed:
     """What was removed of a network."""
     commit = warehouse.commit(forgotten_unit(network))
-    spans = tuple(Span(*span) for span in commit.facts["spans"]) if commit else ()
+    spans = from_facts(commit.facts, network) if commit else ()
     before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
     return Removed(spans, before)
 
@@ -150,6 +159,16 @@ def removed_of(warehouse: Warehouse, network: str) -> Removed:
 def forgotten_unit(network: str) -> Unit:
     """What is known of the users who were removed."""
     return Unit("forgotten", network)
+
+
+def _key_what_was_removed(warehouse: Warehouse, network: str) -> None:
+    """Hashes of an earlier version, which everyone could make, become keyed ones."""
+    with warehouse.locked(f"content-{network}"):
+        commit = warehouse.commit(forgotten_unit(network))
+        if commit and SPANS in commit.facts:
+            make_secret()  # plain addresses may have none yet
+            spans = from_facts(commit.facts, network)
+            warehouse.publish(commit.unit, [], as_facts(spans))
 
 
 def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed]:
@@ -299,7 +318,7 @@ def _read_into(
             writers[day].write_table(rows, row_group_size=len(rows))
             _count(result, rows)
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
-    result.content, result.notes = reading.content, reading.notes
+    result.content, result.notes = user_keys(network).hashed(reading.content), reading.notes
     if reading.counted_us:
         result.first_us, result.last_us = reading.counted_us
     if table is PACKETS:
@@ -408,8 +427,10 @@ def _count(result: Ingested, table: pa.Table) -> None:
 
 
 def _refuse_same(others: list[Commit], result: Ingested) -> None:
+    known = secret() if has_secret() else None
+    content = as_keyed(result.content, known)
     for commit in others:
-        same = commit.facts.get("content") == result.content
+        same = as_keyed(commit.facts.get("content", ""), known) == content
         gave = commit.facts.get("rows", commit.facts["packets"])
         if same and gave:
             raise CopyError(
@@ -516,7 +537,7 @@ def stage_again(
     sample = None
     if out is not None and text is not None:
         sample = np.setdiff1d(from_text(text), np.concatenate([np.empty(0, np.uint64), *out]))
-    counts = {name: facts[name] for name in ("packets", "rows")}
+    counts = {name: facts[name] for name in ("packets", "rows", "content")}
     _stage_log(staging, capture.unit, _log_of(warehouse, capture) | counts, sample)
     return set(files)
 

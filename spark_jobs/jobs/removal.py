@@ -22,7 +22,15 @@ from schemas import (
     TABLES,
     Table,
 )
-from spark_jobs.capture.removed import KEYS, TIMES, Removed, Span, without
+from spark_jobs.capture.removed import KEYS, TIMES, Removed, Span, as_facts, without
+from spark_jobs.capture.users import (
+    PLAIN,
+    also_called,
+    as_keyed,
+    check_of,
+    make_secret,
+    secret,
+)
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import OF_CAPTURES, forgotten_unit, removed_of, stage_again
 from spark_jobs.networks import Network
@@ -40,12 +48,14 @@ def forget(warehouse: Warehouse, network: Network, users: list[str]) -> int:
     """Remove the rows about users, of what was captured until now; returns how many. What was made
     of them is to be made again (see erase)."""
     now_us = time.time_ns() // 1000
+    _need_secret(warehouse, network.name)
+    users = [*users, *map(also_called, users)]
     spans = [Span.of(user, 0, now_us) for user in users]
     spans += _spans_of_addresses(warehouse, network.name, users)
     with warehouse.locked(f"content-{network.name}"):
         known = removed_of(warehouse, network.name)
         everyone = sorted({*known.spans, *spans})
-        warehouse.publish(forgotten_unit(network.name), [], {"spans": everyone})
+        warehouse.publish(forgotten_unit(network.name), [], as_facts(everyone))
         removed = removed_of(warehouse, network.name)
         rows = sum(
             _rewrite_capture(warehouse, Unit("capture", network.name, name), removed)
@@ -56,6 +66,20 @@ def forget(warehouse: Warehouse, network: Network, users: list[str]) -> int:
     for commit in warehouse.commits("day", network.name):
         rows += _rewrite_day(warehouse, commit, removed)
     return rows
+
+
+def _need_secret(warehouse: Warehouse, network: str) -> None:
+    """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
+    of the network's pseudonyms; a network without them may have none yet, and it is made."""
+    commit = warehouse.commit(Unit("network", network))
+    made_with = commit.facts.get("users", PLAIN) if commit else PLAIN
+    if made_with == PLAIN:
+        make_secret()
+    elif made_with.split()[0] != check_of(secret()):
+        raise UserError(
+            f"{warehouse.root}: the users of {network} there are pseudonyms of another key: "
+            "removing one needs that key"
+        )
 
 
 def _spans_of_addresses(warehouse: Warehouse, network: str, users: list[str]) -> list[Span]:
@@ -72,7 +96,12 @@ def _spans_of_addresses(warehouse: Warehouse, network: str, users: list[str]) ->
         end.tolist(),
         strict=True,
     )
-    return [Span.of(address, *span) for address, user, *span in found if user in users]
+    return [
+        Span.of(called, *span)
+        for address, user, *span in found
+        if user in users
+        for called in (address, also_called(address))
+    ]
 
 
 def _captures_about(warehouse: Warehouse, network: str, removed: Removed) -> set[str]:
@@ -126,6 +155,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
             if _table_of(target) in OF_CAPTURES and _rewrite(staging, warehouse.root, target, keep)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
+        facts["content"] = as_keyed(facts["content"], secret())
         replaced |= stage_again(warehouse, staging, commit, facts, keys)
         stay = set(commit.stored) - replaced
         warehouse.publish(unit, staging.files, facts, stay)

@@ -21,6 +21,7 @@ from schemas import PACKETS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
+from spark_jobs.jobs.removal import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.files import read_rows
@@ -315,3 +316,18 @@ def test_captures_with_far_subscribers_are_told_from_their_copies(captures, tmp_
     kept, refused = ingest(store, [(network, capture), (network, again)])
     assert kept.error is None
     assert "of its packets are in a" in refused.error
+
+
+def test_who_is_forgotten_goes_where_the_address_is_embedded_too(captures, tmp_path):
+    root, networks = made(tmp_path, captures)
+    # To bb's tables aa's user is a far end, to aa's own one: here a far end of the same network.
+    path = tmp_path / "own.pcap"
+    own = [frames("2001:db8:a::5", far, 3000 + i) for i, far in enumerate(embeddings(A4))]
+    path.write_bytes(pcap(frame for each in own for frame in each))
+    store, network = Warehouse(root), networks["aa"]
+    (done,) = ingest(store, [(network, path)])
+    assert done.error is None
+    name = user_keys(network).of_address(A4)
+    assert f"v6:{name}" in names(root, "aa")
+    forget(store, network, [name])
+    assert not {name, f"v6:{name}"} & (names(root, "aa") | names(root, "aa", "user"))
