@@ -31,7 +31,11 @@ INGEST_LOG = Table(
         Column("first_ts", TIMESTAMP, "earliest packet"),
         Column("last_ts", TIMESTAMP, "latest packet"),
         Column(
-            "content", pa.string(), "XXH3 128-bit hash of the uncompressed capture", required=True
+            "content",
+            pa.string(),
+            "hash of the uncompressed capture: keyed (40 digits), or that of XXH3 (32 digits) "
+            "where no subscriber has a pseudonym",
+            required=True,
         ),
         Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
         Column(

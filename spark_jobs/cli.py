@@ -788,8 +788,7 @@ def _captures(
 
 def _called(network: Network, plain_addresses: bool) -> Network:
     """The network, its subscribers called as asked for."""
-    plain = {"pseudonyms": "none", "key_period": None}
-    return network.model_copy(update=plain) if plain_addresses else network
+    return network.with_plain_addresses() if plain_addresses else network
 
 
 def _is_folder(path: Path) -> bool:
@@ -822,7 +821,7 @@ def _ingest(
     from spark_jobs.jobs.ingest import ingest as ingest_all
     from spark_jobs.jobs.summary import ingest_summary
 
-    if any(network.pseudonyms != "none" for network, _ in work) and (made := make_secret()):
+    if any(network.needs_key for network, _ in work) and (made := make_secret()):
         typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {made}", err=True)
     results = ingest_all(store, work, front_end)
     for result in results:

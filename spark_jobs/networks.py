@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Iterable
 from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     Strict,
     ValidationError,
     create_model,
@@ -48,15 +50,28 @@ def _prefix(value: object) -> object:
         raise ValueError(f"has bits set beyond its length; the prefix is {network}") from error
 
 
+def _of_rfc6052(network: IPv4Network | IPv6Network) -> IPv6Network:
+    lengths = ", ".join(map(str, NAT64_LENGTHS))
+    if network.version != 6 or network.prefixlen not in NAT64_LENGTHS:
+        raise ValueError(f"should be a prefix of IPv6 of {lengths} bits (RFC 6052)")
+    if network.network_address.packed[8]:
+        raise ValueError("bits 64 to 71 should be 0 (RFC 6052)")
+    return network
+
+
 def _rising(hours: tuple[int, int]) -> tuple[int, int]:
     if hours[0] >= hours[1]:
         raise ValueError("must rise")
     return hours
 
 
+NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)
+"""Of the prefixes behind which addresses of IPv4 are embedded in those of IPv6 (RFC 6052, 2.2)."""
+
 Hour = Annotated[int, Field(ge=0, le=24)]
 Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
+Nat64Prefix = Annotated[Prefix, AfterValidator(_of_rfc6052)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
 
@@ -145,6 +160,9 @@ class Network(BaseModel):
     access: Annotated[str, Field(min_length=1)]
     timezone: Annotated[str, AfterValidator(_known_timezone)]
     subscribers: Annotated[tuple[Prefix, ...], Field(min_length=1), Strict(False)]
+    nat64: Annotated[tuple[Nat64Prefix, ...], Strict(False)] = ()
+    """Prefixes of the site's translators, beside the well-known 64:ff9b::/96: whose addresses embed
+    one of IPv4. They hold for every network of the file."""
     peak_hours: Hours = (10, 12)
     off_peak_hours: Hours = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
@@ -167,6 +185,43 @@ class Network(BaseModel):
     """Cells of the marts that are of fewer users are left out (see marts/small_cells.py)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
+    _others: tuple["Network", ...] = PrivateAttr(())
+
+    @property
+    def others(self) -> tuple["Network", ...]:
+        """The file's other networks whose subscribers have pseudonyms, as the far ends of this
+        network's connections, too. Without those prefixes that lie within this network's own."""
+        return self._others
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether there are pseudonyms in the network's tables."""
+        return self.pseudonyms != "none" or bool(self._others)
+
+    def among(self, networks: Iterable["Network"]) -> Self:
+        """The network as one of these: it knows the others, and their nat64 prefixes."""
+        networks = sorted(networks, key=lambda network: network.name)
+        nat64 = sorted({prefix for network in networks for prefix in network.nat64})
+        found = self.model_copy(update={"nat64": tuple(nat64)})
+        others = [n for n in networks if n.name != self.name and n.pseudonyms != "none"]
+        found._others = tuple(other for n in others for other in n._without(self.subscribers))
+        return found
+
+    def _without(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
+        """The network without those of its prefixes that lie within others; none, if that is
+        all."""
+        left = [
+            prefix
+            for prefix in self.subscribers
+            if not any(_is_within(prefix, other) for other in prefixes)
+        ]
+        return [self.model_copy(update={"subscribers": tuple(left)})] if left else []
+
+    def with_plain_addresses(self) -> Self:
+        """The network without pseudonyms, of its own subscribers or others."""
+        found = self.model_copy(update={"pseudonyms": "none", "key_period": None})
+        found._others = ()
+        return found
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
@@ -177,9 +232,14 @@ class Network(BaseModel):
         return self
 
 
+def _is_within(prefix: Any, other: Any) -> bool:
+    """Whether one prefix is the other, or a part of it."""
+    return prefix.version == other.version and prefix.subnet_of(other)
+
+
 def load_networks(path: Path) -> dict[str, Network]:
-    """The file's networks by name; a UserError names, in a line for each mistake, the file, the
-    network, the key, its value and what is wrong with it."""
+    """The file's networks by name, each of which knows the others; a UserError names, in a line for
+    each mistake, the file, the network, the key, its value and what is wrong with it."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -204,7 +264,7 @@ def load_networks(path: Path) -> dict[str, Network]:
             networks[network.name] = network
     if mistakes:
         raise UserError(*mistakes)
-    return networks
+    return {name: network.among(networks.values()) for name, network in networks.items()}
 
 
 def _mistakes(error: ValidationError) -> list[str]:

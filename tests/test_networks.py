@@ -67,6 +67,9 @@ def test_sample_file_is_valid():
         (GOOD + "initial_rto_s = inf", "initial_rto_s: .*finite"),
         (GOOD + "quality = 3", "quality: 3: should be a table"),
         (GOOD + "[network.quality]\nskipped_share = 2", "quality.skipped_share: 2: .*equal to 1"),
+        (GOOD + 'nat64 = ["64:ff9b::/97"]', r"nat64\.0: .*of IPv6 of 32, 40, .* bits \(RFC 6052\)"),
+        (GOOD + 'nat64 = ["10.0.0.0/8"]', r"nat64\.0: .*of IPv6 of 32, 40"),
+        (GOOD + 'nat64 = ["2001:db8:0:0:100::/96"]', r"nat64\.0: .*bits 64 to 71 should be 0"),
         (GOOD + "[network.quality]\nskipped = 2", "quality.skipped: 2: no such key"),
     ],
 )
@@ -101,6 +104,38 @@ def test_numbers_are_taken_as_they_were(tmp_path):
     assert network.peak_hours == (0, 24)
     assert str(network.subscribers[0]) == "10.64.0.1/32"
     assert Network(**network.model_dump()) == network
+
+
+def test_a_network_knows_the_others(tmp_path):
+    """But not those of whom nothing is to be hidden, nor what lies within its own prefixes."""
+    more = {"bb": '"10.0.0.0/8", "10.65.0.0/16"', "cc": '"10.66.0.0/16"', "dd": '"192.0.2.0/24"'}
+    text = GOOD + 'nat64 = ["2001:db8:64::/96"]'
+    for name, prefixes in more.items():
+        text += GOOD.replace("aa-gprs", name).replace(
+            '["10.64.0.0/14", "2001:db8::/32"]', f"[{prefixes}]"
+        )
+    networks = load(tmp_path, text + 'pseudonyms = "none"')
+    others = {
+        name: {other.name: [str(p) for p in other.subscribers] for other in network.others}
+        for name, network in networks.items()
+    }
+    assert others == {
+        "aa-gprs": {"bb": ["10.0.0.0/8"]},
+        "bb": {"aa-gprs": ["2001:db8::/32"]},
+        "cc": {
+            "aa-gprs": ["10.64.0.0/14", "2001:db8::/32"],
+            "bb": ["10.0.0.0/8", "10.65.0.0/16"],
+        },
+        "dd": {
+            "aa-gprs": ["10.64.0.0/14", "2001:db8::/32"],
+            "bb": ["10.0.0.0/8", "10.65.0.0/16"],
+            "cc": ["10.66.0.0/16"],
+        },
+    }
+    assert {tuple(map(str, n.nat64)) for n in networks.values()} == {("2001:db8:64::/96",)}
+    assert [name for name, network in networks.items() if not network.needs_key] == []
+    plain = networks["cc"].with_plain_addresses()
+    assert (plain.others, plain.needs_key) == ((), False)
 
 
 def test_missing_file(tmp_path):

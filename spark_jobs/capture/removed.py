@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from schemas import Table
+from spark_jobs.capture.users import check_of, keyed_hash, secret
+from spark_jobs.errors import UserError
 
 FAR = "server"
 KEYS = ("user", FAR, "address", "subscriber")
@@ -22,11 +24,14 @@ TIMES = ("ts", "start_ts")
 REMOVED = "removed"
 """The reason for which rows are left out, in ingest_log."""
 HASH, HASH_BYTES = b"forgotten", 16
+SPANS, KEYED_SPANS, MADE_WITH = "spans", "keyed_spans", "made_with"
+"""In the facts of what was removed: spans of earlier versions, whose hashes everyone can make;
+those of keyed hashes, and with which secret these are made."""
 
 
 class Span(NamedTuple):
-    """Whose rows of when (µs since 1970, the end not included) are in no table: hashed, for who was
-    removed is not to be read here."""
+    """Whose rows of when (µs since 1970, the end not included) are in no table. who: a keyed hash,
+    for who was removed is not to be read here, nor found by trying addresses."""
 
     who: str
     begin_us: int
@@ -34,8 +39,28 @@ class Span(NamedTuple):
 
     @classmethod
     def of(cls, key: str, begin_us: int, end_us: int) -> Span:
-        """That of a user's key."""
-        return cls(_hashed(key), begin_us, end_us)
+        """That of a user's key. Raises UserError where there is no secret."""
+        return cls(_hashed(key, secret()), begin_us, end_us)
+
+
+def as_facts(spans: Iterable[Span]) -> dict[str, Any]:
+    """Spans as they are kept."""
+    return {KEYED_SPANS: sorted(spans), MADE_WITH: check_of(secret())}
+
+
+def from_facts(facts: Mapping[str, Any], network: str) -> tuple[Span, ...]:
+    """Spans that were kept. Raises UserError where the secret is not the one that they were made
+    with: those who were removed would come back."""
+    if not facts.get(KEYED_SPANS) and not facts.get(SPANS):
+        return ()
+    known = secret()
+    if facts.get(MADE_WITH, check_of(known)) != check_of(known):
+        raise UserError(
+            f"{network}: the users who were removed are known by another key of the pseudonyms: "
+            "that one is needed, or they would come back"
+        )
+    earlier = [Span(keyed_hash(who, known), *times) for who, *times in facts.get(SPANS, ())]
+    return tuple(sorted({*earlier, *(Span(*span) for span in facts.get(KEYED_SPANS, ()))}))
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,7 @@ class Removed:
                 continue
             keys, codes = _coded(rows[name])
             for code, key in enumerate(keys):
-                for begin_us, end_us in _spans_of(key, spans):
+                for begin_us, end_us in self._spans_of(key, spans):
                     mine = codes == code
                     if times:
                         mine &= (times[0] >= begin_us) & (times[0] < end_us)
@@ -74,11 +99,22 @@ class Removed:
         """Whether rows may be about such a user, whatever their times; only their KEYS are asked
         for."""
         return any(
-            _spans_of(key, spans)
+            self._spans_of(key, spans)
             for name, spans in self._by_column.items()
             if name in rows.schema.names
             for key in _coded(rows[name])[0]
         )
+
+    def _spans_of(self, key: str | None, spans: _Spans) -> Iterable[tuple[int, int]]:
+        return spans.get(_hashed(key, self._secret), ()) if key is not None else ()
+
+    @cached_property
+    def _secret(self) -> bytes:
+        """Of the process that leaves rows out: it is handed to none."""
+        return secret()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"spans": self.spans, "before": self.before, "far": self.far}
 
     @cached_property
     def _by_column(self) -> dict[str, _Spans]:
@@ -98,10 +134,6 @@ def _by_who(spans: Iterable[Span]) -> _Spans:
     for who, begin_us, end_us in spans:
         found[who].append((begin_us, end_us))
     return dict(found)
-
-
-def _spans_of(key: str | None, spans: _Spans) -> Iterable[tuple[int, int]]:
-    return spans.get(_hashed(key), ()) if key is not None else ()
 
 
 def texts_of(rows: pa.Table) -> dict[str, set[str]]:
@@ -129,5 +161,6 @@ def _coded(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:
     return whole.dictionary.to_pylist(), whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
 
 
-def _hashed(key: str) -> str:
-    return blake2b(key.encode(), digest_size=HASH_BYTES, person=HASH).hexdigest()
+def _hashed(key: str, secret: bytes) -> str:
+    unkeyed = blake2b(key.encode(), digest_size=HASH_BYTES, person=HASH).hexdigest()
+    return keyed_hash(unkeyed, secret)  # so that spans of earlier versions can be told, too

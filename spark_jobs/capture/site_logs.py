@@ -141,7 +141,7 @@ class _Users:
         self, values: pd.Series, ts: pd.Series, function: Callable[[UserKeys, pd.Series], pd.Series]
     ) -> pd.Series:
         """function of the values of each period of the pseudonyms."""
-        if self.of.key_period is None or values.empty:
+        if not self.of.have_periods or values.empty:
             return function(self.of, values)
         of_day = _each(ts // DAY_US, lambda day: self.of.on(EPOCH + timedelta(days=int(day))))
         parts = [function(keys, values[of_day == keys]) for keys in of_day.unique()]

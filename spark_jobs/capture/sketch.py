@@ -53,10 +53,9 @@ def _called(addresses: AddressTable, users: UserKeys) -> np.ndarray:
     """uint64[addresses + 1, 2 or more]: the halves of what is said of each, by number. Who has a
     sample, and the rest of a packet's row, could try addresses until one fits."""
     known = addresses.known
+    called = np.arange(1, len(known))
     if users.servers == "kept":
-        called = np.flatnonzero(known[:, 2]) if users.secret else np.empty(0, np.int64)
-    else:
-        called = np.arange(1, len(known))
+        called = called[users.have_names(addresses, called)]
     said = known[:, :2].copy()
     said[called] = halves(map(key_bytes, users.texts(addresses, called)))
     return said

@@ -6,8 +6,11 @@ tell an address from its pseudonym without. Where a site needs its pools, addres
 with their common prefixes kept (see prefix_preserving.py). Where a site asks for that, pseudonyms
 are others in each period: the hash is encrypted (AES) with the period's key, so that who has the
 secret can tell what a user of one period is called in another, and nobody else. What servers are
-called is said here, too: as they are, or by network, or hashed. The secret is in the environment or
-in a file that only its owner reads, and never leaves the processes that make pseudonyms.
+called is said here, too: as they are, or by network, or hashed. A far end that is a subscriber of
+another network has that network's pseudonym: a subscriber has one name in all tables, by which all
+rows can be removed. An IPv6 address that embeds a subscriber's IPv4 address has that one's name,
+behind IPV6_MARK. The secret is in the environment or in a file that only its owner reads, and never
+leaves the processes that make pseudonyms.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
     from spark_jobs.capture.addresses import AddressTable
+    from spark_jobs.capture.owners import Owners, Prefixes
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
@@ -47,7 +51,9 @@ OF_PERIOD = re.compile("[a-z2-7]{26}")
 REST_OF_BLOCK = bytes(16 - PSEUDONYM_BYTES)
 """Behind the hash, before it is encrypted: with another key it comes out otherwise."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
-PREFIXES, PERIOD = b"prefixes", b"period"
+PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
+UNKEYED_DIGITS = 32
+"""Hexadecimal digits of XXH3's hash of a content. Those of a keyed hash are 40."""
 PLAIN = "plain"
 IPV6_MARK = "v6:"
 """Before the pseudonym of an address of IPv6: headers are longer there. No address has it."""
@@ -57,11 +63,28 @@ Internet as one network at least."""
 
 
 @dataclass(frozen=True)
+class Pools:
+    """The prefixes of the subscribers of a network and of the others that it knows, in this order,
+    and those of NAT64."""
+
+    subscribers: tuple[Prefixes, ...]
+    nat64: Prefixes = ()
+
+    @cached_property
+    def owners(self) -> Owners:
+        """Finds the network of an address."""
+        from spark_jobs.capture.owners import Owners
+
+        return Owners(self.subscribers, self.nat64)
+
+
+@dataclass(frozen=True)
 class UserKeys:
     """What the subscribers of a network are called, and servers; secret: none: the former by their
     addresses and names. prefixes: of subscribers' addresses are kept; servers: kept, cut or
     hashed; key_period: how long pseudonyms stay, as the networks file has it. period: of which
-    these are, see `on`; none: those that stay for ever."""
+    these are, see `on`; none: those that stay for ever. others: the keys of other networks, whose
+    subscribers may be far ends; pools: which addresses are whose; None: only the network's own."""
 
     network: str
     secret: bytes | None = field(default=None, repr=False)
@@ -69,25 +92,49 @@ class UserKeys:
     servers: str = "kept"
     key_period: KeyPeriod | None = None
     period: str = ""
+    others: tuple[UserKeys, ...] = ()
+    pools: Pools | None = field(default=None, repr=False, compare=False)
 
     @property
     def made_with(self) -> str:
         """Tells keys made with one secret from those made with another, and nothing of either."""
         if self.secret is None:
             return PLAIN
-        found = blake2b(key=self.secret, digest_size=8, person=CHECK).hexdigest()
         how = [PREFIXES.decode()] if self.prefixes else []
-        return " ".join([found, *how, *filter(None, [self.key_period])])
+        return " ".join([check_of(self.secret), *how, *filter(None, [self.key_period])])
+
+    @property
+    def have_periods(self) -> bool:
+        """Whether any network's pseudonyms change from period to period."""
+        return any(keys.key_period for keys in (self, *self.others))
 
     def on(self, day: date) -> UserKeys:
         """Those of the packets of a day (UTC)."""
-        return replace(self, period=period_of(self.key_period, day))
+        others = tuple(keys.on(day) for keys in self.others)
+        return replace(self, period=period_of(self.key_period, day), others=others)
 
-    def renamed(self, keys: Iterable[str], others: UserKeys) -> list[str]:
-        """What users, and servers that are hashed, are called by others of the network, of another
-        period; what is no pseudonym stays. Raises UserError where these were not made with this
-        secret."""
-        return [others.of_hash(*found) if (found := self._hash_of(key)) else key for key in keys]
+    def hashed(self, text: str) -> str:
+        """The keyed hash of a text that depends on subscribers' addresses: without the secret
+        nobody can test a guess of one. The text itself, if no subscriber has a pseudonym."""
+        secret = next((keys.secret for keys in (self, *self.others) if keys.secret), None)
+        return keyed_hash(text, secret) if secret else text
+
+    def renamed(self, keys: Iterable[str], others: UserKeys, far_ends: bool = False) -> list[str]:
+        """What users, and servers that have pseudonyms, are called by others, of another period;
+        what is no pseudonym stays. Raises UserError where these were not made with this secret.
+        far_ends: some may be of networks that are no longer known; these stay, too."""
+        pairs = list(zip((self, *self.others), (others, *others.others), strict=True))
+        return [self._renamed(key, pairs, far_ends) for key in keys]
+
+    def _renamed(
+        self, key: str, pairs: list[tuple[UserKeys, UserKeys]], may_be_unknown: bool
+    ) -> str:
+        for before, now in pairs:
+            if found := before._hash_of(key):
+                return now.of_hash(*found)
+        if not may_be_unknown and self.period and OF_PERIOD.fullmatch(key.removeprefix(IPV6_MARK)):
+            raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
+        return key
 
     def bucket(self, key: str, buckets: int) -> int:
         """The bucket of a user: the same on every machine, and in every period."""
@@ -109,21 +156,50 @@ class UserKeys:
     def texts(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
     ) -> list[str]:
-        """What addresses are called, by number: the subscribers' by key, others as servers, or as
-        they are where they are of the operator's own infrastructure. Raises UserError where two
-        subscribers would be called the same."""
+        """What addresses are called, by number: the subscribers' by key, of whichever network they
+        are; others as servers, or as they are where they are of the operator's own infrastructure.
+        Raises UserError where two subscribers would be called the same."""
+        import numpy as np
+
         every = addresses.packed(numbers)
-        ours = addresses.entries[numbers, 2] != 0
-        keys = self._of_addresses([one for one, mine in zip(every, ours, strict=True) if mine])
-        if len(set(keys)) < len(keys):
-            raise UserError(
-                f"{self.network}: two addresses have the same pseudonym; another key is needed"
-            )
+        owner, told_by = self._owners(addresses, numbers)
         of_server = text_of if infrastructure else self._of_server
-        key = iter(keys)
-        return [
-            next(key) if mine else of_server(one) for one, mine in zip(every, ours, strict=True)
-        ]
+        texts = ["" if whose >= 0 else of_server(a) for a, whose in zip(every, owner, strict=True)]
+        for whose in set(owner.tolist()) - {-1}:
+            keys = (self, *self.others)[whose]
+            direct = np.flatnonzero((owner == whose) & (told_by == 0)).tolist()
+            names = keys._of_addresses([every[place] for place in direct])
+            if len(set(names)) < len(names):
+                raise UserError(
+                    f"{keys.network}: two addresses have the same pseudonym; another key is needed"
+                )
+            embedded = np.flatnonzero((owner == whose) & (told_by != 0)).tolist()
+            ipv4 = [bytes(8) + int(told_by[place]).to_bytes(8, "big") for place in embedded]
+            names += [IPV6_MARK + name for name in keys._of_addresses(ipv4)]
+            for place, name in zip(direct + embedded, names, strict=True):
+                texts[place] = name
+        return texts
+
+    def have_names(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
+        """bool[n]: which addresses, by number, belong to subscribers who have pseudonyms."""
+        owner, _ = self._owners(addresses, numbers)
+        return owner >= (0 if self.secret else 1)
+
+    def _owners(
+        self, addresses: AddressTable, numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See Owners.of: 0 is the network itself, 1 the first of `others`."""
+        import numpy as np
+
+        known = addresses.entries[numbers]
+        ours = known[:, 2] != 0
+        if self.pools is None:
+            return np.where(ours, 0, -1), np.zeros(len(known), np.uint64)
+        owner, told_by = self.pools.owners.of(known)
+        if self.secret is None:  # an address that embeds a plain one is a server like others
+            owner[owner == 0] = -1
+        owner[ours], told_by[ours] = 0, 0
+        return owner, told_by
 
     def _of_addresses(self, addresses: list[bytes]) -> list[str]:
         """What subscribers are called by their addresses, of 16 bytes each."""
@@ -173,14 +249,14 @@ class UserKeys:
         return mark + base64.b32encode(hashed).decode().rstrip("=").lower()
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
-        """A pseudonym's mark and hash; None where it is that of no period."""
+        """A pseudonym's mark and hash; None where it is not one of the network in this period."""
         text = key.removeprefix(IPV6_MARK)
         if not (self.period and self.secret and OF_PERIOD.fullmatch(text)):
             return None
         block = _ciphers(self.secret, self.network, self.period)[1].update(_from_base32(text))
         hashed, rest = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
         if rest != REST_OF_BLOCK:
-            raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
+            return None
         return key[: len(key) - len(text)], hashed
 
 
@@ -198,6 +274,14 @@ def _ciphers(secret: bytes, network: str, period: str) -> tuple[CipherContext, C
 def user_keys(network: Network) -> UserKeys:
     """How the network's subscribers are called. Raises UserError where there is no secret for it,
     see `secret`."""
+    every = (network, *network.others)
+    pools = Pools(tuple(one.subscribers for one in every), network.nat64)
+    own, *others = map(_keys_of, every)
+    return replace(own, others=tuple(others), pools=pools)
+
+
+def _keys_of(network: Network) -> UserKeys:
+    """As user_keys, but it knows no other network."""
     return UserKeys(
         network.name,
         secret() if network.pseudonyms != "none" else None,
@@ -205,6 +289,28 @@ def user_keys(network: Network) -> UserKeys:
         network.servers,
         network.key_period,
     )
+
+
+def keyed_hash(text: str, secret: bytes) -> str:
+    """A hash of a text that nobody can make without the secret."""
+    return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
+
+
+def as_keyed(content: str, secret: bytes | None) -> str:
+    """The hash of a capture's content, keyed. One that is not is of a network without pseudonyms
+    (see UserKeys.hashed) or of an earlier version; it stays so without a secret."""
+    return keyed_hash(content, secret) if secret and len(content) == UNKEYED_DIGITS else content
+
+
+def check_of(secret: bytes) -> str:
+    """Tells one secret from another, and nothing of either."""
+    return blake2b(key=secret, digest_size=8, person=CHECK).hexdigest()
+
+
+def also_called(key: str) -> str:
+    """What a subscriber with this key is called where an IPv6 address embeds the subscriber's IPv4
+    address."""
+    return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
 
 
 def key_bytes(key: str) -> bytes:

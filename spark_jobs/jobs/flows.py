@@ -79,6 +79,8 @@ class Group(NamedTuple):
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
     """Make the flows of each (network, date), and publish each when its tasks are done; returns how
     many each has."""
+    from spark_jobs.warehouse.periods import NamesOfDay
+
     networks = {network.name: network for network, _ in work}
     read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
     made: dict[tuple[str, date], int] = {}
@@ -97,6 +99,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
                 "settings": _settings(network),
                 "buckets": network.buckets,
                 "key_period": network.key_period,
+                "others": NamesOfDay.of(network, day[1]).others,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
             made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)
@@ -220,7 +223,7 @@ def work_items(
             }
             yield WorkItem(
                 settings_of(network),
-                NamesOfDay(network.name, network.key_period, day),
+                NamesOfDay.of(network, day),
                 buckets,
                 (number, parts),
                 tuple(group.of(buckets) for group in _of_buckets(groups, buckets)),
@@ -246,7 +249,8 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
             f"{warehouse.root}: its catalog was made again: giscope run, or flows, must make "
             f"{network} {day} anew first"
         )
-    names = NamesOfDay(network, commit.facts.get("key_period"), day)
+    others = tuple((name, length) for name, length in commit.facts.get("others", ()))
+    names = NamesOfDay(network, commit.facts.get("key_period"), day, others)
     known = has_secret()
     leases = tuple(
         path for path in _around(warehouse, LEASES, network, day) if known or names.are_of(path)

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from schemas import ACCOUNTING, APPLICATION_LOG, PACKETS
-from spark_jobs.capture.removed import Removed, Span
-from spark_jobs.capture.users import PLAIN, PREFIXES
+from spark_jobs.capture.removed import SPANS, Removed, Span, as_facts, from_facts
+from spark_jobs.capture.users import PLAIN, PREFIXES, make_secret
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -18,7 +18,8 @@ OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 
 
 def forgotten_unit(network: str) -> Unit:
-    """What is known of a network's users who were forgotten. Its facts are `spans`, and where else
+    """What is known of a network's users who were forgotten. Its facts are spans (see
+    capture/removed.py), and where else
     than in this network their names are theirs: `own_names` (see has_names_of_its_own) and `far_in`
     (see alone_in)."""
     return Unit("forgotten", network)
@@ -31,6 +32,15 @@ def removed_of(warehouse: Warehouse, network: str) -> Removed:
     return removed_from(network, forgotten, before)
 
 
+def key_what_was_removed(warehouse: Warehouse, network: str) -> None:
+    """Replace hashes of an earlier version, which anybody could make, by keyed ones."""
+    commit = warehouse.commit(forgotten_unit(network))
+    if commit and SPANS in commit.facts:
+        make_secret()  # a network with plain addresses may have none yet
+        others = {name: fact for name, fact in commit.facts.items() if name != SPANS}
+        warehouse.publish(commit.unit, [], others | as_facts(from_facts(commit.facts, network)))
+
+
 def removed_from(
     network: str,
     forgotten: Mapping[str, Mapping[str, Any]],
@@ -41,7 +51,7 @@ def removed_from(
     near: list[Span] = []
     far: list[Span] = []
     for of, facts in forgotten.items():
-        spans = [Span(*span) for span in facts["spans"]]
+        spans = from_facts(facts, of)
         if of == network or facts.get("own_names"):
             near += spans
         elif network in facts.get("far_in", ()):

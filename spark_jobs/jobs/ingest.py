@@ -25,11 +25,19 @@ from spark_jobs.capture.files import (
 )
 from spark_jobs.capture.removed import REMOVED, Removed
 from spark_jobs.capture.untrusted import parser
-from spark_jobs.capture.users import PLAIN, UserKeys, make_secret, user_keys
+from spark_jobs.capture.users import (
+    PLAIN,
+    UserKeys,
+    as_keyed,
+    has_secret,
+    make_secret,
+    secret,
+    user_keys,
+)
 from spark_jobs.engine.tasks import by_spark, run_tasks
 from spark_jobs.errors import UserError, in_a_line
 from spark_jobs.jobs.copies import CopyError, Packets, captures_replaced
-from spark_jobs.jobs.forgotten import removed_of
+from spark_jobs.jobs.forgotten import key_what_was_removed, removed_of
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 6, FrontEnd.ZEEK: 6, FrontEnd.ZEEK_LOG: 6}
+FORMAT = {FrontEnd.BUILTIN: 7, FrontEnd.ZEEK: 7, FrontEnd.ZEEK_LOG: 7}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -134,6 +142,8 @@ def _prepare(warehouse: Warehouse, networks: list[Network]) -> dict[str, str]:
         try:
             publish_network(warehouse, network)
             _finish_replacing(warehouse, network)
+            with warehouse.locked(f"content-{network.name}"):
+                key_what_was_removed(warehouse, network.name)
         except (UserError, OSError) as error:
             refused[network.name] = in_a_line(error)
     return refused
@@ -278,12 +288,17 @@ def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
 
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
-    status = path.stat()
+    status, keys = path.stat(), user_keys(network)
+    others = [
+        (other.name, other.subscribers, of_other.made_with)
+        for other, of_other in zip(network.others, keys.others, strict=True)
+    ]
     settings = (
         f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} "
-        f"{user_keys(network).made_with} {network.servers}"
+        f"{keys.made_with} {network.servers} {network.nat64} {others}"
     )
-    return [status.st_size, status.st_mtime_ns, blake2b(settings.encode()).hexdigest()[:16]]
+    hashed = blake2b(keys.hashed(settings).encode()).hexdigest()[:16]
+    return [status.st_size, status.st_mtime_ns, hashed]
 
 
 def _if_unchanged(
@@ -346,7 +361,7 @@ def _read_into(
             writers[day].write_table(rows, row_group_size=len(rows))
             _count(result, rows)
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
-    result.content, result.notes = reading.content, reading.notes
+    result.content, result.notes = user_keys(network).hashed(reading.content), reading.notes
     if reading.counted_us:
         result.first_us, result.last_us = reading.counted_us
     if table is PACKETS:
@@ -472,8 +487,10 @@ def _count(result: Ingested, table: pa.Table) -> None:
 
 
 def _refuse_same(others: list[Commit], result: Ingested) -> None:
+    known = secret() if has_secret() else None
+    content = as_keyed(result.content, known)
     for commit in others:
-        same = commit.facts.get("content") == result.content
+        same = as_keyed(commit.facts.get("content", ""), known) == content
         gave = commit.facts.get("rows", commit.facts["packets"])
         if same and gave:
             raise CopyError(
@@ -580,7 +597,7 @@ def stage_again(
     sample = None
     if out is not None and text is not None:
         sample = np.setdiff1d(from_text(text), np.concatenate([np.empty(0, np.uint64), *out]))
-    counts = {name: facts[name] for name in ("packets", "rows")}
+    counts = {name: facts[name] for name in ("packets", "rows", "content")}
     _stage_log(staging, capture.unit, _log_of(warehouse, capture) | counts, sample)
     return set(files)
 
@@ -640,7 +657,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
 def _keys_here(network: Network) -> UserKeys:
     """How its subscribers are called, by a secret that is made if there is none: here, where a job
     begins, lest each worker make its own."""
-    if network.pseudonyms != "none":
+    if network.needs_key:
         make_secret()
     return user_keys(network)
 

@@ -58,7 +58,7 @@ def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
             continue  # made of what is there no more
         paths = [path for near in around for path in files.get(day + near, [])]
         if made.get(day) != _inputs(paths):
-            yield NamesOfDay(network, of.key_period, day), paths
+            yield NamesOfDay.of(of, day), paths
 
 
 def _inputs(paths: list[Path]) -> str:

@@ -26,7 +26,25 @@ from schemas import (
     TABLES,
     Table,
 )
-from spark_jobs.capture.removed import FAR, KEYS, TIMES, Removed, Span, texts_of, without
+from spark_jobs.capture.removed import (
+    FAR,
+    KEYS,
+    TIMES,
+    Removed,
+    Span,
+    as_facts,
+    from_facts,
+    texts_of,
+    without,
+)
+from spark_jobs.capture.users import (
+    PLAIN,
+    also_called,
+    as_keyed,
+    check_of,
+    make_secret,
+    secret,
+)
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.forgotten import (
     OF_CAPTURES,
@@ -116,33 +134,35 @@ def forget(
     Raises UserError where nobody of a name is known.
     """
     finish(warehouse)
+    _need_secret(warehouse, network.name)
     known = {one.name: one for one in (*others, network)}
     elsewhere = {
         "own_names": has_names_of_its_own(warehouse, network),
         "far_in": alone_in(network, known.values()),
     }
     leased = _leased(warehouse, network.name, users)
+    names = [*users, *map(also_called, users)]
     every = {commit.unit.network for commit in warehouse.commits("network")}
     now_us = time.time_ns() // 1000
     with ExitStack() as stack:
         for name in sorted(every):
             stack.enter_context(warehouse.locked(_content(name)))
-        seen = _seen(warehouse, network, elsewhere, users, {a for a, *_ in leased}, now_us)
+        seen = _seen(warehouse, network, elsewhere, names, {a for a, *_ in leased}, now_us)
         _refuse_unknown(warehouse, network.name, users, seen)
         commit = warehouse.commit(forgotten_unit(network.name))
-        before = [Span(*span) for span in commit.facts["spans"]] if commit else []
+        before = from_facts(commit.facts, network.name) if commit else ()
         spans = [Span.of(*lease) for lease in leased]
-        left_out = [*before, *spans, *seen.later, *(Span.of(user, 0, now_us) for user in users)]
-        whole = [*spans, *(Span.of(user, 0, FOREVER_US) for user in users)]
+        left_out = {*before, *spans, *seen.later, *(Span.of(name, 0, now_us) for name in names)}
+        whole = [*spans, *(Span.of(name, 0, FOREVER_US) for name in names)]
         removal = Removal(
-            users={network.name: {"spans": whole, **elsewhere}},
+            users={network.name: as_facts(whole) | elsewhere},
             networks={
                 name: known[name].model_dump(mode="json") if name in known else None
                 for name in sorted(seen.networks)
             },
             tables=list(TABLES),
         )
-        facts = {"spans": sorted(set(left_out)), **elsewhere}
+        facts = as_facts(left_out) | elsewhere
         warehouse.publish_all(
             [
                 Change(forgotten_unit(network.name), [], facts),
@@ -155,7 +175,7 @@ def forget(
 def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
     """Those of a network's users who were forgotten before."""
     commit = warehouse.commit(forgotten_unit(network))
-    hashed = {span[0] for span in commit.facts["spans"]} if commit else set()
+    hashed = {span.who for span in from_facts(commit.facts, network)} if commit else set()
     return [user for user in users if Span.of(user, 0, 0).who in hashed]
 
 
@@ -190,6 +210,20 @@ def _content(network: str) -> str:
     return f"content-{network}"
 
 
+def _need_secret(warehouse: Warehouse, network: str) -> None:
+    """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
+    of the network's pseudonyms; a network without them may have none yet, and it is made."""
+    commit = warehouse.commit(Unit("network", network))
+    made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
+    if made_with == PLAIN:
+        make_secret()
+    elif made_with.split()[0] != check_of(secret()):
+        raise UserError(
+            f"{warehouse.root}: the users of {network} there are pseudonyms of another key: "
+            "removing one needs that key"
+        )
+
+
 def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[str, int, int]]:
     """(address, from, until): when users whom RADIUS names had which address."""
     from spark_jobs.warehouse.files import read_rows
@@ -204,7 +238,12 @@ def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[
         end.tolist(),
         strict=True,
     )
-    return [(address, *span) for address, user, *span in found if user in users]
+    return [
+        (called, *span)
+        for address, user, *span in found
+        if user in users
+        for called in (address, also_called(address))
+    ]
 
 
 @dataclass
@@ -275,7 +314,9 @@ def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: 
     from spark_jobs.warehouse.search import look_for
 
     before = are_forgotten(warehouse, network, users)
-    unknown = [user for user in users if user not in seen.known and user not in before]
+    unknown = [
+        user for user in users if not {user, also_called(user)} & seen.known and user not in before
+    ]
     if unknown:
         found = look_for(warehouse, unknown).found
         mine = {
@@ -398,6 +439,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
             and _rewrite(staging, warehouse.root, target, keep, removed)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
+        facts["content"] = as_keyed(facts["content"], secret())
         replaced |= stage_again(warehouse, staging, commit, facts, keys)
         stay = set(commit.stored) - replaced
         warehouse.publish(unit, staging.files, facts, stay)

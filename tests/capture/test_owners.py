@@ -1,0 +1,119 @@
+"""Whose subscriber an address is: of the network itself or of another one, though an IPv6 address
+embeds it."""
+
+from ipaddress import IPv6Address, ip_address, ip_network
+
+import numpy as np
+import pytest
+
+from spark_jobs.capture.address_text import packed, text_of
+from spark_jobs.capture.addresses import halves
+from spark_jobs.capture.owners import NOBODY, Owners
+
+OWN, FAR = "10.64.0.0/14", "203.0.113.0/24"
+FAR_USER = "203.0.113.77"
+
+
+def embedded(prefix: str, address: str = FAR_USER) -> str:
+    """As the examples of RFC 6052 have it, section 2.2: written out here bit by bit."""
+    network = ip_network(prefix)
+    bits = f"{int(network.network_address):0128b}"[: network.prefixlen]
+    for bit in f"{int(ip_address(address)):032b}":
+        bits += bit
+        if len(bits) == 64:
+            bits += "0" * 8
+    if network.prefixlen == 64:
+        bits = f"{bits[:64]}{'0' * 8}{int(ip_address(address)):032b}"
+    if network.prefixlen == 96:
+        bits = f"{bits[:96]}{int(ip_address(address)):032b}"
+    return str(IPv6Address(int(bits.ljust(128, "0"), 2)))
+
+
+def teredo(client: str, server: str = "192.0.2.1") -> str:
+    number = 0x20010000 << 96 | int(ip_address(server)) << 64 | 0x8000_63BF << 32
+    return str(IPv6Address(number | int(ip_address(client)) ^ 0xFFFFFFFF))
+
+
+def owner(address: str, *subscribers: list[str], nat64: tuple[str, ...] = ()) -> tuple[int, str]:
+    """The network's place, and the IPv4 address by which it is told."""
+    networks = [tuple(map(ip_network, prefixes)) for prefixes in subscribers or ([OWN], [FAR])]
+    owners = Owners(networks, tuple(map(ip_network, nat64)))
+    (whose,), (told_by,) = owners.of(halves([packed(address)]))
+    return int(whose), text_of(bytes(8) + int(told_by).to_bytes(8, "big")) if told_by else ""
+
+
+RFC_6052 = {
+    "2001:db8::/32": "2001:db8:c000:221::",
+    "2001:db8:100::/40": "2001:db8:1c0:2:21::",
+    "2001:db8:122::/48": "2001:db8:122:c000:2:2100::",
+    "2001:db8:122:300::/56": "2001:db8:122:3c0:0:221::",
+    "2001:db8:122:344::/64": "2001:db8:122:344:c0:2:2100::",
+    "2001:db8:122:344::/96": "2001:db8:122:344::192.0.2.33",
+}
+"""The examples of section 2.4, of 192.0.2.33."""
+
+
+@pytest.mark.parametrize("prefix", RFC_6052)
+def test_addresses_behind_a_translator_are_told_as_in_its_rfc(prefix):
+    address = RFC_6052[prefix]
+    assert ip_address(embedded(prefix, "192.0.2.33")) == ip_address(address)
+    networks = ([OWN], ["192.0.2.33"])
+    assert owner(address, *networks, nat64=(prefix,)) == (1, "192.0.2.33")
+    assert owner(address, *networks) == (NOBODY, "")
+    assert owner(address, [OWN], ["192.0.2.32"], nat64=(prefix,)) == (NOBODY, "")
+
+
+EMBEDDING = {
+    "6to4": str(IPv6Address(0x2002 << 112 | int(ip_address(FAR_USER)) << 80 | 0x1_0000_1234)),
+    "nat64": f"64:ff9b::{FAR_USER}",
+    "nat64 of a site, 96": embedded("64:ff9b:1:abcd::/96"),
+    "nat64 of a site, 64": embedded("64:ff9b:1:abcd::/64"),
+    "nat64 of a site, 56": embedded("64:ff9b:1:ab00::/56"),
+    "nat64 of a site, 48": embedded("64:ff9b:1::/48"),
+    "teredo": teredo(FAR_USER),
+    "compatible": f"::{FAR_USER}",
+    "translated": f"::ffff:0:{FAR_USER}",
+    "isatap": f"2001:db8:1:2:200:5efe:{FAR_USER}",
+    "isatap, private": f"2001:db8:1:2:0:5efe:{FAR_USER}",
+}
+
+
+@pytest.mark.parametrize("kind", EMBEDDING)
+def test_an_address_that_embeds_a_subscribers_is_told(kind):
+    address = EMBEDDING[kind]
+    assert owner(address) == (1, FAR_USER)
+    assert owner(address, [FAR], [OWN]) == (0, FAR_USER)
+    assert owner(address, [OWN], ["203.0.112.0/24"]) == (NOBODY, "")
+
+
+def test_a_mapped_address_is_that_of_ipv4():
+    assert owner(f"::ffff:{FAR_USER}") == owner(FAR_USER) == (1, "")
+
+
+def test_who_relays_is_told_but_gives_no_name():
+    """All hosts behind a Teredo server are not one: the name is of the whole address."""
+    assert owner(teredo("198.51.100.1", server=FAR_USER)) == (1, "")
+
+
+def test_what_only_looks_alike_is_nobodys():
+    """A site's NAT64 prefix that begins as a subscriber's address would: what follows says no."""
+    alike = "64:ff9b:1:cb00:71:4d00:c633:6401"
+    assert owner(alike) == (NOBODY, "")
+    assert owner("2003:cb00:714d::1") == (NOBODY, "")
+    assert owner("2001:db8::203.0.113.77") == (NOBODY, "")
+
+
+def test_of_several_networks_the_own_one_counts_then_the_longest_prefix():
+    assert owner("10.64.1.1", ["10.0.0.0/8"], ["10.64.0.0/16"]) == (0, "")
+    assert owner("10.64.1.1", [FAR], ["10.0.0.0/8"], ["10.64.0.0/16"]) == (2, "")
+    assert owner("10.64.1.1", [FAR], ["10.64.0.0/16"], ["10.64.0.0/16"]) == (1, "")
+    assert owner("64:ff9b::10.64.1.1", ["10.0.0.0/8"], ["10.64.0.0/16"]) == (0, "10.64.1.1")
+    assert owner(f"64:ff9b::{FAR_USER}", [OWN], [FAR], ["64:ff9b::/96"]) == (2, "")
+
+
+def test_many_are_told_at_once():
+    addresses = [packed(text) for text in (FAR_USER, "192.0.2.1", "10.64.0.9", EMBEDDING["6to4"])]
+    owners = Owners([(ip_network(OWN),), (ip_network(FAR),)])
+    whose, told_by = owners.of(halves(addresses))
+    assert whose.tolist() == [1, NOBODY, 0, 1]
+    assert np.flatnonzero(told_by).tolist() == [3]

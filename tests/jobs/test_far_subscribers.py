@@ -1,0 +1,333 @@
+"""Subscribers of two networks who talk with each other: neither's address is in either's tables,
+and either is called the same in both."""
+
+import re
+from dataclasses import replace
+from datetime import date
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+
+import pytest
+from capture_files import Frame, pcap
+from conftest import NOON
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from test_owners import embedded, teredo
+from test_pseudonyms import SECRET, Finder, run
+from zeek_logs import log, site_log
+
+import spark_jobs.jobs.flows as flows_job
+from schemas import PACKETS
+from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, user_keys
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import ingest
+from spark_jobs.jobs.removal import forget
+from spark_jobs.networks import Network, load_networks
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.files import read_rows
+
+FILE = """
+[[network]]
+name = "aa"
+country = "AA"
+access = "lte"
+timezone = "UTC"
+subscribers = ["10.64.0.0/14", "2001:db8:a::/48"]
+[network.quality]
+one_way_share = 1
+without_syn_share = 1
+peak_flows = 0
+
+[[network]]
+name = "bb"
+country = "BB"
+access = "lte"
+timezone = "UTC"
+subscribers = ["203.0.113.0/24", "2001:db8:b::/48"]
+nat64 = ["2001:db8:46::/96", "2001:db8:4600::/40"]
+[network.quality]
+one_way_share = 1
+without_syn_share = 1
+peak_flows = 0
+"""
+WITHIN_AA = """
+[[network]]
+name = "cc"
+country = "CC"
+access = "lte"
+timezone = "UTC"
+subscribers = ["10.65.0.0/16"]
+"""
+A4, A6, B4, B6 = "10.65.7.9", "2001:db8:a:91::7a5c", "203.0.113.77", "2001:db8:b:84::6bd3"
+SERVER4, SERVER6 = "198.51.100.7", "2001:db8:ffff::80"
+MIDNIGHT = 1_078_272_000
+"""2004-03-03 00:00 UTC, s."""
+
+
+def embeddings(address: str) -> list[str]:
+    """Addresses of IPv6 that embed one of IPv4."""
+    return [
+        str(IPv6Address(0x2002 << 112 | int(ip_address(address)) << 80 | 0x7A11_0000_5D3E)),
+        f"64:ff9b::{ip_address(int(ip_address(address)))}",
+        embedded("64:ff9b:1:5a00::/56", address),
+        embedded("2001:db8:46::/96", address),
+        embedded("2001:db8:4600::/40", address),
+        teredo(address),
+        f"::{address}",
+        f"2001:db8:77:3:200:5efe:{address}",
+    ]
+
+
+PAIRS = {
+    "aa": [(A4, B4), (A6, B6), *((A6, far) for far in embeddings(B4)), (A4, SERVER4)],
+    "bb": [(B4, A4), (B6, A6), *((B6, far) for far in embeddings(A4)), (B6, SERVER6)],
+}
+ADDRESSES = {str(ip_address(a)) for pairs in PAIRS.values() for ends in pairs for a in ends}
+ADDRESSES -= {SERVER4, SERVER6}
+
+
+def frames(user: str, server: str, port: int, start_s: float = NOON) -> list[Frame]:
+    """A connection: its set-up, a request and its answer."""
+    ip = IPv6 if ":" in user else IP
+    steps = [
+        ("up", "S", 99, 0, 0), ("down", "SA", 499, 100, 0), ("up", "A", 100, 500, 0),
+        ("up", "PA", 100, 500, 50), ("down", "PA", 500, 150, 900), ("up", "A", 150, 1400, 0),
+        ("up", "FA", 150, 1400, 0), ("down", "FA", 1400, 151, 0), ("up", "A", 151, 1401, 0),
+    ]  # fmt: skip
+    found = []
+    for i, (way, flags, seq, ack, data) in enumerate(steps):
+        (src, sport), (dst, dport) = [(user, port), (server, 80)][:: 1 if way == "up" else -1]
+        packet = ip(src=src, dst=dst) / TCP(sport=sport, dport=dport, flags=flags, seq=seq, ack=ack)
+        found.append(Frame(bytes(packet / bytes(data)), int((start_s + 0.05 * i) * 1e6)))
+    return found
+
+
+def packet_log(pairs: list[tuple[str, str]]) -> str:
+    """A packet log of Zeek, of a packet of each pair."""
+    return log(
+        {
+            "ts": f"{NOON + 3600 + i}.000000",
+            "user": user,
+            "user_port": "999",
+            "server": server,
+            "server_port": "80",
+            "downlink": "F",
+            "ip_proto": "6",
+            "ip_len": "60",
+            "ttl": "64",
+            "tcp_flags": "16",
+            "seq": "1",
+            "ack": "1",
+            "window": "100",
+            "payload_len": "8",
+        }
+        for i, (user, server) in enumerate(pairs)
+    )
+
+
+def conn_log(pairs: list[tuple[str, str]]) -> str:
+    return site_log(
+        "conn",
+        [
+            {
+                "ts": f"{NOON + i}.000000",
+                "id.orig_h": user,
+                "id.orig_p": str(2000 + i),
+                "id.resp_h": server,
+                "id.resp_p": "80",
+                "proto": "tcp",
+                "service": "http",
+                "duration": "1.0",
+                "conn_state": "SF",
+            }
+            for i, (user, server) in enumerate(pairs)
+        ],
+    )
+
+
+def captures_in(folder: Path) -> Path:
+    """Captures and logs of both networks, of connections between their subscribers."""
+    for name, pairs in PAIRS.items():
+        mine = folder / name
+        mine.mkdir(parents=True)
+        every = [frame for i, ends in enumerate(pairs) for frame in frames(*ends, 2000 + i)]
+        mine.joinpath("a.pcap").write_bytes(pcap(sorted(every, key=lambda frame: frame.ts)))
+        mine.joinpath("giscope_packets.log").write_text(packet_log(pairs))
+        mine.joinpath("conn.log").write_text(conn_log(pairs))
+    return folder
+
+
+def file_with(folder: Path, **settings: str) -> Path:
+    """A networks file, with a line more in the networks that are named."""
+    text = FILE
+    for name, line in settings.items():
+        text = text.replace(f'name = "{name}"', f'name = "{name}"\n{line}')
+    path = folder / "networks.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory) -> Path:
+    return captures_in(tmp_path_factory.mktemp("between") / "captures")
+
+
+def made(folder: Path, captures: Path, **settings: str) -> tuple[Path, dict[str, Network]]:
+    """A warehouse of both networks with their flows, and these."""
+    networks = load_networks(file_with(folder, **settings))
+    store = Warehouse(folder / "w")
+    done = ingest(store, [(networks[p.parent.name], p) for p in sorted(captures.glob("*/*"))])
+    assert [one.error for one in done] == [None] * 6
+    flows_job.bring_up_to_date(store, networks.values())
+    return store.root, networks
+
+
+def names(root: Path, network: str, column: str = "server", table: str = "packets") -> set[str]:
+    query = f"select distinct \"{column}\" from {table} where network = '{network}'"
+    return {name for (name,) in Warehouse(root).connect(query).execute(query).fetchall()}
+
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+@pytest.mark.parametrize("pseudonyms", ["keyed", "prefix"])
+def test_no_byte_has_an_address_of_either(captures, tmp_path, pseudonyms):
+    line = f'pseudonyms = "{pseudonyms}"'
+    root, networks = made(tmp_path, captures, aa=line, bb=line)
+    assert Finder(ADDRESSES).in_folder(root) == []
+    keys = {name: user_keys(network) for name, network in networks.items()}
+    for mine, far, direct, v4, server in (
+        ("aa", "bb", B6, B4, SERVER4),
+        ("bb", "aa", A6, A4, SERVER6),
+    ):
+        v4_name = keys[far].of_address(v4)
+        expected = {v4_name, f"v6:{v4_name}", keys[far].of_address(direct), server}
+        assert names(root, mine) == expected
+        assert names(root, mine, table="flows") == expected
+        assert names(root, mine, "service", "sessions") == {"http"}
+        assert names(root, mine, table="application_log") == expected
+        assert {v4_name, keys[far].of_address(direct)} == names(root, far, "user")
+
+
+def test_one_that_is_there_is_found(captures, tmp_path):
+    """Else the test above would be of nothing."""
+    root, _ = made(tmp_path, captures, aa='pseudonyms = "none"', bb='pseudonyms = "none"')
+    found = {path.partition("/")[0] for path in Finder(ADDRESSES).in_folder(root)}
+    assert {"packets", "flows", "application_log", "links"} <= found
+    one = Finder({embeddings(B4)[0]})
+    assert one.in_folder(root)
+
+
+def test_of_one_without_pseudonyms_the_other_says_what_its_networks_file_says_of_servers(
+    captures, tmp_path
+):
+    """Its own addresses are where they were, the other's nowhere."""
+    root, networks = made(tmp_path, captures, aa='servers = "hashed"', bb='pseudonyms = "none"')
+    assert Finder({A4, A6}).in_folder(root) == []
+    assert B4 in names(root, "bb", "user")
+    assert all(re.fullmatch("(v6:)?[a-z2-7]{16}", name) for name in names(root, "aa"))
+    assert not networks["aa"].others
+    keys = user_keys(networks["aa"])
+    v4_name = keys.of_address(A4)
+    assert names(root, "bb") == {v4_name, f"v6:{v4_name}", keys.of_address(A6), SERVER6}
+
+
+def test_no_byte_of_a_whole_run_has_an_address_of_either(captures, tmp_path):
+    done = run("run", "--warehouse", tmp_path / "w", "--networks", file_with(tmp_path), captures)
+    assert done.returncode == 0, done.stderr
+    assert not Finder(ADDRESSES).finds((done.stdout + done.stderr).encode())
+    assert Finder(ADDRESSES).in_folder(tmp_path / "w") == []
+
+
+def test_plain_addresses_are_everywhere_where_that_is_asked(captures, tmp_path):
+    path = file_with(tmp_path)
+    done = run(
+        "ingest", "--plain-addresses", "--warehouse", tmp_path / "w", "--networks", path,
+        "--network", "aa", captures / "aa",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {B4, B6} <= names(tmp_path / "w", "aa")
+
+
+def test_a_network_that_is_added_has_the_others_captures_read_again(captures, tmp_path):
+    """And one that changes nothing of theirs does not."""
+    path = tmp_path / "networks.toml"
+    alone, _, _ = FILE.partition('\n[[network]]\nname = "bb"')
+    store, capture = Warehouse(tmp_path / "w"), captures / "aa/a.pcap"
+    read = []
+    for text in (alone, FILE, FILE + WITHIN_AA):
+        path.write_text(text)
+        (done,) = ingest(store, [(load_networks(path)["aa"], capture)])
+        read.append((done.already, B4 in names(store.root, "aa")))
+    assert read == [(False, True), (False, False), (True, False)]
+
+
+@pytest.fixture
+def of_days(tmp_path) -> tuple[Warehouse, dict[str, Network]]:
+    """A connection of aa's user with bb's over midnight; bb's users have another name each day."""
+    networks = load_networks(file_with(tmp_path, bb='key_period = "day"'))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(frames(A4, B4, 2000, MIDNIGHT - 0.2)))
+    warehouse = Warehouse(tmp_path / "w")
+    (done,) = ingest(warehouse, [(networks["aa"], path)])
+    assert done.error is None
+    return warehouse, networks
+
+
+def test_the_other_networks_periods_hold(of_days, monkeypatch, tmp_path):
+    warehouse, networks = of_days
+    days = date(2004, 3, 2), date(2004, 3, 3)
+    for day in days:
+        rows = read_rows(PACKETS, warehouse.files(PACKETS, "aa", day))
+        expected = user_keys(networks["bb"]).on(day).of_address(B4)
+        assert set(rows["server"].to_pylist()) == {expected}
+    assert len(names(warehouse.root, "aa")) == 2
+    assert len(names(warehouse.root, "aa", "user")) == 1
+    flows_job.bring_up_to_date(warehouse, [networks["aa"]])
+    (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
+    assert flow["payload_bytes_down"] == 900
+    assert flow["server"] == user_keys(networks["bb"]).on(days[0]).of_address(B4)
+    whole = flows_job.read_user(warehouse, "aa", days[0], flow["user"])
+    assert len(whole.packets.ts) == 9
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setenv("GISCOPE_KEY_FILE", str(tmp_path / "none"))
+    until_midnight = flows_job.read_user(warehouse, "aa", days[0], flow["user"])
+    assert len(until_midnight.packets.ts) == 4
+
+
+def test_names_of_a_network_that_is_known_no_more_stay():
+    """Though the own network has periods, too."""
+    day, next_day = date(2004, 3, 2), date(2004, 3, 3)
+    own, far = (UserKeys(name, SECRET, key_period="day") for name in ("aa", "bb"))
+    name = far.on(day).of_address(B4)
+    assert own.on(day).renamed([name], own.on(next_day), far_ends=True) == [name]
+    with pytest.raises(UserError, match="aa: pseudonyms of 2004-03-02 are of another key"):
+        own.on(day).renamed([name], own.on(next_day))
+    knows = replace(own, others=(far,))
+    renamed = knows.on(day).renamed([name], knows.on(next_day))
+    assert renamed == [far.on(next_day).of_address(B4)]
+
+
+def test_captures_with_far_subscribers_are_told_from_their_copies(captures, tmp_path):
+    """What a capture's packets are known by is made of their names."""
+    network = load_networks(file_with(tmp_path))["aa"]
+    store, capture, again = Warehouse(tmp_path / "w"), captures / "aa/a.pcap", tmp_path / "b.pcap"
+    again.write_bytes(capture.read_bytes()[:-100])
+    kept, refused = ingest(store, [(network, capture), (network, again)])
+    assert kept.error is None
+    assert "of its packets are in a" in refused.error
+
+
+def test_who_is_forgotten_goes_where_the_address_is_embedded_too(captures, tmp_path):
+    root, networks = made(tmp_path, captures)
+    # To bb's tables aa's user is a far end, to aa's own one: here a far end of the same network.
+    path = tmp_path / "own.pcap"
+    own = [frames("2001:db8:a::5", far, 3000 + i) for i, far in enumerate(embeddings(A4))]
+    path.write_bytes(pcap(frame for each in own for frame in each))
+    store, network = Warehouse(root), networks["aa"]
+    (done,) = ingest(store, [(network, path)])
+    assert done.error is None
+    name = user_keys(network).of_address(A4)
+    assert f"v6:{name}" in names(root, "aa")
+    forget(store, network, [name])
+    assert not {name, f"v6:{name}"} & (names(root, "aa") | names(root, "aa", "user"))

@@ -1,0 +1,249 @@
+"""Whoever guesses an address cannot check the guess: no stored value can be made of the address
+without the key, not by writing the whole capture again either."""
+
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import xxhash
+from capture_files import pcap
+from conftest import NOON
+from test_far_subscribers import A4, B4, FILE, SERVER4, conn_log, frames
+from test_pseudonyms import OTHER, SECRET
+
+from schemas import TABLES
+from spark_jobs.capture.files import capture_name
+from spark_jobs.capture.sketch import KEPT_AS, from_text
+from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
+from spark_jobs.errors import UserError
+from spark_jobs.jobs.ingest import forgotten_unit, ingest
+from spark_jobs.jobs.refresh import refresh
+from spark_jobs.jobs.removal import forget
+from spark_jobs.networks import Network, load_networks
+from spark_jobs.warehouse import Unit, Warehouse
+
+ANOTHER, NEIGHBOUR = "10.65.7.10", "10.66.1.1"
+LEAST = 8
+"""Characters of a value that is no small number: those are the same by chance."""
+CONNECTIONS = 400
+"""So that some of their packets are in the capture's sample."""
+PLAIN = FILE.replace('access = "lte"', 'access = "lte"\npseudonyms = "none"')
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+def values(root: Path) -> set[str]:
+    """Every value that a warehouse keeps: of tables, the catalog, and the captures' samples."""
+    store, found = Warehouse(root), set()
+    for table in TABLES.values():
+        for path in store.files(table):
+            for column in pq.read_table(path, partitioning=None).columns:
+                found.update(parts(column.to_pylist()))
+            metadata = pq.read_metadata(path).metadata or {}
+            if text := metadata.get(KEPT_AS.encode()):
+                found.update(f"sample {key}" for key in from_text(text.decode()))
+    with closing(sqlite3.connect(root / "catalog.sqlite")) as catalog:
+        names = catalog.execute("select name from sqlite_master where type = 'table'").fetchall()
+        for (name,) in names:
+            found.update(parts(catalog.execute(f'select * from "{name}"').fetchall()))
+    return {value for value in found if len(value) >= LEAST}
+
+
+def parts(value) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from parts(item)
+    elif isinstance(value, dict):
+        yield from parts(list(value.items()))
+    elif isinstance(value, str) and value.startswith(("[", "{")):
+        yield from parts(json.loads(value))
+    elif value is not None:
+        yield str(value)
+
+
+def capture(folder: Path, *users: str, server: str = SERVER4) -> Path:
+    """A capture of these users' connections, the same but for their addresses."""
+    every = [
+        frame
+        for n in range(CONNECTIONS)
+        for i, user in enumerate(users)
+        for frame in frames(user, server, 1024 + n, NOON + n + i / 100)
+    ]
+    path = folder / "captures/aa/a.pcap"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pcap(sorted(every, key=lambda frame: frame.ts)))
+    os.utime(path, (NOON, NOON))
+    return path
+
+
+@contextmanager
+def keyed_with(key: bytes) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECRET_VARIABLE, key.hex())
+        yield
+
+
+def networks_in(folder: Path, text: str) -> dict[str, Network]:
+    path = folder / "networks.toml"
+    path.write_text(text)
+    return load_networks(path)
+
+
+def warehouse(folder: Path, key: bytes, text: str, *users: str, server: str = SERVER4) -> Path:
+    """What the jobs make of it with a key."""
+    folder.mkdir()
+    network, store = networks_in(folder, text)["aa"], Warehouse(folder / "w")
+    with keyed_with(key):
+        (done,) = ingest(store, [(network, capture(folder, *users, server=server))])
+        assert done.error is None
+        refresh(store, network)
+    return store.root
+
+
+def forgotten(root: Path, key: bytes, user: str) -> Path:
+    network, store = load_networks(root.parent / "networks.toml")["aa"], Warehouse(root)
+    with keyed_with(key):
+        assert forget(store, network, [user])
+        refresh(store, network)
+        store.erase(TABLES.values())
+    return root
+
+
+def gives_away(kept: Path, guessed: Path, wrong: Path) -> set[str]:
+    """Values that a right guess gives and a wrong one does not, without the key."""
+    return values(kept) & values(guessed) - values(wrong)
+
+
+def test_no_guess_gives_a_stored_value(tmp_path):
+    kept = warehouse(tmp_path / "kept", SECRET, FILE, A4)
+    guessed = warehouse(tmp_path / "guessed", OTHER, FILE, A4)
+    wrong = warehouse(tmp_path / "wrong", OTHER, FILE, ANOTHER)
+    assert gives_away(kept, guessed, wrong) == set()
+    (content,) = Warehouse(kept).connect().execute("select content from ingest_log").fetchone()
+    assert re.fullmatch("[0-9a-f]{40}", content)
+    assert sum(value.startswith("sample") for value in values(kept)) > 3
+
+
+def test_one_that_is_there_is_found(tmp_path):
+    """Where addresses are plain."""
+    folders = [
+        warehouse(tmp_path / name, key, PLAIN, address)
+        for name, key, address in (("k", SECRET, A4), ("g", OTHER, A4), ("w", OTHER, ANOTHER))
+    ]
+    found = gives_away(*folders)
+    raw = (tmp_path / "k/captures/aa/a.pcap").read_bytes()
+    assert {A4, xxhash.xxh3_128_hexdigest(raw)} <= found
+    assert any(value.startswith("sample") for value in found)
+
+
+def test_no_guess_of_a_far_subscriber_gives_a_stored_value(tmp_path):
+    """Though the network itself has plain addresses."""
+    text = FILE.replace('name = "aa"', 'name = "aa"\npseudonyms = "none"')
+    kept = warehouse(tmp_path / "kept", SECRET, text, A4, server=B4)
+    guessed = warehouse(tmp_path / "guessed", OTHER, text, A4, server=B4)
+    wrong = warehouse(tmp_path / "wrong", OTHER, text, A4, server="203.0.113.78")
+    assert gives_away(kept, guessed, wrong) == set()
+
+
+def test_who_was_removed_is_not_found_by_trying(tmp_path):
+    """Where addresses were plain."""
+    kept, guessed, wrong = (
+        forgotten(warehouse(tmp_path / name, key, PLAIN, address, NEIGHBOUR), key, address)
+        for name, key, address in (("k", SECRET, A4), ("g", OTHER, A4), ("w", OTHER, ANOTHER))
+    )
+    assert NEIGHBOUR in values(kept)
+    assert gives_away(kept, guessed, wrong) == set()
+    unkeyed = blake2b(A4.encode(), digest_size=16, person=b"forgotten").hexdigest()
+    assert unkeyed not in values(kept)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A network without pseudonyms, a capture of it, a warehouse that has it."""
+    network = networks_in(tmp_path, PLAIN)["aa"]
+    store, file = Warehouse(tmp_path / "w"), capture(tmp_path, A4, NEIGHBOUR)
+    (done,) = ingest(store, [(network, file)])
+    assert done.error is None
+    return network, file, store
+
+
+def users(store: Warehouse) -> set[str]:
+    return {user for (user,) in store.connect().execute('select "user" from packets').fetchall()}
+
+
+def read_again(store: Warehouse, network, file: Path) -> None:
+    os.utime(file)
+    (done,) = ingest(store, [(network, file)])
+    assert done.error is None
+    assert not done.already
+
+
+def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tmp_path):
+    network, file, store = plain
+    monkeypatch.delenv(SECRET_VARIABLE)
+    monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "key"))
+    read_again(store, network, file)
+    assert not (tmp_path / "key").exists()
+    forget(store, network, [A4])
+    assert (tmp_path / "key").exists()
+    read_again(store, network, file)
+    assert users(store) == {NEIGHBOUR}
+    monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
+    os.utime(file)
+    with pytest.raises(UserError, match="aa: the users who were removed are known by another key"):
+        ingest(store, [(network, file)])
+    assert users(store) == {NEIGHBOUR}
+
+
+def test_who_was_removed_by_an_earlier_version_stays_out(plain):
+    network, file, store = plain
+    forget(store, network, [A4])
+    unkeyed = blake2b(A4.encode(), digest_size=16, person=b"forgotten").hexdigest()
+    unit = forgotten_unit("aa")
+    store.publish(unit, [], {"spans": [[unkeyed, 0, 2**60]]})
+    read_again(store, network, file)
+    assert users(store) == {NEIGHBOUR}
+    assert unkeyed not in json.dumps(store.commit(unit).facts)
+
+
+def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
+    _, file, _ = plain
+    network, store = networks_in(tmp_path, FILE)["aa"], Warehouse(tmp_path / "keyed")
+    ingest(store, [(network, file)])
+    before = users(store)
+    monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
+    with pytest.raises(UserError, match="pseudonyms of another key: removing one needs that key"):
+        forget(store, network, [min(before)])
+    assert users(store) == before
+    assert store.commit(forgotten_unit("aa")) is None
+
+
+@pytest.mark.parametrize("text", [FILE, PLAIN])
+def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
+    """Of logs, too, which have no sample of packets."""
+    network, store = networks_in(tmp_path, text)["aa"], Warehouse(tmp_path / "w")
+    pcap_file, log = capture(tmp_path, A4), tmp_path / "conn.log"
+    log.write_text(conn_log([(A4, SERVER4)]))
+    assert [one.error for one in ingest(store, [(network, pcap_file), (network, log)])] == [
+        None
+    ] * 2
+    for file in (pcap_file, log):
+        name = capture_name(file)
+        old = store.commit(Unit("capture", "aa", name))
+        raw = xxhash.xxh3_128_hexdigest(file.read_bytes())
+        assert (old.facts["content"] == raw) == (text == PLAIN)
+        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored))
+        copy = file.with_name(f"copy-of-{file.name}")
+        copy.write_bytes(file.read_bytes())
+        (refused,) = ingest(store, [(network, copy)])
+        assert refused.copy_of == name
+        assert "holds the same packets as" in refused.error
+    done = ingest(store, [(network, pcap_file), (network, log)])
+    assert [(one.error, one.already) for one in done] == [(None, True)] * 2
