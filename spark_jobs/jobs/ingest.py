@@ -144,6 +144,7 @@ def _prepare(warehouse: Warehouse, networks: list[Network]) -> dict[str, str]:
             _finish_replacing(warehouse, network)
             with warehouse.locked(f"content-{network.name}"):
                 key_what_was_removed(warehouse, network.name)
+            removed_of(warehouse, network.name)  # which asks for the key
         except (UserError, OSError) as error:
             refused[network.name] = in_a_line(error)
     return refused
