@@ -339,14 +339,6 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     assert line.startswith("giscope: not enough memory: Out of Memory Error: ")
 
 
-def test_a_query_with_too_little_memory_says_so_in_a_line(giscope, demo):
-    query = "set memory_limit = '2MB'; from packets order by all"
-    answer = giscope("sql", "--warehouse", demo.warehouse.root, "--write", query)
-    assert answer.status == 2
-    (line,) = answer.stderr.splitlines()
-    assert re.match(r"giscope: sql: Out of Memory Error: .*; ask for fewer days or columns", line)
-
-
 def test_folder_of_an_unknown_network_is_named(giscope, tmp_path):
     (tmp_path / "zz").mkdir()
     (tmp_path / "zz" / "a.pcap").write_bytes(b"")
