@@ -79,6 +79,7 @@ def rebuild(root: Path) -> Rebuilt:
         split: list[Written] = []
         for target in sorted(target for targets in shown.values() for target in targets):
             try:
+                (root / target).stat()
                 if TABLES[target.partition("/")[0]] in OF_CAPTURES:
                     split += _read(root, target, staging, captures)
                 else:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -69,6 +70,8 @@ FIRST_PARTITION_ID = 1000
 EPOCH = date(1970, 1, 1)
 MS = 1_000_000
 """In ns."""
+DAMAGED = OSError, ValueError, LookupError, EOFError, ValidationError
+"""What PyIceberg raises for metadata that are missing or damaged."""
 TYPES: dict[pa.DataType, IcebergType] = {
     pa.string(): StringType(),
     pa.bool_(): BooleanType(),
@@ -244,11 +247,11 @@ def newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] |
     found = []
     for name in names:
         if name.endswith(".metadata.json"):
-            with suppress(OSError, ValueError):
+            with suppress(*DAMAGED):
                 location = f"{root}/{name}"
                 found.append((table_at(location).metadata.last_updated_ms, location))
     for _, location in sorted(found, reverse=True):
-        with suppress(OSError, ValueError):
+        with suppress(*DAMAGED):
             return shown_files(location), table_at(location).properties
     return None
 
