@@ -238,14 +238,14 @@ def test_nothing_is_lost_with_the_answers_of_a_bucket(lossy, network, tmp_path, 
     assert Warehouse(lossy / "w").holes() == {}
 
 
-def test_a_change_that_another_job_went_on_from_counts(bucket, monkeypatch):
+def test_a_change_that_another_job_went_on_from_counts(bucket):
     """Its answer was lost, and the file has changed again since."""
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     publish(one, "AA")
 
     def answer_lost(path: Path, content: bytes, tag: str | None) -> str:
         write_if_unchanged(path, content, tag)
-        monkeypatch.undo()
+        losing.undo()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(bucket_database.BucketSQLite, "locked", unlocked)
             other.publish(Unit("network", "zz"), [], {"of": "other"})
@@ -260,7 +260,8 @@ def test_a_change_that_another_job_went_on_from_counts(bucket, monkeypatch):
         write = answer_lost if path.name == CATALOG else write_if_unchanged
         return write(path, content, tag)
 
-    monkeypatch.setattr(bucket_database, "write_if_unchanged", only_catalog)
+    losing = pytest.MonkeyPatch()
+    losing.setattr(bucket_database, "write_if_unchanged", only_catalog)
     one.publish(UNIT, [], {"of": "one"})
     reader = Warehouse(bucket / "w")
     assert reader.commit(UNIT).facts == {"of": "one"}
