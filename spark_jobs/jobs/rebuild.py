@@ -12,21 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas import (
-    ACCOUNTING,
-    APPLICATION_LOG,
-    BY_DAY,
-    INGEST_LOG,
-    LEASES,
-    NETWORKS,
-    PACKETS,
-    QUALITY,
-    TABLES,
-    Table,
-)
+from schemas import BY_DAY, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
+from spark_jobs.jobs.forgotten import OF_CAPTURES
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
 
-OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING, INGEST_LOG)
+BY_CAPTURE = (*OF_CAPTURES, INGEST_LOG)
 """Tables whose files have a capture's rows, or those of several (see compaction.py)."""
 KINDS: dict[Table, str] = {
     **dict.fromkeys(BY_DAY, "day"),
@@ -80,7 +70,7 @@ def rebuild(root: Path) -> Rebuilt:
         for target in sorted(target for targets in shown.values() for target in targets):
             try:
                 (root / target).stat()
-                if TABLES[target.partition("/")[0]] in OF_CAPTURES:
+                if TABLES[target.partition("/")[0]] in BY_CAPTURE:
                     split += _read(root, target, staging, captures)
                 else:
                     _, files = units.setdefault(*_unit_of(root, target))

@@ -214,12 +214,16 @@ class Owner:
         self._left.set()
         self._renewing.join()
         with suppress(ConflictError, OSError):
-            write_if_unchanged(self._lock, FREE, self._tag)
+            if self.has_it():
+                write_if_unchanged(self._lock, FREE, self._tag)
 
     def has_it(self) -> bool:
-        """Whether the lock is this one's still."""
-        content, _ = self._seen()
-        return content.startswith(self._id)
+        """Whether the lock is this one's still, also by a renewal whose answer was lost."""
+        content, tag = self._seen()
+        if tag and content.startswith(self._id):
+            self._tag = tag
+            return True
+        return False
 
     def _seen(self) -> tuple[bytes, str | None]:
         """The lock's bytes and tag; None: it is not there."""
@@ -238,8 +242,5 @@ class Owner:
     def _renew(self) -> None:
         while not self._left.wait(RENEWED_S):
             with suppress(OSError):
-                if not self._taken(self._tag):
-                    content, now = self._seen()  # an earlier renewal, whose answer was lost?
-                    if not content.startswith(self._id) or not now:
-                        return
-                    self._tag = now
+                if not self._taken(self._tag) and not self.has_it():
+                    return

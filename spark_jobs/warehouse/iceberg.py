@@ -233,11 +233,7 @@ def shown_files(location: str) -> set[str]:
     begin = len(table.metadata.location.rpartition("/")[0]) + 1
     snapshot = table.current_snapshot()
     manifests = snapshot.manifests(table.io) if snapshot else []
-    return {
-        entry.data_file.file_path[begin:]
-        for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    }
+    return {path[begin:] for manifest in manifests for path in _data_files(table, manifest)}
 
 
 def newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] | None:
@@ -264,10 +260,14 @@ def shown_by(location: str) -> dict[int, set[str]]:
     for snapshot in table.metadata.snapshots:
         manifests = {one.manifest_path: one for one in snapshot.manifests(table.io)}
         for path in manifests.keys() - of_manifest.keys():
-            entries = manifests[path].fetch_manifest_entry(table.io)
-            of_manifest[path] = {entry.data_file.file_path for entry in entries}
+            of_manifest[path] = _data_files(table, manifests[path])
         found[snapshot.snapshot_id] = set().union(*map(of_manifest.__getitem__, manifests))
     return found
+
+
+def _data_files(table: IcebergTable, manifest: ManifestFile) -> set[str]:
+    """The data files that a manifest shows; those that it says are deleted are left out."""
+    return {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
 
 
 def _needed(table: IcebergTable) -> set[str]:

@@ -73,9 +73,7 @@ class Claim:
         """Raises UserError if warehouse and catalog are not each other's. Writes nothing."""
         if self._database.version() is not None:
             with self._database.reading() as session:
-                shared = self._shared(session)
-                if read_mark(self._root) and identity_of(session):
-                    self._identity = shared
+                self._shared(session)
         elif self._has_tables():
             self._refuse_unknown(read_mark(self._root))
 
@@ -92,9 +90,7 @@ class Claim:
         """As check, within a transaction; an empty catalog becomes this warehouse's."""
         if self._identity is not None and identity_of(session) == self._identity:
             return
-        identity = self._shared(session)
-        if identity is None:
-            identity = uuid.uuid4().hex
+        identity = self._shared(session) or uuid.uuid4().hex
         if read_mark(self._root) is None:
             where = self._database.place
             inside = where.rpartition("/")[2] if self._database.inside else where
@@ -104,9 +100,11 @@ class Claim:
         self._identity = identity
 
     def _shared(self, session: Session) -> str | None:
-        """The identity of both; None if neither has one, and they may be tied."""
+        """The identity of both, or of the one that has it; None if neither has one. Raises
+        UserError if they may not be tied."""
         mark, identity = read_mark(self._root), identity_of(session)
         if mark and identity == mark.identity:
+            self._identity = identity
             return identity
         if mark and identity is None:
             if _has_units(session) or self._has_tables():
