@@ -25,7 +25,7 @@ from spark_jobs.warehouse import Warehouse
 os.environ["GISCOPE_KEY"] = "".join(f"{byte:02x}" for byte in range(32))
 """What pseudonyms are made with: of the processes that tests begin, too."""
 
-pytest_plugins = ["live", "superset_server"]
+pytest_plugins = ["catalogs", "live", "superset_server"]
 
 ROOT = Path(__file__).parents[1]
 NETWORKS_FILE = ROOT / "infra/networks.toml"
@@ -162,6 +162,11 @@ def warehouse(tmp_path: Path) -> Warehouse:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Spark: what a task does is the same."""
+    run_in_this_process(monkeypatch)
+
+
+def run_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Let tasks be run one after the other, without processes of their own."""
 
     def run_here(task, items, label, done=lambda item, result: None):
         results = []
@@ -171,7 +176,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return results
 
     for job in ("ingest", "leases", "flows"):
-        monkeypatch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+        patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
 
 
 def count(warehouse: Warehouse, what: str = "packets") -> int:

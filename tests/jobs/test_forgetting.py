@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from capture_files import Frame, pcap
-from conftest import DAY, NETWORKS_FILE, NOON
-from object_store import new_bucket, object_store
+from conftest import DAY, NETWORKS_FILE, NOON, run_in_this_process
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
@@ -37,8 +36,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import removal
 from spark_jobs.networks import load_networks
-from spark_jobs.places import _store, place
-from spark_jobs.warehouse import Unit, Warehouse, bucket_database, search
+from spark_jobs.warehouse import Unit, Warehouse, search
 from spark_jobs.warehouse.journal import CATALOG, Journal
 from spark_jobs.warehouse.place_io import PlaceFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
@@ -213,18 +211,9 @@ def both(tmp_path_factory) -> Path:
     (folder / "networks.toml").write_text(text)
     known = load_networks(folder / "networks.toml")
     with pytest.MonkeyPatch.context() as patch:
-        for job in ("ingest", "leases", "flows"):
-            patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+        run_in_this_process(patch)
         make(Warehouse(folder / "w"), [known["aa-gprs"], known["bb-gprs"]])
     return folder
-
-
-def run_here(task, items, label, done=lambda item, result: None):
-    results = []
-    for item in items:
-        results.append(task(item))
-        done(item, results[-1])
-    return results
 
 
 def make(warehouse, networks) -> None:
@@ -399,8 +388,7 @@ def changes(both, networks, tmp_path_factory) -> int:
     """How many changes a removal makes."""
     folder = shutil.copytree(both, tmp_path_factory.mktemp("changes") / "here")
     with pytest.MonkeyPatch.context() as patch:
-        for job in ("leases", "flows"):
-            patch.setattr(f"spark_jobs.jobs.{job}.run_tasks", run_here)
+        run_in_this_process(patch)
         seen = break_off(patch, 10_000)
         user = called(networks["aa-gprs"])
         removal.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
@@ -692,25 +680,20 @@ def test_what_cannot_be_looked_into_is_told(here):
     assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
 
 
-def test_a_user_goes_from_a_bucket_and_the_proof_looks_into_it(networks, monkeypatch, tmp_path):
+def test_a_user_goes_from_a_bucket_and_the_proof_looks_into_it(networks, bucket, tmp_path):
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
-    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
-    with object_store() as environment:
-        for variable, value in environment.items():
-            monkeypatch.setenv(variable, value)
-        root = place(f"s3://{new_bucket(environment)}/w")
-        warehouse = Warehouse(root)
-        put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
-        flows_job.bring_up_to_date(warehouse, [network])
-        found = look_for(warehouse, [user])
-        assert {one.column for one in found.found} == {"user"}
-        assert found.files == len(list(root.tree()))
-        assert removal.forget(warehouse, network, [user]) == 2
-        assert removal.prove(warehouse, network, [user]).mistakes == []
-        (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-        (told,) = removal.prove(warehouse, network, [user]).mistakes
-        assert told.startswith(f"{root}/report.html: {user} is there still")
-        _store.cache_clear()
+    root = bucket / "w"
+    warehouse = Warehouse(root)
+    put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
+    flows_job.bring_up_to_date(warehouse, [network])
+    found = look_for(warehouse, [user])
+    assert {one.column for one in found.found} == {"user"}
+    assert found.files == len(list(root.tree()))
+    assert removal.forget(warehouse, network, [user]) == 2
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+    (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
+    (told,) = removal.prove(warehouse, network, [user]).mistakes
+    assert told.startswith(f"{root}/report.html: {user} is there still")
 
 
 @pytest.mark.parametrize(

