@@ -303,10 +303,10 @@ def check(
         _day_option("--date", "A day that must not be held, checked anew or not."),
     ] = None,
 ) -> None:
-    """Check the quality of every day with new flows, that every published file (of that network
-    and day) is there with the bytes that were published, and that the Iceberg tables show these
-    files. A day that fails is held back: `giscope
-    marts` leaves what is published of it. Exit status 2 where this holds a day, or where a file is
+    """Check the quality of every day with new flows; that every published file (of that network
+    and day) is there with the bytes that were published; and that the Iceberg tables show the
+    published files. A day that fails is held back: `giscope marts`
+    leaves what is published of it. Exit status 2 where this holds a day, or where a file is
     missing or changed; `giscope run` makes what is missing again."""
     from spark_jobs.jobs import quality
     from spark_jobs.networks import find_network, load_networks

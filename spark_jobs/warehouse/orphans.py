@@ -1,7 +1,7 @@
-"""Files in the tables' folders that nothing names: neither the catalog nor Iceberg's metadata.
+"""Orphans: files in the tables' folders that neither the catalog nor Iceberg's metadata name.
 
-A job that was killed leaves some. A catalog that was restored from a backup does not know what was
-published since: these files look the same. So they are removed with care.
+A killed job leaves some. Files that were published after a backup of the catalog look the same when
+the backup is restored. So only those are removed that are surely left over.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Orphans(NamedTuple):
 
 
 def orphans_of(unknown: Collection[str], old: Collection[str], known: Collection[str]) -> Orphans:
-    """Sort the files that nothing names, of which some are old; known: the catalog's files. Data
-    files alone are counted against SHARE: metadata can be made again."""
+    """Which of the files that nothing names may be removed. old: those that are older than STAY;
+    known: the catalog's files. Only data files count against SHARE: metadata can be made again."""
     ours = {path for path in unknown if DATA.fullmatch(path) or METADATA.fullmatch(path)}
     removable = ours.intersection(old)
     data = sum(map(bool, map(DATA.fullmatch, removable)))
