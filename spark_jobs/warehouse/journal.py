@@ -224,7 +224,7 @@ class Journal:
             for change in changes:
                 _publish(database, change, now_ns)
 
-    def take_over(self, changes: Iterable[Published]) -> None:
+    def restore(self, changes: Iterable[Published]) -> None:
         """Units with files that are in their places, all at one stroke."""
         with self._transaction() as database:
             for change in changes:

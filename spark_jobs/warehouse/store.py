@@ -30,14 +30,13 @@ from schemas import NETWORKS, TABLES, Table
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_bucket, place, remove_all
 from spark_jobs.sources import version
-from spark_jobs.warehouse import earlier, orphans
+from spark_jobs.warehouse import orphans
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
 from spark_jobs.warehouse.compaction import lost, merge, small_files, split
 from spark_jobs.warehouse.disk import told_if_full
 from spark_jobs.warehouse.files import Written, described, microseconds, moment
 from spark_jobs.warehouse.identity import Claim
 from spark_jobs.warehouse.journal import (
-    CATALOG,
     CATALOG_VARIABLE,
     MERGED,
     REST_VARIABLE,
@@ -121,12 +120,6 @@ class Warehouse:
         """Why a site's REST catalog could not be told of the last change."""
         self.too_many = False
         """Whether there were more orphans than are removed unasked."""
-        if (
-            not in_bucket(root)
-            and (root / earlier.COMMITS).is_dir()
-            and not (root / CATALOG).exists()
-        ):
-            earlier.take_over(root, self._journal)
         if catalog_is_lost:
             self._claim.expect_loss()
         else:
@@ -507,7 +500,7 @@ class Warehouse:
                 for unit, (facts, files) in units.items()
             ]
             forgotten = Published(FORGOTTEN, {"until_ns": time.time_ns()}, [])
-            self._journal.take_over([*known, forgotten])
+            self._journal.restore([*known, forgotten])
 
     def _update(self, updates: list[Update]) -> None:
         """Bring Iceberg tables up to date, all at one stroke."""

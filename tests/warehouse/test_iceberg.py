@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import duckdb
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import StaticTable
 from pyiceberg.table import Table as IcebergTable
-from test_warehouse import Killed, countries, data_files, moved_warehouse, publish, rows
+from test_warehouse import Killed, countries, data_files, long_ago, moved_warehouse, publish, rows
 
 from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
@@ -92,6 +93,7 @@ def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
     assert Journal(database_of(tmp_path)).snapshots() == before
     assert told(iceberg(tmp_path)) == ["AA"]
     left = metadata_files(tmp_path)
+    long_ago(tmp_path)
     warehouse.maintain()
     assert told(iceberg(tmp_path)) == ["BB"]
     assert not left <= metadata_files(tmp_path), "what the killed one wrote is removed"
@@ -167,13 +169,14 @@ def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
     publish(warehouse, "AA")
     publish(warehouse, "BB")
     orphans = [
-        tmp_path / "networks/network=aa-gprs/x.parquet",
-        tmp_path / "networks/metadata/x.avro",
+        tmp_path / "networks/network=aa-gprs/all-0123abcd.parquet",
+        tmp_path / f"networks/metadata/{UUID(int=1)}-m0.avro",
     ]
     warehouse.update_views()
     for orphan in orphans:
         orphan.write_text("x")
-    main(["maintain", "--warehouse", str(tmp_path)])
+    long_ago(tmp_path)
+    main(["maintain", "--warehouse", str(tmp_path), "--remove-orphans"])
     said = capsys.readouterr().out
     assert [line.split("│")[1:3] for line in said.splitlines() if "removed" in line]
     assert not any(orphan.exists() for orphan in orphans)

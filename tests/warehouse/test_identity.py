@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import NETWORKS_FILE
 from small_captures import ingest_syns, packets_of
-from test_warehouse import countries, data_files, publish
+from test_warehouse import countries, data_files, long_ago, publish
 
 from schemas import NETWORKS
 from spark_jobs.cli import main
@@ -60,12 +60,6 @@ def refused(capsys, *args: str) -> str:
 
 def all_files(root: Path) -> set[Path]:
     return {p for p in root.rglob("*") if p.is_file() and CATALOG not in p.name}
-
-
-def long_ago(root: Path) -> None:
-    """Let all files be older than any bound."""
-    for path in root.rglob("*"):
-        os.utime(path, (1, 1))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

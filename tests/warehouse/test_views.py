@@ -15,6 +15,7 @@ from schemas import LEASES, TABLES
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
 from spark_jobs.warehouse.commits import content_of
 from spark_jobs.warehouse.files import Staged, Written
+from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.journal import CATALOG
 from spark_jobs.warehouse.views import sql_type
 
@@ -194,7 +195,7 @@ def test_nothing_but_the_views_is_left(tmp_path):
     publish(warehouse, "AA")
     warehouse.update_views()
     files = {path.name for path in tmp_path.iterdir() if path.is_file()}
-    assert files == {VIEWS, CATALOG}
+    assert files == {VIEWS, CATALOG, MARK}
 
 
 def test_types_are_those_that_duckdb_gives_arrows():

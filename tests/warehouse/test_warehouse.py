@@ -1,6 +1,7 @@
 """Publishing: a reader sees a unit before the change or after it, and nothing is left behind."""
 
 import json
+import os
 import time
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -53,6 +54,12 @@ def assert_one_at_a_time(one: Warehouse, other: Warehouse) -> None:
         assert not got.wait(0.5)
     assert got.wait(10)
     taking.join()
+
+
+def long_ago(root: Path) -> None:
+    """Let all files be older than any bound."""
+    for path in root.rglob("*"):
+        os.utime(path, (1, 1))
 
 
 def publish(warehouse: Warehouse, *countries: str) -> None:
