@@ -101,6 +101,19 @@ FLOWS = Table(
             "RFC 9293, 3.7.1",
             required=True,
         ),
+        *(
+            Column(
+                f"out_of_window_{way}",
+                pa.int64(),
+                f"{way}link packets with its addresses and ports that its {end} could not have "
+                "sent: of an old connection, injected, or acknowledging what was never sent; they "
+                "take part in nothing else",
+                "packets",
+                "RFC 9293, 3.10.7.4; RFC 5961; RFC 7323, 5",
+                required=True,
+            )
+            for way, end in (("up", "mobile"), ("down", "server"))
+        ),
         Column(
             "sack",
             pa.bool_(),

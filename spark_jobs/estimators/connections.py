@@ -1,14 +1,18 @@
 """Which packets form one TCP connection.
 
 A connection is a 5-tuple from its SYN on. Departures from a plain 5-tuple key: ports are used
-again, so a SYN may begin another connection; and packets whose SYN was not seen form a partial
-one.
+again, so a SYN may begin another connection; packets whose SYN was not seen form a partial one; and
+packets that the ends of a connection could not have sent (see `window`) are counted and no part of
+it. Of SYNs and SYN ACKs with other initial sequence numbers the one counts that the ends go on
+with: anybody can send a SYN.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
+from spark_jobs.estimators import window
+from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 REUSE_AFTER_US = 60_000_000
 """Silence after which a SYN with another initial sequence number opens another connection though
@@ -27,72 +31,202 @@ def hash_of(server, user_port, server_port):
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
 
 
-@inner
-def _opens_another(flags, same_syn, silence, closed, carried_data):
-    """Whether a packet on a known 5-tuple begins another connection."""
-    if silence > IDLE_TIMEOUT_US:
-        return True
-    if not flags & SYN or flags & ACK or same_syn:
-        return False
-    return closed or carried_data or silence > REUSE_AFTER_US
+STAYS, OPENS, OUTSIDE = range(3)
+"""What a SYN is: of the connection, another one's first, or nobody's."""
+UNDECIDED, NEW, OLD = range(3)
+"""Which numbers the ends go on with: those of a SYN, or those that they had."""
+
+PAIR = np.dtype(
+    [
+        ("first", "i8"),
+        ("latest", "i8"),
+        ("connection", "i8"),
+        ("began", "i8"),
+        ("closed", "?"),
+        ("carried_data", "?"),
+    ],
+    align=True,
+)
+"""A 5-tuple: its first packet, its latest; its present connection, -1 before there is one, that
+one's first packet, and whether that was seen to close, or carried data."""
 
 
 @compiled
 def assign_connections(packets):
     """The connection of every packet, of Packets.
 
-    Returns (connection int32[M], -1 where there is none; how many there are). Connections are
-    numbered by user, then by their first packet.
+    Returns (connection int32[M], -1 where there is none; how many there are; outside bool[M]:
+    segments that no end of their connection could have sent). Connections are numbered by user,
+    then by their first packet.
     """
     n = len(packets.ts)
-    ts, seq, flags, downlink = packets.ts, packets.seq, packets.tcp_flags, packets.downlink
-    server, user_port, server_port = packets.server, packets.user_port, packets.server_port
-    connection = np.full(n, -1, np.int32)
-    begins, latest = np.empty(n, np.int64), np.empty(n, np.int64)
-    syn = np.empty(n, np.int64)  # the first SYN's packet, -1: none yet
-    closed, carried_data = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    slots = np.zeros(2, np.int32)
-    count = 0
+    connection, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    outside = np.zeros(n, np.bool_)
+    slots, pairs = np.zeros(2, np.int32), np.zeros(2, PAIR)
+    ends = np.zeros((2, 2), window.END)
+    count = np.int64(0)
     for user in range(len(packets.first) - 1):
+        begin, end = packets.first[user], packets.first[user + 1]
         size = 2
-        while size < 2 * (packets.first[user + 1] - packets.first[user]):
+        while size < 2 * (end - begin):
             size *= 2
         if size > len(slots):
             slots = np.zeros(size, np.int32)
         slots[:size] = 0
-        for i in range(packets.first[user], packets.first[user + 1]):
-            if not packets.is_tcp[i]:
-                continue
-            slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & (size - 1)
-            while slots[slot]:
-                known = begins[slots[slot] - 1]
-                if (
-                    server[known] == server[i]
-                    and user_port[known] == user_port[i]
-                    and server_port[known] == server_port[i]
-                ):
-                    break
-                slot = (slot + 1) & (size - 1)
-            c = slots[slot] - 1
-            if c < 0 or _opens_another(
-                flags[i],
-                syn[c] >= 0 and seq[syn[c]] == seq[i] and downlink[syn[c]] == downlink[i],
-                ts[i] - ts[latest[c]],
-                closed[c],
-                carried_data[c],
+        if end - begin > len(pairs):
+            pairs = np.zeros(end - begin, PAIR)
+        found = _pair(packets, begin, end, slots[:size], pairs, connection, following)
+        if found > len(ends):
+            ends = np.zeros((2 * found, 2), window.END)
+        for i in range(begin, end):
+            if connection[i] >= 0:
+                pair = pairs[connection[i]]
+                up, down = ends[connection[i], 0], ends[connection[i], 1]
+                own, other = (down, up) if packets.downlink[i] else (up, down)
+                if _is_new(packets, i, pair, own, other, following):
+                    pair.connection, pair.began = count, i
+                    pair.closed = pair.carried_data = False
+                    window.begin(own)
+                    window.begin(other)
+                    count += 1
+                outside[i] = not _belongs(packets, i, pair, own, other, following, outside)
+                connection[i] = pair.connection
+                pair.latest = i
+    return connection, count, outside
+
+
+@inner
+def _pair(packets, begin, end, slots, pairs, pair_of, following):
+    """Number the 5-tuples of a user's packets, begin to end, into pair_of, and tell of each packet
+    which one follows it. Returns how many there are. slots: int32[a power of two], zeros."""
+    server, user_port, server_port = packets.server, packets.user_port, packets.server_port
+    mask, count = len(slots) - 1, 0
+    for i in range(begin, end):
+        if not packets.is_tcp[i]:
+            continue
+        slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & mask
+        while slots[slot]:
+            known = pairs[slots[slot] - 1].first
+            if (
+                server[known] == server[i]
+                and user_port[known] == user_port[i]
+                and server_port[known] == server_port[i]
             ):
-                c = count
-                count += 1
-                slots[slot] = count
-                begins[c] = i
-                syn[c] = -1
-                closed[c] = carried_data[c] = False
-            connection[i] = c
-            latest[c] = i
-            if flags[i] & SYN and not flags[i] & ACK and syn[c] < 0:
-                syn[c] = i
-            if flags[i] & (FIN | RST):
-                closed[c] = True
-            if packets.payload_len[i]:
-                carried_data[c] = True
-    return connection, count
+                break
+            slot = (slot + 1) & mask
+        if slots[slot]:
+            following[pairs[slots[slot] - 1].latest] = i
+        else:
+            pairs[count].first = i
+            pairs[count].connection = -1
+            count += 1
+            slots[slot] = count
+        pair_of[i] = slots[slot] - 1
+        pairs[slots[slot] - 1].latest = i
+    for k in range(count):
+        pairs[k].latest = pairs[k].first
+    return count
+
+
+@inner
+def _is_new(packets, i, pair, own, other, following):
+    """Whether packet i, of a 5-tuple, begins another connection."""
+    if pair.connection < 0:
+        return True
+    silence = packets.ts[i] - packets.ts[pair.latest]
+    if silence > IDLE_TIMEOUT_US:
+        return True
+    if packets.tcp_flags[i] & (SYN | ACK) != SYN:
+        return False
+    return _syn(packets, i, pair, silence, own, other, following) == OPENS
+
+
+@inner
+def _belongs(packets, i, pair, own, other, following, outside):
+    """Whether packet i is of its 5-tuple's connection, which then goes on with it."""
+    flags = packets.tcp_flags[i]
+    opening = flags & (SYN | ACK)
+    if opening == SYN:
+        again = own.opened and packets.seq[i] == np.uint32(own.first)
+        if i != pair.began and not again:
+            silence = packets.ts[i] - packets.ts[pair.latest]
+            if _syn(packets, i, pair, silence, own, other, following) != STAYS:
+                return False
+            if not _is_late(packets, i, own):
+                window.begin(own)
+    elif opening == SYN | ACK and own.opened and packets.seq[i] != np.uint32(own.first):
+        if _goes_on(packets, i, own, other, following) != NEW:
+            return False
+        _withdraw(packets, i, pair.began, following, outside)
+        window.begin(own)
+    elif not (opening == SYN | ACK and _is_late(packets, i, own)):
+        if not window.is_acceptable(packets, i, own, other, following):
+            return False
+    window.take(packets, i, own, other)
+    pair.closed |= flags & (FIN | RST) != 0
+    pair.carried_data |= packets.payload_len[i] > 0
+    return True
+
+
+@inner
+def _syn(packets, i, pair, silence, own, other, following):
+    """What a SYN is that is not its connection's first packet: STAYS, OPENS or OUTSIDE."""
+    if (own.opened and packets.seq[i] == np.uint32(own.first)) or _is_late(packets, i, own):
+        return STAYS
+    known = own.top != NONE
+    if known and _goes_on(packets, i, own, other, following) == OLD:
+        return OUTSIDE
+    reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
+    return OPENS if reused or (known and not own.opened) else STAYS
+
+
+@inner
+def _is_late(packets, i, own):
+    """Whether a SYN or SYN ACK has the number just below all that was named of its stream: it comes
+    late, from a capture of two clocks."""
+    return own.low != NONE and window.position(packets.seq[i], own) + 1 == own.low
+
+
+@inner
+def _goes_on(packets, i, own, other, following):
+    """Which numbers the ends go on with, those of packet i, a SYN or SYN ACK, or those that its
+    sender, `own`, had: NEW, OLD or UNDECIDED."""
+    high = max(own.top, own.edge)
+    low = own.first if own.acked == NONE else own.acked - own.room
+    if low == NONE:
+        low = own.low
+    start = packets.seq[i] + np.uint32(1)
+    challenged = False
+    j = following[i]
+    for _ in range(window.MOST_LOOKED):
+        if j < 0 or packets.ts[j] - packets.ts[i] > IDLE_TIMEOUT_US:
+            break
+        flags, mine = packets.tcp_flags[j], packets.downlink[j] == packets.downlink[i]
+        number = packets.seq[j] if mine else packets.ack[j]
+        new = 0 <= seq_diff(number, start) <= window.NEAR
+        old = low <= window.position(number, own) <= high
+        if mine and flags & RST:
+            challenged = False
+        elif mine and flags & SYN:
+            if packets.seq[j] != packets.seq[i] and packets.seq[j] != np.uint32(own.first):
+                break
+        elif mine and new != old:
+            return NEW if new else OLD
+        elif not mine and flags & ACK and new != old:
+            if new:
+                return NEW
+            if packets.tcp_flags[i] & ACK or flags & SYN:
+                return OLD
+            challenged = not flags & RST
+        j = following[j]
+    return OLD if challenged else UNDECIDED
+
+
+@inner
+def _withdraw(packets, i, began, following, outside):
+    """What packet i's sender sent before it in this connection is none of its packets."""
+    j = began
+    while j != i:
+        if packets.downlink[j] == packets.downlink[i]:
+            outside[j] = True
+        j = np.int64(following[j])

@@ -169,8 +169,9 @@ def unnumber(segments, connections):
 
 @making
 def quiet_before(segments, packets):
-    """int64[M + 1]: how many packets of the user order before each bring no data."""
-    quiet = np.zeros(len(packets.ts), np.bool_)
+    """int64[M + 1]: how many packets of the user order before each bring no data, or none that an
+    end would take."""
+    quiet = packets.outside.copy()
     for i in range(len(segments.probe)):
         if segments.probe[i]:
             quiet[segments.place[i]] = True

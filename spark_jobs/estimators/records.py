@@ -70,6 +70,8 @@ class Packets(NamedTuple):
     """uint32[..]: of all packets."""
     sent_before: np.ndarray
     """int64[M + 1], B: IP bytes sent to mobiles before each packet (`downlink_bytes_before`)."""
+    outside: np.ndarray
+    """bool[M]: TCP packets that no end of their connection could have sent (see `connections`)."""
 
 
 class Segments(NamedTuple):

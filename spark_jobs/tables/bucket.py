@@ -37,6 +37,7 @@ from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities, quic_activities, together
 from spark_jobs.estimators.probes import probes, unnumber
 from spark_jobs.estimators.records import Connections, Packets, Segments
+from spark_jobs.estimators.sack_blocks import sack_blocks
 from spark_jobs.estimators.sender import samples
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
@@ -77,12 +78,22 @@ class Bucket:
     ):
         self.names, self.settings, self.span = names, settings, span
         self.application_log = application_log
-        connection, count = assign_connections(packets)
+        connection, count, outside = assign_connections(packets)
+        self.outside = [
+            np.bincount(connection[outside & (packets.downlink == way)], minlength=count)
+            for way in (False, True)
+        ]
+        """int64[C] each: packets up and down that no end of the connection could have sent."""
+        packets = packets._replace(outside=outside)
+        connection[outside] = -1
         ipv6 = np.array([":" in server for server in names.servers], bool)
         self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
         first = group_offsets(connection, count)
         read = _segments(self.packets, group_order(connection, first), first)
+        sack_count, lies = sack_blocks(read, first)
+        read = read._replace(sack_count=sack_count)
         self.connections = _connections(self.packets, read, first, span)
+        self.connections.sack[lies] = False
         self.segments = _without_probes(read, self.connections)
 
     def may_go_on(self, until: int) -> bool:

@@ -81,6 +81,8 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
     return {name: column(volume, name) for name in volume.dtype.names or ()} | {
         "seen": dictionary(seen, SEEN),
         "merged_segments": pa.array(bucket.merged),
+        "out_of_window_up": pa.array(bucket.outside[0]),
+        "out_of_window_down": pa.array(bucket.outside[1]),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
         "timestamps": column(option, "timestamps", seen == BOTH),
         "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),

@@ -132,6 +132,7 @@ def read_packets(
         server=gather(server, order),
         ts=gather(ts, order),
         sent_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
+        outside=np.zeros(len(order), np.bool_),
     )
     return packets, Names(users, addresses, servers, captures)
 

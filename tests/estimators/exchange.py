@@ -150,6 +150,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         sack_count=sack_count,
         sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
         sent_before=downlink_bytes_before(downlink, ip_len),
+        outside=np.zeros(len(rows), bool),
     )
     return record, Names(users, users, servers, ["net"])
 

@@ -131,8 +131,8 @@ def test_connection_may_be_idle_for_2_h_4_min():
     assert connections("""
            0.0      up   SYN seq=100
         7440.0      up   ACK seq=101
-        14880.0     down ACK seq=301
-        22320.000001 down ACK seq=301
+        14880.0     down ACK seq=301 ack=101
+        22320.000001 down ACK seq=301 ack=101
     """) == [[0, 1, 2], [3]]
 
 

@@ -54,7 +54,8 @@ def test_handshake_and_fin_are_no_data():
 @pytest.mark.parametrize(("way", "share"), [("up", HALF), ("down", -HALF)])
 def test_reset_ends_it(way, share):
     """300 ms after d1 at Gi; what comes later is not data."""
-    reset = Packet(BEGIN + 300 * MS, way, frozenset({"RST"}), seq=300)
+    seq = 300 if way == "up" else 1500
+    reset = Packet(BEGIN + 300 * MS, way, frozenset({"RST"}), seq=seq)
     lines = [*opened(), sent(BEGIN, 1), reset, replace(reset, us=60 * SECOND)]
     assert flow(lines)["busy"] == pytest.approx(0.3 + HALF + share)
 

@@ -1,0 +1,269 @@
+"""Which segments are a connection's: those that its ends could have sent (RFC 9293, 3.10.7.4).
+
+An end takes what lies in its window and answers or drops the rest. The monitor sees both windows,
+but not what has arrived, so it is generous where it must be: data may come again as far below what
+is acknowledged as a window is wide; a window whose scale is not known may be 2^14 times as wide;
+an ACK may acknowledge what the capture lacks, up to the edge of the window that its sender offered.
+
+    low edge of the window        acknowledged        sent        upper edge: ACK + window
+        |------- may come again -------|----------------|------------------|
+
+What lies outside is of an old connection, injected, or behind a gap of the capture. What the ends
+go on with tells (`_is_acknowledged`, `_is_gone_on_with`): the other end acknowledges what lies behind a
+gap, and never what it dropped. Nothing lies below the initial sequence number.
+
+Timestamps tell of old duplicates (RFC 7323, 5) that lie in the window: those older than the SYN's,
+or overtaken by more than OLD_US. What was overtaken by less and refused by its receiver is the
+connection's own (see `loss.refused`).
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import inner
+from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.records import NO_SCALE
+from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
+
+LEAST_ROOM = 65_535
+"""B: a window is taken to have been so wide at some time (without scaling, RFC 9293)."""
+NEAR, FAR = 1 << 20, 1 << 26
+"""B: how far above a segment an ACK may lie and still tell of it: so far in any case, and as far as
+the window is wide, up to FAR."""
+MOST_LOOKED = 256
+"""Later segments of the two ends among which it is looked for what they go on with."""
+ENOUGH = 8
+"""Segments that go on where the other end is not heard, and tell that it goes on, too."""
+OLD_US = 10_000_000
+"""No segment is overtaken for longer."""
+
+END = np.dtype(
+    [
+        ("first", "i8"),
+        ("low", "i8"),
+        ("top", "i8"),
+        ("acked", "i8"),
+        ("edge", "i8"),
+        ("room", "i8"),
+        ("scale", "i8"),
+        ("stamp", "i8"),
+        ("mark", "i8"),
+        ("next_mark", "i8"),
+        ("marked_ts", "i8"),
+        ("opened", "?"),
+        ("sent", "?"),
+    ],
+    align=True,
+)
+"""An end of a connection, and its stream: the SYN's number; the lowest number that either end
+named, and the highest; up to where the other end acknowledged, and offered room; the widest window it was offered
+(B); its own scale, NO_SCALE without; the SYN's timestamp; a timestamp at least OLD_US old, the next
+one to be that, and when it passed (µs); whether its SYN was seen. NONE: not known."""
+
+
+@inner
+def begin(end):
+    """An end of which nothing was seen."""
+    end.first = end.low = end.top = end.acked = end.edge = NONE
+    end.room, end.scale = LEAST_ROOM, NO_SCALE
+    end.opened = end.sent = False
+    end.stamp = end.mark = end.next_mark = end.marked_ts = NONE
+
+
+@inner
+def position(number, end):
+    """Where a sequence number lies in an end's stream."""
+    return unwrap(number, end.top if end.top != NONE else end.acked)
+
+
+@inner
+def is_acceptable(packets, i, own, other, following):
+    """Whether packet i, no SYN, is one that its sender, `own`, could have sent. following int64:
+    the next packet of the same ends, of each packet, or -1."""
+    flags = packets.tcp_flags[i]
+    low = position(packets.seq[i], own)
+    high = low + (0 if flags & RST else sequence_length(flags, packets.payload_len[i]))
+    if flags & RST:
+        return _resets(packets, i, low, own, other)
+    if not _in_window(low, high, own, other):
+        if own.opened and low < own.first:
+            return False
+        if not _is_acknowledged(packets, i, high, own, other, following):
+            return False
+    if high > low and _is_old(packets, i, own):
+        if high <= own.acked or not _is_acknowledged(packets, i, high, own, other, following):
+            return False
+        own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
+    if flags & ACK:
+        return _acknowledges(packets, i, position(packets.ack[i], other), own, other, following)
+    return True
+
+
+@inner
+def _in_window(low, high, own, other):
+    """Whether [low, high) lies in the window that `own` was offered."""
+    if own.top == NONE and own.acked == NONE:
+        return True
+    if own.opened and low < own.first:
+        return False
+    if own.edge == NONE:
+        # The other end has said nothing: behind a SYN nothing may come but its resend.
+        return not own.opened or low <= own.top
+    if low > max(own.edge, own.top):
+        return False
+    return own.acked == NONE or high >= own.acked - own.room
+
+
+@inner
+def _resets(packets, i, low, own, other):
+    """Whether an RST may be its sender's. What refuses a SYN has no numbers of its own."""
+    if own.top == NONE and packets.tcp_flags[i] & ACK and other.opened:
+        ack = position(packets.ack[i], other)
+        return other.first < ack <= max(other.top, other.edge)
+    if own.top == NONE and own.acked == NONE:
+        return True
+    if own.opened and low < own.first:
+        return False
+    if own.acked != NONE and low < own.acked - own.room:
+        return False
+    return low <= max(own.top, own.edge, own.acked) + (LEAST_ROOM if own.edge == NONE else 0)
+
+
+@inner
+def _acknowledges(packets, i, ack, own, other, following):
+    """Whether packet i of `own` may acknowledge up to `ack`."""
+    if other.top == NONE and other.acked == NONE:
+        return True
+    if other.opened and ack <= other.first:
+        return False
+    if ack <= other.top:
+        return other.acked == NONE or ack >= other.acked - other.room
+    return _is_gone_on_with(packets, i, ack, other, following)
+
+
+@inner
+def _is_gone_on_with(packets, i, ack, other, following):
+    """Whether packet i acknowledges what the capture lacks, and not what was never sent: its
+    sender's ACKs do not go back, and what is far above was sent, too."""
+    offered = other.edge != NONE and ack <= other.edge
+    near = offered or ack - other.top <= NEAR
+    again = False
+    j = following[i]
+    for _ in range(MOST_LOOKED):
+        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+            break
+        if packets.tcp_flags[j] & RST:
+            j = following[j]
+            continue
+        if packets.downlink[j] != packets.downlink[i]:
+            if not near:
+                place = position(packets.seq[j], other)
+                if abs(place - ack) <= NEAR:
+                    return True
+                if abs(place - other.top) <= NEAR:
+                    return False
+        elif packets.tcp_flags[j] & ACK:
+            further = seq_diff(packets.ack[j], packets.ack[i])
+            if further < 0:
+                return False
+            again = further <= FAR
+            if near:
+                return again
+        j = following[j]
+    return offered or (near and not other.opened) or (again and not other.sent)
+
+
+@inner
+def _is_acknowledged(packets, i, high, own, other, following):
+    """Whether the other end acknowledges what packet i brought, up to `high` in its stream, though
+    it lay outside the window; that counts only where what is acknowledged lies outside, too, and
+    was not sent again within the window. An end that is not heard any more cannot tell: then so
+    does what the sender goes on with."""
+    top = max(own.top, own.edge)
+    near = max(NEAR, min(own.room, FAR))
+    low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
+    edge, heard, goes_on = own.edge, False, 0
+    j = following[i]
+    for _ in range(MOST_LOOKED):
+        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+            break
+        if packets.tcp_flags[j] & RST:
+            j = following[j]
+            continue
+        if packets.downlink[j] == packets.downlink[i]:
+            place = position(packets.seq[j], own)
+            if place == low < high and packets.payload_len[j] and place <= edge:
+                return False
+            goes_on += 0 <= place - low <= FAR
+        elif packets.tcp_flags[j] & ACK:
+            heard = True
+            ack = position(packets.ack[j], own)
+            if ack <= top and (own.acked == NONE or ack >= own.acked - own.room):
+                room = np.int64(packets.window[j]) << _shift(packets.tcp_flags[j], other, own)
+                edge = max(edge, ack + room)
+            elif high <= ack <= high + near:
+                return True
+        j = following[j]
+    return not heard and low <= top + FAR and (not other.sent or goes_on >= ENOUGH)
+
+
+@inner
+def _is_old(packets, i, own):
+    """Whether a packet's timestamp says that it is no segment of these days."""
+    if not packets.has_timestamps[i]:
+        return False
+    value = packets.ts_val[i]
+    before_syn = own.stamp != NONE and seq_diff(value, np.uint32(own.stamp)) < 0
+    return before_syn or (own.mark != NONE and seq_diff(value, np.uint32(own.mark)) < 0)
+
+
+@inner
+def take(packets, i, own, other):
+    """Packet i is its sender's: what that tells of both ends."""
+    flags = packets.tcp_flags[i]
+    if flags & RST:
+        return
+    low = position(packets.seq[i], own)
+    high = low + sequence_length(flags, packets.payload_len[i])
+    if own.acked != NONE and high < own.acked - own.room:
+        own.top, own.acked, own.edge = high, NONE, NONE  # the ends go on elsewhere
+    if flags & SYN:
+        if flags & ACK:
+            own.edge = high + own.room
+        else:
+            other.room = max(other.room, np.int64(packets.window[i]))
+        own.first, own.opened, own.scale = low, True, np.int64(packets.window_scale[i])
+    own.top = max(own.top, high)
+    own.low = low if own.low == NONE else min(own.low, low)
+    own.sent = True
+    if flags & ACK:
+        ack = position(packets.ack[i], other)
+        if other.acked != NONE and ack < other.acked - other.room:
+            other.acked = other.edge = other.top = NONE
+        other.acked, other.top = max(other.acked, ack), max(other.top, ack)
+        other.low = ack if other.low == NONE else min(other.low, ack)
+        room = np.int64(packets.window[i]) << _shift(flags, own, other)
+        other.edge, other.room = max(other.edge, ack + room), max(other.room, room)
+    if packets.has_timestamps[i]:
+        _stamp(packets, i, own)
+
+
+@inner
+def _shift(flags, own, other):
+    """How the window of a packet that `own` sends is scaled (RFC 7323, 2.2), at most."""
+    if flags & SYN or (own.opened and own.scale == NO_SCALE):
+        return np.int64(0)
+    if other.opened and other.scale == NO_SCALE:
+        return np.int64(0)
+    return min(own.scale, LARGEST_SHIFT) if own.opened else np.int64(LARGEST_SHIFT)
+
+
+@inner
+def _stamp(packets, i, own):
+    """The sender's clock goes on."""
+    value, ts = np.int64(packets.ts_val[i]), packets.ts[i]
+    if packets.tcp_flags[i] & SYN:
+        own.stamp = value
+    if own.next_mark == NONE or ts - own.marked_ts >= OLD_US:
+        if own.next_mark == NONE or seq_diff(packets.ts_val[i], np.uint32(own.next_mark)) > 0:
+            own.mark, own.next_mark, own.marked_ts = own.next_mark, value, ts
