@@ -75,7 +75,7 @@ def assign_connections(packets):
         slots[:size] = 0
         if end - begin > len(pairs):
             pairs = np.zeros(end - begin, PAIR)
-        found = _pair(packets, begin, end, slots[:size], pairs, connection, following)
+        found = _pair(packets, (begin, end), slots[:size], pairs, connection, following)
         if found > len(ends):
             ends = np.zeros((2 * found, 2), window.END)
         for i in range(begin, end):
@@ -83,25 +83,26 @@ def assign_connections(packets):
                 pair = pairs[connection[i]]
                 up, down = ends[connection[i], 0], ends[connection[i], 1]
                 own, other = (down, up) if packets.downlink[i] else (up, down)
-                if _is_new(packets, i, pair, own, other, following):
+                if _is_new(packets, i, pair, (own, other), following):
                     pair.connection, pair.began = count, i
                     pair.closed = pair.carried_data = False
                     window.begin(own)
                     window.begin(other)
                     count += 1
-                outside[i] = not _belongs(packets, i, pair, own, other, following, outside)
+                outside[i] = not _belongs(packets, i, pair, (own, other), following, outside)
                 connection[i] = pair.connection
                 pair.latest = i
     return connection, count, outside
 
 
 @inner
-def _pair(packets, begin, end, slots, pairs, pair_of, following):
-    """Number the 5-tuples of a user's packets, begin to end, into pair_of, and tell of each packet
-    which one follows it. Returns how many there are. slots: int32[a power of two], zeros."""
+def _pair(packets, span, slots, pairs, pair_of, following):
+    """Number the 5-tuples of a user's packets, from span[0] to span[1], into pair_of, and tell of
+    each packet which one follows it. Returns how many there are. slots: int32[a power of two],
+    zeros."""
     server, user_port, server_port = packets.server, packets.user_port, packets.server_port
     mask, count = len(slots) - 1, 0
-    for i in range(begin, end):
+    for i in range(span[0], span[1]):
         if not packets.is_tcp[i]:
             continue
         slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & mask
@@ -129,33 +130,33 @@ def _pair(packets, begin, end, slots, pairs, pair_of, following):
 
 
 @inner
-def _is_new(packets, i, pair, own, other, following):
+def _is_new(packets, i, pair, ends, following):
     """Whether packet i, of a 5-tuple, begins another connection."""
     if pair.connection < 0:
         return True
-    silence = packets.ts[i] - packets.ts[pair.latest]
-    if silence > IDLE_TIMEOUT_US:
+    if packets.ts[i] - packets.ts[pair.latest] > IDLE_TIMEOUT_US:
         return True
     if packets.tcp_flags[i] & (SYN | ACK) != SYN:
         return False
-    return _syn(packets, i, pair, silence, own, other, following) == OPENS
+    return _syn(packets, i, pair, ends, following) == OPENS
 
 
 @inner
-def _belongs(packets, i, pair, own, other, following, outside):
-    """Whether packet i is of its 5-tuple's connection, which then goes on with it."""
+def _belongs(packets, i, pair, ends, following, outside):
+    """Whether packet i is of its 5-tuple's connection, which then goes on with it. ends: its
+    sender's END and the other one."""
+    own, other = ends
     flags = packets.tcp_flags[i]
     opening = flags & (SYN | ACK)
     if opening == SYN:
         again = own.opened and packets.seq[i] == np.uint32(own.first)
         if i != pair.began and not again:
-            silence = packets.ts[i] - packets.ts[pair.latest]
-            if _syn(packets, i, pair, silence, own, other, following) != STAYS:
+            if _syn(packets, i, pair, ends, following) != STAYS:
                 return False
             if not _is_late(packets, i, own):
                 window.begin(own)
     elif opening == SYN | ACK and own.opened and packets.seq[i] != np.uint32(own.first):
-        if _goes_on(packets, i, own, other, following) != NEW:
+        if _goes_on(packets, i, own, following) != NEW:
             return False
         _withdraw(packets, i, pair.began, following, outside)
         window.begin(own)
@@ -169,13 +170,15 @@ def _belongs(packets, i, pair, own, other, following, outside):
 
 
 @inner
-def _syn(packets, i, pair, silence, own, other, following):
+def _syn(packets, i, pair, ends, following):
     """What a SYN is that is not its connection's first packet: STAYS, OPENS or OUTSIDE."""
+    own = ends[0]
     if (own.opened and packets.seq[i] == np.uint32(own.first)) or _is_late(packets, i, own):
         return STAYS
     known = own.top != NONE
-    if known and _goes_on(packets, i, own, other, following) == OLD:
+    if known and _goes_on(packets, i, own, following) == OLD:
         return OUTSIDE
+    silence = packets.ts[i] - packets.ts[pair.latest]
     reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
     return OPENS if reused or (known and not own.opened) else STAYS
 
@@ -188,38 +191,43 @@ def _is_late(packets, i, own):
 
 
 @inner
-def _goes_on(packets, i, own, other, following):
+def _goes_on(packets, i, own, following):
     """Which numbers the ends go on with, those of packet i, a SYN or SYN ACK, or those that its
-    sender, `own`, had: NEW, OLD or UNDECIDED."""
+    sender, `own`, had: NEW, OLD or UNDECIDED. Who names the number next to the SYN's has taken it;
+    else the first that lies near one of them tells. That the SYN is challenged (RFC 5961, 4) tells
+    where no RST follows."""
     high = max(own.top, own.edge)
     low = own.first if own.acked == NONE else own.acked - own.room
     if low == NONE:
         low = own.low
     start = packets.seq[i] + np.uint32(1)
-    challenged = False
+    likely, challenged = UNDECIDED, False
     j = following[i]
     for _ in range(window.MOST_LOOKED):
         if j < 0 or packets.ts[j] - packets.ts[i] > IDLE_TIMEOUT_US:
             break
         flags, mine = packets.tcp_flags[j], packets.downlink[j] == packets.downlink[i]
         number = packets.seq[j] if mine else packets.ack[j]
-        new = 0 <= seq_diff(number, start) <= window.NEAR
+        above = seq_diff(number, start)
         old = low <= window.position(number, own) <= high
-        if mine and flags & RST:
-            challenged = False
-        elif mine and flags & SYN:
+        if mine and flags & SYN:
             if packets.seq[j] != packets.seq[i] and packets.seq[j] != np.uint32(own.first):
                 break
-        elif mine and new != old:
-            return NEW if new else OLD
-        elif not mine and flags & ACK and new != old:
-            if new:
+        elif mine and flags & RST:
+            challenged = False
+        elif mine or flags & ACK:
+            if 0 <= above <= np.int64(packets.payload_len[i]):
                 return NEW
-            if packets.tcp_flags[i] & ACK or flags & SYN:
-                return OLD
-            challenged = not flags & RST
+            if likely == UNDECIDED and old and (mine or flags & SYN):
+                likely = OLD
+            elif likely == UNDECIDED and not old and 0 <= above <= window.NEAR:
+                likely = NEW
+            elif old and not mine and not flags & RST:
+                challenged = True
+                if packets.tcp_flags[i] & ACK and likely == UNDECIDED:
+                    likely = OLD
         j = following[j]
-    return OLD if challenged else UNDECIDED
+    return OLD if likely == UNDECIDED and challenged else likely
 
 
 @inner

@@ -104,10 +104,10 @@ def _handshake(start, end, segments, out):
             if out.synack_count:
                 out.reset = True
                 out.last_ts = ts[i]
-            elif out.syn_count and not from_initiator:
+            elif opening < i and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
-        elif from_initiator and out.syn_count and out.synack_count and not out.reset:
+        elif from_initiator and out.synack_count and not out.reset:
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
                 out.ack_ts = ts[i]
                 out.answered_ts = _echoed_ts(start, i, segments)
@@ -243,8 +243,16 @@ def _within(ts, begin, end, low, high):
 
 
 def setup_delay(handshake):
-    """First SYN to first ACK (INFOCOM III.A), s; NaN where either was not seen."""
-    return _seconds(handshake["syn_ts"], handshake["ack_ts"], handshake["syn_count"] > 0)
+    """First SYN to first ACK (INFOCOM III.A), s; NaN where either was not seen, or the SYN came
+    after its SYN ACK, from a capture of two clocks."""
+    return _seconds(handshake["syn_ts"], handshake["ack_ts"], _in_order(handshake))
+
+
+def _in_order(handshake):
+    """bool[C]: the SYN was seen, and not after the SYN ACK."""
+    answered = handshake["synack_ts"]
+    late = (answered != NO_TIME) & (answered < handshake["syn_ts"])
+    return (handshake["syn_count"] > 0) & ~late
 
 
 def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
@@ -255,7 +263,7 @@ def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
     retransmission timeout.
     """
     once = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1)
-    alone = (handshake["ack_ts"] != NO_TIME) & ~had_background
+    alone = (handshake["ack_ts"] != NO_TIME) & ~had_background & _in_order(handshake)
     short_us = (longest_us - 1) / 1e6
     asked = np.where(once, handshake["syn_ts"], handshake["asked_ts"])
     answered = np.where(once, handshake["synack_ts"], handshake["answered_ts"])

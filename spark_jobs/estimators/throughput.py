@@ -175,30 +175,31 @@ def responses(segments, connections, requests, handshake_bytes=16 * 1024):
         turns = answered = 0
         for i in range(first[c], first[c + 1]):
             length = np.int64(segments.payload_len[i])
+            opens = np.int64(tcp_flags[i] & SYN != 0)
             if downlink[i] and tcp_flags[i] & RST:
                 if acked < top and not finished:
                     broken_off = True
             elif downlink[i] and number[i] != NONE:
                 if tcp_flags[i] & FIN:
                     finished = True
-                if tcp_flags[i] & SYN:
+                low = number[i] + opens
+                if opens:
                     accepted = True
-                    top = max(top, number[i] + 1)
-                elif length:
+                    top = max(top, low)
+                if length:
                     if origin == NONE:
-                        origin = top = top if accepted else number[i]
-                    if number[i] + length > top:
+                        origin = top = top if accepted else low
+                    if low + length > top:
                         if answered < turns:
                             answered = turns
                             answer = top
                         unasked |= turns == 0
-                        top = number[i] + length
+                        top = low + length
             elif not downlink[i]:
                 acked = max(acked, number[i])
-                if tcp_flags[i] & SYN:
-                    asked = True
-                elif length and up_number[i] != NONE and up_number[i] + length > up_top:
-                    up_top = up_number[i] + length
+                asked |= opens > 0
+                if length and up_number[i] != NONE and up_number[i] + opens + length > up_top:
+                    up_top = up_number[i] + opens + length
                     if turns == 0 or (answered == turns and acked >= top):
                         turns += 1
         if origin == NONE:
@@ -260,13 +261,14 @@ def transfers(segments, connections, packets, arrived_before, response):
                     seen += segments.ip_len[i]
                 continue
             if downlink[i]:
-                end = number[i] + np.int64(payload_len[i])
+                low = number[i] + np.int64(segments.tcp_flags[i] & SYN != 0)
+                end = low + np.int64(payload_len[i])
                 data = payload_len[i] > 0 and end > data_start[c]
                 if data and t1 < 0:
                     t1 = i
                     first_end = end
-                    again = number[i] > data_start[c]
-                elif data and number[i] < first_end:
+                    again = low > data_start[c]
+                elif data and low < first_end:
                     again = True
                 if t1 >= 0:
                     seen += segments.ip_len[i]

@@ -9,8 +9,8 @@ an ACK may acknowledge what the capture lacks, up to the edge of the window that
         |------- may come again -------|----------------|------------------|
 
 What lies outside is of an old connection, injected, or behind a gap of the capture. What the ends
-go on with tells (`_is_acknowledged`, `_is_gone_on_with`): the other end acknowledges what lies behind a
-gap, and never what it dropped. Nothing lies below the initial sequence number.
+go on with tells (`_is_acknowledged`, `_is_gone_on_with`): the other end acknowledges what lies
+behind a gap, and never what it dropped. Nothing lies below the initial sequence number.
 
 Timestamps tell of old duplicates (RFC 7323, 5) that lie in the window: those older than the SYN's,
 or overtaken by more than OLD_US. What was overtaken by less and refused by its receiver is the
@@ -23,7 +23,7 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
-from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
+from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 LEAST_ROOM = 65_535
 """B: a window is taken to have been so wide at some time (without scaling, RFC 9293)."""
@@ -44,6 +44,7 @@ END = np.dtype(
         ("top", "i8"),
         ("acked", "i8"),
         ("edge", "i8"),
+        ("offered", "i8"),
         ("room", "i8"),
         ("scale", "i8"),
         ("stamp", "i8"),
@@ -56,16 +57,17 @@ END = np.dtype(
     align=True,
 )
 """An end of a connection, and its stream: the SYN's number; the lowest number that either end
-named, and the highest; up to where the other end acknowledged, and offered room; the widest window it was offered
-(B); its own scale, NO_SCALE without; the SYN's timestamp; a timestamp at least OLD_US old, the next
-one to be that, and when it passed (µs); whether its SYN was seen. NONE: not known."""
+named, and the highest; up to where the other end acknowledged, and offered room; the window that it
+was offered by a SYN, and the widest (B); its own scale, NO_SCALE without; the SYN's timestamp; a
+timestamp at least OLD_US old, the next one to be that, and when it passed (µs); whether its SYN was
+seen, and whether it sent anything. NONE: not known."""
 
 
 @inner
 def begin(end):
     """An end of which nothing was seen."""
     end.first = end.low = end.top = end.acked = end.edge = NONE
-    end.room, end.scale = LEAST_ROOM, NO_SCALE
+    end.offered, end.room, end.scale = NONE, LEAST_ROOM, NO_SCALE
     end.opened = end.sent = False
     end.stamp = end.mark = end.next_mark = end.marked_ts = NONE
 
@@ -91,7 +93,7 @@ def is_acceptable(packets, i, own, other, following):
         if not _is_acknowledged(packets, i, high, own, other, following):
             return False
     if high > low and _is_old(packets, i, own):
-        if high <= own.acked or not _is_acknowledged(packets, i, high, own, other, following):
+        if low < own.top or not _is_taken(packets, i, low, own, following):
             return False
         own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
     if flags & ACK:
@@ -218,6 +220,26 @@ def _is_old(packets, i, own):
 
 
 @inner
+def _is_taken(packets, i, low, own, following):
+    """Whether the other end acknowledges packet i's data, from `low` on, though its sender sends
+    that in no other packet."""
+    high = low + sequence_length(packets.tcp_flags[i], packets.payload_len[i])
+    j = following[i]
+    for _ in range(MOST_LOOKED):
+        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+            break
+        if packets.downlink[j] == packets.downlink[i]:
+            start = position(packets.seq[j], own)
+            if start <= low < start + np.int64(packets.payload_len[j]):
+                return False
+        elif packets.tcp_flags[j] & (ACK | RST) == ACK:
+            if high <= position(packets.ack[j], own) <= high + NEAR:
+                return True
+        j = following[j]
+    return False
+
+
+@inner
 def take(packets, i, own, other):
     """Packet i is its sender's: what that tells of both ends."""
     flags = packets.tcp_flags[i]
@@ -228,10 +250,11 @@ def take(packets, i, own, other):
     if own.acked != NONE and high < own.acked - own.room:
         own.top, own.acked, own.edge = high, NONE, NONE  # the ends go on elsewhere
     if flags & SYN:
+        offered = np.int64(packets.window[i])
         if flags & ACK:
-            own.edge = high + own.room
+            own.edge = high + (LEAST_ROOM if own.offered == NONE else own.offered)
         else:
-            other.room = max(other.room, np.int64(packets.window[i]))
+            other.offered, other.room = offered, max(other.room, offered)
         own.first, own.opened, own.scale = low, True, np.int64(packets.window_scale[i])
     own.top = max(own.top, high)
     own.low = low if own.low == NONE else min(own.low, low)

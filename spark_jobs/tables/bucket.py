@@ -31,6 +31,7 @@ from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import paths
 from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
+from spark_jobs.estimators.loss.reneged import reneged
 from spark_jobs.estimators.loss.verdict import AccessLosses, Totals, access_totals, needed
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
@@ -42,7 +43,7 @@ from spark_jobs.estimators.sender import samples
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import Rules
-from spark_jobs.estimators.sequence import stream_numbers
+from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
 from spark_jobs.estimators.split import split
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import sessions_of
@@ -84,8 +85,11 @@ class Bucket:
             for way in (False, True)
         ]
         """int64[C] each: packets up and down that no end of the connection could have sent."""
-        packets = packets._replace(outside=outside)
-        connection[outside] = -1
+        if outside.any():
+            taken = packets.downlink & ~outside
+            before = downlink_bytes_before(taken, packets.ip_len)
+            packets = packets._replace(outside=outside, sent_before=before)
+            connection[outside] = -1
         ipv6 = np.array([":" in server for server in names.servers], bool)
         self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
         first = group_offsets(connection, count)
@@ -231,7 +235,8 @@ class Bucket:
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
         fate = refused(self.segments, self.connections, base_us, at, original)
-        return lost | (fate == REFUSED), decided & (fate != UNKNOWN)
+        gone = reneged(self.segments, self.connections, at, original)
+        return lost | (fate == REFUSED) | gone, decided & (fate != UNKNOWN) | gone
 
     @cached_property
     def links(self) -> np.ndarray:

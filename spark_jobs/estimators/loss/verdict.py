@@ -7,7 +7,8 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss import link, queue
 from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
-from spark_jobs.estimators.sequence import NONE
+from spark_jobs.estimators.sequence import NONE, unwrap
+from spark_jobs.estimators.tcp import SYN
 
 NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
 EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
@@ -136,7 +137,33 @@ def access_totals(segments, connections, probability):
                 expected[c] += probability[i]
             elif segments.number[i] >= 0:
                 measurable[c] = False
+        measurable[c] &= not _begins_in_recovery(first[c], first[c + 1], segments)
     return Totals(has_data, measurable, lost, expected)
+
+
+@inner
+def _begins_in_recovery(begin, end, segments):
+    """Whether a connection, segments begin to end, of which the server's SYN was not seen, begins
+    amid the repair of what was lost before: data comes that lies below the first seen, or the
+    mobile reports data above all that was seen."""
+    lowest = top = NONE
+    for i in range(begin, end):
+        number = segments.number[i]
+        if segments.downlink[i] and segments.tcp_flags[i] & SYN:
+            return False
+        if number == NONE:
+            continue
+        if not segments.downlink[i]:
+            for k in range(1, np.int64(segments.sack_count[i]), 2):
+                edge = unwrap(segments.sack_edges[segments.sack_at[i] + k], number)
+                if lowest == NONE or edge > top:
+                    return True
+        elif segments.payload_len[i]:
+            lowest = number if lowest == NONE else lowest
+            if number < lowest:
+                return True
+            top = max(top, number + np.int64(segments.payload_len[i]))
+    return False
 
 
 @compiled

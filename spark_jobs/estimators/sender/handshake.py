@@ -26,6 +26,7 @@ OPENING = np.dtype(
         ("up_scale", "i8"),
         ("down_scale", "i8"),
         ("doubtful", "?"),
+        ("called", "?"),
         ("done", "?"),
     ]
 )
@@ -33,8 +34,8 @@ OPENING = np.dtype(
 the first when; since when the timer runs, as far as it is known; when the first SYN came; when one
 came that is not answered yet; when the last SYN ACK was sent that no SYN explains (µs, LONG_AGO:
 none); how often the timer went off; the window scales of the SYNs, NO_SCALE without; doubtful: the
-first SYN ACK seen answers a later SYN than the first, so that there may be one before it; done: it
-was acknowledged."""
+first SYN ACK seen answers a later SYN than the first, so that there may be one before it; called:
+the server has sent a SYN, and no SYN ACK; done: it was acknowledged."""
 
 
 @inner
@@ -44,7 +45,7 @@ def begin(o, no_scale):
     o.first = NONE
     o.armed = o.asked_first = o.asked = o.unasked = LONG_AGO
     o.up_scale = o.down_scale = no_scale
-    o.doubtful = o.done = False
+    o.doubtful = o.called = o.done = False
 
 
 @inner
@@ -61,7 +62,11 @@ def ask(o, now, clock):
 
 @inner
 def answer(o, now, clock, rules):
-    """The server sends a SYN ACK. Returns whether it did so before."""
+    """The server sends a SYN ACK. Returns whether it did so before. Where both have sent a SYN, the
+    first one is none sent again (RFC 9293, 3.5)."""
+    if o.called and o.asked != LONG_AGO:
+        o.called, o.armed, o.asked = False, now, LONG_AGO
+        return False
     if now - o.asked < clock.jitter:
         o.armed = now
         o.unasked = LONG_AGO
@@ -90,6 +95,7 @@ def call(o, now):
     if not again:
         o.first = now
     o.timeouts += again
+    o.called = True
     o.sent += 1
     o.seen += 1
     return again

@@ -1,0 +1,52 @@
+"""Data that the mobile had reported by SACK and thrown away again, as it may as long as it has not
+acknowledged it (RFC 2018, 8).
+
+Where a block covers data, and a later ACK goes on to it and no further, the mobile has it no more:
+else that ACK would have acknowledged the block, too.
+"""
+
+import numpy as np
+
+from spark_jobs.compiled import compiled, inner
+from spark_jobs.estimators.sequence import NONE, unwrap
+
+
+@compiled
+def reneged(segments, connections, at, original):
+    """bool[K]: whether the mobile had thrown away the originals of resends at these Segments,
+    int64[K] each (-1: none); of their Connections."""
+    out = np.zeros(len(at), np.bool_)
+    for k in range(len(at)):
+        c = np.searchsorted(connections.first, at[k], "right") - 1
+        if original[k] >= 0 and connections.sack[c]:
+            out[k] = _is_thrown_away(original[k], connections.first[c + 1], segments)
+    return out
+
+
+@inner
+def _is_thrown_away(original, end, segments):
+    number = segments.number
+    low = number[original]
+    high = low + np.int64(segments.payload_len[original])
+    reported_by = NONE
+    for i in range(original + 1, end):
+        if segments.downlink[i] or number[i] == NONE:
+            continue
+        if number[i] >= high:
+            return False
+        if reported_by != NONE and number[i] > reported_by and number[i] >= low:
+            return True
+        if reported_by == NONE and _covers(i, low, high, segments):
+            reported_by = number[i]
+    return False
+
+
+@inner
+def _covers(i, low, high, segments):
+    """Whether a SACK block of segment i has [low, high)."""
+    at, number = segments.sack_at[i], segments.number[i]
+    for k in range(at, at + np.int64(segments.sack_count[i]) - 1, 2):
+        left = unwrap(segments.sack_edges[k], number)
+        if left <= low and high <= unwrap(segments.sack_edges[k + 1], number):
+            return True
+    return False

@@ -1,0 +1,333 @@
+"""Segments that no end of a connection could have sent take part in nothing; those that its ends go
+on with are its own."""
+
+import pytest
+from exchange import connections, flow, flows, read, tables
+from segments import acked, opened, sent
+
+OPENED = """
+    0.0 up   SYN     seq=100 win=8192
+    0.1 down SYN ACK seq=300 ack=101 win=8192
+    0.2 up   ACK     seq=101 ack=301
+    0.3 up   ACK     seq=101 ack=301 data=200
+    0.4 down ACK     seq=301 ack=301 data=1000
+    0.5 up   ACK     seq=301 ack=1301
+"""
+CLOSED = """
+    9.0 down FIN ACK seq=1301 ack=301
+    9.1 up   FIN ACK seq=301 ack=1302
+    9.2 down ACK     seq=1302 ack=302
+"""
+
+
+def counted(row: dict) -> tuple[int, int]:
+    return row["out_of_window_up"], row["out_of_window_down"]
+
+
+def told(row: dict) -> dict:
+    """What a flow says but when and whence."""
+    return {name: value for name, value in row.items() if not name.startswith("out_of_window")}
+
+
+@pytest.mark.parametrize(
+    ("line", "way"),
+    [
+        ("1.0 down ACK seq=900000 ack=301 data=1000", 1),
+        ("1.0 down ACK seq=9494 ack=301 data=1", 1),  # the first byte behind the window's edge
+        ("1.0 down ACK seq=4294000000 ack=301 data=1000", 1),
+        ("1.0 down ACK seq=200 ack=301 data=50", 1),  # below the SYN ACK
+        ("1.0 down FIN ACK seq=70000 ack=301", 1),
+        ("1.0 up ACK seq=301 ack=1000000000", 0),
+        ("1.0 up ACK seq=301 ack=2301", 0),  # within the window, never sent: the next ACK goes back
+        ("1.0 up ACK seq=301 ack=300", 0),
+        ("1.0 up ACK seq=90000 ack=1301 data=10", 0),
+        ("1.0 down ACK seq=1301 ack=5000000", 1),
+        ("1.0 up RST seq=90000", 0),
+        ("1.0 down RST seq=0", 1),
+        ("1.0 down RST ACK seq=2147483648 ack=301", 1),
+        ("1.0 up SYN seq=5", 0),
+        ("1.0 down SYN ACK seq=77777 ack=101", 1),
+    ],
+)
+def test_what_no_end_could_have_sent_changes_nothing(line, way):
+    later = """
+        2.0 up   ACK seq=301 ack=1301 data=100
+        2.1 down ACK seq=1301 ack=401 data=1000
+        2.2 up   ACK seq=401 ack=2301
+    """
+    row = flow(OPENED + line + later)
+    assert counted(row) == ((0, 1) if way else (1, 0))
+    assert told(row) == told(flow(OPENED + later))
+
+
+def test_challenge_ack_of_an_old_connection():
+    """RFC 5961, 4: the mobile opens a port again that the server still holds."""
+    row = flow("""
+        0.0 up   SYN     seq=100
+        0.1 down ACK     seq=2900000000 ack=1600000000
+        0.2 up   RST     seq=1600000000
+        1.0 up   SYN     seq=100
+        1.1 down SYN ACK seq=300 ack=101
+        1.2 up   ACK     seq=101 ack=301 data=200
+        1.3 down ACK     seq=301 ack=301 data=1000
+        1.4 up   ACK     seq=301 ack=1301
+    """)
+    assert (row["syn_count"], row["setup_class"], row["reset_by"]) == (2, "slight_problem", None)
+    assert (row["acked_unseen_bytes"], row["lost_access"], row["resends"]) == (0, 0, 0)
+    assert counted(row) == (1, 1)
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_old_connections_fin_after_the_ports_new_syn(way):
+    old = "20.05 " + (
+        "down FIN ACK seq=1301 ack=301" if way == "down" else "up FIN ACK seq=301 ack=1301"
+    )
+    new = """
+        20.0 up   SYN     seq=500100 win=8192
+        20.1 down SYN ACK seq=700300 ack=500101 win=8192
+        20.2 up   ACK     seq=500101 ack=700301
+        20.3 up   ACK     seq=500101 ack=700301 data=200
+        20.4 down ACK     seq=700301 ack=500301 data=1000
+        20.5 up   ACK     seq=500301 ack=701301
+    """
+    first, second = flows(OPENED + CLOSED + new + old)
+    alone = flow(new)
+    assert counted(second) == ((0, 1) if way == "down" else (1, 0))
+    for name in ("lost_access", "resends", "timeouts", "limited_by", "setup_class", "end_ts"):
+        assert second[name] == alone[name], name
+    assert first["reset_by"] is None
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_the_syn_ack_counts_that_the_ends_go_on_with(taken):
+    isn = (300, 900_000)[taken]
+    row = flow(f"""
+        0.0  up   SYN     seq=100
+        0.10 down SYN ACK seq=300 ack=101
+        0.11 down SYN ACK seq=900000 ack=101
+        0.2  up   ACK     seq=101 ack={isn + 1}
+        0.3  up   ACK     seq=101 ack={isn + 1} data=200
+        0.4  down ACK     seq={isn + 1} ack=301 data=1000
+        0.5  up   ACK     seq=301 ack={isn + 1001}
+    """)
+    assert (row["setup_class"], row["synack_count"], row["payload_bytes_down"]) == (
+        "optimal",
+        1,
+        1000,
+    )
+    assert (row["lost_access"], row["resends"], row["timeouts"]) == (0, 0, 0)
+    assert counted(row) == (0, 1)
+
+
+def test_a_blind_syn_is_challenged_and_the_transfer_goes_on():
+    assert connections(
+        OPENED
+        + """
+        1.0 up   SYN seq=5000
+        1.1 down ACK seq=1301 ack=301
+        2.0 down ACK seq=1301 ack=301 data=1000
+        2.1 up   ACK seq=301  ack=2301
+        """
+    ) == [[0, 1, 2, 3, 4, 5, 7, 8, 9]]
+
+
+def test_a_syn_that_is_challenged_and_nothing_else_opens_nothing():
+    assert len(flows(OPENED + "1.0 up SYN seq=5000\n 1.1 down ACK seq=1301 ack=301")) == 1
+
+
+def test_a_port_reopened_after_a_challenge_is_another_connection():
+    old, new = connections(
+        OPENED
+        + """
+        61.0 up   SYN seq=5000
+        61.1 down ACK seq=1301 ack=301
+        61.2 up   RST seq=301
+        62.0 up   SYN seq=5000
+        62.1 down SYN ACK seq=9300 ack=5001
+        62.2 up   ACK seq=5001 ack=9301
+        """
+    )
+    assert (old, new) == ([0, 1, 2, 3, 4, 5], [6, 9, 10, 11])
+
+
+def test_a_gap_of_the_capture_is_followed():
+    """Both ways are missing for 5 MB; then both go on."""
+    row = flow(
+        OPENED
+        + """
+        5.0 down ACK seq=5001301 ack=1301 data=1000
+        5.1 up   ACK seq=1301 ack=5002301
+        5.2 down ACK seq=5002301 ack=1301 data=1000
+        5.3 up   ACK seq=1301 ack=5003301
+        """
+    )
+    assert counted(row) == (0, 0)
+    assert (row["payload_bytes_down"], row["acked_unseen_bytes"]) == (3000, 5_000_000)
+
+
+def test_data_beyond_a_window_whose_update_is_missing_counts_if_it_is_taken():
+    row = flow(
+        OPENED
+        + """
+        1.0 down ACK seq=1301 ack=301 data=8192
+        1.1 down ACK seq=9493 ack=301 data=1000
+        1.2 up   ACK seq=301 ack=10493
+        """
+    )
+    assert (counted(row), row["acked_unseen_bytes"]) == ((0, 0), 0)
+
+
+def test_one_direction_alone_is_followed_across_gaps():
+    down = [line for line in read(OPENED) if line.way == "down"]
+    row = flow([*down, *read("2.0 down ACK seq=500000 ack=301 data=1000")])
+    assert (counted(row), row["packets_down"]) == ((0, 0), 3)
+
+
+def test_a_syn_stamped_after_its_syn_ack_is_its_connections():
+    """Two taps whose clocks differ: the ISN tells whose SYN it is."""
+    row = flow("""
+        0.00 down SYN ACK seq=300 ack=101
+        0.02 up   SYN     seq=100
+        0.10 up   ACK     seq=101 ack=301
+        0.20 up   ACK     seq=101 ack=301 data=200
+        0.25 down ACK     seq=301 ack=301 data=1000
+        0.40 up   ACK     seq=301 ack=1301
+    """)
+    assert (row["setup_class"], row["initiator"], row["setup_delay"]) == ("optimal", "mobile", None)
+    assert (row["rtt_access"], row["rtt_internet"], row["payload_bytes_down"]) == (None, None, 1000)
+
+
+STAMPED = """
+    0.0 up   SYN     seq=100 tsval=5000 tsecr=0
+    0.1 down SYN ACK seq=300 ack=101 tsval=90000 tsecr=5000
+    0.2 up   ACK     seq=101 ack=301 tsval=5200 tsecr=90000
+    0.3 up   ACK     seq=101 ack=301 data=200 tsval=5300 tsecr=90000
+    0.4 down ACK     seq=301 ack=301 data=1000 tsval=90300 tsecr=5300
+    0.5 up   ACK     seq=301 ack=1301 tsval=5500 tsecr=90300
+"""
+
+
+@pytest.mark.parametrize("seq", [1301, 301, 2000])
+def test_a_segment_older_than_the_connection_is_none_of_it(seq):
+    """RFC 7323, 5: its timestamp is older than the SYN ACK's."""
+    later = """
+        2.0 down ACK seq=1301 ack=301 data=1000 tsval=92000 tsecr=5500
+        2.1 up   ACK seq=301 ack=2301 tsval=7100 tsecr=92000
+    """
+    old = f"1.0 down ACK seq={seq} ack=301 data=500 tsval=80000 tsecr=1000"
+    row = flow(STAMPED + old + later)
+    assert counted(row) == (0, 1)
+    assert told(row) == told(flow(STAMPED + later))
+
+
+def test_a_server_whose_clock_differs_from_its_syn_proxys_is_believed():
+    """What it sends is acknowledged."""
+    later = """
+        2.0 down ACK seq=1301 ack=301 data=1000 tsval=100 tsecr=5500
+        2.1 up   ACK seq=301 ack=2301 tsval=7100 tsecr=100
+    """
+    row = flow(STAMPED + later)
+    assert (counted(row), row["payload_bytes_down"]) == ((0, 0), 2000)
+
+
+def test_windows_are_scaled_where_both_syns_say_so():
+    scaled = OPENED.replace("win=8192", "win=8192 ws=7")
+    lines = scaled + "1.0 down ACK seq=900000 ack=301 data=1000\n 1.1 up ACK seq=301 ack=1301"
+    assert counted(flow(lines)) == (0, 0)
+    assert counted(flow(lines.replace(" ws=7", "", 1))) == (0, 1)
+
+
+SHIFT = 1_000_000
+
+
+def blocks(shift: int) -> list[dict]:
+    """d2 and d5 are lost and sent again; blocks with numbers that are higher by `shift`."""
+    step, lines = 700_000, opened(True)
+    told = {3: [(3, 3)], 4: [(3, 4)], 6: [(6, 6), (3, 4)], 7: [(6, 7), (3, 4)]}
+    moved = SHIFT // 1000 if shift else 0
+    at = 1_000_000
+    for number in range(1, 8):
+        lines.append(sent(at + number * 10_000, number))
+        if number not in (2, 5):
+            there = [(a + moved, b + moved) for a, b in told.get(number, [])]
+            lines.append(acked(at + number * 10_000 + step, 1, *there))
+    again = at + 2_000_000
+    lines += [sent(again, 2), acked(again + step, 4, *[(6 + moved, 7 + moved)])]
+    lines += [sent(again + step + 10_000, 5), acked(again + 2 * step + 10_000, 7)]
+    rows = tables(lines)
+    return [
+        {
+            "lost": [row["frame"] for row in rows["losses"]],
+            "needed": [row["needed"] for row in rows["retransmissions"]],
+        }
+    ]
+
+
+def test_sack_blocks_of_what_was_never_sent_are_none():
+    """RFC 2018: a firewall changes SEQ and ACK, and not SACK."""
+    assert blocks(SHIFT) == blocks(0)
+    assert blocks(0)[0]["needed"] == [True, True]
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["request", "request and response"])
+def test_data_in_the_syn_is_the_request(answered):
+    """TCP Fast Open (RFC 7413)."""
+    length = 500 if answered else 0
+    row = flow(f"""
+        0.0 up   SYN     seq=100 data=200 server_port=80
+        0.1 down SYN ACK seq=300 ack=301 data={length}
+        0.2 up   ACK     seq=301 ack={301 + length}
+        0.3 down ACK     seq={301 + length} ack=301 data=1000
+        0.4 down ACK     seq={1301 + length} ack=301 data=1000
+        0.6 up   ACK     seq=301 ack={1301 + length}
+        0.7 up   ACK     seq=301 ack={2301 + length}
+    """)
+    assert (row["request_response"], row["payload_bytes_up"]) == (True, 200)
+    assert row["payload_bytes_down"] == 2000 + length
+    assert row["goodput"] == pytest.approx(8 * 2000 / 0.5 if answered else 8 * 1000 / 0.1)
+
+
+def test_data_in_a_syn_that_the_server_does_not_take_is_sent_again():
+    row = flow("""
+        0.0 up   SYN     seq=100 data=200
+        0.1 down SYN ACK seq=300 ack=101
+        0.2 up   ACK     seq=101 ack=301 data=200
+        0.4 down ACK     seq=301 ack=301 data=1000
+        0.5 up   ACK     seq=301 ack=1301
+    """)
+    assert (row["request_response"], row["payload_bytes_up"], counted(row)) == (True, 200, (0, 0))
+
+
+def test_a_simultaneous_open_sends_nothing_again():
+    """RFC 9293, 3.5: each end answers the other's SYN with a SYN ACK of its own number."""
+    row = flow("""
+        0.00 up   SYN     seq=100
+        0.01 down SYN     seq=300
+        0.30 down SYN ACK seq=300 ack=101
+        0.31 up   SYN ACK seq=100 ack=301
+        0.40 up   ACK     seq=101 ack=301 data=200
+        0.60 down ACK     seq=301 ack=301 data=1000
+        0.70 up   ACK     seq=301 ack=1301
+    """)
+    assert (row["resends"], row["timeouts"], row["setup_class"]) == (0, 0, "optimal")
+    assert counted(row) == (0, 0)
+
+
+def test_resends_of_what_was_reported_and_thrown_away_were_needed():
+    """RFC 2018, 8: d1 is lost; the mobile reports d2 and d3, and throws them away."""
+    lines = [*opened(True), *(sent(1_000_000 + n, n) for n in (1, 2, 3))]
+    lines += [acked(1_700_000, 0, (2, 2)), acked(1_700_001, 0, (2, 3))]
+    for n in (1, 2, 3):
+        at = 3_000_000 + n * 1_000_000
+        lines += [sent(at, n), acked(at + 700_000, n)]
+    rows = tables(lines)["retransmissions"]
+    assert [row["needed"] for row in rows] == [True, True, True]
+
+
+def test_a_capture_that_begins_within_a_recovery_does_not_say_that_nothing_was_lost():
+    lines = [sent(0, 5), sent(1, 6), acked(700_000, 3), sent(800_000, 4), acked(1_500_000, 6)]
+    assert flow(lines)["lost_access"] is None
+    lines = [acked(0, 3, (5, 6)), sent(100_000, 4), acked(800_000, 6)]
+    assert flow(lines)["lost_access"] is None
+    lines = [sent(0, 5), acked(700_000, 5), sent(800_000, 6), acked(1_500_000, 6)]
+    assert flow(lines)["lost_access"] == 0
