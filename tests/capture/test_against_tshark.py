@@ -56,6 +56,9 @@ NEXT_HEADER = {
 }
 """IPv6 extension headers, and where tshark keeps what follows them."""
 
+OF_A_FRAGMENT = ("user", "server", "ip_proto", "ip_len", "ip_id", "ttl", "us", "frame")
+"""What tshark tells of a fragment whose datagram it has not put together."""
+
 OTHER_FIELDS = (
     "frame.number",
     "frame.time_epoch",
@@ -139,7 +142,7 @@ def joined_length(packet: dict) -> int:
 
 
 def is_part_of_another(packet: dict) -> bool:
-    """Whether it is a fragment that completed no datagram."""
+    """Whether it is a fragment that completed no datagram: of another packet, or of none."""
     names = ("ip.flags.mf", "ip.frag_offset", "ipv6.fraghdr.more", "ipv6.fraghdr.offset")
     is_fragment = any(packet[name] not in ("", "0", "False") for name in names)
     return is_fragment and not joined_length(packet)
@@ -193,8 +196,10 @@ def disagreements(path: Path, innermost: bool = False) -> dict[str, list]:
     for packet in tshark(path, innermost):
         theirs = as_row(packet)
         mine = ours.pop(theirs["frame"], None)
-        if is_part_of_another(packet) and not mine:
-            continue
+        if is_part_of_another(packet):
+            if not mine:
+                continue
+            theirs = {name: theirs[name] for name in OF_A_FRAGMENT}
         if mine is None or not theirs["user"]:
             if mine or theirs["user"]:
                 name = "only ours" if mine else "only tshark's"

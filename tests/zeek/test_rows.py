@@ -163,6 +163,9 @@ def test_packets_of_all_kinds_give_equal_rows(tmp_path, reader, name):
 
 NOT_READ_BY_ZEEK = (
     "raw, as OpenBSD numbers it",
+    "VN-Tag",
+    "VN-Tag behind a VLAN",
+    "VN-Tag, MPLS",
     "pseudowire",
     "pseudowire with VLAN",
     "Linux cooked, VLAN",
