@@ -15,7 +15,7 @@ from schemas.marts import MARTS, SMALL_CELLS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
-from schemas.quality import QUALITY
+from schemas.quality import MANY_OPTIONS_CUT, QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.round_trips import ROUND_TRIPS
 from schemas.sessions import SESSIONS
@@ -86,6 +86,7 @@ __all__ = [
     "LEASES",
     "LINKS",
     "LOSSES",
+    "MANY_OPTIONS_CUT",
     "MARTS",
     "NETWORKS",
     "PACKETS",

@@ -60,15 +60,23 @@ SKIP_REASONS = {
     "tunnel_geneve": "neither end a subscriber: Geneve (UDP port 6081)",
     "removed": "rows left out of users or days that were removed (`giscope forget`, `purge`)",
     "duplicate": "packets that the monitor captured again, on both sides of a router or on two "
-    "mirrored ports; the first is kept",
+    "mirrored ports, and fragments that came twice; the first is kept",
     "unknown_link_type": "frames of a link type that the reader does not know",
     "wifi": "frames of Wi-Fi, which is not read: IEEE 802.11, plain or behind a radiotap, Prism or "
     "AVS header",
     "short_capture": "packets cut by the capture before the end of their IP header",
     "malformed_ip": "packets whose IP or GTP header contradicts itself",
-    "short_tcp": "kept as rows, TCP columns null: the capture cut the TCP header",
+    "fragments_joined": "rows of fragments that are part of another row: a datagram is one row, "
+    "with the frame and time of the fragment that completed it",
+    "fragments_overlapping": "rows of datagrams of which fragments overlap, which no host takes "
+    "(RFC 5722): left out",
+    "fragments_unjoined": "kept as rows, later ones without TCP columns: fragments of datagrams "
+    "that were not complete within 30 s, or whose fragments contradict each other",
+    "short_tcp": "kept as rows, TCP columns null: the capture cut the TCP header, or the first "
+    "fragment holds less than all of it",
     "malformed_tcp": "kept as rows, TCP columns null: data offset outside the packet",
     "malformed_options": "kept as rows: TCP options after a lying length are not read",
+    "options_cut": "kept as rows: the capture cut the TCP options; those before the cut are read",
     "clock_backwards": "kept as rows: packets stamped more than a second before their predecessor",
     "implausible_time": "packets without a time (pcapng's simple packet blocks), stamped outside "
     "1970-9999, or beyond the 400th date in one file",

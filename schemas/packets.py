@@ -12,13 +12,15 @@ is inside counts as bytes of the outer addresses. It opens GTP-U, MPLS, PPPoE an
 
 PACKETS = Table(
     name="packets",
-    row="one IP packet of a subscriber, in capture order within a file; no payload is ever kept",
+    row="one IP packet of a subscriber, in capture order within a file; a datagram that came in "
+    "fragments is one, when the last of them has come; no payload is ever kept",
     columns=(
         Column("capture", pa.string(), "name of the capture file", required=True, compression=RAW),
         Column(
             "frame",
             pa.int64(),
-            "number of the packet in the file, from 1",
+            "number of the packet in the file, from 1; of a datagram in fragments, that of the one "
+            "that completed it",
             required=True,
             encoding=DELTA,
         ),
@@ -63,7 +65,7 @@ PACKETS = Table(
         Column(
             "ip_len",
             pa.uint32(),
-            "IP total length, from the header",
+            "IP total length, from the header; of a datagram in fragments, that of the whole",
             "B",
             "RFC 791, RFC 8200",
             required=True,
@@ -90,7 +92,8 @@ PACKETS = Table(
             pa.uint16(),
             "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, "
             "URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another "
-            "protocol, a later fragment, a capture cut too short)",
+            "protocol, a later fragment that could not be joined, a header that the capture or "
+            "fragments cut)",
             source=TCP,
         ),
         Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
@@ -148,6 +151,13 @@ PACKETS = Table(
             "SACK block edges: left, right, left, right, ...",
             source="RFC 2018, RFC 2883",
             encoding=PLAIN,
+        ),
+        Column(
+            "options_cut",
+            pa.bool_(),
+            "true where the capture cut the TCP options, so that an option that is null may have "
+            "been there",
+            compression=RAW,
         ),
     ),
     ranges=("capture", "bucket", "ts"),

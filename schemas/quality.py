@@ -4,6 +4,9 @@ import pyarrow as pa
 
 from schemas.table import Column, Table
 
+MANY_OPTIONS_CUT = 0.01
+"""Share of a day's TCP packets with cut options from which on the capture is to be changed."""
+
 QUALITY = Table(
     name="quality",
     row="one check of a network's day, as it was last made",
@@ -14,7 +17,7 @@ QUALITY = Table(
             "what is checked: unread_captures, skipped_share, duplicate_share, copied_share, "
             "acked_unseen_share, "
             "one_way_share, losses_unknown_share, sending_unknown_share, split_share, near_share, "
-            "merged_share, not_tcp_share, tunnel_share, without_syn_share, "
+            "merged_share, options_cut_share, not_tcp_share, tunnel_share, without_syn_share, "
             "peak_flows or volume_ratio",
             required=True,
         ),

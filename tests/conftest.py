@@ -33,6 +33,8 @@ CAPTURES = ROOT / "tests/data/captures"
 PUBLIC_CAPTURES = ROOT.parent / "shared/captures/public"
 """Beside a checkout, or not there."""
 TRUTH = ROOT / "tests/data/truth"
+REPORTS = ROOT / "tests/data/reports"
+"""Small captures of what public bug reports tell of."""
 DAY = date(2004, 3, 2)
 NOON = 1_078_228_800
 """12:00 UTC on DAY, in s."""

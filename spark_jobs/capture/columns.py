@@ -20,7 +20,9 @@ EPOCH = date(1970, 1, 1)
 FEW_PACKETS = 2048
 """A row group costs more than so many packets, to write, to keep and to read."""
 
-COLUMNS = tuple(name for name in decode.ROW.names or () if name != "user")
+COLUMNS = tuple(
+    name for name in decode.ROW.names or () if name not in ("user", *decode.OF_FRAGMENTS)
+)
 """What is taken from rows as it is."""
 _STORED = {c.name: c.read_as.to_pandas_dtype() for c in PACKETS.columns if c.type != c.read_as}
 _NULL_UNLESS = {name: flag for flag, names in decode.NUMBERS_OF.items() for name in names}
@@ -192,15 +194,16 @@ def _table(
     has = columns["has"]
     n, in_all = len(has), int(np.bitwise_and.reduce(has))
     server_codes, servers = _renumber(columns["server"], len(run.addresses) + 1)
-    there = has & decode.HAS_SACK_PERMITTED != 0
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
         "bucket": pa.array(bucket),
         "user": pa.DictionaryArray.from_arrays(columns["user"], users),
         "server": pa.DictionaryArray.from_arrays(server_codes, keys.texts(run.addresses, servers)),
-        "sack_permitted": pa.array(there, mask=~there),
         "sack": _sack(columns, has & decode.HAS_SACK != 0, run.edges),
     }
+    for name, flag in decode.TOLD.items():
+        there = has & flag != 0
+        arrays[name] = pa.array(there, mask=~there)
     for name in PACKETS.arrow.names:
         if name not in arrays:
             arrays[name] = pa.array(columns[name], mask=_null_where(name, has, in_all))

@@ -32,6 +32,7 @@ ROW = np.dtype(
         ("ts_val", "u4"),
         ("ts_ecr", "u4"),
         ("sack_at", "i4"),
+        ("datagram", "u4"),
         ("user_port", "u2"),
         ("server_port", "u2"),
         ("ip_id", "u2"),
@@ -39,6 +40,8 @@ ROW = np.dtype(
         ("window", "u2"),
         ("mss", "u2"),
         ("has", "u2"),
+        ("fragment", "u2"),
+        ("header_len", "u2"),
         ("ip_proto", "u1"),
         ("ttl", "u1"),
         ("window_scale", "u1"),
@@ -49,10 +52,20 @@ ROW = np.dtype(
 )
 """A packet before sorting: columns of schemas.packets; user and server as numbers in an
 AddressTable; SACK edges as a place in a list of their own and their number; `has` tells what is not
-null."""
+null. Where the packet is a fragment, `fragment` is its place in the datagram, as IPv4 has it in its
+flags and offset (in units of 8 bytes, MORE_FRAGMENTS where others follow); else 0, and the other
+columns OF_FRAGMENTS may hold anything: `datagram` is the identification that all fragments of a
+datagram share, `header_len` the bytes (B) before the fragment's data, IPv6's fragment header
+included; 0 where that is not known."""
+
+OF_FRAGMENTS = ("datagram", "fragment", "header_len")
+"""Columns of ROW that only joining needs (see fragments.py)."""
+MORE_FRAGMENTS, FRAGMENT_OFFSET = 0x2000, 0x1FFF
 
 HAS_PORTS, HAS_IP_ID, HAS_TCP, HAS_MSS, HAS_WINDOW_SCALE = 1, 2, 4, 8, 16
-HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK = 32, 64, 128
+HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK, HAS_OPTIONS_CUT = 32, 64, 128, 256
+TOLD = {"sack_permitted": HAS_SACK_PERMITTED, "options_cut": HAS_OPTIONS_CUT}
+"""Columns that are true or null, by the flag that tells which."""
 NUMBERS_OF = {
     HAS_PORTS: ("user_port", "server_port"),
     HAS_IP_ID: ("ip_id",),
@@ -81,6 +94,7 @@ COUNTED = (
     "short_tcp",
     "malformed_tcp",
     "malformed_options",
+    "options_cut",
     "clock_backwards",
     "implausible_time",
 )
@@ -101,6 +115,7 @@ COUNTED = (
     C_SHORT_TCP,
     C_MALFORMED_TCP,
     C_OPTIONS,
+    C_OPTIONS_CUT,
     C_CLOCK,
     C_TIME,
 ) = range(len(COUNTED))
@@ -118,6 +133,9 @@ MOST_EDGES = 8
 """Edges of the four SACK blocks that fit in a header."""
 LARGEST_OFFLOADED = 8 * 65_535
 """Linux's GSO_MAX_SIZE."""
+OPTIONS_READ, OPTIONS_ENDED, OPTIONS_LIE = range(3)
+"""How reading options came to its end: at that of the bytes, at the option that ends the list, at a
+length that is wrong or reaches beyond the bytes."""
 
 
 @inlined
@@ -160,22 +178,27 @@ def _ip(buf, at, end, on_wire_end, row):
         row.ip_id = be16(buf, at + 4)
         row.has |= HAS_IP_ID
         row.ttl, row.ip_proto = buf[at + 8], buf[at + 9]
-        return at + header, be16(buf, at + 6) & 0x1FFF != 0
+        row.fragment = be16(buf, at + 6) & (MORE_FRAGMENTS | FRAGMENT_OFFSET)
+        if row.fragment == 0:
+            return at + header, False
+        row.datagram, row.header_len = row.ip_id, header
+        return at + header, row.fragment & FRAGMENT_OFFSET != 0
     if version == 6:
         if at + 40 > end:
             return -1 - C_SHORT, False
         row.ip_len = 40 + be16(buf, at + 4)
         if row.ip_len == 40 and buf[at + 6] != NO_NEXT_HEADER:
             row.ip_len = max(40, _offloaded_len(at, on_wire_end))
-        row.ttl = buf[at + 7]
+        row.ttl, row.fragment = buf[at + 7], 0
         return _ipv6_extensions(buf, at + 40, end, buf[at + 6], row)
     return -1 - C_MALFORMED_IP, False
 
 
 @inner
 def _ipv6_extensions(buf, at, end, next_header, row):
-    """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment."""
-    later = False
+    """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment. A fragment
+    header without others to come, before or behind (RFC 6946), makes no fragment."""
+    begin, later = at - 40, False
     while not later:
         row.ip_proto = next_header
         if next_header in (0, 43, 60, 135, 139, 140):
@@ -189,8 +212,14 @@ def _ipv6_extensions(buf, at, end, next_header, row):
         elif next_header == FRAGMENT_HEADER:
             if at + 4 > end:
                 break
-            later = be16(buf, at + 2) & 0xFFF8 != 0
+            offset, more = be16(buf, at + 2) >> 3, be16(buf, at + 2) & 1
+            later = offset != 0
             size = 8
+            if row.fragment == 0 and (later or more):
+                row.fragment = offset | (MORE_FRAGMENTS if more else 0)
+                known = at + 8 <= end and at + 8 - begin <= 0xFFFF
+                row.header_len = at + 8 - begin if known else 0
+                row.datagram = be32(buf, at + 4) if known else 0
         else:
             break
         next_header = buf[at]
@@ -228,20 +257,20 @@ def _inside_gtp(buf, at, end):
 def _tcp_options(buf, at, end, row, edges, used):
     """Options in buf[at:end] into `row`, SACK edges behind `used` in `edges`.
 
-    Returns False where a length lies; what came before it stays.
+    Returns OPTIONS_READ, OPTIONS_ENDED or OPTIONS_LIE; what came before a lie stays.
     """
     while at < end:
         kind = buf[at]
         if kind == 0:
-            return True
+            return OPTIONS_ENDED
         if kind == 1:
             at += 1
             continue
         if at + 1 >= end:
-            return False
+            return OPTIONS_LIE
         size = int(buf[at + 1])
         if size < 2 or at + size > end:
-            return False
+            return OPTIONS_LIE
         if kind == 2 and size == 4:
             row.mss = be16(buf, at + 2)
             row.has |= HAS_MSS
@@ -260,17 +289,22 @@ def _tcp_options(buf, at, end, row, edges, used):
             row.ts_val, row.ts_ecr = be32(buf, at + 2), be32(buf, at + 6)
             row.has |= HAS_TIMESTAMPS
         at += size
-    return True
+    return OPTIONS_READ
 
 
 @inner
 def _tcp(buf, ip_at, at, end, row, edges, used, counted):
-    """The TCP header at `at` into `row`; its IP header lies at `ip_at`."""
+    """The TCP header at `at` into `row`; its IP header lies at `ip_at`. Where that header goes on
+    in the next fragment (RFC 1858), it is not read."""
     if at + 20 > end:
         counted[C_SHORT_TCP] += 1
         return
     header = (buf[at + 12] >> 4) * 4
-    payload = np.int64(row.ip_len) - (at - ip_at) - header
+    there = np.int64(row.ip_len) - (at - ip_at)
+    payload = there - header
+    if row.fragment != 0 and (there < 20 or payload < 0):
+        counted[C_SHORT_TCP] += 1
+        return
     if header < 20 or payload < 0:
         counted[C_MALFORMED_TCP] += 1
         return
@@ -281,7 +315,11 @@ def _tcp(buf, ip_at, at, end, row, edges, used, counted):
     row.has |= HAS_TCP
     whole = at + header <= end
     options_end = at + header if whole else end
-    if not _tcp_options(buf, at + 20, options_end, row, edges, used) and whole:
+    came_to = _tcp_options(buf, at + 20, options_end, row, edges, used)
+    if not whole and came_to != OPTIONS_ENDED:
+        row.has |= HAS_OPTIONS_CUT
+        counted[C_OPTIONS_CUT] += 1
+    elif came_to == OPTIONS_LIE:
         counted[C_OPTIONS] += 1
 
 

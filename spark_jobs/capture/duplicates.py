@@ -8,14 +8,14 @@ What tells a copy from a packet of its own:
 
 - An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), resends too.
   Not where it gives all the same: where the connection's last packet that way had that one, too,
-  though it said something else.
+  though it said something else. Fragments always have one of their datagram's own, beside which
+  their offset tells them apart (RFC 6864, 4.1; RFC 8200, 4.5).
 - Where there is none (atomic datagrams, IPv6, the same for all): a TTL that differs, for a TCP
   packet.
 - Data, SYN or FIN again sooner than any sender could resend.
 - Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
-  SYN ACKs to two SYNs that arrived together, a burst of UDP, later fragments, which have no ports.
-  They are copies where most packets of that direction whose copies can be told come twice in
-  the same way.
+  SYN ACKs to two SYNs that arrived together, a burst of UDP. They are copies where most packets of
+  that direction whose copies can be told come twice in the same way.
 """
 
 from collections.abc import Iterator
@@ -113,6 +113,8 @@ def _fingerprint(row, edges, user, server):
         h = mixed(h, pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port)))
     elif has & decode.HAS_IP_ID:
         h = mixed(h, row.ip_id)
+    if row.fragment:
+        h = mixed(h, pair(row.datagram, row.fragment))
     if has & decode.HAS_TCP:
         h = mixed(h, pair(row.seq, row.ack))
         wire = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
@@ -131,7 +133,7 @@ def _fingerprint(row, edges, user, server):
 
 @inner
 def _has_number(row):
-    """Whether it has an identification, and ports, which later fragments lack."""
+    """Whether it has an identification, and ports."""
     both = decode.HAS_PORTS | decode.HAS_IP_ID
     return row.has & both == both and row.ip_id != 0
 
@@ -185,11 +187,11 @@ def _duplicates(rows, edges, addresses, recent, latest, state, told, senders):
         way = 1 if row.downlink else 0
         has_number = _has_number(row)
         h = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
-        numbered, sender = False, senders[0]
+        numbered, sender = row.fragment != 0 and row.datagram != 0, senders[0]
         if has_number:
             who = _ends(row, addresses[row.user], addresses[row.server])
             sender = senders[np.int64(who & np.uint64(len(senders) - 1))]
-            numbered = not (sender.constant and sender.who == who)
+            numbered |= not (sender.constant and sender.who == who)
         takes_time = _takes_time(row)
         enough = told[way, KEPT] >= FEWEST_TOLD
         again = takes_time or (enough and 2 * told[way, SAME_TTL] > told[way, KEPT])

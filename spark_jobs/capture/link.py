@@ -1,6 +1,8 @@
 """From a frame's first byte to its IP header, for each link type.
 
 Numbers: the LINKTYPE_ registry of tcpdump.org, IEEE 802 Ethertypes, PPP protocol numbers (IANA).
+Tags: IEEE 802.1Q, 9.3 to 9.7 (VLAN, and the I-TAG of provider backbone bridges, 802.1ah); VN-Tag:
+Cisco's proposal for IEEE 802.1Qbh.
 """
 
 from spark_jobs.compiled import inlined, inner
@@ -17,6 +19,7 @@ NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, WIFI_LINK_TYPE = -1, -2, -3, -4
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
+VN_TAG, I_TAG = 0x8926, 0x88E7
 ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST, ETHERTYPE_PPPOE_SESSION = 0x8847, 0x8848, 0x8864
 LARGEST_802_3_LENGTH = 1500
 PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
@@ -27,13 +30,29 @@ def be16(buf, at):
     return int(buf[at]) << 8 | int(buf[at + 1])
 
 
+@inlined
+def _tag_bytes(ethertype):
+    """How many bytes of a tag stand between its Ethertype and the next one: a VLAN's 2; a VN-Tag's
+    4; an I-TAG's 4 and two addresses of the customer's; 0 where the Ethertype is no tag's."""
+    if ethertype in VLAN_TAGS:
+        return 2
+    if ethertype == VN_TAG:
+        return 4
+    return 16 if ethertype == I_TAG else 0
+
+
 @inner
-def _after_vlan_tags(buf, at, end):
-    """Behind the Ethertype at `at`, and behind VLAN tags if it is theirs: they may be stacked
-    (802.1Q, 802.1ad). Beyond `end` where the frame is cut."""
-    while at + 2 <= end and be16(buf, at) in VLAN_TAGS:
-        at += 4
-    return at + 2
+def _after_tags(buf, at, end, ethertype):
+    """(the first byte behind the Ethertype that is no tag's, that Ethertype); at: the first byte
+    behind the given one. Tags may be stacked, of all kinds. Beyond `end` where the frame is cut."""
+    size = _tag_bytes(ethertype)
+    while size:
+        at += size + 2
+        if at > end:
+            break
+        ethertype = be16(buf, at - 2)
+        size = _tag_bytes(ethertype)
+    return at, ethertype
 
 
 @inner
@@ -51,10 +70,13 @@ def _after_mpls(buf, at, end):
                 return at
             if version != 0:
                 return NOT_IP
-            at = _after_vlan_tags(buf, at + 16, end)
+            at += 18
             if at > end:
                 return TOO_SHORT
-            return at if be16(buf, at - 2) in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
+            at, ethertype = _after_tags(buf, at, end, be16(buf, at - 2))
+            if at > end:
+                return TOO_SHORT
+            return at if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
     return TOO_SHORT
 
 
@@ -94,11 +116,9 @@ def _after_llc(buf, at, end):
 @inner
 def _after_ethertype(buf, at, end, ethertype):
     """at: the first byte behind the Ethertype."""
-    if ethertype in VLAN_TAGS:
-        at = _after_vlan_tags(buf, at + 2, end)
-        if at > end:
-            return TOO_SHORT
-        ethertype = be16(buf, at - 2)
+    at, ethertype = _after_tags(buf, at, end, ethertype)
+    if at > end:
+        return TOO_SHORT
     if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
         return at
     if ethertype in (ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST):

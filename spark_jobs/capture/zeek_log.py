@@ -145,9 +145,10 @@ class _Filling:
             whole = np.logical_and.reduce(each)
             rows["has"] |= np.where(whole, flag, 0).astype(np.uint16)
             sound &= whole == np.logical_or.reduce(each)
-        if "sack_permitted" in table.column_names:
-            permitted = table["sack_permitted"].fill_null(False).to_numpy()
-            rows["has"] |= np.where(permitted, decode.HAS_SACK_PERMITTED, 0).astype(np.uint16)
+        for name, flag in decode.TOLD.items():
+            if name in table.column_names:
+                yes = table[name].fill_null(False).to_numpy()
+                rows["has"] |= np.where(yes, flag, 0).astype(np.uint16)
         for name in ADDRESSES:
             rows[name] = self._addresses.numbers(table[name])
             sound &= rows[name] > 0

@@ -33,6 +33,7 @@ FIELDS = tuple(PACKET_LOG.fields)
     TS_VAL,
     TS_ECR,
     SACK,
+    OPTIONS_CUT,
 ) = range(len(FIELDS))
 IGNORED = -1
 
@@ -214,7 +215,7 @@ def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots
         row = rows[n]
         there, sound, taken = np.int64(0), True, used
         begin, column, stop = at, 0, at
-        row.has = 0
+        row.has = row.fragment = 0
         while True:
             stop = begin
             while text[stop] != TAB and text[stop] != NEWLINE:
@@ -242,13 +243,15 @@ def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots
                         row.user = number
                     else:
                         row.server = number
-                elif field == DOWNLINK or field == SACK_PERMITTED:
+                elif field == DOWNLINK or field == SACK_PERMITTED or field == OPTIONS_CUT:
                     yes = stop - begin == 1 and text[begin] == 84  # T
                     sound &= yes or (stop - begin == 1 and text[begin] == 70)  # F
                     if field == DOWNLINK:
                         row.downlink = yes
-                    elif yes:
+                    elif yes and field == SACK_PERMITTED:
                         row.has |= decode.HAS_SACK_PERMITTED
+                    elif yes:
+                        row.has |= decode.HAS_OPTIONS_CUT
                 elif field == SACK:
                     first = begin
                     for i in range(begin, stop + 1):

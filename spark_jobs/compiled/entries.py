@@ -28,7 +28,7 @@ def compile_entry(line: str) -> None:
     more, or not for such types, is passed over."""
     name, *arguments = json.loads(line)
     module, _, function = name.rpartition(".")
-    with suppress(ImportError, AttributeError, NumbaError, TypeError):
+    with suppress(ImportError, AttributeError, IndexError, NumbaError, TypeError):
         dispatcher = getattr(import_module(module), function)
         signature = tuple(read_type(argument) for argument in arguments)
         if not dispatcher._cache.holds(signature, dispatcher.targetctx):

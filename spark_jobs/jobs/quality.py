@@ -17,6 +17,7 @@ from schemas import (
     BROKEN_OFF,
     FLOWS,
     INGEST_LOG,
+    MANY_OPTIONS_CUT,
     PACKETS,
     QUALITY,
     TABLES,
@@ -87,6 +88,7 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     split = _share(measured["flows_split"], with_data)
     near = _share(measured["flows_too_near"], measured["flows_timed"])
     merged = _share(measured["merged_segments"], measured["segments"])
+    cut = _share(measured["options_cut"], measured["tcp_packets"])
     not_tcp = _share(measured["not_tcp_bytes"], measured["ip_bytes"])
     tunnelled = _share(measured["tunnel_bytes"], measured["ip_bytes"])
     without_syn = _share(measured["flows_without_syn"], measured["flows"])
@@ -179,6 +181,13 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             f"{_percent(merged)} of the segments came merged into larger packets (LRO, GRO, TSO)",
         ),
         Check(
+            "options_cut_share",
+            cut,
+            None,
+            None,
+            f"{_percent(cut)} of the TCP packets have options that the capture cut{_advice(cut)}",
+        ),
+        Check(
             "not_tcp_share",
             not_tcp,
             None,
@@ -222,6 +231,16 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
 
 def _share(part: float | None, whole: float | None) -> float | None:
     return float(part) / float(whole) if part is not None and whole else None
+
+
+def _advice(cut: float | None) -> str:
+    """What is to be done where so large a share of the options was cut."""
+    if cut is None or cut <= MANY_OPTIONS_CUT:
+        return ""
+    return (
+        ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
+        "IPv6 or behind VLAN tags, 192 those in GTP-U"
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -62,7 +62,9 @@ traffic as (
     select
         sum(ip_len) as ip_bytes,
         coalesce(sum(ip_len) filter (where ip_proto <> 6), 0) as not_tcp_bytes,
-        coalesce(sum(ip_len) filter (where ip_proto in $tunnels::utinyint[]), 0) as tunnel_bytes
+        coalesce(sum(ip_len) filter (where ip_proto in $tunnels::utinyint[]), 0) as tunnel_bytes,
+        count(tcp_flags) as tcp_packets,
+        count(options_cut) as options_cut
     from packets
     where network = $network and date = $date::date
 ),

@@ -1,6 +1,6 @@
 """What the numbers rest on: captures read, and what could not be."""
 
-from schemas import SKIP_REASONS
+from schemas import MANY_OPTIONS_CUT, SKIP_REASONS
 from spark_jobs.report.parts import Section, TableOfNumbers, group, number
 from spark_jobs.report.selection import Selection
 
@@ -112,6 +112,11 @@ def section(selection: Selection) -> Section:
         from (select network, unnest(map_entries(skipped)) as entry from ingest_log)
         group by all order by all
     """)
+    cut = selection.rows(f"""
+        select network, count(*) as days, arg_max(finding, value) as finding
+        from quality where measure = 'options_cut_share' and value > {MANY_OPTIONS_CUT}
+        group by network order by network
+    """)
     rows = [
         [
             row["network"],
@@ -155,4 +160,5 @@ def section(selection: Selection) -> Section:
         samples=f"{number(sum(row['packets'] for row in captures))} packets",
         tables=tables,
         open_tables=True,
+        notes=[f"{row['network']}, on {row['days']} days: {row['finding']}." for row in cut],
     )

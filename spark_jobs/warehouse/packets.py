@@ -43,7 +43,12 @@ NUMBERS = (
     "ts_val",
     "ts_ecr",
 )
-PRESENCE = {"is_tcp": "tcp_flags", "sack_permitted": "sack_permitted", "has_timestamps": "ts_val"}
+PRESENCE = {
+    "is_tcp": "tcp_flags",
+    "sack_permitted": "sack_permitted",
+    "has_timestamps": "ts_val",
+    "options_cut": "options_cut",
+}
 """Columns of the record that say whether a packet has a value, and of which column."""
 NOBODY = np.int32(-1)
 HELD_ROW_GROUPS = 6000
@@ -202,7 +207,7 @@ def _in_places(
     names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
     for code, to, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
-        values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
+        values |= {name: _validity(_column(table, column)) for name, column in PRESENCE.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
         values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)
         values["mss"] = np.where(_validity(table["mss"]), _values(table["mss"]), 0)
@@ -226,6 +231,13 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 def _values(column: pa.ChunkedArray) -> np.ndarray:
     """The column's values; where it is null, anything."""
     return _joined([_chunk(chunk) for chunk in column.chunks])
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column; null where the file is of an earlier version that had none."""
+    if name in table.column_names:
+        return table[name]
+    return pa.chunked_array([pa.nulls(len(table))])
 
 
 def _validity(column: pa.ChunkedArray) -> np.ndarray:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
+from spark_jobs.capture.fragments import with_fragments_joined
 from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
 from spark_jobs.capture.users import UserKeys
 
@@ -25,6 +26,8 @@ NOTES = {
     "short_tcp",
     "malformed_tcp",
     "malformed_options",
+    "options_cut",
+    "fragments_unjoined",
     "clock_backwards",
     "corrupt_record",
     "corrupt_bytes",
@@ -37,7 +40,7 @@ NOTES = {
 
 @dataclass
 class Read:
-    """What came of a file: a row a packet in order of frame, uplink first."""
+    """What came of a file: a row a packet, fragments joined, in order of frame, uplink first."""
 
     rows: list[dict]
     frames: int
@@ -61,12 +64,12 @@ def table_of(
     run_packets: int = RUN_PACKETS,
     reader: Callable[..., Iterator[Run]] = read_capture,
 ) -> tuple[pa.Table | None, Reading]:
-    """The packets table of a capture file, in order of frame, uplink first."""
+    """The packets table of a capture file, fragments joined, in order of frame, uplink first."""
     prefixes = subscriber_prefixes([ip_network(text) for text in subscribers])
     reading = Reading()
     tables = [
         table.cast(PACKETS.arrow)
-        for run in reader(path, prefixes, reading, run_packets)
+        for run in with_fragments_joined(reader(path, prefixes, reading, run_packets), reading)
         for _, table in packet_tables(run, path.name, 3, UserKeys("n"))
     ]
     if not tables:

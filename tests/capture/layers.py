@@ -89,6 +89,19 @@ def _label(bottom: int) -> MPLS:
     return MPLS(label=1000 + bottom, s=bottom, ttl=9)
 
 
+ADDRESSES = bytes.fromhex("00005e005302 00005e005301")
+VLAN, B_TAG = bytes.fromhex("8100 0007"), bytes.fromhex("88a8 0002")
+VN_TAG = bytes.fromhex("8926 00640000")
+"""Its Ethertype; direction, pointer, destination, looped, version, source."""
+I_TAG = bytes.fromhex("88e7 00000539") + ADDRESSES
+"""Its Ethertype; priority and service 1337; the customer's addresses (802.1Q, 9.7)."""
+
+
+def _tagged(*tags: bytes, then: int = 0x0800) -> bytes:
+    """Ethernet with tags byte by byte, and the Ethertype behind them."""
+    return ADDRESSES + b"".join(tags) + then.to_bytes(2, "big")
+
+
 FDDI_HEADER = b"\x50" + bytes.fromhex("00005e005302") + bytes.fromhex("00005e005301")
 
 CARRIERS = [
@@ -100,6 +113,13 @@ CARRIERS = [
     Carrier("VLAN", 1, _ether(Dot1Q(vlan=7))),
     Carrier("QinQ", 1, _ether(Dot1AD(vlan=2), Dot1Q(vlan=7))),
     Carrier("three VLAN tags", 1, _ether(Dot1Q(vlan=2), Dot1Q(vlan=3), Dot1Q(vlan=4))),
+    Carrier("VN-Tag", 1, _tagged(VN_TAG)),
+    Carrier("VN-Tag before a VLAN", 1, _tagged(VN_TAG, VLAN)),
+    Carrier("VN-Tag behind a VLAN", 1, _tagged(VLAN, VN_TAG)),
+    Carrier("provider backbone bridges", 1, _tagged(B_TAG, I_TAG)),
+    Carrier("provider backbone bridges, without B-TAG", 1, _tagged(I_TAG)),
+    Carrier("provider backbone bridges, QinQ inside", 1, _tagged(B_TAG, I_TAG, B_TAG, VLAN)),
+    Carrier("VN-Tag, MPLS", 1, _tagged(VN_TAG, then=0x8847) + bytes(_label(1))),
     Carrier("MPLS", 1, _ether(_label(1))),
     Carrier("MPLS, three labels", 1, _ether(_label(0), _label(0), _label(1))),
     Carrier("MPLS in a VLAN", 1, _ether(Dot1Q(vlan=7), _label(1))),

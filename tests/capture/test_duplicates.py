@@ -173,9 +173,23 @@ def test_where_all_else_comes_twice_packets_that_look_alike_do_too(tmp_path, ali
 
 
 def test_later_fragments_have_one_identification_and_are_not_copies(tmp_path):
+    """They are one packet, complete with the fifth frame."""
     ping = IP(src=UP.src, dst=UP.dst, id=99) / ICMP() / bytes(4000)
     frames = [Frame(bytes(piece), NOON + i) for i, piece in enumerate(fragment(ping, 1000))]
-    assert kept(tmp_path, frames) == ([1, 2, 3, 4, 5], 0)
+    assert kept(tmp_path, frames) == ([5], 0)
+
+
+@pytest.mark.parametrize("order", [(0, 0, 1, 1, 2, 2), (0, 1, 2, 0, 1, 2), (0, 1, 0, 2, 1, 2)])
+@pytest.mark.parametrize("hops", [0, 1])
+def test_fragments_captured_twice_are_one_packet(tmp_path, order, hops):
+    """The pieces of one size differ in nothing but their offset."""
+    pieces = fragment(IP(src=UP.src, dst=UP.dst, id=99, ttl=64) / ICMP() / bytes(2992), 1000)
+    seen: set[int] = set()
+    frames = []
+    for i, n in enumerate(order):
+        frames.append(at(pieces[n], i, ttl=64 - hops * (n in seen)))
+        seen.add(n)
+    assert kept(tmp_path, frames) == ([order.index(2) + 1], 3)
 
 
 def test_packet_between_two_subscribers_keeps_both_its_rows(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 from capture_files import Frame, pcap, rows_of, timed
+from conftest import REPORTS
 from layers import (
     BASE_STATION,
     CARRIERS,
@@ -62,6 +63,7 @@ SYN_ROW = {
     "ts_val": 1000,
     "ts_ecr": 0,
     "sack": None,
+    "options_cut": None,
 }
 """20 bytes of IPv4, 20 of TCP and 20 of options."""
 
@@ -94,6 +96,7 @@ DATA_ROW = {
     "ts_val": 0xFEDCBA98,
     "ts_ecr": 1000,
     "sack": [0x91223400, 0x91223500, 0x91223600, 0x91223700],
+    "options_cut": None,
 }
 """20 bytes of IPv4, 20 of TCP, 32 of options: timestamps (10), two SACK blocks (18), 4 NOPs."""
 
@@ -151,9 +154,10 @@ def test_every_snap_length_from_the_tcp_header_on_loses_nothing_but_options(read
     headers = len(carrier.before) + 20 + 20
     snaps = [*range(headers, headers + 32 + 3), len(whole.data) - 1, len(whole.data)]
     found = read(*(whole.cut(snap) for snap in snaps), link_type=carrier.link_type)
-    assert found.skipped == {}
+    assert found.skipped == {"options_cut": 32}
     for snap, row in zip(snaps, found.rows, strict=True):
-        cut = set() if snap >= headers + 32 else set(OPTION_COLUMNS)
+        cut = set() if snap >= headers + 32 else {*OPTION_COLUMNS, "options_cut"}
+        assert row["options_cut"] == (True if cut else None)
         assert {k: v for k, v in row.items() if k not in cut} == {
             k: v for k, v in DATA_ROW.items() if k not in cut
         }
@@ -163,6 +167,59 @@ def test_an_option_that_was_captured_whole_is_kept_though_the_next_is_cut(read):
     timestamps_end = 20 + 20 + 12
     row = read(Frame(DATA).cut(timestamps_end + 7)).rows[0]
     assert (row["ts_val"], row["ts_ecr"], row["sack"]) == (0xFEDCBA98, 1000, None)
+    assert row["options_cut"]
+
+
+@pytest.mark.parametrize("captured", [20, 21, 22, 23, 24, 31, 32])
+def test_options_that_ended_before_the_cut_are_not_cut(read, captured):
+    """Bytes of TCP: two NOPs, the end of the options as the 23rd byte, padding to 32 bytes."""
+    tcp = TCP(sport=40000, dport=80, flags="A", dataofs=8)
+    options = bytes.fromhex("0101 00 000000000000000000")
+    found = read(Frame(bytes(UP / tcp / (options + bytes(10)))).cut(20 + captured))
+    cut = captured < 23
+    assert found.rows[0]["options_cut"] == (True if cut else None)
+    assert found.skipped == ({"options_cut": 1} if cut else {})
+
+
+def test_a_cut_behind_the_last_option_but_within_the_padding_cannot_be_told(read):
+    """NOPs pad the timestamps; another option may have stood there."""
+    tcp = TCP(sport=40000, dport=80, flags="A", options=[("Timestamp", (1, 2)), ("NOP", None)])
+    packet = bytes(UP / tcp)
+    row = read(Frame(packet).cut(20 + 20 + 10)).rows[0]
+    assert (row["ts_val"], row["options_cut"]) == (1, True)
+
+
+def test_a_header_without_options_is_never_cut(read):
+    packet = bytes(UP / TCP(sport=40000, dport=80, flags="A") / bytes(100))
+    found = read(Frame(packet).cut(40))
+    assert (found.rows[0]["options_cut"], found.skipped) == (None, {})
+
+
+def test_options_cut_by_a_snap_length_of_54_bytes_are_told():
+    """The same packets as in the other file, where all was captured."""
+    cut, whole = (rows_of(REPORTS / f"min_snap_{name}.pcap") for name in ("54", "full"))
+    headers = {"options_cut", *OPTION_COLUMNS}
+    with_options = [any(row[name] for name in OPTION_COLUMNS) for row in whole.rows]
+    assert [bool(row["options_cut"]) for row in cut.rows] == with_options
+    assert cut.skipped == {"options_cut": sum(with_options)}
+    assert any(with_options)
+    assert whole.skipped == {}
+    for one, other in zip(cut.rows, whole.rows, strict=True):
+        assert all(one[name] == other[name] for name in one if name not in {*headers, "capture"})
+
+
+def test_vn_tagged_packets_are_read():
+    """A VN-Tag, then a VLAN tag, then IPv4, in each of the frames."""
+    found = rows_of(REPORTS / "tag_vntag.pcap")
+    assert len(found.rows) == found.frames > 10
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize("carrier", [c for c in CARRIERS if c.link_type == 1], ids=named)
+def test_a_frame_cut_within_its_tags_is_counted(read, carrier):
+    tags = len(carrier.before)
+    found = read(*(Frame(carrier.before).cut(n) for n in range(1, tags)), link_type=1)
+    assert found.skipped == {"short_capture": tags - 1}
 
 
 @pytest.mark.parametrize("carrier", CARRIERS, ids=named)
@@ -206,15 +263,10 @@ def test_ip_options_are_passed_over(read):
     assert read(IP_OPTIONS).rows == [SYN_ROW | {"ip_len": 64}]
 
 
-def test_the_first_fragment_carries_the_tcp_header_and_later_ones_count_as_bytes(read):
+def test_fragments_are_one_packet(read):
     found = read(*FRAGMENTS)
-    assert [row["ip_len"] for row in found.rows] == [420, 420, 20 + 1052 - 800]
-    first, *later = found.rows
-    assert first == DATA_ROW | {"ip_len": 420, "payload_len": 400 - 52}
-    for row in later:
-        nothing = NO_TCP | {"user_port": None, "server_port": None, "ip_len": row["ip_len"]}
-        assert row == DATA_ROW | nothing
-    assert found.skipped == {}
+    assert found.rows == [DATA_ROW]
+    assert found.skipped == {"fragments_joined": 2}
 
 
 @pytest.mark.parametrize("name", EXTENSIONS)
@@ -224,10 +276,10 @@ def test_ipv6_extension_headers_are_passed_over(read, name):
 
 
 def test_ipv6_fragments_are_like_ipv4s(read):
-    first, later = read(*FRAGMENTS6).rows
-    assert first == SYN6_ROW | {"ip_len": 40 + 8 + 40 + 40, "payload_len": 40}
-    nothing = {"user_port": None, "server_port": None, "ip_len": 40 + 8 + 48}
-    assert later == SYN6_ROW | NO_TCP | nothing
+    """80 bytes with the TCP header of 40, and 48; the fragment header is no part of the packet."""
+    found = read(*FRAGMENTS6)
+    assert found.rows == [SYN6_ROW | {"ip_len": 40 + 80 + 48, "payload_len": 80 + 48 - 40}]
+    assert found.skipped == {"fragments_joined": 1}
 
 
 @pytest.mark.parametrize("name", GTP_IN)

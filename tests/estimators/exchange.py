@@ -47,6 +47,7 @@ class Packet:
     tsval: int | None = None
     tsecr: int | None = None
     sack: str = ""
+    cut: bool = False
     id: int = 0
     ttl: int = 60
     user: str = "anna"
@@ -149,6 +150,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         sack_at=np.cumsum(sack_count, dtype=np.int64) - sack_count,
         sack_count=sack_count,
         sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
+        options_cut=column((p.cut for p in rows), bool),
         sent_before=downlink_bytes_before(downlink, ip_len),
         outside=np.zeros(len(rows), bool),
     )

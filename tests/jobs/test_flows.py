@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from capture_files import Frame, pcap
-from conftest import CAPTURES
+from conftest import CAPTURES, REPORTS
 from scapy.layers.inet import IP, TCP, UDP
 
 import spark_jobs.jobs.flows as job
@@ -50,6 +50,18 @@ def handshake(ts: int, port: int = 1000) -> list[Frame]:
         down(ts + US // 10, "SA", 300, 101, port=port),
         up(ts + US, "A", 101, 301, port=port),
     ]
+
+
+def test_data_in_fragments_is_data_of_the_flow(warehouse, network):
+    """Three segments of 1,400 B in two fragments each, one round trip, nothing lost."""
+    result = ingest_capture(warehouse, network, REPORTS / "min_ip_fragments.pcap")
+    assert (result.error, result.skipped) == (None, {"fragments_joined": 3})
+    job.flows(warehouse, [(network, date(2023, 11, 14))])
+    asked = """
+        select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, resends, "single"
+        from flows
+    """
+    assert warehouse.connect().sql(asked).fetchall() == [(4200, 0, 0, 0, 0, True)]
 
 
 def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) -> None:

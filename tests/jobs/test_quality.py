@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 from capture_files import Frame, pcap
-from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON
+from conftest import CAPTURES, DAY, NETWORKS_FILE, NOON, REPORTS
 from made_up import flow, publish
 from scapy.layers.inet import IP
 
@@ -40,6 +40,8 @@ GOOD = {
     "flows_too_near": 0,
     "segments": 1000,
     "merged_segments": 0,
+    "tcp_packets": 1000,
+    "options_cut": 0,
     "ip_bytes": 1_000_000,
     "not_tcp_bytes": 0,
     "tunnel_bytes": 0,
@@ -83,7 +85,7 @@ def test_each_check_fails_beyond_its_limit(measured, check):
     "measured",
     [
         {"skipped": 10},
-        {"duplicates": 999, "merged_segments": 999},
+        {"duplicates": 999, "merged_segments": 999, "options_cut": 999},
         {"not_tcp_bytes": 999_000, "tunnel_bytes": 999_000},
         {"flows_up_only": 3, "flows_down_only": 2},
         {"acked_unseen_bytes": 1000},
@@ -96,6 +98,24 @@ def test_each_check_fails_beyond_its_limit(measured, check):
 )
 def test_at_the_limit_or_not_measurable_passes(measured):
     assert failed(**measured) == []
+
+
+@pytest.mark.parametrize(("cut", "told"), [(0, False), (10, False), (11, True), (1000, True)])
+def test_many_options_cut_ask_for_a_larger_snap_length(cut, told):
+    measured = GOOD | {"options_cut": cut}
+    [check] = (c for c in quality.judge(measured, LIMITS) if c.measure == "options_cut_share")
+    assert (check.value, check.passed) == (cut / 1000, True)
+    assert ("raise the snap length" in check.finding) == told
+
+
+def test_packets_with_cut_options_are_measured(warehouse, tmp_path, network):
+    """As many as have options, of the same packets captured whole."""
+    path = REPORTS / "min_snap_54.pcap"
+    [result] = ingest(warehouse, [(network, path)])
+    assert (result.error, result.skipped) == (None, {"options_cut": 24})
+    quality.check(warehouse, [network], date(2023, 11, 14))
+    asked = "select value from quality where measure = 'options_cut_share'"
+    assert warehouse.connect().sql(asked).fetchall() == [(1,)]
 
 
 def test_limits_can_be_set_in_the_networks_file(tmp_path):
@@ -145,6 +165,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
         "split_share": 0,
         "near_share": None,
         "merged_share": 0,
+        "options_cut_share": None,
         "not_tcp_share": None,
         "tunnel_share": None,
         "without_syn_share": pytest.approx(1 / 3),

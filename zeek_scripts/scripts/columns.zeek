@@ -19,13 +19,13 @@ export {
 		downlink: bool &log;
 		## protocol above IP, after IPv6 extension headers
 		ip_proto: count &log;
-		## IP total length, from the header (B)
+		## IP total length, from the header; of a datagram in fragments, that of the whole (B)
 		ip_len: count &log;
 		## IPv4 identification; null for IPv6
 		ip_id: count &log &optional;
 		## time to live or hop limit (hops)
 		ttl: count &log;
-		## the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another protocol, a later fragment, a capture cut too short)
+		## the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another protocol, a later fragment that could not be joined, a header that the capture or fragments cut)
 		tcp_flags: count &log &optional;
 		## sequence number
 		seq: count &log &optional;
@@ -47,6 +47,8 @@ export {
 		ts_ecr: count &log &optional;
 		## SACK block edges: left, right, left, right, ...
 		sack: vector of count &log &optional;
+		## true where the capture cut the TCP options, so that an option that is null may have been there
+		options_cut: bool &log &optional;
 	};
 
 	type Accounting: record {
