@@ -11,10 +11,9 @@ NO, YES, NOT_KNOWN = 0, 1, -1
 LARGEST_SHIFT = 14
 """RFC 7323, 2.3."""
 
-OPTIONS = np.dtype([("sack", "i1"), ("timestamps", "?"), ("max_window", "i8")], align=True)
-"""A connection's options: SACK permitted in both SYNs (NO, YES, NOT_KNOWN), timestamps seen in
-both directions, largest window that the mobile advertised (B, scaled; NOT_KNOWN without the scale).
-"""
+OPTIONS = np.dtype([("sack", "i1"), ("timestamps", "i1"), ("max_window", "i8")], align=True)
+"""A connection's options: SACK permitted in both SYNs, timestamps seen in both directions (NO, YES,
+NOT_KNOWN), largest window that the mobile advertised (B, scaled; NOT_KNOWN without the scale)."""
 
 
 @compiled
@@ -22,20 +21,22 @@ def options(segments, connections):
     """OPTIONS[C] of Segments and their Connections.
 
     The window of a SYN is never scaled, and a scale counts only where both SYNs carried the
-    option (RFC 7323, 2.2). An option of a SYN that was not seen is not known, unless the other
-    SYN does without it or the connection never came about.
+    option (RFC 7323, 2.2). An option of a SYN that was not seen, or that the capture may have cut
+    off, is not known, unless the other SYN does without it or the connection never came about.
     """
     first, flags, window = connections.first, segments.tcp_flags, segments.window
     out = np.zeros(len(first) - 1, OPTIONS)
     for c in range(len(first) - 1):
         seen, scale, sack = np.zeros(2, np.bool_), np.full(2, NO_SCALE), np.zeros(2, np.bool_)
-        stamped = np.zeros(2, np.bool_)
+        stamped, cut, cut_syn = np.zeros((3, 2), np.bool_)
         in_syn = in_others = np.int64(-1)
         others = False
         for i in range(first[c], first[c + 1]):
             way = 1 if segments.downlink[i] else 0
             stamped[way] |= segments.has_timestamps[i]
+            cut[way] |= segments.options_cut[i]
             if flags[i] & SYN:
+                cut_syn[way] |= segments.options_cut[i]
                 seen[way] = True
                 sack[way] |= segments.sack_permitted[i]
                 scale[way] = max(scale[way], segments.window_scale[i])
@@ -45,9 +46,13 @@ def options(segments, connections):
                 others = True
                 if not way and flags[i] & ACK:
                     in_others = max(in_others, np.int64(window[i]))
-        out[c].timestamps = stamped[0] and stamped[1]
-        out[c].sack = _agreed(seen, sack, others)
-        scaled = _agreed(seen, scale > NO_SCALE, others)
+        out[c].timestamps = YES if stamped[0] and stamped[1] else NO
+        for way in range(2):
+            if cut[way] and not stamped[way] and (stamped[1 - way] or cut[1 - way]):
+                out[c].timestamps = NOT_KNOWN
+        out[c].sack = _agreed(seen & (sack | ~cut_syn), sack, others)
+        has_scale = scale > NO_SCALE
+        scaled = _agreed(seen & (has_scale | ~cut_syn), has_scale, others)
         out[c].max_window = in_syn
         if in_others >= 0 and scaled == NOT_KNOWN:
             out[c].max_window = NOT_KNOWN

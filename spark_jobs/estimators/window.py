@@ -256,6 +256,8 @@ def take(packets, i, own, other):
         else:
             other.offered, other.room = offered, max(other.room, offered)
         own.first, own.opened, own.scale = low, True, np.int64(packets.window_scale[i])
+        if packets.options_cut[i] and own.scale == NO_SCALE:
+            own.scale = LARGEST_SHIFT
     own.top = max(own.top, high)
     own.low = low if own.low == NONE else min(own.low, low)
     own.sent = True

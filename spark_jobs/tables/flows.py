@@ -84,7 +84,10 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
         "out_of_window_up": pa.array(bucket.outside[0]),
         "out_of_window_down": pa.array(bucket.outside[1]),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
-        "timestamps": column(option, "timestamps", seen == BOTH),
+        "timestamps": pa.array(
+            option["timestamps"] == YES,
+            mask=(option["timestamps"] == NOT_KNOWN) | (seen != BOTH),
+        ),
         "mss_class": dictionary(mss_class(volume["max_ip_len"]), MSS_CLASSES),
         "max_window": column(option, "max_window", known_window),
         "window_class": dictionary(
