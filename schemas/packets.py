@@ -25,7 +25,8 @@ PACKETS = Table(
         Column(
             "ts",
             TIMESTAMP,
-            "when the monitor saw it",
+            "when the monitor saw it; where its clock had stepped back within the file "
+            "(clock_steps), later by the sizes of the steps, so that packets stay in order",
             required=True,
             encoding=DELTA,
         ),
@@ -148,6 +149,14 @@ PACKETS = Table(
             "SACK block edges: left, right, left, right, ...",
             source="RFC 2018, RFC 2883",
             encoding=PLAIN,
+        ),
+        Column(
+            "clock_steps",
+            pa.uint8(),
+            "how many times the monitor's clock had stepped back before it within the file; 255: "
+            "as many or more",
+            required=True,
+            compression=RAW,
         ),
     ),
     ranges=("capture", "bucket", "ts"),

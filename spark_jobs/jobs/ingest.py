@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 7, FrontEnd.ZEEK: 7, FrontEnd.ZEEK_LOG: 7}
+FORMAT = {FrontEnd.BUILTIN: 8, FrontEnd.ZEEK: 8, FrontEnd.ZEEK_LOG: 8}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -398,6 +398,7 @@ def _parts(
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
     """The table that a file's rows belong to, and the rows, one Arrow table a bucket and day."""
     from spark_jobs.capture.addresses import subscriber_prefixes
+    from spark_jobs.capture.clock import on_one_clock
     from spark_jobs.capture.duplicates import without_duplicates
     from spark_jobs.capture.front_end import READERS
     from spark_jobs.capture.zeek_lines import log_kind
@@ -410,7 +411,7 @@ def _parts(
         rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets, keys)
         return TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    packets = without_duplicates(runs, reading)
+    packets = without_duplicates(on_one_clock(runs, reading), reading)
     return PACKETS, _tables(packets, network.buckets, keys, result.capture, reading)
 
 

@@ -26,6 +26,8 @@ NOTES = {
     "malformed_tcp",
     "malformed_options",
     "clock_backwards",
+    "clock_backwards_us",
+    "out_of_order",
     "corrupt_record",
     "corrupt_bytes",
     "truncated_file",
