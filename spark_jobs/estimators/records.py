@@ -68,6 +68,8 @@ class Packets(NamedTuple):
     """uint8[M]: and how many there are."""
     sack_edges: np.ndarray
     """uint32[..]: of all packets."""
+    clock_steps: np.ndarray
+    """uint8[M]"""
     sent_before: np.ndarray
     """int64[M + 1], B: IP bytes sent to mobiles before each packet (`downlink_bytes_before`)."""
 
@@ -95,6 +97,7 @@ class Segments(NamedTuple):
     sack_at: np.ndarray
     sack_count: np.ndarray
     sack_edges: np.ndarray
+    clock_steps: np.ndarray
     number: np.ndarray
     """int64[N]: the 64-bit number in the downlink stream that the packet carries, as seq or as
     ack; NONE where it carries none (`stream_numbers`), or only probes (`probes`)."""

@@ -49,6 +49,7 @@ class Packet:
     sack: str = ""
     id: int = 0
     ttl: int = 60
+    steps: int = 0
     user: str = "anna"
     port: int = 1024
     server: str = "www"
@@ -149,6 +150,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         sack_at=np.cumsum(sack_count, dtype=np.int64) - sack_count,
         sack_count=sack_count,
         sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
+        clock_steps=column((p.steps for p in rows), np.uint8),
         sent_before=downlink_bytes_before(downlink, ip_len),
     )
     return record, Names(users, users, servers, ["net"])
