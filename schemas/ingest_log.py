@@ -77,7 +77,11 @@ SKIP_REASONS = {
     "malformed_tcp": "kept as rows, TCP columns null: data offset outside the packet",
     "malformed_options": "kept as rows: TCP options after a lying length are not read",
     "options_cut": "kept as rows: the capture cut the TCP options; those before the cut are read",
-    "clock_backwards": "kept as rows: packets stamped more than a second before their predecessor",
+    "clock_backwards": "times that the monitor's clock stepped back; all packets behind a step are "
+    "stamped later by its size",
+    "clock_backwards_us": "the sizes of these steps, in µs",
+    "out_of_order": "kept as rows: packets stamped more than a second before their predecessor, as "
+    "in files put one behind the other",
     "implausible_time": "packets without a time (pcapng's simple packet blocks), stamped outside "
     "1970-9999, or beyond the 400th date in one file",
     "corrupt_record": "places where a record header lied; reading went on at the next sound one",

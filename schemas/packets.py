@@ -27,7 +27,8 @@ PACKETS = Table(
         Column(
             "ts",
             TIMESTAMP,
-            "when the monitor saw it",
+            "when the monitor saw it; where its clock had stepped back within the file "
+            "(clock_steps), later by the sizes of the steps, so that packets stay in order",
             required=True,
             encoding=DELTA,
         ),
@@ -157,6 +158,14 @@ PACKETS = Table(
             pa.bool_(),
             "true where the capture cut the TCP options, so that an option that is null may have "
             "been there",
+            compression=RAW,
+        ),
+        Column(
+            "clock_steps",
+            pa.uint8(),
+            "how many times the monitor's clock had stepped back before it within the file; 255: "
+            "as many or more",
+            required=True,
             compression=RAW,
         ),
     ),

@@ -15,7 +15,7 @@ QUALITY = Table(
             "measure",
             pa.string(),
             "what is checked: unread_captures, skipped_share, duplicate_share, copied_share, "
-            "acked_unseen_share, "
+            "clock_steps, acked_unseen_share, "
             "one_way_share, losses_unknown_share, sending_unknown_share, split_share, near_share, "
             "merged_share, options_cut_share, not_tcp_share, tunnel_share, without_syn_share, "
             "peak_flows or volume_ratio",

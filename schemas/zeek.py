@@ -49,9 +49,14 @@ def _address(name: str, meaning: str, required: bool = True) -> Column:
 
 
 ADDRESSES = ("user", "server")
-_MADE_BY_INGEST = ("capture", "frame", "bucket")
+_MADE_BY_INGEST = ("capture", "frame", "bucket", "clock_steps")
+_AS_STAMPED = Column("ts", TIMESTAMP, "when the monitor saw it", required=True)
 _PACKET_COLUMNS = tuple(
-    _address(column.name, column.meaning) if column.name in ADDRESSES else column
+    _address(column.name, column.meaning)
+    if column.name in ADDRESSES
+    else _AS_STAMPED
+    if column.name == "ts"
+    else column
     for column in PACKETS.columns
     if column.name not in _MADE_BY_INGEST
 )

@@ -169,6 +169,7 @@ def _fill(rows, order, columns):
         ttl,
         window_scale,
         sack_edges,
+        clock_steps,
         downlink,
     ) = columns
     for i in range(len(order)):
@@ -179,7 +180,8 @@ def _fill(rows, order, columns):
         user_port[i], server_port[i], ip_id[i] = row.user_port, row.server_port, row.ip_id
         tcp_flags[i], window[i], mss[i], has[i] = row.tcp_flags, row.window, row.mss, row.has
         ip_proto[i], ttl[i], window_scale[i] = row.ip_proto, row.ttl, row.window_scale
-        sack_edges[i], downlink[i] = row.sack_edges, row.downlink
+        sack_edges[i], clock_steps[i] = row.sack_edges, row.clock_steps
+        downlink[i] = row.downlink
 
 
 def _table(

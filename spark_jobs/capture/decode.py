@@ -46,6 +46,7 @@ ROW = np.dtype(
         ("ttl", "u1"),
         ("window_scale", "u1"),
         ("sack_edges", "u1"),
+        ("clock_steps", "u1"),
         ("downlink", "?"),
     ],
     align=True,
@@ -95,7 +96,6 @@ COUNTED = (
     "malformed_tcp",
     "malformed_options",
     "options_cut",
-    "clock_backwards",
     "implausible_time",
 )
 (
@@ -116,11 +116,9 @@ COUNTED = (
     C_MALFORMED_TCP,
     C_OPTIONS,
     C_OPTIONS_CUT,
-    C_CLOCK,
     C_TIME,
 ) = range(len(COUNTED))
 
-CLOCK_SLACK_US = 1_000_000
 LATEST_TS_US = 253_402_300_800_000_000
 """Year 10000."""
 
@@ -395,21 +393,19 @@ def _one(buf, frame, row, edges, used, entries, slots, prefixes, counted):
 
 
 @compiled
-def decode(
-    buf, frames, first_frame, previous_ts, rows, n, edges, used, entries, slots, prefixes, counted
-):
+def decode(buf, frames, first_frame, rows, n, edges, used, entries, slots, prefixes, counted):
     """Frames to packet rows.
 
-    buf: the window; frames: FRAME[m]; first_frame: number of frames[0] in the file; previous_ts:
-    time of the packet before (µs); rows: ROW[..], written from `n` on, with room for two rows a
-    frame (a packet between two subscribers is one's uplink and the other's downlink); edges:
-    uint32[..], SACK edges, written from `used` on, with room for MOST_EDGES a frame; entries,
-    slots, prefixes: see AddressTable; counted: int64[len(COUNTED)].
-    Returns (rows in all, edges in all, time of the last packet).
+    buf: the window; frames: FRAME[m]; first_frame: number of frames[0] in the file; rows: ROW[..],
+    written from `n` on, with room for two rows a frame (a packet between two subscribers is one's
+    uplink and the other's downlink); edges: uint32[..], SACK edges, written from `used` on, with
+    room for MOST_EDGES a frame; entries, slots, prefixes: see AddressTable; counted:
+    int64[len(COUNTED)].
+    Returns (rows in all, edges in all).
     """
     for i in range(len(frames)):
         row = rows[n]
-        row.ts, row.frame = frames[i].ts, first_frame + i
+        row.ts, row.frame, row.clock_steps = frames[i].ts, first_frame + i, 0
         if row.ts < 0 or row.ts >= LATEST_TS_US:
             counted[C_TIME] += 1
             continue
@@ -418,9 +414,6 @@ def decode(
         )
         if source < 0:
             continue
-        if row.ts < previous_ts - CLOCK_SLACK_US:
-            counted[C_CLOCK] += 1
-        previous_ts = row.ts
         from_subscriber, to_subscriber = entries[source, 2] != 0, entries[target, 2] != 0
         if not from_subscriber and not to_subscriber:
             counted[otherwise] += 1
@@ -437,4 +430,4 @@ def decode(
             row.user, row.server, row.downlink = target, source, True
             row.user_port, row.server_port = row.server_port, row.user_port
             n += 1
-    return n, used, previous_ts
+    return n, used

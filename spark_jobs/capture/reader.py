@@ -230,16 +230,14 @@ def read_capture(
     Raises UserError where the file is no capture.
     """
     counted = np.zeros(len(decode.COUNTED), np.int64)
-    previous_ts = np.int64(-(2**62))
     with CaptureStream(path) as stream:
         run = _Filling(prefixes, run_packets)
         for frames in _frames(stream, path, reading):
             run.make_room(len(frames))
-            run.n, run.used, previous_ts = decode.decode(
+            run.n, run.used = decode.decode(
                 stream.window,
                 frames,
                 reading.frames + 1,
-                previous_ts,
                 run.rows,
                 run.n,
                 run.edges,

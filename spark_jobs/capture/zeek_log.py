@@ -54,7 +54,6 @@ class _Filling:
 
     def __init__(self, path: Path, prefixes: np.ndarray, reading: Reading):
         self._path, self._prefixes, self._reading = path, prefixes, reading
-        self._previous_ts = -(2**62)
         self._rows = np.empty(2 * RUN_PACKETS, decode.ROW)
         self._edges = np.empty(2 * RUN_PACKETS, np.uint32)
         self.restart()
@@ -109,7 +108,6 @@ class _Filling:
 
     def _keep(self, rows: np.ndarray) -> int:
         """Move the subscribers' rows to the front; returns how many these are."""
-        self._count_clock(rows["ts"])
         ours = self._addresses.is_subscriber(rows["user"])
         kept = int(ours.sum())
         if kept < len(rows):
@@ -122,13 +120,6 @@ class _Filling:
         self._rows = _roomy(self._rows, self.n, rows)
         self._edges = _roomy(self._edges, self._used, edges)
         self._addresses.table.make_room(rows)
-
-    def _count_clock(self, ts: np.ndarray) -> None:
-        if len(ts):
-            before = np.concatenate(([self._previous_ts], ts[:-1]))
-            if back := int((ts < before - decode.CLOCK_SLACK_US).sum()):
-                self._reading.skipped["clock_backwards"] += back
-            self._previous_ts = int(ts[-1])
 
     def _fill(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
         """Values into the rows; returns which rows are sound."""

@@ -215,7 +215,7 @@ def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots
         row = rows[n]
         there, sound, taken = np.int64(0), True, used
         begin, column, stop = at, 0, at
-        row.has = row.fragment = 0
+        row.has = row.fragment = row.clock_steps = 0
         while True:
             stop = begin
             while text[stop] != TAB and text[stop] != NEWLINE:

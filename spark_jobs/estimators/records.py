@@ -70,6 +70,8 @@ class Packets(NamedTuple):
     """uint32[..]: of all packets."""
     options_cut: np.ndarray
     """bool[M]: the capture cut the options: one that is not there may have been."""
+    clock_steps: np.ndarray
+    """uint8[M]"""
     sent_before: np.ndarray
     """int64[M + 1], B: IP bytes sent to mobiles before each packet (`downlink_bytes_before`)."""
     outside: np.ndarray
@@ -100,6 +102,7 @@ class Segments(NamedTuple):
     sack_count: np.ndarray
     sack_edges: np.ndarray
     options_cut: np.ndarray
+    clock_steps: np.ndarray
     number: np.ndarray
     """int64[N]: the 64-bit number in the downlink stream that the packet carries, as seq or as
     ack; NONE where it carries none (`stream_numbers`), or only probes (`probes`)."""

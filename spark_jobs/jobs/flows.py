@@ -39,7 +39,7 @@ that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000, 1_200_000
 """Packets of a day up to which buckets are one task's, each of which begins files of every table:
 as many as a core's share of the day, between these."""
-FORMAT = 24
+FORMAT = 25
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 

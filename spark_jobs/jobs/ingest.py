@@ -398,6 +398,7 @@ def _parts(
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
     """The table that a file's rows belong to, and the rows, one Arrow table a bucket and day."""
     from spark_jobs.capture.addresses import subscriber_prefixes
+    from spark_jobs.capture.clock import on_one_clock
     from spark_jobs.capture.duplicates import without_duplicates
     from spark_jobs.capture.fragments import with_fragments_joined
     from spark_jobs.capture.front_end import READERS
@@ -411,7 +412,8 @@ def _parts(
         rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets, keys)
         return TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    packets = with_fragments_joined(without_duplicates(runs, reading), reading)
+    one_clock = without_duplicates(on_one_clock(runs, reading), reading)
+    packets = with_fragments_joined(one_clock, reading)
     return PACKETS, _tables(packets, network.buckets, keys, result.capture, reading)
 
 

@@ -126,6 +126,15 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             "written to a file each; merge these files into one, in which copies are found",
         ),
         Check(
+            "clock_steps",
+            measured["clock_steps"],
+            None,
+            None,
+            f"the monitor's clock stepped back {measured['clock_steps'] or 0} times, by "
+            f"{measured['clock_back_s'] or 0:.3f} s in all: times across a step are not known; a "
+            "clock that is slewed (NTP) steps seldom",
+        ),
+        Check(
             "acked_unseen_share",
             unseen,
             None,

@@ -29,7 +29,9 @@ reading as (
                 0
             )
         ) as skipped,
-        sum(coalesce(skipped['duplicate'], 0)) as duplicates
+        sum(coalesce(skipped['duplicate'], 0)) as duplicates,
+        sum(coalesce(skipped['clock_backwards'], 0)) as clock_steps,
+        sum(coalesce(skipped['clock_backwards_us'], 0)) / 1e6 as clock_back_s
     from captures
 ),
 connections as (

@@ -155,20 +155,56 @@ class Bucket:
         return seen_enough(self.coverage, payload, self.connections, most_unseen, most_bytes)
 
     @cached_property
+    def stepped(self) -> np.ndarray:
+        """bool[C]: the monitor's clock stepped back within it: times across the step are not
+        known, nor what is concluded from times."""
+        steps, begins = self.segments.clock_steps, self.connections.first[:-1]
+        if not steps.any():
+            return np.zeros(len(begins), bool)
+        return np.minimum.reduceat(steps, begins) != np.maximum.reduceat(steps, begins)
+
+    @cached_property
+    def options_cut(self) -> np.ndarray:
+        """bool[C]: the capture cut off options, of which SACK blocks and timestamps tell what was
+        lost and what the server did."""
+        cut, begins = self.segments.options_cut, self.connections.first[:-1]
+        return np.logical_or.reduceat(cut, begins) if cut.any() else np.zeros(len(begins), bool)
+
+    @cached_property
+    def setup_stepped(self) -> np.ndarray:
+        """bool[C]: the clock stepped back before the handshake had ended."""
+        handshake, segments = self.handshakes, self.segments
+        acked = handshake["ack_ts"] != setup.NO_TIME
+        ended = np.where(acked, handshake["ack_ts"], handshake["last_ts"])
+        at = np.flatnonzero(np.diff(segments.clock_steps)) + 1
+        of = self.connection_of(at)
+        within = (at > self.connections.first[of]) & (segments.ts[at] <= ended[of])
+        out = np.zeros(len(ended), bool)
+        out[of[within]] = True
+        return out
+
+    @cached_property
+    def timed(self) -> Connections:
+        """The connections; of those that are mine, the ones whose times say something of their
+        user are."""
+        return self.connections._replace(mine=self.connections.mine & ~self.stepped)
+
+    @cached_property
     def complete(self) -> np.ndarray:
-        """bool[C]: so much of the data to the mobile, and of its ACKs, was seen that losses and
-        rates are known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_LOSSES)
+        """bool[C]: so much of the data to the mobile, and of its ACKs, was seen, by one clock, that
+        losses and rates are known."""
+        return self._seen_enough(MOST_UNSEEN_FOR_LOSSES) & ~self.stepped
 
     @cached_property
     def mostly_seen(self) -> np.ndarray:
-        """bool[C]: so much that what the server did, and the link's rate, can be known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_SENDING, FEWEST_UNSEEN)
+        """bool[C]: so much, by one clock, that what the server did, and the link's rate, can be
+        known."""
+        return self._seen_enough(MOST_UNSEEN_FOR_SENDING, FEWEST_UNSEEN) & ~self.stepped
 
     @cached_property
     def replayed(self) -> np.ndarray:
         """bool[C]: what the server did is known."""
-        return self.sending.transfers["known"] & self.mostly_seen
+        return self.sending.transfers["known"] & self.mostly_seen & ~self.options_cut
 
     @cached_property
     def links_known(self) -> np.ndarray:
@@ -182,13 +218,18 @@ class Bucket:
     @cached_property
     def split(self) -> np.ndarray:
         """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
-        known = self.sending.transfers["round_trips"][:, samples.ACCESS]
-        return split(self.segments, self.connections, self.handshake_rtts[0], known)
+        known = self.sending.transfers["round_trips"][:, samples.ACCESS].copy()
+        known["count"][self.stepped] = 0
+        return split(self.segments, self.timed, self.handshake_rtts[0], known)
 
     @cached_property
     def handshake_rtts(self) -> tuple[np.ndarray, np.ndarray]:
         """float64[C], s: round trips of the handshakes on the access and on the Internet side."""
-        return setup.round_trip_times(self.handshakes, self.background)
+        access, internet = setup.round_trip_times(self.handshakes, self.background)
+        return (
+            np.where(self.setup_stepped, np.nan, access),
+            np.where(self.setup_stepped, np.nan, internet),
+        )
 
     @cached_property
     def background(self) -> np.ndarray:
@@ -203,7 +244,7 @@ class Bucket:
     @cached_property
     def losses_known(self) -> np.ndarray:
         """bool[C]: what was lost is known, but for the access side of those that are split."""
-        return self.access_totals.measurable & self.complete
+        return self.access_totals.measurable & self.complete & ~self.options_cut
 
     @cached_property
     def clean_acks(self) -> CleanAcks:
@@ -213,7 +254,7 @@ class Bucket:
     @cached_property
     def paths(self) -> np.ndarray:
         """PATH[U]"""
-        return paths(self.clean_acks, self.connections, self.packets)
+        return paths(self.clean_acks, self.timed, self.packets)
 
     @cached_property
     def base_us(self) -> np.ndarray:
@@ -224,9 +265,7 @@ class Bucket:
     @cached_property
     def access_losses(self) -> AccessLosses:
         """What became of the segments behind Gi."""
-        return access_losses(
-            self.segments, self.connections, self.packets, self.clean_acks, self.paths
-        )
+        return access_losses(self.segments, self.timed, self.packets, self.clean_acks, self.paths)
 
     def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether resends at these segments, int64[K], were needed: (bool[K]: the mobile had
@@ -242,9 +281,9 @@ class Bucket:
     def links(self) -> np.ndarray:
         """LINK[L]: users' access links by the hour."""
         limited = self.access_losses.paths
-        found = links(self.clean_acks, self.connections, self.packets, limited)
+        found = links(self.clean_acks, self.timed, self.packets, limited)
         longest = self.sending.transfers["round_trips"][:, samples.ACCESS]["longest"]
-        see_transfers(found, self.connections, np.where(self.replayed, longest, np.nan))
+        see_transfers(found, self.timed, np.where(self.replayed, longest, np.nan))
         return found
 
     @cached_property
@@ -295,7 +334,7 @@ class Bucket:
         """What was lost before Gi."""
         base_us = self.base_us[self.connections.user]
         found = internet_losses(self.segments, self.connections, base_us, self.servers)
-        return without_drops(found, self.connections)
+        return without_drops(found, self.timed)
 
 
 def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segments:

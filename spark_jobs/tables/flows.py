@@ -45,6 +45,8 @@ RATES = (
     "user_throughput_received",
 )
 """Of a transfer."""
+OF_WHAT_ARRIVED = ("throughput_received", "user_throughput_received")
+"""Those that need what was lost."""
 
 
 def rows(bucket: Bucket) -> pa.Table:
@@ -123,12 +125,19 @@ def _setup(bucket: Bucket) -> Columns:
         "syn_count": column(handshake, "syn_count"),
         "synack_count": column(handshake, "synack_count"),
         "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
-        "setup_repeat": dictionary(repeat, setup.REPEATS, repeat != setup.NOT_TOLD),
+        "setup_repeat": dictionary(
+            repeat, setup.REPEATS, (repeat != setup.NOT_TOLD) & ~bucket.setup_stepped
+        ),
         "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
-        "setup_delay": measured(setup.setup_delay(handshake)),
+        "setup_delay": measured(
+            np.where(bucket.setup_stepped, np.nan, setup.setup_delay(handshake))
+        ),
         "setup_background": pa.array(
-            background, mask=(handshake["syn_count"] == 0) | (bucket.coverage["seen"] != BOTH)
+            background,
+            mask=(handshake["syn_count"] == 0)
+            | (bucket.coverage["seen"] != BOTH)
+            | bucket.setup_stepped,
         ),
         "rtt_access": measured(rtt_access),
         "rtt_internet": measured(rtt_internet),
@@ -143,11 +152,11 @@ def _transfer(bucket: Bucket) -> Columns:
     transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, arrived, requests)
     clean = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
     replayed = bucket.sending.transfers["round_trips"][:, samples.ACCESS]["least"]
-    round_trip = np.fmin(clean, np.where(bucket.sending.transfers["known"], replayed, np.nan))
+    round_trip = np.fmin(clean, np.where(bucket.replayed, replayed, np.nan))
     pace = np.ascontiguousarray(bucket.paths["pace"])
     spikes = delay_spikes(bucket.clean_acks, bucket.connections, bucket.packets, pace)
     both, complete = bucket.coverage["seen"] == BOTH, bucket.complete & ~bucket.split
-    round_trip[bucket.split] = np.nan
+    round_trip[bucket.split | bucket.stepped] = np.nan
     timed = complete & (transfer["b_tcp"] != NOT_TOLD)
     parallel = most_at_once(bucket.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
@@ -155,11 +164,16 @@ def _transfer(bucket: Bucket) -> Columns:
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single", both),
         "rtt_access_min": measured(round_trip),
-        "delay_spikes": pa.array(spikes, mask=np.isnan(clean) | bucket.split),
+        "delay_spikes": pa.array(spikes, mask=np.isnan(clean) | bucket.split | bucket.stepped),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
-        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both),
-    } | {name: measured(np.where(complete, transfer[name], np.nan)) for name in RATES}
+        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both | bucket.stepped),
+    } | {
+        name: measured(np.where(complete & ~bucket.options_cut, transfer[name], np.nan))
+        if name in OF_WHAT_ARRIVED
+        else measured(np.where(complete, transfer[name], np.nan))
+        for name in RATES
+    }
 
 
 def _losses(bucket: Bucket) -> Columns:
@@ -168,7 +182,7 @@ def _losses(bucket: Bucket) -> Columns:
     total = bucket.access_totals
     likely = lost["packets"] * (lost["probability"] > 0.5)
     internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
-    expected = expected_losses(bucket.internet_losses, bucket.connections)
+    expected = expected_losses(bucket.internet_losses, bucket.timed)
     unknown = ~bucket.losses_known
     not_access = unknown | bucket.split
     return {

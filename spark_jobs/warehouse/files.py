@@ -134,6 +134,16 @@ def read_rows(
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
+def with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
+    """Rows of a file, with what one of an earlier version lacks: null, or 0 where that may not
+    be."""
+    for column in table.columns:
+        if column.name not in rows.column_names:
+            lacking = pa.scalar(0 if column.required else None).cast(column.read_as)
+            rows = rows.append_column(column.name, pa.repeat(lacking, len(rows)))
+    return rows.select(table.arrow.names)
+
+
 def opened(path: Path, **options: Any) -> pq.ParquetFile:
     """A Parquet file; options: as of pq.ParquetFile."""
     return pq.ParquetFile(_source(path), **options)

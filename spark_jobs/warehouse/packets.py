@@ -42,6 +42,7 @@ NUMBERS = (
     "payload_len",
     "ts_val",
     "ts_ecr",
+    "clock_steps",
 )
 PRESENCE = {
     "is_tcp": "tcp_flags",
@@ -206,7 +207,8 @@ def _in_places(
     capture = [captures.index(group.capture) for group in groups]
     names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
     for code, to, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
-        values = {name: _values(table[name]) for name in NUMBERS}
+        values = {name: _values(table[name]) for name in NUMBERS if name in table.column_names}
+        values.setdefault("clock_steps", np.zeros(len(table), np.uint8))  # earlier files
         values |= {name: _validity(_column(table, column)) for name, column in PRESENCE.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
         values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)

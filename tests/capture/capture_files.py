@@ -29,6 +29,8 @@ NOTES = {
     "options_cut",
     "fragments_unjoined",
     "clock_backwards",
+    "clock_backwards_us",
+    "out_of_order",
     "corrupt_record",
     "corrupt_bytes",
     "truncated_file",

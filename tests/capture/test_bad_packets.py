@@ -111,18 +111,6 @@ def test_a_gtp_extension_header_of_no_length_ends_the_tunnel():
     assert read(pcap([Frame(packet)])).skipped == {"not_subscriber": 1}
 
 
-def test_a_clock_that_jumps_back_is_counted_and_its_packets_kept():
-    hour = 3_600_000_000
-    times = [NOON, NOON + hour, NOON, NOON + 10, NOON - hour]
-    found = read(pcap([Frame(SYN, ts) for ts in times]))
-    assert [round(row["ts"].timestamp() * 1e6) for row in found.rows] == times
-    assert found.skipped == {"clock_backwards": 2}
-
-
-def test_packets_up_to_a_second_out_of_order_are_nothing_special():
-    assert read(pcap([Frame(SYN, NOON), Frame(SYN, NOON - 1_000_000)])).skipped == {}
-
-
 @pytest.mark.parametrize("ticks", [253_402_300_800_000_000, 2**62, 2**63, 2**64 - 1])
 def test_a_time_outside_1970_to_9999_is_counted(ticks):
     found = read(PCAPNG + enhanced(Frame(SYN), ticks=ticks) + enhanced(Frame(SYN)))

@@ -50,6 +50,7 @@ class Packet:
     cut: bool = False
     id: int = 0
     ttl: int = 60
+    steps: int = 0
     user: str = "anna"
     port: int = 1024
     server: str = "www"
@@ -151,6 +152,7 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         sack_count=sack_count,
         sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
         options_cut=column((p.cut for p in rows), bool),
+        clock_steps=column((p.steps for p in rows), np.uint8),
         sent_before=downlink_bytes_before(downlink, ip_len),
         outside=np.zeros(len(rows), bool),
     )

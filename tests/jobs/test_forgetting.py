@@ -203,6 +203,17 @@ def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monke
     assert ask(warehouse, "select count(*) from accounting") == [(1,)]
 
 
+def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
+    """Their files lack the column clock_steps."""
+    put(warehouse, network, "a", (NOON, USER), (NOON + 1, OTHER))
+    [path] = warehouse.files(PACKETS, network.name, DAY)
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
+    user = called_on(network, DAY, USER)
+    assert removal.forget(warehouse, network, [user]) > 0
+    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory) -> Path:
     """A warehouse of two networks, with flows and marts, beside its networks file and captures."""

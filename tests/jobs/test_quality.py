@@ -26,6 +26,8 @@ GOOD = {
     "frames": 1000,
     "skipped": 0,
     "duplicates": 0,
+    "clock_steps": 0,
+    "clock_back_s": 0.0,
     "numbered": 1000,
     "copied": 0,
     "flows": 100,
@@ -86,6 +88,7 @@ def test_each_check_fails_beyond_its_limit(measured, check):
     [
         {"skipped": 10},
         {"duplicates": 999, "merged_segments": 999, "options_cut": 999},
+        {"clock_steps": 9, "clock_back_s": 99.0},
         {"not_tcp_bytes": 999_000, "tunnel_bytes": 999_000},
         {"flows_up_only": 3, "flows_down_only": 2},
         {"acked_unseen_bytes": 1000},
@@ -146,6 +149,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     }
     log |= {"first_ts": rows[0]["start_ts"], "last_ts": rows[0]["start_ts"], "frames": 100}
     skipped = [("not_ip", 5), ("malformed_ip", 3), ("short_capture", 2), ("duplicate", 30)]
+    skipped += [("clock_backwards", 2), ("clock_backwards_us", 1_250_000)]
     logs = [
         log | {"capture": "a.pcap", "skipped": skipped},
         log | {"capture": "b.pcap", "skipped": [("corrupt_compression", 1)]},
@@ -158,6 +162,7 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
         "skipped_share": 5 / 200,
         "duplicate_share": 30 / 200,
         "copied_share": None,
+        "clock_steps": 2,
         "acked_unseen_share": 30 / 300,
         "one_way_share": pytest.approx(1 / 3),
         "losses_unknown_share": pytest.approx(1 / 3),
@@ -174,6 +179,9 @@ def test_what_is_measured_of_a_day(warehouse, demo, network):
     }
     assert verdict.held
     assert any("b.pcap" in finding for finding in verdict.findings)
+    asked = "select finding from quality where measure = 'clock_steps'"
+    [(finding,)] = warehouse.connect().sql(asked).fetchall()
+    assert "stepped back 2 times, by 1.250 s in all" in finding
 
 
 def test_volume_is_held_against_the_median_of_the_same_weekdays(warehouse, demo, network):

@@ -1,0 +1,476 @@
+"""The clock of the host that captures steps back: packets stay in the order in which they came.
+
+A script is packets in the order in which they passed, with their true times. What a capture makes
+of them is known by construction: by how much its clock was wrong, or in which order it wrote them.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from capture_files import NOON, Frame, pcap, pcapng
+from conftest import ROOT
+from zeek_logs import log
+
+from schemas import PACKETS
+from spark_jobs.capture.addresses import subscriber_prefixes
+from spark_jobs.capture.clock import MOST_STEPS, on_one_clock
+from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.zeek_log import read_zeek_log
+from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.packets import RowGroups, Span, read_packets
+
+MS = 1000
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+REPORTED = ROOT / "tests/data/reports/min_clock_back.pcap"
+
+
+@dataclass(frozen=True)
+class Packet:
+    """us: when it truly passed, after noon."""
+
+    us: int
+    downlink: bool
+    flags: int
+    seq: int
+    ack: int
+    data: int = 0
+    user: int = 1
+    udp: bool = False
+
+    def later(self, us: int) -> "Packet":
+        return replace(self, us=self.us + us)
+
+    @property
+    def bytes(self) -> bytes:
+        mobile = (ip_address(f"10.64.{self.user >> 8}.{self.user & 255}").packed, 40_000)
+        server = (ip_address("198.51.100.7").packed, 80)
+        source, target = (server, mobile) if self.downlink else (mobile, server)
+        ports = struct.pack(">HH", source[1], target[1])
+        if self.udp:
+            above = ports + struct.pack(">HH", 8 + self.data, 0)
+        else:
+            numbers = struct.pack(">II", self.seq % 2**32, self.ack % 2**32)
+            above = ports + numbers + struct.pack(">BBHHH", 5 << 4, self.flags, 8192, 0, 0)
+        length = 20 + len(above) + self.data
+        proto = 17 if self.udp else 6
+        fixed = struct.pack(">BBHHHBBH", 0x45, 0, length, 0, 0x4000, 60, proto, 0)
+        return fixed + source[0] + target[0] + above + bytes(self.data)
+
+
+def transfer(
+    begin: int = 0, packets: int = 20, every: int = 40 * MS, user: int = 1, isn: int = 1000
+) -> list[Packet]:
+    """A connection: handshake, request, a segment and its ACK in turn, so often a packet."""
+    up, down = isn, isn + 2**31
+    script = [
+        (False, SYN, up, 0, 0),
+        (True, SYN | ACK, down, up + 1, 0),
+        (False, ACK, up + 1, down + 1, 0),
+        (False, ACK | PSH, up + 1, down + 1, 100),
+    ]
+    up, down = up + 101, down + 1
+    while len(script) < packets:
+        script += [(True, ACK, down, up, 1000), (False, ACK, up, down + 1000, 0)]
+        down += 1000
+    return [
+        Packet(begin + i * every, *packet, user=user) for i, packet in enumerate(script[:packets])
+    ]
+
+
+def many(connections: int = 30, packets: int = 40, every: int = 40 * MS) -> list[Packet]:
+    """Transfers that begin 7 ms after each other, in the order in which their packets pass."""
+    each = [
+        transfer(7 * MS * k, packets, every, user=k + 1, isn=2**32 - 5000 + 77 * k)
+        for k in range(connections)
+    ]
+    return sorted((p for script in each for p in script), key=lambda p: p.us)
+
+
+def back(size: int, *froms: int) -> Callable[[Packet], int]:
+    """Stamps of a clock that steps back by so much at these times."""
+    return lambda packet: packet.us - size * sum(packet.us >= at for at in froms)
+
+
+@dataclass
+class Told:
+    """What came of a file, row by row in the order of the file."""
+
+    rows: np.ndarray
+    skipped: dict[str, int]
+
+    @property
+    def us(self) -> list[int]:
+        return (self.rows["ts"] - NOON).tolist()
+
+    @property
+    def steps(self) -> list[int]:
+        return self.rows["clock_steps"].tolist()
+
+    @property
+    def order(self) -> list[int]:
+        """The frames by time."""
+        return self.rows["frame"][np.lexsort((self.rows["frame"], self.rows["ts"]))].tolist()
+
+    @property
+    def keeps_order(self) -> bool:
+        return self.order == self.rows["frame"].tolist()
+
+
+def frames(script: Iterable[Packet], stamp: Callable[[Packet], int] = lambda p: p.us):
+    return [Frame(packet.bytes, NOON + stamp(packet)) for packet in script]
+
+
+def told(tmp_path: Path, records: Sequence[Frame], write=pcap, run_packets: int = 1 << 20) -> Told:
+    path = tmp_path / "c.pcap"
+    path.write_bytes(write(records))
+    reading = Reading()
+    prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
+    runs = on_one_clock(read_capture(path, prefixes, reading, run_packets), reading)
+    return Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
+
+
+def assert_one_step(found: Told, script: list[Packet], at: int, size: int) -> None:
+    """Order kept; packets before the step have their times, those from `at` on lack the time
+    between the last one before and the first one behind, and nothing else."""
+    place = next(i for i, packet in enumerate(script) if packet.us >= at)
+    gap = script[place].us - script[place - 1].us
+    assert found.us == [p.us - gap * (i >= place) for i, p in enumerate(script)]
+    assert found.steps == [int(i >= place) for i in range(len(script))]
+    assert found.skipped == {"clock_backwards": 1, "clock_backwards_us": size - gap}
+    assert found.keeps_order
+
+
+@pytest.mark.parametrize("size", [300 * MS, SECOND, 61 * SECOND, HOUR])
+@pytest.mark.parametrize("write", [pcap, pcapng])
+def test_step_in_one_transfer_keeps_its_order(tmp_path, size, write):
+    script = transfer()
+    records = frames(script, back(size, 10 * 40 * MS))
+    assert_one_step(told(tmp_path, records, write), script, 10 * 40 * MS, size)
+
+
+@pytest.mark.parametrize(
+    ("size", "every"),
+    [(20 * MS, 5 * MS), (45 * MS, 40 * MS), (300 * MS, 5 * MS), (SECOND, 40 * MS), (HOUR, 40 * MS)],
+)
+def test_step_among_many_connections(tmp_path, size, every):
+    script = many(packets=200, every=every)
+    records = frames(script, back(size, 900 * MS))
+    assert_one_step(told(tmp_path, records), script, 900 * MS, size)
+
+
+def test_small_step_that_no_packet_contradicts_is_let_be(tmp_path):
+    """Packets of a connection are 40 ms apart, the step is of 20: their order stays by itself."""
+    script = many()
+    found = told(tmp_path, frames(script, back(20 * MS, 900 * MS)))
+    assert set(found.steps) == {0}
+    for user in range(30):
+        own = found.rows[[p.user == user + 1 for p in script]]
+        assert (np.diff(own["ts"]) > 0).all()
+
+
+@pytest.mark.parametrize("packet", [1, 2, 3])
+def test_step_in_mid_handshake(tmp_path, packet):
+    script = transfer()
+    at = script[packet].us
+    records = frames(script, back(300 * MS, at))
+    assert_one_step(told(tmp_path, records), script, at, 300 * MS)
+
+
+def test_answer_before_its_data_is_a_step_that_no_direction_tells_alone(tmp_path):
+    """Packets of one direction are 80 ms apart, the step is of 60."""
+    script = transfer()
+    found = told(tmp_path, frames(script, back(60 * MS, script[7].us)))
+    assert_one_step(found, script, script[7].us, 60 * MS)
+
+
+def test_data_before_an_ack_of_other_data_is_no_step(tmp_path):
+    """As above, but from a segment on, which needs no ACK to be sent."""
+    script = transfer()
+    found = told(tmp_path, frames(script, back(60 * MS, script[8].us)))
+    assert (set(found.steps), found.skipped) == ({0}, {})
+
+
+@pytest.mark.parametrize("run_packets", [1, 8, 100, 600])
+def test_step_near_a_runs_end(tmp_path, run_packets):
+    """The reader hands on runs of at least a walk's frames: here the file is cut into them."""
+    script = many()
+    records = frames(script, back(300 * MS, 900 * MS))
+    path = tmp_path / "c.pcap"
+    path.write_bytes(pcap(records))
+    prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
+    reading = Reading()
+
+    def cut():
+        for run in read_capture(path, prefixes, reading):
+            room = np.empty(run_packets, run.rows.dtype)  # used again, as the reader's is
+            for at in range(0, len(run.rows), run_packets):
+                piece = room[: len(run.rows[at : at + run_packets])]
+                piece[:] = run.rows[at : at + run_packets]
+                yield replace(run, rows=piece)
+
+    runs = [run.rows.copy() for run in on_one_clock(cut(), reading)]
+    found = Told(np.concatenate(runs), dict(reading.skipped))
+    assert_one_step(found, script, 900 * MS, 300 * MS)
+
+
+def test_several_steps_add_up(tmp_path):
+    script = many()
+    ats = (600 * MS, 900 * MS, 1300 * MS)
+    found = told(tmp_path, frames(script, back(200 * MS, *ats)))
+    assert found.steps == [sum(p.us >= at for at in ats) for p in script]
+    assert found.skipped["clock_backwards"] == 3
+    assert found.keeps_order
+
+
+def test_more_steps_than_a_column_counts(tmp_path):
+    script = many(4, 4000, 10 * MS)
+    ats = range(SECOND, 31 * SECOND, 100 * MS)
+    found = told(tmp_path, frames(script, back(50 * MS, *ats)))
+    assert found.skipped["clock_backwards"] == len(ats)
+    assert found.steps[-1] == MOST_STEPS
+    assert found.keeps_order
+
+
+def test_step_while_nothing_is_sent(tmp_path):
+    """A minute's pause: the clock is set back by half a minute, which no packet contradicts; and by
+    two, which those of before do."""
+    script = transfer()
+    script = script[:10] + [packet.later(60 * SECOND) for packet in script[10:]]
+    at = script[10].us
+    found = told(tmp_path, frames(script, back(30 * SECOND, at)))
+    assert (found.skipped, found.keeps_order, found.steps) == ({}, True, [0] * 20)
+    assert_one_step(
+        told(tmp_path, frames(script, back(120 * SECOND, at))), script, at, 120 * SECOND
+    )
+
+
+def test_step_in_a_recovery(tmp_path):
+    """Of segments 10 to 29 in flight, 10, 13, 16, ... are sent again behind the step."""
+    rows = transfer(packets=4)
+    base, up = 2**31 + 1001, 1101
+    rows += [Packet(400 * MS + i * MS, True, ACK, base + 1000 * i, up, 1000) for i in range(30)]
+    rows += [Packet(450 * MS + i, False, ACK, up, base + 10_000) for i in range(5)]
+    holes = range(10, 30, 3)
+    rows += [
+        Packet(460 * MS + i * MS, True, ACK, base + 1000 * n, up, 1000) for i, n in enumerate(holes)
+    ]
+    rows += [Packet(500 * MS, False, ACK, up, base + 30_000)]
+    rows += [Packet(510 * MS, True, ACK, base + 30_000, up, 1000)]
+    found = told(tmp_path, frames(rows, back(300 * MS, 460 * MS)))
+    assert_one_step(found, rows, 460 * MS, 300 * MS)
+
+
+def test_clock_that_leaps_forward_is_let_be(tmp_path):
+    script = many()
+    stamps = [p.us + HOUR * (p.us >= 900 * MS) for p in script]
+    found = told(tmp_path, frames(script, lambda p: p.us + HOUR * (p.us >= 900 * MS)))
+    assert (found.us, found.skipped) == (stamps, {})
+
+
+def test_queues_that_are_written_in_turn_are_no_step(tmp_path):
+    """Each of four queues, by connection, is written for 5 ms at a time."""
+    script = many(40, 100, 3 * MS)
+    script.sort(key=lambda p: (p.us // (5 * MS), p.user % 4))
+    found = told(tmp_path, frames(script))
+    assert (found.us, found.skipped) == ([p.us for p in script], {})
+
+
+def test_packets_of_one_connection_over_two_queues_are_no_step(tmp_path):
+    """The second packet of two, whichever connection's, is written 10 ms late."""
+    script = many(10, 200, 2 * MS)
+    delayed = {id(p): 10 * MS * (i % 2) for i, p in enumerate(script)}
+    script.sort(key=lambda p: p.us + delayed[id(p)])
+    found = told(tmp_path, frames(script))
+    assert (found.us, found.skipped) == ([p.us for p in script], {})
+
+
+@pytest.mark.parametrize("skew", [5 * MS, 70 * MS])
+def test_two_interfaces_whose_clocks_differ_are_no_step(tmp_path, skew):
+    script = many(10, 200, 2 * MS)
+    found = told(tmp_path, frames(script, lambda p: p.us - skew * p.downlink))
+    assert found.skipped == {}
+    assert set(found.steps) == {0}
+
+
+def test_two_links_of_one_connection_whose_clocks_differ_are_no_step(tmp_path):
+    script = many(10, 200, 2 * MS)
+    links = {id(p): i // 2 % 2 for i, p in enumerate(script)}
+    found = told(tmp_path, frames(script, lambda p: p.us - 50 * MS * links[id(p)]))
+    assert (set(found.steps), found.skipped) == ({0}, {})
+
+
+@pytest.mark.parametrize("downlink_first", [False, True])
+@pytest.mark.parametrize("seconds", [0.3, 30])
+def test_files_of_either_direction_put_together_are_no_step(tmp_path, downlink_first, seconds):
+    script = many(30, 40, int(seconds * SECOND) // 40)
+    halves = sorted(script, key=lambda p: p.downlink != downlink_first)
+    found = told(tmp_path, frames(halves))
+    assert found.us == [p.us for p in halves]
+    assert found.skipped == ({"out_of_order": 1} if seconds > 1 else {})
+
+
+def test_step_in_the_second_of_two_files_put_together(tmp_path):
+    script = many()
+    up = [p for p in script if not p.downlink]
+    down = [p for p in script if p.downlink]
+    found = told(tmp_path, frames(up) + frames(down, back(300 * MS, 900 * MS)))
+    assert found.skipped["clock_backwards"] == 1
+    assert found.steps == [0] * len(up) + [int(p.us >= 900 * MS) for p in down]
+
+
+def test_later_file_put_before_the_earlier_one_is_no_step(tmp_path):
+    script = many()
+    place = len(script) // 2
+    swapped = script[place:] + script[:place]
+    found = told(tmp_path, frames(swapped))
+    assert found.us == [p.us for p in swapped]
+    assert found.skipped == {"out_of_order": 1}
+    assert found.order == np.roll(np.arange(1, len(script) + 1), place).tolist()
+
+
+def test_one_packet_stamped_hours_late_moves_no_other(tmp_path):
+    script = many()
+    late = script[500]
+    found = told(tmp_path, frames(script, lambda p: p.us + 2 * HOUR * (p is late)))
+    assert found.us == [p.us + 2 * HOUR * (p is late) for p in script]
+    assert found.skipped == {"out_of_order": 1}
+
+
+def test_packets_out_of_order_are_kept_and_counted_beyond_a_second(tmp_path):
+    """SYNs of one connection, which tell of no order."""
+    [syn] = transfer(packets=1)[:1]
+    stamps = [0, HOUR, 0, 10, -HOUR, -HOUR - SECOND]
+    found = told(tmp_path, [Frame(syn.bytes, NOON + us) for us in stamps])
+    assert (found.us, found.skipped) == (stamps, {"out_of_order": 2})
+
+
+def test_traffic_without_numbers_tells_of_no_step(tmp_path):
+    script = [Packet(i * MS, True, 0, 0, 0, 100, user=i % 7, udp=True) for i in range(1000)]
+    found = told(tmp_path, frames(script, back(2 * SECOND, 500 * MS)))
+    assert (set(found.steps), found.skipped) == ({0}, {"out_of_order": 1})
+
+
+def test_zeek_log_is_read_by_the_same_clock(tmp_path):
+    script = transfer()
+    stamp = back(300 * MS, 400 * MS)
+    rows = [
+        {
+            "ts": f"{(NOON + stamp(p)) / 1e6:.6f}",
+            "user": "10.64.0.1",
+            "user_port": "40000",
+            "server": "198.51.100.7",
+            "server_port": "80",
+            "downlink": "FT"[p.downlink],
+            "ip_proto": "6",
+            "ip_len": str(40 + p.data),
+            "ip_id": "0",
+            "ttl": "60",
+            "tcp_flags": str(p.flags),
+            "seq": str(p.seq % 2**32),
+            "ack": str(p.ack % 2**32),
+            "window": "8192",
+            "payload_len": str(p.data),
+        }
+        for p in script
+    ]
+    path = tmp_path / "giscope_packets.log"
+    path.write_text(log(rows))
+    reading = Reading()
+    prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
+    runs = on_one_clock(read_zeek_log(path, prefixes, reading), reading)
+    found = Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
+    assert_one_step(found, script, 400 * MS, 300 * MS)
+
+
+def test_disorder_everywhere_takes_time_in_proportion(tmp_path):
+    """Every other packet is 3 ms late, and each by a little more than the one before."""
+    script = many(50, 2000, 2 * MS)
+    stamps = [p.us - (3 * MS + i // 8) * (i % 2) for i, p in enumerate(script)]
+    records = [Frame(p.bytes, NOON + us) for p, us in zip(script, stamps, strict=True)]
+    told(tmp_path, records[:1000])
+    start = time.perf_counter()
+    found = told(tmp_path, records)
+    assert time.perf_counter() - start < 10
+    assert set(found.steps) == {0}
+
+
+def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[dict], dict]:
+    """The connections of a capture, and what was counted beside its packets."""
+    mobiles = network.model_copy(update={"subscribers": [ip_network("10.64.0.0/14")]})
+    result = ingest_capture(warehouse, mobiles, path)
+    assert result.error is None
+    flows(warehouse, [(mobiles, day) for day in result.dates])
+    warehouse.update_views()
+    found = warehouse.connect().execute("from flows order by start_ts").to_arrow_table()
+    return found.to_pylist(), result.skipped
+
+
+def test_reported_capture_is_one_connection_with_all_its_bytes(warehouse, network):
+    """tests/data/reports: 12 packets, four segments of 1,400 B, the clock back by 0.3 s (0.24 s
+    from one packet to the next); nothing lost."""
+    [flow], skipped = flows_of(warehouse, network, REPORTED)
+    assert skipped == {"clock_backwards": 1, "clock_backwards_us": 240 * MS}
+    assert flow["setup_class"] == "optimal"
+    assert flow["setup_delay"] == pytest.approx(0.1)
+    assert (flow["payload_bytes_down"], flow["payload_bytes_up"]) == (5600, 100)
+    assert flow["acked_unseen_bytes"] == 0
+    for name in ("lost_access", "lost_internet", "resends", "timeouts", "throughput", "goodput"):
+        assert flow[name] is None
+    for table in ("losses", "retransmissions", "stalls", "timers", "round_trips", "channel_rates"):
+        assert warehouse.connect().execute(f"select count(*) from {table}").fetchone() == (0,)
+
+
+def test_packets_of_an_earlier_version_are_of_one_clock(warehouse, network):
+    flows_of(warehouse, network, REPORTED)
+    [path] = warehouse.files(PACKETS, network.name, date(2023, 11, 14))
+    rows = pq.read_table(path).drop_columns("clock_steps")
+    pq.write_table(rows, path)
+    groups = [RowGroups(path, (0,), REPORTED.stem)]
+    packets, _ = read_packets(groups, Span(0, 2**62, 0, 2**62))
+    assert packets.clock_steps.tolist() == [0] * 12
+
+
+def test_step_in_the_handshake_leaves_no_set_up_delay(warehouse, network, tmp_path):
+    path = tmp_path / "c.pcap"
+    script = transfer()
+    path.write_bytes(pcap(frames(script, back(300 * MS, script[2].us))))
+    [flow], skipped = flows_of(warehouse, network, path)
+    assert skipped["clock_backwards"] == 1
+    assert (flow["setup_class"], flow["payload_bytes_down"]) == ("optimal", 8000)
+    for name in ("setup_delay", "rtt_access", "rtt_internet", "setup_background"):
+        assert flow[name] is None
+
+
+def test_connections_beside_the_step_are_what_they_are_without(warehouse, network, tmp_path):
+    """One ends before the step, one begins behind it: all columns but the times of the second."""
+    script = transfer(user=1) + transfer(2 * SECOND, user=2)
+    script += transfer(0, 80, user=3)
+    script.sort(key=lambda p: p.us)
+    found = []
+    for name, stamp in (("a", back(0)), ("b", back(300 * MS, 1500 * MS))):
+        path = tmp_path / f"{name}.pcap"
+        path.write_bytes(pcap(frames(script, stamp)))
+        place = Warehouse(tmp_path / name)
+        found.append(flows_of(place, network, path)[0])
+    plain, stepped = found
+    assert [row["lost_access"] for row in plain] == [0, 0, 0]
+    assert sorted(str(row["lost_access"]) for row in stepped) == ["0", "0", "None"]
+    times = {"flow_id", "start_ts", "end_ts"}
+    for one, other in zip(plain, stepped, strict=True):
+        if other["lost_access"] is not None:
+            assert {k: v for k, v in one.items() if k not in times} == {
+                k: v for k, v in other.items() if k not in times
+            }

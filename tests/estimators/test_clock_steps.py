@@ -1,0 +1,77 @@
+"""Connections in which the monitor's clock stepped back: what times tell is null, and tells nothing
+of their user; counts stay."""
+
+import pytest
+from exchange import bucket, flows, tables
+
+
+def transfer(port: int, begin: float = 0.0, rtt: float = 0.1, steps_from: int = 99) -> str:
+    """A handshake, a request and eight segments, each acknowledged; from its packet `steps_from` on
+    behind a step."""
+    lines = [
+        (0.0, "up", "SYN seq=0"),
+        (0.05, "down", "SYN ACK seq=0 ack=1"),
+        (0.05 + rtt, "up", "ACK seq=1 ack=1"),
+        (0.06 + rtt, "up", "ACK seq=1 ack=1 data=100"),
+    ]
+    for k in range(8):
+        at = 0.3 + k * (rtt + 0.1)
+        lines.append((at, "down", f"ACK seq={1 + 1000 * k} ack=101 data=1000"))
+        lines.append((at + rtt, "up", f"ACK seq=101 ack={1001 + 1000 * k}"))
+    return "\n".join(
+        f"{begin + at:.3f} {way} {what} port={port} steps={int(i >= steps_from)}"
+        for i, (at, way, what) in enumerate(lines)
+    )
+
+
+def test_round_trips_across_a_step_tell_nothing_of_the_user():
+    """The second connection's are 1 ms, by times across a step."""
+    [flow, stepped] = flows(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
+    assert flow["rtt_access_min"] == pytest.approx(0.1)
+    assert stepped["rtt_access_min"] is None
+    made = bucket(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
+    assert made.base_us.tolist() == [100_000]
+    assert bucket(transfer(1) + "\n" + transfer(2, 10, 0.001)).base_us.tolist() == [1000]
+
+
+def test_links_come_from_connections_without_a_step():
+    """The first one's SYN ACK and eight segments, each acknowledged after 0.1 s."""
+    script = transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6)
+    [link] = bucket(script).links
+    assert (link["round_trips"], link["base"]) == (9, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(("packet", "known"), [(1, False), (2, False), (3, True), (6, True)])
+def test_set_up_is_timed_where_the_step_came_later(packet, known):
+    [flow] = flows(transfer(1, steps_from=packet))
+    assert flow["setup_class"] == "optimal"
+    found = {name: flow[name] is not None for name in ("setup_delay", "rtt_access", "rtt_internet")}
+    assert found == dict.fromkeys(found, known)
+
+
+def test_connection_wholly_behind_a_step_is_as_any_other():
+    assert flows(transfer(1, steps_from=0)) == flows(transfer(1))
+
+
+def test_counts_stay_and_what_times_tell_is_null():
+    [plain], [stepped] = flows(transfer(1)), flows(transfer(1, steps_from=8))
+    lacks = {name for name, value in plain.items() if value is not None and stepped[name] is None}
+    assert {"lost_access", "lost_internet", "resends", "timeouts", "rtt_access_min"} <= lacks
+    assert all(stepped[name] == value for name, value in plain.items() if name not in lacks)
+    assert stepped["payload_bytes_down"] == 8000
+    assert not {name for name in lacks if name.startswith(("packets_", "payload_", "ip_bytes_"))}
+
+
+def test_side_tables_tell_nothing_of_a_connection_with_a_step():
+    """A segment is sent twice, with a second's silence before."""
+    again = "\n9.000 down ACK seq=8001 ack=101 data=1000 port=1 steps={0}"
+    again += "\n10.000 down ACK seq=8001 ack=101 data=1000 port=1 steps={0}"
+    again += "\n10.100 up ACK seq=101 ack=9001 port=1 steps={0}"
+    plain = tables(transfer(1) + again.format(0))
+    stepped = tables(transfer(1, steps_from=8) + again.format(1))
+    timed = ("losses", "round_trips", "timers", "stalls", "links")
+    assert all(plain[name] for name in timed)
+    assert not any(stepped[name] for name in timed)
+    assert [row["cause"] for row in plain["retransmissions"]] == ["rto"]
+    assert [row["cause"] for row in stepped["retransmissions"]] in ([], [None])
+    assert {row["rate_share"] for row in stepped["pages"]} == {None}
