@@ -117,15 +117,15 @@ FLOWS = Table(
         Column(
             "sack",
             pa.bool_(),
-            "SACK permitted in both SYNs; null where a SYN that matters was not seen, or its options "
-            "were cut off by the capture",
+            "SACK permitted in both SYNs; null where a SYN that matters was not seen, or the "
+            "capture cut off its options",
             source="INFOCOM II",
         ),
         Column(
             "timestamps",
             pa.bool_(),
-            "timestamp option seen in both directions; null where one was not seen, or its options were "
-            "cut off by the capture",
+            "timestamp option seen in both directions; null where one was not seen, or the capture "
+            "cut off its options",
             source="INFOCOM II",
         ),
         Column(
