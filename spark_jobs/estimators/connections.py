@@ -31,6 +31,8 @@ def hash_of(server, user_port, server_port):
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
 
 
+LONG_AGO = np.int64(-(2**62))
+
 STAYS, OPENS, OUTSIDE = range(3)
 """What a SYN is: of the connection, another one's first, or nobody's."""
 UNDECIDED, NEW, OLD = range(3)
@@ -40,6 +42,7 @@ PAIR = np.dtype(
     [
         ("first", "i8"),
         ("latest", "i8"),
+        ("latest_ts", "i8"),
         ("connection", "i8"),
         ("began", "i8"),
         ("closed", "?"),
@@ -47,8 +50,9 @@ PAIR = np.dtype(
     ],
     align=True,
 )
-"""A 5-tuple: its first packet, its latest; its present connection, -1 before there is one, that
-one's first packet, and whether that was seen to close, or carried data."""
+"""A 5-tuple: its first packet, the last so far, and when the one before passed (µs); its present
+connection, -1 before there is one, that one's first packet, and whether that was seen to close, or
+carried data."""
 
 
 @compiled
@@ -64,6 +68,9 @@ def assign_connections(packets):
     outside = np.zeros(n, np.bool_)
     slots, pairs = np.zeros(2, np.int32), np.zeros(2, PAIR)
     ends = np.zeros((2, 2), window.END)
+    ts, flags, seq, ack = packets.ts, packets.tcp_flags, packets.seq, packets.ack
+    payload_len, downlink, room = packets.payload_len, packets.downlink, packets.window
+    stamped, stamp = packets.has_timestamps, packets.ts_val
     count = np.int64(0)
     for user in range(len(packets.first) - 1):
         begin, end = packets.first[user], packets.first[user + 1]
@@ -79,10 +86,28 @@ def assign_connections(packets):
         if found > len(ends):
             ends = np.zeros((2 * found, 2), window.END)
         for i in range(begin, end):
-            if connection[i] >= 0:
-                pair = pairs[connection[i]]
-                up, down = ends[connection[i], 0], ends[connection[i], 1]
-                own, other = (down, up) if packets.downlink[i] else (up, down)
+            if connection[i] < 0:
+                continue
+            pair = pairs[connection[i]]
+            up, down = ends[connection[i], 0], ends[connection[i], 1]
+            own, other = (down, up) if downlink[i] else (up, down)
+            plain = False
+            if ts[i] - pair.latest_ts <= IDLE_TIMEOUT_US:  # else also where there was none
+                segment = window.Segment(
+                    flags[i],
+                    seq[i],
+                    ack[i],
+                    np.int64(room[i]),
+                    np.int64(payload_len[i]) + (flags[i] & FIN != 0),
+                    stamped[i],
+                    stamp[i],
+                    ts[i],
+                )
+                plain = window.goes_on(segment, own, other)
+            if plain:
+                pair.closed |= flags[i] & FIN != 0
+                pair.carried_data |= payload_len[i] > 0
+            else:
                 if _is_new(packets, i, pair, (own, other), following):
                     pair.connection, pair.began = count, i
                     pair.closed = pair.carried_data = False
@@ -90,8 +115,8 @@ def assign_connections(packets):
                     window.begin(other)
                     count += 1
                 outside[i] = not _belongs(packets, i, pair, (own, other), following, outside)
-                connection[i] = pair.connection
-                pair.latest = i
+            connection[i] = pair.connection
+            pair.latest_ts = ts[i]
     return connection, count, outside
 
 
@@ -119,13 +144,11 @@ def _pair(packets, span, slots, pairs, pair_of, following):
             following[pairs[slots[slot] - 1].latest] = i
         else:
             pairs[count].first = i
-            pairs[count].connection = -1
+            pairs[count].connection, pairs[count].latest_ts = -1, LONG_AGO
             count += 1
             slots[slot] = count
         pair_of[i] = slots[slot] - 1
         pairs[slots[slot] - 1].latest = i
-    for k in range(count):
-        pairs[k].latest = pairs[k].first
     return count
 
 
@@ -134,7 +157,7 @@ def _is_new(packets, i, pair, ends, following):
     """Whether packet i, of a 5-tuple, begins another connection."""
     if pair.connection < 0:
         return True
-    if packets.ts[i] - packets.ts[pair.latest] > IDLE_TIMEOUT_US:
+    if packets.ts[i] - pair.latest_ts > IDLE_TIMEOUT_US:
         return True
     if packets.tcp_flags[i] & (SYN | ACK) != SYN:
         return False
@@ -178,7 +201,7 @@ def _syn(packets, i, pair, ends, following):
     known = own.top != NONE
     if known and _goes_on(packets, i, own, following) == OLD:
         return OUTSIDE
-    silence = packets.ts[i] - packets.ts[pair.latest]
+    silence = packets.ts[i] - pair.latest_ts
     reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
     return OPENS if reused or (known and not own.opened) else STAYS
 

@@ -17,8 +17,8 @@ NOT_KNOWN), largest window that the mobile advertised (B, scaled; NOT_KNOWN with
 
 
 @compiled
-def options(segments, connections):
-    """OPTIONS[C] of Segments and their Connections.
+def options(segments, connections, options_cut):
+    """OPTIONS[C] of Segments and their Connections; options_cut: bool[N], of each segment.
 
     The window of a SYN is never scaled, and a scale counts only where both SYNs carried the
     option (RFC 7323, 2.2). An option of a SYN that was not seen, or that the capture may have cut
@@ -34,9 +34,9 @@ def options(segments, connections):
         for i in range(first[c], first[c + 1]):
             way = 1 if segments.downlink[i] else 0
             stamped[way] |= segments.has_timestamps[i]
-            cut[way] |= segments.options_cut[i]
+            cut[way] |= options_cut[i]
             if flags[i] & SYN:
-                cut_syn[way] |= segments.options_cut[i]
+                cut_syn[way] |= options_cut[i]
                 seen[way] = True
                 sack[way] |= segments.sack_permitted[i]
                 scale[way] = max(scale[way], segments.window_scale[i])

@@ -101,8 +101,6 @@ class Segments(NamedTuple):
     sack_at: np.ndarray
     sack_count: np.ndarray
     sack_edges: np.ndarray
-    options_cut: np.ndarray
-    clock_steps: np.ndarray
     number: np.ndarray
     """int64[N]: the 64-bit number in the downlink stream that the packet carries, as seq or as
     ack; NONE where it carries none (`stream_numbers`), or only probes (`probes`)."""

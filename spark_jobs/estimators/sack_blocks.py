@@ -20,11 +20,11 @@ def sack_blocks(segments, first):
     """
     count = segments.sack_count.copy()
     lies = np.zeros(len(first) - 1, np.bool_)
-    if not count.any():
-        return count, lies
     lows, tops = np.empty(2, np.int64), np.empty(2, np.int64)
     opened = np.empty(2, np.bool_)
     for c in range(len(lies)):
+        if not _any(segments.sack_count, first[c], first[c + 1]):
+            continue
         lows[:], tops[:], opened[:] = NONE, NONE, False
         told = False
         for i in range(first[c], first[c + 1]):
@@ -48,6 +48,15 @@ def sack_blocks(segments, first):
                     lies[c] |= count[i] < segments.sack_count[i]
         lies[c] &= not told
     return count, lies
+
+
+@inner
+def _any(counts, begin, end):
+    """Whether one of counts[begin:end] is not 0."""
+    for i in range(begin, end):
+        if counts[i]:
+            return True
+    return False
 
 
 @inner

@@ -17,6 +17,8 @@ or overtaken by more than OLD_US. What was overtaken by less and refused by its 
 connection's own (see `loss.refused`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from spark_jobs.compiled import inner
@@ -47,6 +49,7 @@ END = np.dtype(
         ("offered", "i8"),
         ("room", "i8"),
         ("scale", "i8"),
+        ("shift", "i8"),
         ("stamp", "i8"),
         ("mark", "i8"),
         ("next_mark", "i8"),
@@ -58,9 +61,24 @@ END = np.dtype(
 )
 """An end of a connection, and its stream: the SYN's number; the lowest number that either end
 named, and the highest; up to where the other end acknowledged, and offered room; the window that it
-was offered by a SYN, and the widest (B); its own scale, NO_SCALE without; the SYN's timestamp; a
+was offered by a SYN, and the widest (B); its own scale, NO_SCALE without, and by how
+much its windows are shifted at most; the SYN's timestamp; a
 timestamp at least OLD_US old, the next one to be that, and when it passed (µs); whether its SYN was
 seen, and whether it sent anything. NONE: not known."""
+
+
+class Segment(NamedTuple):
+    """A packet, as numbers: a record of arrays takes longer to hand on than all that is done here.
+    length: of its data and FIN (B); stamp: its timestamp, where it is stamped."""
+
+    flags: np.uint16
+    seq: np.uint32
+    ack: np.uint32
+    window: np.int64
+    length: np.int64
+    stamped: bool
+    stamp: np.uint32
+    ts: np.int64
 
 
 @inner
@@ -69,13 +87,53 @@ def begin(end):
     end.first = end.low = end.top = end.acked = end.edge = NONE
     end.offered, end.room, end.scale = NONE, LEAST_ROOM, NO_SCALE
     end.opened = end.sent = False
-    end.stamp = end.mark = end.next_mark = end.marked_ts = NONE
+    end.shift = LARGEST_SHIFT
+    end.stamp = end.mark = end.next_mark = NONE
+    end.marked_ts = np.int64(-(2**62))
 
 
 @inner
 def position(number, end):
     """Where a sequence number lies in an end's stream."""
     return unwrap(number, end.top if end.top != NONE else end.acked)
+
+
+@inner
+def goes_on(segment, own, other):
+    """Whether a segment with an ACK, no SYN nor RST, lies within both windows as they are known; if
+    so, it is taken. Most do; of the others `is_acceptable` tells."""
+    if segment.flags & (SYN | RST | ACK) != ACK or own.acked == NONE or other.acked == NONE:
+        return False
+    low = unwrap(segment.seq, own.top)
+    high = low + segment.length
+    if low > max(own.edge, own.top) or low < own.first or high < own.acked - own.room:
+        return False
+    ack = unwrap(segment.ack, other.top)
+    if ack > other.top or ack <= other.first or ack < other.acked - other.room:
+        return False
+    if segment.stamped:
+        if segment.length and own.stamp != NONE and _is_before(segment.stamp, own.stamp):
+            return False
+        if segment.length and own.mark != NONE and _is_before(segment.stamp, own.mark):
+            return False
+        if segment.ts - own.marked_ts >= OLD_US:
+            _stamp(segment.stamp, segment.ts, own)
+    own.top, own.low = max(own.top, high), min(own.low, low)
+    own.sent = True
+    _offer(other, ack, segment.window << own.shift)
+    return True
+
+
+@inner
+def _is_before(stamp, mark):
+    return seq_diff(stamp, np.uint32(mark)) < 0
+
+
+@inner
+def _offer(end, ack, room):
+    """What an end sent is acknowledged, and it is offered room."""
+    end.acked, end.top, end.low = max(end.acked, ack), max(end.top, ack), min(end.low, ack)
+    end.edge, end.room = max(end.edge, ack + room), max(end.room, room)
 
 
 @inner
@@ -201,8 +259,8 @@ def _is_acknowledged(packets, i, high, own, other, following):
             heard = True
             ack = position(packets.ack[j], own)
             if ack <= top and (own.acked == NONE or ack >= own.acked - own.room):
-                room = np.int64(packets.window[j]) << _shift(packets.tcp_flags[j], other, own)
-                edge = max(edge, ack + room)
+                shift = np.int64(0) if packets.tcp_flags[j] & SYN else other.shift
+                edge = max(edge, ack + (np.int64(packets.window[j]) << shift))
             elif high <= ack <= high + near:
                 return True
         j = following[j]
@@ -215,8 +273,9 @@ def _is_old(packets, i, own):
     if not packets.has_timestamps[i]:
         return False
     value = packets.ts_val[i]
-    before_syn = own.stamp != NONE and seq_diff(value, np.uint32(own.stamp)) < 0
-    return before_syn or (own.mark != NONE and seq_diff(value, np.uint32(own.mark)) < 0)
+    if own.stamp != NONE and _is_before(value, own.stamp):
+        return True
+    return own.mark != NONE and _is_before(value, own.mark)
 
 
 @inner
@@ -258,6 +317,7 @@ def take(packets, i, own, other):
         own.first, own.opened, own.scale = low, True, np.int64(packets.window_scale[i])
         if packets.options_cut[i] and own.scale == NO_SCALE:
             own.scale = LARGEST_SHIFT
+        own.shift, other.shift = _largest_shift(own, other), _largest_shift(other, own)
     own.top = max(own.top, high)
     own.low = low if own.low == NONE else min(own.low, low)
     own.sent = True
@@ -265,30 +325,27 @@ def take(packets, i, own, other):
         ack = position(packets.ack[i], other)
         if other.acked != NONE and ack < other.acked - other.room:
             other.acked = other.edge = other.top = NONE
-        other.acked, other.top = max(other.acked, ack), max(other.top, ack)
-        other.low = ack if other.low == NONE else min(other.low, ack)
-        room = np.int64(packets.window[i]) << _shift(flags, own, other)
-        other.edge, other.room = max(other.edge, ack + room), max(other.room, room)
+        if other.low == NONE:
+            other.low = ack
+        shift = np.int64(0) if flags & SYN else own.shift
+        _offer(other, ack, np.int64(packets.window[i]) << shift)
     if packets.has_timestamps[i]:
-        _stamp(packets, i, own)
+        if flags & SYN:
+            own.stamp = np.int64(packets.ts_val[i])
+        if packets.ts[i] - own.marked_ts >= OLD_US:
+            _stamp(packets.ts_val[i], packets.ts[i], own)
 
 
 @inner
-def _shift(flags, own, other):
-    """How the window of a packet that `own` sends is scaled (RFC 7323, 2.2), at most."""
-    if flags & SYN or (own.opened and own.scale == NO_SCALE):
-        return np.int64(0)
-    if other.opened and other.scale == NO_SCALE:
+def _largest_shift(own, other):
+    """By how much the windows of `own` are shifted at most (RFC 7323, 2.2), but for a SYN's."""
+    if own.opened and (own.scale == NO_SCALE or (other.opened and other.scale == NO_SCALE)):
         return np.int64(0)
     return min(own.scale, LARGEST_SHIFT) if own.opened else np.int64(LARGEST_SHIFT)
 
 
 @inner
-def _stamp(packets, i, own):
+def _stamp(value, ts, own):
     """The sender's clock goes on."""
-    value, ts = np.int64(packets.ts_val[i]), packets.ts[i]
-    if packets.tcp_flags[i] & SYN:
-        own.stamp = value
-    if own.next_mark == NONE or ts - own.marked_ts >= OLD_US:
-        if own.next_mark == NONE or seq_diff(packets.ts_val[i], np.uint32(own.next_mark)) > 0:
-            own.mark, own.next_mark, own.marked_ts = own.next_mark, value, ts
+    if own.next_mark == NONE or seq_diff(value, np.uint32(own.next_mark)) > 0:
+        own.mark, own.next_mark, own.marked_ts = own.next_mark, np.int64(value), ts

@@ -158,17 +158,20 @@ class Bucket:
     def stepped(self) -> np.ndarray:
         """bool[C]: the monitor's clock stepped back within it: times across the step are not
         known, nor what is concluded from times."""
-        steps, begins = self.segments.clock_steps, self.connections.first[:-1]
-        if not steps.any():
+        begins = self.connections.first[:-1]
+        if not self.packets.clock_steps.any():
             return np.zeros(len(begins), bool)
+        steps = self.packets.clock_steps[self.segments.place]
         return np.minimum.reduceat(steps, begins) != np.maximum.reduceat(steps, begins)
 
     @cached_property
     def options_cut(self) -> np.ndarray:
         """bool[C]: the capture cut off options, of which SACK blocks and timestamps tell what was
         lost and what the server did."""
-        cut, begins = self.segments.options_cut, self.connections.first[:-1]
-        return np.logical_or.reduceat(cut, begins) if cut.any() else np.zeros(len(begins), bool)
+        begins = self.connections.first[:-1]
+        if not self.packets.options_cut.any():
+            return np.zeros(len(begins), bool)
+        return np.logical_or.reduceat(self.packets.options_cut[self.segments.place], begins)
 
     @cached_property
     def setup_stepped(self) -> np.ndarray:
@@ -176,7 +179,9 @@ class Bucket:
         handshake, segments = self.handshakes, self.segments
         acked = handshake["ack_ts"] != setup.NO_TIME
         ended = np.where(acked, handshake["ack_ts"], handshake["last_ts"])
-        at = np.flatnonzero(np.diff(segments.clock_steps)) + 1
+        if not self.packets.clock_steps.any():
+            return np.zeros(len(handshake), bool)
+        at = np.flatnonzero(np.diff(self.packets.clock_steps[segments.place])) + 1
         of = self.connection_of(at)
         within = (at > self.connections.first[of]) & (segments.ts[at] <= ended[of])
         out = np.zeros(len(ended), bool)

@@ -78,7 +78,9 @@ def _identity(bucket: Bucket) -> Columns:
 
 def _volumes_and_options(bucket: Bucket) -> Columns:
     volume, seen = bucket.volumes, bucket.coverage["seen"]
-    option = options(bucket.segments, bucket.connections)
+    option = options(
+        bucket.segments, bucket.connections, bucket.packets.options_cut[bucket.segments.place]
+    )
     known_window = option["max_window"] != NOT_KNOWN
     return {name: column(volume, name) for name in volume.dtype.names or ()} | {
         "seen": dictionary(seen, SEEN),
