@@ -1,0 +1,107 @@
+"""What public bug reports of other tools tell of, in small captures: each has its right answer.
+
+The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a port's new SYN,
+two SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
+that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture that begins
+within a recovery, Cisco's VN-Tag.
+"""
+
+import pytest
+from conftest import REPORTS
+
+from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.ingest import ingest_capture
+from spark_jobs.networks import Network
+from spark_jobs.warehouse import Warehouse
+
+NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "resends": 0, "timeouts": 0}
+SET_UP = {"setup_class": "optimal", "acked_unseen_bytes": 0}
+FOUND = {
+    "challenge_ack_min.pcap": [
+        {"setup_class": "slight_problem", "syn_count": 2, "acked_unseen_bytes": 0}
+        | {"payload_bytes_down": 1000, "reset_by": None}
+        | {"out_of_window_up": 1, "out_of_window_down": 1}
+        | NOTHING_LOST
+    ],
+    "old_fin_after_new_syn.pcap": [
+        SET_UP | NOTHING_LOST | {"limited_by": "server"},
+        SET_UP | NOTHING_LOST | {"limited_by": "server", "out_of_window_down": 1},
+    ],
+    "two_synacks.pcap": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 2800, "synack_count": 1}],
+    "blind_syn.pcap.gz": [SET_UP | NOTHING_LOST | {"out_of_window_up": 1}],
+    "min_snap_full.pcap": [
+        SET_UP | NOTHING_LOST | {"sack": True, "timestamps": True, "max_window": 128_000}
+    ],
+    "min_snap_54.pcap": [
+        SET_UP
+        | {"sack": None, "timestamps": None, "max_window": None, "window_class": None}
+        | dict.fromkeys(NOTHING_LOST)
+        | {"payload_bytes_down": 14_000, "throughput_received": None, "limited_by": None}
+    ],
+    "min_ip_fragments.pcap": [
+        SET_UP | NOTHING_LOST | {"payload_bytes_down": 4200, "single": True, "packets_down": 4}
+    ],
+    "min_clock_back.pcap": [SET_UP | dict.fromkeys(NOTHING_LOST) | {"payload_bytes_down": 5600}],
+    "min_sack_not_rewritten.pcap.gz": [
+        SET_UP | {"lost_access": 2, "lost_internet": 0, "resends": 2, "timeouts": 0}
+    ],
+    "min_sack_ok.pcap.gz": [
+        SET_UP | {"lost_access": 2, "lost_internet": 0, "resends": 2, "timeouts": 0}
+    ],
+    "tfo_request_in_syn.pcap.gz": [
+        SET_UP | NOTHING_LOST | {"request_response": True, "payload_bytes_up": 300}
+    ],
+    "tfo_request_after.pcap.gz": [
+        SET_UP | NOTHING_LOST | {"request_response": True, "payload_bytes_up": 300}
+    ],
+    "min_late_syn.pcap": [SET_UP | NOTHING_LOST | {"syn_count": 1, "setup_delay": None}],
+    "starts_in_recovery.pcap.gz": [{"lost_access": None, "lost_internet": None}],
+    "tag_vntag.pcap": [SET_UP | NOTHING_LOST | {"payload_bytes_down": 14_000}],
+}
+"""What each flow of a capture says, in order of their beginning."""
+COUNTED = {
+    "min_snap_54.pcap": {"options_cut": 24},
+    "min_ip_fragments.pcap": {"fragments_joined": 3},
+    "min_clock_back.pcap": {"clock_backwards": 1, "clock_backwards_us": 240_000},
+}
+
+
+def read(warehouse: Warehouse, network: Network, name: str) -> dict[str, int]:
+    """Ingest a capture and make its flows; returns what was counted beside its packets."""
+    result = ingest_capture(warehouse, network, REPORTS / name)
+    assert result.error is None
+    flows(warehouse, [(network, day) for day in result.dates])
+    warehouse.update_views()
+    return result.skipped
+
+
+def rows(warehouse: Warehouse, query: str) -> list[dict]:
+    return warehouse.connect().execute(query).to_arrow_table().to_pylist()
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_reported_captures_have_their_right_answers(warehouse, network, in_this_process, name):
+    assert read(warehouse, network, name) == COUNTED.get(name, {})
+    told = rows(warehouse, "from flows order by start_ts")
+    assert len(told) == len(FOUND[name])
+    for flow, right in zip(told, FOUND[name], strict=True):
+        assert {column: flow[column] for column in right} == right
+
+
+@pytest.mark.parametrize("name", ["min_sack_not_rewritten.pcap.gz", "min_sack_ok.pcap.gz"])
+def test_resends_are_needed_whatever_a_firewall_leaves_in_sack(
+    warehouse, network, in_this_process, name
+):
+    read(warehouse, network, name)
+    assert [row["needed"] for row in rows(warehouse, "from retransmissions")] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["tfo_request_in_syn.pcap.gz", "tfo_request_after.pcap.gz"])
+def test_throughput_is_the_same_wherever_the_request_is(warehouse, network, in_this_process, name):
+    read(warehouse, network, name)
+    [flow] = rows(warehouse, "from flows")
+    assert flow["throughput"] == pytest.approx(2.909e6, rel=1e-3)
+
+
+def test_every_reported_capture_is_asked_for():
+    assert {path.name for path in REPORTS.iterdir()} == set(FOUND)
