@@ -1,7 +1,7 @@
 """What public bug reports of other tools tell of, in small captures: each has its right answer.
 
-The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a port's new SYN,
-two SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
+The kinds: RFC 5961's challenge ACKs and blind SYNs, an old connection's FIN behind a new SYN, two
+SYN ACKs, options cut off by the snap length, IP fragments, a clock that steps back, SACK blocks
 that a firewall did not rewrite, TCP Fast Open, two taps of different clocks, a capture that begins
 within a recovery, Cisco's VN-Tag.
 """

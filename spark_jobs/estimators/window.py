@@ -36,6 +36,8 @@ MOST_LOOKED = 256
 """Later segments of the two ends among which it is looked for what they go on with."""
 ENOUGH = 8
 """Segments that go on where the other end is not heard, and tell that it goes on, too."""
+JITTER_US = 10_000
+"""By so much may a capture stamp an ACK before what it acknowledges."""
 OLD_US = 10_000_000
 """No segment is overtaken for longer."""
 
@@ -203,33 +205,39 @@ def _acknowledges(packets, i, ack, own, other, following):
 
 @inner
 def _is_gone_on_with(packets, i, ack, other, following):
-    """Whether packet i acknowledges what the capture lacks, and not what was never sent: its
-    sender's ACKs do not go back, and what is far above was sent, too."""
+    """Whether packet i acknowledges what the capture lacks, or what it stamped later, and not what
+    was never sent: its sender's ACKs do not go back, and what is far above was sent, too."""
     offered = other.edge != NONE and ack <= other.edge
     near = offered or ack - other.top <= NEAR
-    again = False
+    again = back = False
     j = following[i]
     for _ in range(MOST_LOOKED):
         if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+            break
+        soon = packets.ts[j] - packets.ts[i] <= JITTER_US
+        if back and not soon:
             break
         if packets.tcp_flags[j] & RST:
             j = following[j]
             continue
         if packets.downlink[j] != packets.downlink[i]:
+            place = position(packets.seq[j], other)
+            if soon and place < ack <= place + np.int64(packets.payload_len[j]):
+                return True
             if not near:
-                place = position(packets.seq[j], other)
                 if abs(place - ack) <= NEAR:
                     return True
                 if abs(place - other.top) <= NEAR:
                     return False
         elif packets.tcp_flags[j] & ACK:
             further = seq_diff(packets.ack[j], packets.ack[i])
-            if further < 0:
-                return False
-            again = further <= FAR
-            if near:
+            back |= further < 0
+            again = 0 <= further <= FAR
+            if near and not back:
                 return again
         j = following[j]
+    if back:
+        return False
     return offered or (near and not other.opened) or (again and not other.sent)
 
 
