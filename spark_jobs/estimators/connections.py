@@ -184,8 +184,12 @@ def _belongs(packets, i, pair, ends, following, outside):
         _withdraw(packets, i, pair.began, following, outside)
         window.begin(own)
     elif not (opening == SYN | ACK and _is_late(packets, i, own)):
-        if not window.is_acceptable(packets, i, own, other, following):
+        verdict = window.is_acceptable(packets, i, own, other, following)
+        if verdict == window.OUTSIDE:
             return False
+        if verdict == window.ELSEWHERE and own.acked == NONE:
+            _withdraw(packets, i, pair.began, following, outside)  # nobody knows of it
+            window.begin(own)
     window.take(packets, i, own, other)
     pair.closed |= flags & (FIN | RST) != 0
     pair.carried_data |= packets.payload_len[i] > 0
@@ -216,15 +220,18 @@ def _is_late(packets, i, own):
 @inner
 def _goes_on(packets, i, own, following):
     """Which numbers the ends go on with, those of packet i, a SYN or SYN ACK, or those that its
-    sender, `own`, had: NEW, OLD or UNDECIDED. Who names the number next to the SYN's has taken it;
-    else the first that lies near one of them tells. That the SYN is challenged (RFC 5961, 4) tells
-    where no RST follows."""
+    sender, `own`, had: NEW, OLD or UNDECIDED.
+
+    What the sender of a SYN sends behind its SYN ACK tells first, for a server may answer every
+    SYN; then the SYN ACK; then the first number that lies near one of them. That the SYN is
+    challenged (RFC 5961, 4) tells where no RST follows.
+    """
     high = max(own.top, own.edge)
     low = own.first if own.acked == NONE else own.acked - own.room
     if low == NONE:
         low = own.low
     start = packets.seq[i] + np.uint32(1)
-    likely, challenged = UNDECIDED, False
+    likely, answered, challenged = UNDECIDED, False, False
     j = following[i]
     for _ in range(window.MOST_LOOKED):
         if j < 0 or packets.ts[j] - packets.ts[i] > IDLE_TIMEOUT_US:
@@ -233,19 +240,27 @@ def _goes_on(packets, i, own, following):
         number = packets.seq[j] if mine else packets.ack[j]
         above = seq_diff(number, start)
         old = low <= window.position(number, own) <= high
-        if mine and flags & SYN:
-            if packets.seq[j] != packets.seq[i] and packets.seq[j] != np.uint32(own.first):
-                break
-        elif mine and flags & RST:
+        taken = 0 <= above <= np.int64(packets.payload_len[i])
+        if mine and flags & RST:
             challenged = False
-        elif mine or flags & ACK:
-            if 0 <= above <= np.int64(packets.payload_len[i]):
-                return NEW
-            if likely == UNDECIDED and old and (mine or flags & SYN):
+        elif not mine and flags & SYN:
+            if taken:
+                likely, answered = NEW, True
+            elif old and likely == UNDECIDED:
                 likely = OLD
-            elif likely == UNDECIDED and not old and 0 <= above <= window.NEAR:
+        elif mine and not flags & SYN:
+            if taken and (answered or not old):
+                return NEW
+            if old and answered:
+                return OLD
+            if likely == UNDECIDED:
+                likely = OLD if old else NEW if 0 <= above <= window.NEAR else UNDECIDED
+        elif not mine and flags & ACK:
+            if packets.tcp_flags[i] & ACK and taken and not old:
+                return NEW
+            if likely == UNDECIDED and not old and 0 <= above <= window.NEAR:
                 likely = NEW
-            elif old and not mine and not flags & RST:
+            elif old and not flags & RST:
                 challenged = True
                 if packets.tcp_flags[i] & ACK and likely == UNDECIDED:
                     likely = OLD

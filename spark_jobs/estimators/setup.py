@@ -75,7 +75,7 @@ def _handshake(start, end, segments, out):
     ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
     out.asked_ts = out.answered_ts = NO_TIME
-    refused = other_traffic = False
+    refused = other_traffic = by_initiator = False
     synack_seq = np.uint32(0)
     opening = start
     while opening < end and flags[opening] & (SYN | ACK) != SYN:
@@ -102,13 +102,14 @@ def _handshake(start, end, segments, out):
             continue
         elif flags[i] & RST:
             if out.synack_count:
-                out.reset = True
+                out.reset, by_initiator = True, from_initiator
                 out.last_ts = ts[i]
             elif opening < i and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
-        elif from_initiator and out.synack_count and not out.reset:
+        elif from_initiator and out.synack_count and (by_initiator or not out.reset):
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
+                out.reset = False  # its RST was for another's SYN ACK
                 out.ack_ts = ts[i]
                 out.answered_ts = _echoed_ts(start, i, segments)
         else:

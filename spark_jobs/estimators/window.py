@@ -25,8 +25,11 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
-from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
+OUTSIDE, INSIDE, ELSEWHERE = range(3)
+
+FURTHEST = np.int64(2**62)
 LEAST_ROOM = 65_535
 """B: a window is taken to have been so wide at some time (without scaling, RFC 9293)."""
 NEAR, FAR = 1 << 20, 1 << 26
@@ -56,6 +59,7 @@ END = np.dtype(
         ("mark", "i8"),
         ("next_mark", "i8"),
         ("marked_ts", "i8"),
+        ("last", "i8"),
         ("opened", "?"),
         ("sent", "?"),
     ],
@@ -65,8 +69,9 @@ END = np.dtype(
 named, and the highest; up to where the other end acknowledged, and offered room; the window that it
 was offered by a SYN, and the widest (B); its own scale, NO_SCALE without, and by how
 much its windows are shifted at most; the SYN's timestamp; a
-timestamp at least OLD_US old, the next one to be that, and when it passed (µs); whether its SYN was
-seen, and whether it sent anything. NONE: not known."""
+timestamp at least OLD_US old, the next one to be that, and when it passed (µs); where its FIN
+ends, as far as one was seen; whether its SYN was seen, and whether it sent anything. NONE: not
+known."""
 
 
 class Segment(NamedTuple):
@@ -89,7 +94,7 @@ def begin(end):
     end.first = end.low = end.top = end.acked = end.edge = NONE
     end.offered, end.room, end.scale = NONE, LEAST_ROOM, NO_SCALE
     end.opened = end.sent = False
-    end.shift = LARGEST_SHIFT
+    end.shift, end.last = LARGEST_SHIFT, FURTHEST
     end.stamp = end.mark = end.next_mark = NONE
     end.marked_ts = np.int64(-(2**62))
 
@@ -109,6 +114,8 @@ def goes_on(segment, own, other):
     low = unwrap(segment.seq, own.top)
     high = low + segment.length
     if low > max(own.edge, own.top) or low < own.first or high < own.acked - own.room:
+        return False
+    if high > own.last or segment.flags & FIN:
         return False
     ack = unwrap(segment.ack, other.top)
     if ack > other.top or ack <= other.first or ack < other.acked - other.room:
@@ -140,25 +147,30 @@ def _offer(end, ack, room):
 
 @inner
 def is_acceptable(packets, i, own, other, following):
-    """Whether packet i, no SYN, is one that its sender, `own`, could have sent. following int64:
-    the next packet of the same ends, of each packet, or -1."""
+    """Whether packet i, no SYN, is one that its sender, `own`, could have sent: OUTSIDE, INSIDE, or
+    ELSEWHERE, where both ends go on, though it is outside. following int64: the next packet of the
+    same ends, of each packet, or -1."""
     flags = packets.tcp_flags[i]
     low = position(packets.seq[i], own)
     high = low + (0 if flags & RST else sequence_length(flags, packets.payload_len[i]))
     if flags & RST:
-        return _resets(packets, i, low, own, other)
+        return INSIDE if _resets(packets, i, low, own, other) else OUTSIDE
+    verdict = INSIDE
     if not _in_window(low, high, own, other):
         if own.opened and low < own.first:
-            return False
+            return OUTSIDE
         if not _is_acknowledged(packets, i, high, own, other, following):
-            return False
+            return OUTSIDE
+        verdict = ELSEWHERE
     if high > low and _is_old(packets, i, own):
         if low < own.top or not _is_taken(packets, i, low, own, following):
-            return False
+            return OUTSIDE
         own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
     if flags & ACK:
-        return _acknowledges(packets, i, position(packets.ack[i], other), own, other, following)
-    return True
+        ack = position(packets.ack[i], other)
+        if not _acknowledges(packets, i, ack, own, other, following):
+            return OUTSIDE
+    return verdict
 
 
 @inner
@@ -171,7 +183,7 @@ def _in_window(low, high, own, other):
     if own.edge == NONE:
         # The other end has said nothing: behind a SYN nothing may come but its resend.
         return not own.opened or low <= own.top
-    if low > max(own.edge, own.top):
+    if low > max(own.edge, own.top) or high > own.last:
         return False
     return own.acked == NONE or high >= own.acked - own.room
 
@@ -197,6 +209,8 @@ def _acknowledges(packets, i, ack, own, other, following):
     if other.top == NONE and other.acked == NONE:
         return True
     if other.opened and ack <= other.first:
+        return False
+    if ack > other.last:
         return False
     if ack <= other.top:
         return other.acked == NONE or ack >= other.acked - other.room
@@ -244,13 +258,14 @@ def _is_gone_on_with(packets, i, ack, other, following):
 @inner
 def _is_acknowledged(packets, i, high, own, other, following):
     """Whether the other end acknowledges what packet i brought, up to `high` in its stream, though
-    it lay outside the window; that counts only where what is acknowledged lies outside, too, and
-    was not sent again within the window. An end that is not heard any more cannot tell: then so
-    does what the sender goes on with."""
+    it lay outside the window; that counts only where what is acknowledged lies outside, too, was
+    not sent again within the window, and the ends do not come back to where they were. An end that
+    is not heard any more cannot tell: then so does what the sender goes on with."""
     top = max(own.top, own.edge)
     near = max(NEAR, min(own.room, FAR))
     low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
-    edge, heard, goes_on = own.edge, False, 0
+    is_far = low > top + NEAR or (own.acked != NONE and high < own.acked - own.room)
+    edge, heard, taken, goes_on = own.edge, False, False, 0
     j = following[i]
     for _ in range(MOST_LOOKED):
         if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
@@ -258,21 +273,28 @@ def _is_acknowledged(packets, i, high, own, other, following):
         if packets.tcp_flags[j] & RST:
             j = following[j]
             continue
-        if packets.downlink[j] == packets.downlink[i]:
-            place = position(packets.seq[j], own)
+        mine = packets.downlink[j] == packets.downlink[i]
+        place = position(packets.seq[j] if mine else packets.ack[j], own)
+        known = place <= top and (own.acked == NONE or place >= own.acked - own.room)
+        if taken and known and own.acked != NONE:
+            return False
+        if mine:
             if place == low < high and packets.payload_len[j] and place <= edge:
                 return False
             goes_on += 0 <= place - low <= FAR
         elif packets.tcp_flags[j] & ACK:
             heard = True
-            ack = position(packets.ack[j], own)
-            if ack <= top and (own.acked == NONE or ack >= own.acked - own.room):
+            if known:
                 shift = np.int64(0) if packets.tcp_flags[j] & SYN else other.shift
-                edge = max(edge, ack + (np.int64(packets.window[j]) << shift))
-            elif high <= ack <= high + near:
-                return True
+                edge = max(edge, place + (np.int64(packets.window[j]) << shift))
+            elif high <= place <= high + near:
+                taken = True
+                if not is_far:
+                    return True
         j = following[j]
-    return not heard and low <= top + FAR and (not other.sent or goes_on >= ENOUGH)
+    if taken or heard:
+        return taken
+    return low <= top + FAR and (not other.sent or goes_on >= ENOUGH)
 
 
 @inner
@@ -316,6 +338,8 @@ def take(packets, i, own, other):
     high = low + sequence_length(flags, packets.payload_len[i])
     if own.acked != NONE and high < own.acked - own.room:
         own.top, own.acked, own.edge = high, NONE, NONE  # the ends go on elsewhere
+    if high > own.last:
+        own.last = FURTHEST
     if flags & SYN:
         offered = np.int64(packets.window[i])
         if flags & ACK:
@@ -327,12 +351,16 @@ def take(packets, i, own, other):
             own.scale = LARGEST_SHIFT
         own.shift, other.shift = _largest_shift(own, other), _largest_shift(other, own)
     own.top = max(own.top, high)
+    if flags & FIN:
+        own.last = high
     own.low = low if own.low == NONE else min(own.low, low)
     own.sent = True
     if flags & ACK:
         ack = position(packets.ack[i], other)
         if other.acked != NONE and ack < other.acked - other.room:
             other.acked = other.edge = other.top = NONE
+        if ack > other.last:
+            other.last = FURTHEST
         if other.low == NONE:
             other.low = ack
         shift = np.int64(0) if flags & SYN else own.shift

@@ -119,6 +119,123 @@ def test_the_syn_ack_counts_that_the_ends_go_on_with(taken):
     assert counted(row) == (0, 1)
 
 
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_of_three_syn_acks_the_one_counts_that_is_gone_on_with(taken):
+    isn = (300, 900_000, 2_900_000_000)[taken]
+    row = flow(f"""
+        0.0  up   SYN     seq=100
+        0.10 down SYN ACK seq=300 ack=101
+        0.11 down SYN ACK seq=900000 ack=101
+        0.12 down SYN ACK seq=2900000000 ack=101
+        0.2  up   ACK     seq=101 ack={isn + 1}
+        0.3  up   ACK     seq=101 ack={isn + 1} data=200
+        0.4  down ACK     seq={isn + 1} ack=301 data=1000
+        0.5  up   ACK     seq=301 ack={isn + 1001}
+    """)
+    assert (row["setup_class"], row["payload_bytes_down"], counted(row)) == (
+        "optimal",
+        1000,
+        (0, 2),
+    )
+    assert (row["acked_unseen_bytes"], row["lost_access"]) == (0, 0)
+
+
+def test_the_other_servers_syn_ack_is_reset_and_the_set_up_goes_on():
+    row = flow("""
+        0.0  up   SYN     seq=100
+        0.10 down SYN ACK seq=300 ack=101
+        0.11 down SYN ACK seq=900000 ack=101
+        0.20 up   RST     seq=101
+        0.21 up   ACK     seq=101 ack=301
+        0.3  up   ACK     seq=101 ack=301 data=200
+        0.4  down ACK     seq=301 ack=301 data=1000
+        0.5  up   ACK     seq=301 ack=1301
+    """)
+    assert (row["setup_class"], row["setup_reset"]) == ("optimal", None)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_the_syn_counts_that_its_sender_goes_on_with_though_both_are_answered(taken):
+    isn, answer = ((100, 300), (700_000, 900_000))[taken]
+    row = flow(f"""
+        0.00 up   SYN     seq=100
+        0.02 up   SYN     seq=700000
+        0.10 down SYN ACK seq=300 ack=101
+        0.12 down SYN ACK seq=900000 ack=700001
+        0.2  up   ACK     seq={isn + 1} ack={answer + 1} data=200
+        0.4  down ACK     seq={answer + 1} ack={isn + 201} data=1000
+        0.5  up   ACK     seq={isn + 201} ack={answer + 1001}
+    """)
+    assert (row["acked_unseen_bytes"], row["payload_bytes_down"], row["lost_access"]) == (
+        0,
+        1000,
+        0,
+    )
+    assert row["payload_bytes_up"] == 200
+
+
+LATER = """
+    2.0 up   ACK seq=301 ack=1301 data=100
+    2.1 down ACK seq=1301 ack=401 data=1000
+    2.2 up   ACK seq=401 ack=2301
+"""
+
+
+@pytest.mark.parametrize(
+    "isns", [(5000,), (300,), (301,), (5000, 9_000_000), tuple(range(500, 520))]
+)
+def test_blind_syns_that_nobody_answers_open_nothing(isns):
+    """Also where the next number would be the very next, or lies in the window."""
+    blind = "".join(f"1.{k:02} up SYN seq={isn}\n" for k, isn in enumerate(isns))
+    (row,) = flows(OPENED + blind + LATER)
+    assert counted(row) == (len(isns), 0)
+    assert told(row) == told(flow(OPENED + LATER))
+
+
+def test_a_blind_syn_ack_with_the_very_next_number_changes_nothing():
+    row = flow(OPENED + "1.0 down SYN ACK seq=1300 ack=301" + LATER)
+    assert (counted(row), row["payload_bytes_down"]) == ((0, 1), 2000)
+
+
+def test_an_old_conversation_of_both_ends_in_the_midst_is_none_of_it():
+    """Data and its ACKs, far away, and then the ends go on where they were."""
+    old = "".join(
+        f"1.{2 * k:02} down ACK seq={2_000_000_000 + 1000 * k} ack=2000000000 data=1000\n"
+        f"1.{2 * k + 1:02} up ACK seq=2000000000 ack={2_000_001_000 + 1000 * k}\n"
+        for k in range(5)
+    )
+    row = flow(OPENED + old + LATER)
+    assert counted(row) == (5, 5)
+    assert told(row) == told(flow(OPENED + LATER))
+
+
+def test_a_stray_before_a_connection_that_is_seen_from_its_middle():
+    later = "".join(
+        f"1.{2 * k:02} down ACK seq={301 + 1000 * k} ack=500 data=1000\n"
+        f"1.{2 * k + 1:02} up ACK seq=500 ack={1301 + 1000 * k}\n"
+        for k in range(10)
+    )
+    row = flow("0.9 down ACK seq=2000000000 ack=500 data=1000\n" + later)
+    assert (counted(row), row["payload_bytes_down"]) == ((0, 1), 10_000)
+    assert row["acked_unseen_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "way"),
+    [
+        ("9.5 up ACK seq=302 ack=1303", 0),
+        ("9.5 up ACK seq=302 ack=5000", 0),
+        ("9.5 down ACK seq=1302 ack=303", 1),
+        ("9.5 down ACK seq=1302 ack=302 data=500", 1),
+        ("9.5 up ACK seq=302 ack=1302 data=10", 0),
+    ],
+)
+def test_nothing_lies_behind_a_fin(line, way):
+    row = flow(OPENED + CLOSED + line)
+    assert counted(row) == ((0, 1) if way else (1, 0))
+    assert told(row) == told(flow(OPENED + CLOSED))
+
+
 def test_a_blind_syn_is_challenged_and_the_transfer_goes_on():
     assert connections(
         OPENED
