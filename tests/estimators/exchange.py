@@ -23,7 +23,17 @@ from spark_jobs.tables import ROWS
 from spark_jobs.tables.bucket import FOREVER, Bucket, Settings
 from spark_jobs.warehouse.packets import Names
 
-FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16}
+FLAGS = {
+    "FIN": 1,
+    "SYN": 2,
+    "RST": 4,
+    "PSH": 8,
+    "ACK": 16,
+    "URG": 32,
+    "ECE": 64,
+    "CWR": 128,
+    "AE": 256,
+}
 OPTION_BYTES = {"mss": 4, "ws": 3, "sackok": 2, "tsval": 10}
 
 NOON = 1_699_963_200_000_000

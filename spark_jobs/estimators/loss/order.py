@@ -7,6 +7,9 @@ had can only have come with copies sent before.
     Gi to mobile   1  2  3  4  ...  2'        ACK up to 4 (exclusive) and no further: 2' arrived,
     mobile to Gi      a2 a2      ...   a4     and at that time 4 had not: the copy of 4 sent before
                                               2' was lost; 3 had, by the only copy there was.
+
+One thing stands above order: what is acknowledged before it was sent again had arrived, though it
+was overtaken behind Gi.
 """
 
 import numpy as np
@@ -48,6 +51,7 @@ def prove(exchange, soonest):
     report = _reports(exchange, cover)
     again = np.empty(len(copies), np.int64)
     longest, reached = np.int64(0), np.int64(-1)
+    _told_before_sent_again(copies, top, exchange.heard.acks, report)
     for _ in range(ROUNDS):
         above = arrived_before(copies)
         certain, reached = _prove_once(exchange, report, limit, above)
@@ -346,6 +350,25 @@ def _only_copies(copies, top, report, limit):
             if o != k and other.fate != LOST and other.low < c.high and c.low < other.high:
                 alone = False
                 break
+        if alone:
+            c.fate = ARRIVED
+
+
+@inner
+def _told_before_sent_again(copies, top, acks, report):
+    """ARRIVED for copies of what was reported before any other copy of it passed Gi. They may have
+    been overtaken behind Gi, which order alone would take for a loss."""
+    n = len(copies)
+    for k in range(n):
+        c = copies[k]
+        if not c.ambiguous or c.low == c.high or report[k] == len(acks):
+            continue
+        told = acks[report[k]].ts
+        alone = c.ts <= told
+        for o in range(first_above(top, 0, n, c.low), n):
+            if not alone or copies[o].ts > told:
+                break
+            alone = o == k or copies[o].high <= c.low or c.high <= copies[o].low
         if alone:
             c.fate = ARRIVED
 
