@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE
-from spark_jobs.estimators.tcp import ACK, RST, SYN
+from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 BOTH, UP, DOWN = range(3)
 SEEN = ("both", "up", "down")
@@ -75,6 +75,32 @@ def _answers(begin, end, flags, sent, acked):
     advances = low != NONE and high > low
     much = sent_low != NONE and sent_high - sent_low > LARGEST_WINDOW
     return answered or advances or much, high - low if advances else np.int64(0)
+
+
+@compiled
+def never_seen(segments, connections, payload, unseen):
+    """int64[C], B: of what the mobile acknowledged before Gi had seen it, `unseen`, what did not
+    come later either, as it does where two taps' clocks differ: acknowledged are no more bytes than
+    lie between the stream's ends. Of Segments and their Connections; payload: int64[C], distinct
+    bytes seen."""
+    out = unseen.copy()
+    first, downlink, number = connections.first, segments.downlink, segments.number
+    for c in range(len(out)):
+        if unseen[c] == 0:
+            continue
+        low = high = NONE
+        others = np.int64(0)
+        for i in range(first[c], first[c + 1]):
+            if number[i] == NONE:
+                continue
+            low = number[i] if low == NONE else min(low, number[i])
+            if downlink[i]:
+                others |= np.int64(segments.tcp_flags[i] & (SYN | FIN))
+            else:
+                high = max(high, number[i])
+        numbers = high - low - (others & SYN != 0) - (others & FIN != 0)
+        out[c] = min(unseen[c], max(numbers - payload[c], np.int64(0)))
+    return out
 
 
 def seen_enough(covered, payload, connections, most_unseen, most_bytes=0):

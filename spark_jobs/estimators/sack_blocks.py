@@ -1,4 +1,5 @@
-"""SACK blocks that tell of data: those within what the other end has sent (RFC 2018, 4).
+"""SACK blocks that tell of data: those within what the other end has sent, and not across what is
+acknowledged (RFC 2018, 3).
 
 A firewall that changes sequence numbers, and not those in SACK options, makes blocks of anything;
 senders ignore them (RFC 2018, 5), and so does what is estimated of the connection.
@@ -66,7 +67,8 @@ def _keep(segments, span, acked, low, top):
     kept = np.int64(0)
     for k in range(at, at + np.int64(segments.sack_count[span[0]]) - 1, 2):
         left, right = unwrap(edges[k], acked), unwrap(edges[k + 1], acked)
-        if low <= left < right and (right <= top or _was_unseen(segments, span, right, top)):
+        is_one = low <= left < right and not left < acked < right
+        if is_one and (right <= top or _was_unseen(segments, span, right, top)):
             edges[at + kept], edges[at + kept + 1] = edges[k], edges[k + 1]
             kept += 2
     for k in range(at + kept, at + np.int64(segments.sack_count[span[0]])):

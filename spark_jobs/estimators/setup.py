@@ -104,7 +104,7 @@ def _handshake(start, end, segments, out):
             if out.synack_count:
                 out.reset, by_initiator = True, from_initiator
                 out.last_ts = ts[i]
-            elif opening < i and not from_initiator:
+            elif opening < end and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
         elif from_initiator and out.synack_count and (by_initiator or not out.reset):

@@ -197,7 +197,8 @@ def responses(segments, connections, requests, handshake_bytes=16 * 1024):
                         top = low + length
             elif not downlink[i]:
                 acked = max(acked, number[i])
-                asked |= opens > 0
+                if opens:
+                    asked = True
                 if length and up_number[i] != NONE and up_number[i] + opens + length > up_top:
                     up_top = up_number[i] + opens + length
                     if turns == 0 or (answered == turns and acked >= top):

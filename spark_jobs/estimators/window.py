@@ -28,6 +28,7 @@ from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 OUTSIDE, INSIDE, ELSEWHERE = range(3)
+NOT_TOLD, BY_ACK, BY_SILENCE = range(3)
 
 FURTHEST = np.int64(2**62)
 LEAST_ROOM = 65_535
@@ -159,9 +160,10 @@ def is_acceptable(packets, i, own, other, following):
     if not _in_window(low, high, own, other):
         if own.opened and low < own.first:
             return OUTSIDE
-        if not _is_acknowledged(packets, i, high, own, other, following):
+        told = _is_acknowledged(packets, i, high, own, other, following)
+        if told == NOT_TOLD:
             return OUTSIDE
-        verdict = ELSEWHERE
+        verdict = ELSEWHERE if told == BY_ACK else INSIDE
     if high > low and _is_old(packets, i, own):
         if low < own.top or not _is_taken(packets, i, low, own, following):
             return OUTSIDE
@@ -182,7 +184,7 @@ def _in_window(low, high, own, other):
         return False
     if own.edge == NONE:
         # The other end has said nothing: behind a SYN nothing may come but its resend.
-        return not own.opened or low <= own.top
+        return low <= own.top if own.opened else abs(low - own.top) <= FAR
     if low > max(own.edge, own.top) or high > own.last:
         return False
     return own.acked == NONE or high >= own.acked - own.room
@@ -200,7 +202,8 @@ def _resets(packets, i, low, own, other):
         return False
     if own.acked != NONE and low < own.acked - own.room:
         return False
-    return low <= max(own.top, own.edge, own.acked) + (LEAST_ROOM if own.edge == NONE else 0)
+    unknown = LEAST_ROOM if own.edge == NONE and not own.opened else 0
+    return low <= max(own.top, own.edge, own.acked) + unknown
 
 
 @inner
@@ -248,7 +251,7 @@ def _is_gone_on_with(packets, i, ack, other, following):
             back |= further < 0
             again = 0 <= further <= FAR
             if near and not back:
-                return again
+                return again or offered
         j = following[j]
     if back:
         return False
@@ -257,10 +260,11 @@ def _is_gone_on_with(packets, i, ack, other, following):
 
 @inner
 def _is_acknowledged(packets, i, high, own, other, following):
-    """Whether the other end acknowledges what packet i brought, up to `high` in its stream, though
-    it lay outside the window; that counts only where what is acknowledged lies outside, too, was
-    not sent again within the window, and the ends do not come back to where they were. An end that
-    is not heard any more cannot tell: then so does what the sender goes on with."""
+    """BY_ACK where the other end acknowledges what packet i brought, up to `high` in its stream,
+    though it lay outside the window; that counts only where what is acknowledged lies outside, too,
+    was not sent again within the window, and the ends do not come back to where they were. An end
+    that is not heard any more cannot tell: then what the sender goes on with does, BY_SILENCE. Else
+    NOT_TOLD."""
     top = max(own.top, own.edge)
     near = max(NEAR, min(own.room, FAR))
     low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
@@ -277,10 +281,10 @@ def _is_acknowledged(packets, i, high, own, other, following):
         place = position(packets.seq[j] if mine else packets.ack[j], own)
         known = place <= top and (own.acked == NONE or place >= own.acked - own.room)
         if taken and known and own.acked != NONE:
-            return False
+            return NOT_TOLD
         if mine:
             if place == low < high and packets.payload_len[j] and place <= edge:
-                return False
+                return NOT_TOLD
             goes_on += 0 <= place - low <= FAR
         elif packets.tcp_flags[j] & ACK:
             heard = True
@@ -290,11 +294,12 @@ def _is_acknowledged(packets, i, high, own, other, following):
             elif high <= place <= high + near:
                 taken = True
                 if not is_far:
-                    return True
+                    return BY_ACK
         j = following[j]
     if taken or heard:
-        return taken
-    return low <= top + FAR and (not other.sent or goes_on >= ENOUGH)
+        return BY_ACK if taken else NOT_TOLD
+    can_be = low <= top + FAR or not own.opened
+    return BY_SILENCE if can_be and (not other.sent or goes_on >= ENOUGH) else NOT_TOLD
 
 
 @inner
@@ -333,6 +338,8 @@ def take(packets, i, own, other):
     """Packet i is its sender's: what that tells of both ends."""
     flags = packets.tcp_flags[i]
     if flags & RST:
+        if flags & ACK and other.top == NONE:
+            other.low = other.top = np.int64(packets.ack[i])  # it refuses a SYN that comes late
         return
     low = position(packets.seq[i], own)
     high = low + sequence_length(flags, packets.payload_len[i])

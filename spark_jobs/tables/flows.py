@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
-from spark_jobs.estimators.coverage import BOTH, SEEN
+from spark_jobs.estimators.coverage import BOTH, SEEN, never_seen
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, bottleneck
@@ -196,7 +196,14 @@ def _losses(bucket: Bucket) -> Columns:
         "bottleneck": dictionary(
             bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
         ),
-        "acked_unseen_bytes": column(bucket.coverage, "unseen"),
+        "acked_unseen_bytes": pa.array(
+            never_seen(
+                bucket.segments,
+                bucket.connections,
+                np.ascontiguousarray(bucket.volumes["payload_bytes_down"]),
+                np.ascontiguousarray(bucket.coverage["unseen"]),
+            )
+        ),
     }
 
 
