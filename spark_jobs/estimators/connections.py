@@ -239,7 +239,7 @@ def _goes_on(packets, i, own, following):
         flags, mine = packets.tcp_flags[j], packets.downlink[j] == packets.downlink[i]
         number = packets.seq[j] if mine else packets.ack[j]
         above = seq_diff(number, start)
-        old = low <= window.position(number, own) <= high
+        old = low <= window.position(number, own) <= (high if mine else own.top)
         taken = 0 <= above <= np.int64(packets.payload_len[i])
         if mine and flags & RST:
             challenged = False
@@ -256,10 +256,10 @@ def _goes_on(packets, i, own, following):
             if likely == UNDECIDED:
                 likely = OLD if old else NEW if 0 <= above <= window.NEAR else UNDECIDED
         elif not mine and flags & ACK:
-            if packets.tcp_flags[i] & ACK and taken and not old:
-                return NEW
             if likely == UNDECIDED and not old and 0 <= above <= window.NEAR:
                 likely = NEW
+                if packets.tcp_flags[i] & ACK:
+                    return NEW
             elif old and not flags & RST:
                 challenged = True
                 if packets.tcp_flags[i] & ACK and likely == UNDECIDED:

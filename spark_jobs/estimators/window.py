@@ -226,7 +226,7 @@ def _is_gone_on_with(packets, i, ack, other, following):
     was never sent: its sender's ACKs do not go back, and what is far above was sent, too."""
     offered = other.edge != NONE and ack <= other.edge
     near = offered or ack - other.top <= NEAR
-    again = back = False
+    again = back = there = False
     j = following[i]
     for _ in range(MOST_LOOKED):
         if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
@@ -241,11 +241,9 @@ def _is_gone_on_with(packets, i, ack, other, following):
             place = position(packets.seq[j], other)
             if soon and place < ack <= place + np.int64(packets.payload_len[j]):
                 return True
-            if not near:
-                if abs(place - ack) <= NEAR:
-                    return True
-                if abs(place - other.top) <= NEAR:
-                    return False
+            there |= abs(place - ack) <= NEAR
+            if not near and abs(place - other.top) <= NEAR:
+                return False
         elif packets.tcp_flags[j] & ACK:
             further = seq_diff(packets.ack[j], packets.ack[i])
             back |= further < 0
@@ -255,6 +253,8 @@ def _is_gone_on_with(packets, i, ack, other, following):
         j = following[j]
     if back:
         return False
+    if there and not near:
+        return True
     return offered or (near and not other.opened) or (again and not other.sent)
 
 
@@ -268,7 +268,8 @@ def _is_acknowledged(packets, i, high, own, other, following):
     top = max(own.top, own.edge)
     near = max(NEAR, min(own.room, FAR))
     low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
-    is_far = low > top + NEAR or (own.acked != NONE and high < own.acked - own.room)
+    lowest = own.first if own.acked == NONE else own.acked - own.room
+    is_far = low > top + NEAR or (lowest != NONE and high < lowest)
     edge, heard, taken, goes_on = own.edge, False, False, 0
     j = following[i]
     for _ in range(MOST_LOOKED):
@@ -279,8 +280,8 @@ def _is_acknowledged(packets, i, high, own, other, following):
             continue
         mine = packets.downlink[j] == packets.downlink[i]
         place = position(packets.seq[j] if mine else packets.ack[j], own)
-        known = place <= top and (own.acked == NONE or place >= own.acked - own.room)
-        if taken and known and own.acked != NONE:
+        known = lowest != NONE and lowest <= place <= top
+        if taken and known:
             return NOT_TOLD
         if mine:
             if place == low < high and packets.payload_len[j] and place <= edge:

@@ -209,6 +209,36 @@ def test_an_old_conversation_of_both_ends_in_the_midst_is_none_of_it():
     assert told(row) == told(flow(OPENED + LATER))
 
 
+def test_an_old_segment_and_its_ack_amid_a_set_up_are_none_of_it():
+    row = flow("""
+        0.00 up   SYN     seq=100
+        0.05 down ACK     seq=2000000000 ack=1500000000 data=1000
+        0.06 up   ACK     seq=1500000000 ack=2000001000
+        0.10 down SYN ACK seq=300 ack=101
+        0.2  up   ACK     seq=101 ack=301
+        0.3  up   ACK     seq=101 ack=301 data=200
+        0.4  down ACK     seq=301 ack=301 data=1000
+        0.5  up   ACK     seq=301 ack=1301
+    """)
+    assert (row["setup_class"], counted(row)) == ("optimal", (1, 1))
+    assert (row["payload_bytes_down"], row["acked_unseen_bytes"]) == (1000, 0)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_syn_acks_whose_numbers_lie_close(taken):
+    isn = (300, 8300)[taken]
+    row = flow(f"""
+        0.0  up   SYN     seq=100
+        0.10 down SYN ACK seq=300 ack=101
+        0.11 down SYN ACK seq=8300 ack=101
+        0.2  up   ACK     seq=101 ack={isn + 1}
+        0.3  up   ACK     seq=101 ack={isn + 1} data=200
+        0.4  down ACK     seq={isn + 1} ack=301 data=1000
+        0.5  up   ACK     seq=301 ack={isn + 1001}
+    """)
+    assert (row["acked_unseen_bytes"], row["payload_bytes_down"], counted(row)) == (0, 1000, (0, 1))
+
+
 def test_a_stray_before_a_connection_that_is_seen_from_its_middle():
     later = "".join(
         f"1.{2 * k:02} down ACK seq={301 + 1000 * k} ack=500 data=1000\n"
