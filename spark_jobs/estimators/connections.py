@@ -188,8 +188,10 @@ def _belongs(packets, i, pair, ends, following, outside):
         if verdict == window.OUTSIDE:
             return False
         if verdict == window.ELSEWHERE and own.acked == NONE:
-            _withdraw(packets, i, pair.began, following, outside)  # nobody knows of it
+            _withdraw(packets, i, pair.began, following, outside)  # nobody took it
             window.begin(own)
+            if not other.sent:
+                window.begin(other)
     window.take(packets, i, own, other)
     pair.closed |= flags & (FIN | RST) != 0
     pair.carried_data |= packets.payload_len[i] > 0

@@ -168,7 +168,7 @@ def is_acceptable(packets, i, own, other, following):
         if low < own.top or not _is_taken(packets, i, low, own, following):
             return OUTSIDE
         own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
-    if flags & ACK:
+    if flags & ACK and not (verdict == ELSEWHERE and own.acked == NONE):
         ack = position(packets.ack[i], other)
         if not _acknowledges(packets, i, ack, own, other, following):
             return OUTSIDE

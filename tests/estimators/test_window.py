@@ -239,13 +239,14 @@ def test_syn_acks_whose_numbers_lie_close(taken):
     assert (row["acked_unseen_bytes"], row["payload_bytes_down"], counted(row)) == (0, 1000, (0, 1))
 
 
-def test_a_stray_before_a_connection_that_is_seen_from_its_middle():
+@pytest.mark.parametrize("ack", [500, 1_900_000_000, 3_000_000_000])
+def test_a_stray_before_a_connection_that_is_seen_from_its_middle(ack):
     later = "".join(
         f"1.{2 * k:02} down ACK seq={301 + 1000 * k} ack=500 data=1000\n"
         f"1.{2 * k + 1:02} up ACK seq=500 ack={1301 + 1000 * k}\n"
         for k in range(10)
     )
-    row = flow("0.9 down ACK seq=2000000000 ack=500 data=1000\n" + later)
+    row = flow(f"0.9 down ACK seq=2000000000 ack={ack} data=1000\n" + later)
     assert (counted(row), row["payload_bytes_down"]) == ((0, 1), 10_000)
     assert row["acked_unseen_bytes"] == 0
 
