@@ -105,9 +105,9 @@ FLOWS = Table(
             Column(
                 f"out_of_window_{way}",
                 pa.int64(),
-                f"{way}link packets with its addresses and ports that its {end} could not have "
-                "sent: of an old connection, injected, or acknowledging what was never sent; they "
-                "take part in nothing else",
+                f"{way}link packets of its addresses and ports that its {end} could not have sent "
+                "(left over from an old connection, injected, or acknowledging data that was never "
+                "sent); no other column counts them",
                 "packets",
                 "RFC 9293, 3.10.7.4; RFC 5961; RFC 7323, 5",
                 required=True,

@@ -28,11 +28,10 @@ from functools import cached_property
 import numpy as np
 
 from spark_jobs.capture import decode
+from spark_jobs.capture.decode import ACK, FIN, RST, SYN
 from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed
 from spark_jobs.capture.reader import Reading, Run
 from spark_jobs.compiled import compiled, inner
-
-FIN, SYN, RST, ACK = 1, 2, 4, 16
 
 SLACK_US = 1_000
 """Packets out of order by less are put in order by time."""
@@ -154,7 +153,7 @@ def _before_year_10000(run: Run, reading: Reading) -> Run:
     """The run without packets that were shifted too far, which are counted."""
     keep = run.rows["ts"] < decode.LATEST_TS_US
     _count(reading, "implausible_time", len(keep) - keep.sum())
-    return run if keep.all() else Run(run.rows[keep], run.edges, run.addresses)
+    return run if keep.all() else run.only(keep)
 
 
 class _Held:

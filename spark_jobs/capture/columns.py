@@ -42,7 +42,7 @@ def within_dates(run: Run, days: set[int], most: int) -> tuple[Run, int]:
     keep = np.isin(found, list(days))
     if keep.all():
         return run, 0
-    return Run(run.rows[keep], run.edges, run.addresses), int(len(keep) - keep.sum())
+    return run.only(keep), int(len(keep) - keep.sum())
 
 
 @compiled
@@ -64,7 +64,7 @@ def by_period(run: Run, keys: UserKeys) -> Iterator[tuple[Run, UserKeys]]:
     for of_period, days in groupby(
         np.unique(day).tolist(), lambda number: keys.on(EPOCH + timedelta(days=number))
     ):
-        yield Run(run.rows[np.isin(day, list(days))], run.edges, run.addresses), of_period
+        yield run.only(np.isin(day, list(days))), of_period
 
 
 def packet_tables(

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_jobs.capture import decode
+from spark_jobs.capture.decode import ACK, FIN, SYN
 from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed, pair
 from spark_jobs.capture.reader import Reading, Run
 from spark_jobs.compiled import compiled, inner
@@ -41,7 +42,6 @@ FEWEST_TOLD = 16
 FORGET_AT = 1024
 """Packets after which what they told counts half."""
 
-FIN, SYN, ACK = 1, 2, 16
 KEPT, SAME_TTL, OTHER_TTL = range(3)
 
 RECENT = np.dtype(
@@ -96,7 +96,7 @@ def without_duplicates(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
         copies = seen.among(run)
         if count := int(copies.sum()):
             reading.skipped["duplicate"] += count
-            run = Run(run.rows[~copies], run.edges, run.addresses)
+            run = run.only(~copies)
         if len(run.rows):
             yield run
 

@@ -96,7 +96,7 @@ def _joined(run: Run, reading: Reading) -> tuple[Run, Run | None]:
         if count and fate in COUNTED:
             reading.skipped[COUNTED[fate]] += count
     held = _copy(run, np.flatnonzero(fates == HELD)) if (fates == HELD).any() else None
-    return Run(rows[fates <= UNJOINED], run.edges, run.addresses), held
+    return run.only(fates <= UNJOINED), held
 
 
 def _copy(run: Run, places: np.ndarray) -> Run:

@@ -33,6 +33,10 @@ class Run:
     edges: np.ndarray
     addresses: AddressTable
 
+    def only(self, which: np.ndarray) -> "Run":
+        """These of its packets."""
+        return Run(self.rows[which], self.edges, self.addresses)
+
 
 @dataclass
 class Reading:

@@ -2,9 +2,9 @@
 
 A connection is a 5-tuple from its SYN on. Departures from a plain 5-tuple key: ports are used
 again, so a SYN may begin another connection; packets whose SYN was not seen form a partial one; and
-packets that the ends of a connection could not have sent (see `window`) are counted and no part of
-it. Of SYNs and SYN ACKs with other initial sequence numbers the one counts that the ends go on
-with: anybody can send a SYN.
+packets that the ends of a connection could not have sent (see `window`) are counted and are no part
+of it. Where several SYNs or SYN ACKs have different initial sequence numbers, the one counts that
+the ends go on with, because anybody can forge a SYN.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def hash_of(server, user_port, server_port):
 LONG_AGO = np.int64(-(2**62))
 
 STAYS, OPENS, OUTSIDE = range(3)
-"""What a SYN is: of the connection, another one's first, or nobody's."""
+"""What a packet is: of the connection, another one's first, or nobody's."""
 UNDECIDED, NEW, OLD = range(3)
 """Which numbers the ends go on with: those of a SYN, or those that they had."""
 
@@ -108,13 +108,16 @@ def assign_connections(packets):
                 pair.closed |= flags[i] & FIN != 0
                 pair.carried_data |= payload_len[i] > 0
             else:
-                if _is_new(packets, i, pair, (own, other), following):
+                fate = _fate(packets, i, pair, own, following)
+                if fate == OPENS:
                     pair.connection, pair.began = count, i
                     pair.closed = pair.carried_data = False
                     window.begin(own)
                     window.begin(other)
                     count += 1
-                outside[i] = not _belongs(packets, i, pair, (own, other), following, outside)
+                outside[i] = fate == OUTSIDE or not _belongs(
+                    packets, i, pair, (own, other), following, outside
+                )
             connection[i] = pair.connection
             pair.latest_ts = ts[i]
     return connection, count, outside
@@ -153,15 +156,19 @@ def _pair(packets, span, slots, pairs, pair_of, following):
 
 
 @inner
-def _is_new(packets, i, pair, ends, following):
-    """Whether packet i, of a 5-tuple, begins another connection."""
-    if pair.connection < 0:
-        return True
-    if packets.ts[i] - pair.latest_ts > IDLE_TIMEOUT_US:
-        return True
-    if packets.tcp_flags[i] & (SYN | ACK) != SYN:
-        return False
-    return _syn(packets, i, pair, ends, following) == OPENS
+def _fate(packets, i, pair, own, following):
+    """STAYS, OPENS or OUTSIDE: what packet i is, as far as its SYN flag and the silence before it
+    tell."""
+    silence = packets.ts[i] - pair.latest_ts
+    if pair.connection < 0 or silence > IDLE_TIMEOUT_US:
+        return OPENS
+    if packets.tcp_flags[i] & (SYN | ACK) != SYN or _is_again(packets, i, own):
+        return STAYS
+    known = own.top != NONE
+    if known and _goes_on(packets, i, own, following) == OLD:
+        return OUTSIDE
+    reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
+    return OPENS if reused or (known and not own.opened) else STAYS
 
 
 @inner
@@ -172,18 +179,14 @@ def _belongs(packets, i, pair, ends, following, outside):
     flags = packets.tcp_flags[i]
     opening = flags & (SYN | ACK)
     if opening == SYN:
-        again = own.opened and packets.seq[i] == np.uint32(own.first)
-        if i != pair.began and not again:
-            if _syn(packets, i, pair, ends, following) != STAYS:
-                return False
-            if not _is_late(packets, i, own):
-                window.begin(own)
+        if not _is_again(packets, i, own):
+            window.begin(own)
     elif opening == SYN | ACK and own.opened and packets.seq[i] != np.uint32(own.first):
         if _goes_on(packets, i, own, following) != NEW:
             return False
         _withdraw(packets, i, pair.began, following, outside)
         window.begin(own)
-    elif not (opening == SYN | ACK and _is_late(packets, i, own)):
+    elif own.opened or opening != SYN | ACK or not _is_again(packets, i, own):
         verdict = window.is_acceptable(packets, i, own, other, following)
         if verdict == window.OUTSIDE:
             return False
@@ -199,23 +202,11 @@ def _belongs(packets, i, pair, ends, following, outside):
 
 
 @inner
-def _syn(packets, i, pair, ends, following):
-    """What a SYN is that is not its connection's first packet: STAYS, OPENS or OUTSIDE."""
-    own = ends[0]
-    if (own.opened and packets.seq[i] == np.uint32(own.first)) or _is_late(packets, i, own):
-        return STAYS
-    known = own.top != NONE
-    if known and _goes_on(packets, i, own, following) == OLD:
-        return OUTSIDE
-    silence = packets.ts[i] - pair.latest_ts
-    reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
-    return OPENS if reused or (known and not own.opened) else STAYS
-
-
-@inner
-def _is_late(packets, i, own):
-    """Whether a SYN or SYN ACK has the number just below all that was named of its stream: it comes
-    late, from a capture of two clocks."""
+def _is_again(packets, i, own):
+    """Whether a SYN or SYN ACK has the number of one before, or the number just below all that was
+    named of its stream: then it comes late, from a capture of two clocks."""
+    if own.opened:
+        return packets.seq[i] == np.uint32(own.first)
     return own.low != NONE and window.position(packets.seq[i], own) + 1 == own.low
 
 

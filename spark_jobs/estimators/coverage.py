@@ -78,28 +78,27 @@ def _answers(begin, end, flags, sent, acked):
 
 
 @compiled
-def never_seen(segments, connections, payload, unseen):
-    """int64[C], B: of what the mobile acknowledged before Gi had seen it, `unseen`, what did not
-    come later either, as it does where two taps' clocks differ: acknowledged are no more bytes than
-    lie between the stream's ends. Of Segments and their Connections; payload: int64[C], distinct
-    bytes seen."""
-    out = unseen.copy()
+def never_seen(segments, connections, covered, volume):
+    """int64[C], B: what the mobile acknowledged and Gi never saw, of Segments, their Connections,
+    COVERAGE[C] and VOLUME[C]. What Gi saw later than its ACK, as where two taps' clocks differ, is
+    no part of it: no more bytes are acknowledged than lie between the stream's ends."""
+    out = covered["unseen"].copy()
     first, downlink, number = connections.first, segments.downlink, segments.number
     for c in range(len(out)):
-        if unseen[c] == 0:
+        if out[c] == 0:
             continue
         low = high = NONE
-        others = np.int64(0)
+        flags = np.int64(0)
         for i in range(first[c], first[c + 1]):
             if number[i] == NONE:
                 continue
             low = number[i] if low == NONE else min(low, number[i])
             if downlink[i]:
-                others |= np.int64(segments.tcp_flags[i] & (SYN | FIN))
+                flags |= np.int64(segments.tcp_flags[i])
             else:
                 high = max(high, number[i])
-        numbers = high - low - (others & SYN != 0) - (others & FIN != 0)
-        out[c] = min(unseen[c], max(numbers - payload[c], np.int64(0)))
+        sent = high - low - (flags & SYN != 0) - (flags & FIN != 0)
+        out[c] = min(out[c], max(sent - volume[c].payload_bytes_down, np.int64(0)))
     return out
 
 

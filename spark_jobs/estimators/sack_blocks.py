@@ -24,16 +24,16 @@ def sack_blocks(segments, first):
     lows, tops = np.empty(2, np.int64), np.empty(2, np.int64)
     opened = np.empty(2, np.bool_)
     for c in range(len(lies)):
-        if not _any(segments.sack_count, first[c], first[c + 1]):
+        if not segments.sack_count[first[c] : first[c + 1]].any():
             continue
         lows[:], tops[:], opened[:] = NONE, NONE, False
         told = False
         for i in range(first[c], first[c + 1]):
+            if segments.tcp_flags[i] & RST:
+                continue
             way = 1 if segments.downlink[i] else 0
             own = segments.number[i] if way else segments.up_number[i]
             other = segments.up_number[i] if way else segments.number[i]
-            if segments.tcp_flags[i] & RST:
-                continue
             if own != NONE:
                 length = sequence_length(segments.tcp_flags[i], segments.payload_len[i])
                 tops[way] = max(tops[way], own + length)
@@ -49,15 +49,6 @@ def sack_blocks(segments, first):
                     lies[c] |= count[i] < segments.sack_count[i]
         lies[c] &= not told
     return count, lies
-
-
-@inner
-def _any(counts, begin, end):
-    """Whether one of counts[begin:end] is not 0."""
-    for i in range(begin, end):
-        if counts[i]:
-            return True
-    return False
 
 
 @inner

@@ -28,22 +28,25 @@ from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 OUTSIDE, INSIDE, ELSEWHERE = range(3)
+"""Where a segment lies: elsewhere is outside, too, but both ends go on there."""
 NOT_TOLD, BY_ACK, BY_SILENCE = range(3)
+"""What tells that a sender goes on outside its window."""
 
 FURTHEST = np.int64(2**62)
+"""Where a stream may end as long as no FIN was seen."""
 LEAST_ROOM = 65_535
-"""B: a window is taken to have been so wide at some time (without scaling, RFC 9293)."""
+"""B: a window is taken to be at least so wide: as one without a scale can be (RFC 9293)."""
 NEAR, FAR = 1 << 20, 1 << 26
-"""B: how far above a segment an ACK may lie and still tell of it: so far in any case, and as far as
-the window is wide, up to FAR."""
+"""B: an ACK that lies within NEAR above a segment tells of it; so does one within a window's width,
+up to FAR."""
 MOST_LOOKED = 256
-"""Later segments of the two ends among which it is looked for what they go on with."""
+"""So many later segments are searched for what the two ends go on with."""
 ENOUGH = 8
-"""Segments that go on where the other end is not heard, and tell that it goes on, too."""
+"""So many later segments of a sender prove that it goes on, where the other end is not heard."""
 JITTER_US = 10_000
-"""By so much may a capture stamp an ACK before what it acknowledges."""
+"""A capture may stamp an ACK so much earlier than what it acknowledges."""
 OLD_US = 10_000_000
-"""No segment is overtaken for longer."""
+"""A segment that was overtaken by more is an old duplicate."""
 
 END = np.dtype(
     [
@@ -66,13 +69,18 @@ END = np.dtype(
     ],
     align=True,
 )
-"""An end of a connection, and its stream: the SYN's number; the lowest number that either end
-named, and the highest; up to where the other end acknowledged, and offered room; the window that it
-was offered by a SYN, and the widest (B); its own scale, NO_SCALE without, and by how
-much its windows are shifted at most; the SYN's timestamp; a
-timestamp at least OLD_US old, the next one to be that, and when it passed (µs); where its FIN
-ends, as far as one was seen; whether its SYN was seen, and whether it sent anything. NONE: not
-known."""
+"""An end of a connection, and the stream that it sends; NONE, the least of numbers: not known.
+
+first, last         the SYN's number, and where the FIN ends
+low, top            the lowest number that either end named, and the highest
+acked, edge         up to where the other end acknowledged, and offered room
+offered, room       the window that it was offered by a SYN, and the widest (B)
+scale, shift        of its own windows (NO_SCALE: without), and by how much they are shifted at most
+stamp               the SYN's timestamp
+mark, next_mark     a timestamp that is OLD_US old at least, the next one to be that,
+marked_ts           and when that passed (µs)
+opened, sent        its SYN was seen; it sent anything
+"""
 
 
 class Segment(NamedTuple):
@@ -103,7 +111,7 @@ def begin(end):
 @inner
 def position(number, end):
     """Where a sequence number lies in an end's stream."""
-    return unwrap(number, end.top if end.top != NONE else end.acked)
+    return unwrap(number, end.top)
 
 
 @inner
@@ -122,9 +130,7 @@ def goes_on(segment, own, other):
     if ack > other.top or ack <= other.first or ack < other.acked - other.room:
         return False
     if segment.stamped:
-        if segment.length and own.stamp != NONE and _is_before(segment.stamp, own.stamp):
-            return False
-        if segment.length and own.mark != NONE and _is_before(segment.stamp, own.mark):
+        if segment.length and _is_old(segment.stamp, own):
             return False
         if segment.ts - own.marked_ts >= OLD_US:
             _stamp(segment.stamp, segment.ts, own)
@@ -135,8 +141,12 @@ def goes_on(segment, own, other):
 
 
 @inner
-def _is_before(stamp, mark):
-    return seq_diff(stamp, np.uint32(mark)) < 0
+def _is_old(stamp, own):
+    """Whether a timestamp says that a segment was sent before its connection began, or so long ago
+    that it is on its way no more."""
+    if own.stamp != NONE and seq_diff(stamp, np.uint32(own.stamp)) < 0:
+        return True
+    return own.mark != NONE and seq_diff(stamp, np.uint32(own.mark)) < 0
 
 
 @inner
@@ -158,13 +168,13 @@ def is_acceptable(packets, i, own, other, following):
         return INSIDE if _resets(packets, i, low, own, other) else OUTSIDE
     verdict = INSIDE
     if not _in_window(low, high, own, other):
-        if own.opened and low < own.first:
+        if low < own.first:
             return OUTSIDE
         told = _is_acknowledged(packets, i, high, own, other, following)
         if told == NOT_TOLD:
             return OUTSIDE
         verdict = ELSEWHERE if told == BY_ACK else INSIDE
-    if high > low and _is_old(packets, i, own):
+    if high > low and packets.has_timestamps[i] and _is_old(packets.ts_val[i], own):
         if low < own.top or not _is_taken(packets, i, low, own, following):
             return OUTSIDE
         own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
@@ -178,9 +188,9 @@ def is_acceptable(packets, i, own, other, following):
 @inner
 def _in_window(low, high, own, other):
     """Whether [low, high) lies in the window that `own` was offered."""
-    if own.top == NONE and own.acked == NONE:
+    if own.top == NONE:
         return True
-    if own.opened and low < own.first:
+    if low < own.first:
         return False
     if own.edge == NONE:
         # The other end has said nothing: behind a SYN nothing may come but its resend.
@@ -193,12 +203,11 @@ def _in_window(low, high, own, other):
 @inner
 def _resets(packets, i, low, own, other):
     """Whether an RST may be its sender's. What refuses a SYN has no numbers of its own."""
-    if own.top == NONE and packets.tcp_flags[i] & ACK and other.opened:
+    if own.top == NONE:
         ack = position(packets.ack[i], other)
-        return other.first < ack <= max(other.top, other.edge)
-    if own.top == NONE and own.acked == NONE:
-        return True
-    if own.opened and low < own.first:
+        told = packets.tcp_flags[i] & ACK and other.opened
+        return not told or other.first < ack <= max(other.top, other.edge)
+    if low < own.first:
         return False
     if own.acked != NONE and low < own.acked - own.room:
         return False
@@ -209,15 +218,22 @@ def _resets(packets, i, low, own, other):
 @inner
 def _acknowledges(packets, i, ack, own, other, following):
     """Whether packet i of `own` may acknowledge up to `ack`."""
-    if other.top == NONE and other.acked == NONE:
+    if other.top == NONE:
         return True
-    if other.opened and ack <= other.first:
-        return False
-    if ack > other.last:
+    if ack <= other.first or ack > other.last:
         return False
     if ack <= other.top:
         return other.acked == NONE or ack >= other.acked - other.room
     return _is_gone_on_with(packets, i, ack, other, following)
+
+
+@inner
+def _later(packets, j, following):
+    """Packet j, or the next one of its ends that is no RST; -1 where there is none before a SYN,
+    which may begin another connection."""
+    while j >= 0 and packets.tcp_flags[j] & RST:
+        j = following[j]
+    return -1 if j >= 0 and packets.tcp_flags[j] & (SYN | ACK) == SYN else j
 
 
 @inner
@@ -227,16 +243,14 @@ def _is_gone_on_with(packets, i, ack, other, following):
     offered = other.edge != NONE and ack <= other.edge
     near = offered or ack - other.top <= NEAR
     again = back = there = False
-    j = following[i]
+    j = np.int64(i)
     for _ in range(MOST_LOOKED):
-        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+        j = _later(packets, following[j], following)
+        if j < 0:
             break
         soon = packets.ts[j] - packets.ts[i] <= JITTER_US
         if back and not soon:
             break
-        if packets.tcp_flags[j] & RST:
-            j = following[j]
-            continue
         if packets.downlink[j] != packets.downlink[i]:
             place = position(packets.seq[j], other)
             if soon and place < ack <= place + np.int64(packets.payload_len[j]):
@@ -250,7 +264,6 @@ def _is_gone_on_with(packets, i, ack, other, following):
             again = 0 <= further <= FAR
             if near and not back:
                 return again or offered
-        j = following[j]
     if back:
         return False
     if there and not near:
@@ -271,13 +284,11 @@ def _is_acknowledged(packets, i, high, own, other, following):
     lowest = own.first if own.acked == NONE else own.acked - own.room
     is_far = low > top + NEAR or (lowest != NONE and high < lowest)
     edge, heard, taken, goes_on = own.edge, False, False, 0
-    j = following[i]
+    j = np.int64(i)
     for _ in range(MOST_LOOKED):
-        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+        j = _later(packets, following[j], following)
+        if j < 0:
             break
-        if packets.tcp_flags[j] & RST:
-            j = following[j]
-            continue
         mine = packets.downlink[j] == packets.downlink[i]
         place = position(packets.seq[j] if mine else packets.ack[j], own)
         known = lowest != NONE and lowest <= place <= top
@@ -296,7 +307,6 @@ def _is_acknowledged(packets, i, high, own, other, following):
                 taken = True
                 if not is_far:
                     return BY_ACK
-        j = following[j]
     if taken or heard:
         return BY_ACK if taken else NOT_TOLD
     can_be = low <= top + FAR or not own.opened
@@ -304,33 +314,22 @@ def _is_acknowledged(packets, i, high, own, other, following):
 
 
 @inner
-def _is_old(packets, i, own):
-    """Whether a packet's timestamp says that it is no segment of these days."""
-    if not packets.has_timestamps[i]:
-        return False
-    value = packets.ts_val[i]
-    if own.stamp != NONE and _is_before(value, own.stamp):
-        return True
-    return own.mark != NONE and _is_before(value, own.mark)
-
-
-@inner
 def _is_taken(packets, i, low, own, following):
     """Whether the other end acknowledges packet i's data, from `low` on, though its sender sends
     that in no other packet."""
     high = low + sequence_length(packets.tcp_flags[i], packets.payload_len[i])
-    j = following[i]
+    j = np.int64(i)
     for _ in range(MOST_LOOKED):
-        if j < 0 or packets.tcp_flags[j] & (SYN | ACK) == SYN:
+        j = _later(packets, following[j], following)
+        if j < 0:
             break
         if packets.downlink[j] == packets.downlink[i]:
             start = position(packets.seq[j], own)
             if start <= low < start + np.int64(packets.payload_len[j]):
                 return False
-        elif packets.tcp_flags[j] & (ACK | RST) == ACK:
+        elif packets.tcp_flags[j] & ACK:
             if high <= position(packets.ack[j], own) <= high + NEAR:
                 return True
-        j = following[j]
     return False
 
 

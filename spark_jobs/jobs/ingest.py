@@ -412,9 +412,9 @@ def _parts(
         rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets, keys)
         return TABLES[log.path], _by_bucket_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    one_clock = without_duplicates(on_one_clock(runs, reading), reading)
-    packets = with_fragments_joined(one_clock, reading)
-    return PACKETS, _tables(packets, network.buckets, keys, result.capture, reading)
+    for step in (on_one_clock, without_duplicates, with_fragments_joined):
+        runs = step(runs, reading)
+    return PACKETS, _tables(runs, network.buckets, keys, result.capture, reading)
 
 
 def _by_bucket_and_day(

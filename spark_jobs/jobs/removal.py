@@ -456,12 +456,13 @@ def _rewrite(
     """Stage what is to be kept of a file's rows, row group by row group; False where the file may
     stay as it is."""
     from spark_jobs.warehouse.compaction import Place
-    from spark_jobs.warehouse.files import with_all_columns
+    from spark_jobs.warehouse.files import with_columns
 
     place = Place.of(target)
     parts, changed = [], False
     for rows in _row_groups(root / target, place.table):
-        rows = with_all_columns(rows, place.table).cast(place.table.arrow_dictionary)
+        rows = with_columns(rows, place.table, place.table.arrow.names)
+        rows = rows.cast(place.table.arrow_dictionary)
         kept = keep(place.table, rows)
         if len(kept) == len(rows) and _lingers(removed, rows):
             kept, changed = rows.cast(place.table.arrow).cast(rows.schema), True

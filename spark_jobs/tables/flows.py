@@ -37,16 +37,9 @@ Columns = dict[str, pa.Array]
 
 QUANTILES = {"least": "min", "median": "median", "p95": "p95", "longest": "max"}
 """The quantiles' names in the table."""
-RATES = (
-    "throughput",
-    "throughput_received",
-    "goodput",
-    "user_throughput",
-    "user_throughput_received",
-)
-"""Of a transfer."""
-OF_WHAT_ARRIVED = ("throughput_received", "user_throughput_received")
-"""Those that need what was lost."""
+RATES = ("throughput", "goodput", "user_throughput")
+RATES_RECEIVED = ("throughput_received", "user_throughput_received")
+"""Of a transfer: those of what was sent or acknowledged, and those that need what was lost."""
 
 
 def rows(bucket: Bucket) -> pa.Table:
@@ -171,10 +164,9 @@ def _transfer(bucket: Bucket) -> Columns:
         "b_other": column(transfer, "b_other", timed),
         "parallel": pa.array(parallel, mask=(parallel == 0) | ~both | bucket.stepped),
     } | {
-        name: measured(np.where(complete & ~bucket.options_cut, transfer[name], np.nan))
-        if name in OF_WHAT_ARRIVED
-        else measured(np.where(complete, transfer[name], np.nan))
-        for name in RATES
+        name: measured(np.where(known, transfer[name], np.nan))
+        for rates, known in ((RATES, complete), (RATES_RECEIVED, complete & ~bucket.options_cut))
+        for name in rates
     }
 
 
@@ -197,12 +189,7 @@ def _losses(bucket: Bucket) -> Columns:
             bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
         ),
         "acked_unseen_bytes": pa.array(
-            never_seen(
-                bucket.segments,
-                bucket.connections,
-                np.ascontiguousarray(bucket.volumes["payload_bytes_down"]),
-                np.ascontiguousarray(bucket.coverage["unseen"]),
-            )
+            never_seen(bucket.segments, bucket.connections, bucket.coverage, bucket.volumes)
         ),
     }
 

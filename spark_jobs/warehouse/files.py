@@ -134,14 +134,14 @@ def read_rows(
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
 
 
-def with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
-    """Rows of a file, with what one of an earlier version lacks: null, or 0 where that may not
-    be."""
+def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table:
+    """These columns of rows of a file; what a file of an earlier version lacks is null, or 0 where
+    that may not be."""
     for column in table.columns:
-        if column.name not in rows.column_names:
-            lacking = pa.scalar(0 if column.required else None).cast(column.read_as)
+        if column.name in names and column.name not in rows.column_names:
+            lacking = pa.scalar(0 if column.required else None).cast(column.type)
             rows = rows.append_column(column.name, pa.repeat(lacking, len(rows)))
-    return rows.select(table.arrow.names)
+    return rows.select(names)
 
 
 def opened(path: Path, **options: Any) -> pq.ParquetFile:

@@ -22,7 +22,7 @@ from spark_jobs.compiled.arrays import (
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
-from spark_jobs.warehouse.files import opened, read_metadata
+from spark_jobs.warehouse.files import opened, read_metadata, with_columns
 from spark_jobs.warehouse.subscribers import split_users
 
 ORDERING = ("user", "server", "ts")
@@ -167,7 +167,8 @@ def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator
         with opened(path, metadata=_metadata(path), read_dictionary=["user", "server"]) as file:
             for group in of_file:
                 for number in group.numbers:
-                    yield file.read_row_group(number, columns=list(columns), use_threads=False)
+                    rows = file.read_row_group(number, columns=list(columns), use_threads=False)
+                    yield with_columns(rows, PACKETS, columns)
 
 
 def _metadata(path: Path) -> pq.FileMetaData:
@@ -207,9 +208,8 @@ def _in_places(
     capture = [captures.index(group.capture) for group in groups]
     names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
     for code, to, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
-        values = {name: _values(table[name]) for name in NUMBERS if name in table.column_names}
-        values.setdefault("clock_steps", np.zeros(len(table), np.uint8))  # earlier files
-        values |= {name: _validity(_column(table, column)) for name, column in PRESENCE.items()}
+        values = {name: _values(table[name]) for name in NUMBERS}
+        values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
         values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)
         values["mss"] = np.where(_validity(table["mss"]), _values(table["mss"]), 0)
@@ -233,13 +233,6 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 def _values(column: pa.ChunkedArray) -> np.ndarray:
     """The column's values; where it is null, anything."""
     return _joined([_chunk(chunk) for chunk in column.chunks])
-
-
-def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column; null where the file is of an earlier version that had none."""
-    if name in table.column_names:
-        return table[name]
-    return pa.chunked_array([pa.nulls(len(table))])
 
 
 def _validity(column: pa.ChunkedArray) -> np.ndarray:
