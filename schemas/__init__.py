@@ -11,17 +11,17 @@ from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REAS
 from schemas.leases import LEASES
 from schemas.links import LINKS
 from schemas.losses import LOSSES
-from schemas.marts import MARTS, SMALL_CELLS
+from schemas.marts import MARTS, SUPPRESSED_GROUPS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
 from schemas.quality import MANY_OPTIONS_CUT, QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
-from schemas.round_trips import ROUND_TRIPS
+from schemas.rto_values import RTO_VALUES
+from schemas.rtt_samples import RTT_SAMPLES
 from schemas.sessions import SESSIONS
 from schemas.stalls import STALLS
 from schemas.table import CATALOG_NAME, PARTITION_COLUMNS, TIMESTAMP, Column, Table
-from schemas.timers import TIMERS
 
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
 """Tables that captures alone leave empty."""
@@ -34,8 +34,8 @@ TABLES: dict[str, Table] = {
         CHANNEL_RATES,
         LOSSES,
         RETRANSMISSIONS,
-        ROUND_TRIPS,
-        TIMERS,
+        RTT_SAMPLES,
+        RTO_VALUES,
         STALLS,
         LINKS,
         PAGES,
@@ -47,7 +47,7 @@ TABLES: dict[str, Table] = {
         NETWORKS,
         QUALITY,
         *MARTS,
-        SMALL_CELLS,
+        SUPPRESSED_GROUPS,
     )
 }
 
@@ -58,17 +58,22 @@ BY_DAY = (
     LOSSES,
     PAGES,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
+    RTT_SAMPLES,
     SESSIONS,
     STALLS,
-    TIMERS,
+    RTO_VALUES,
 )
 """What is made of a day's packets."""
 EXAMPLES = TABLES["examples"]
 KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
     "flows": BY_DAY,
-    "marts": (*(mart for mart in MARTS if mart is not EXAMPLES), SMALL_CELLS, QUALITY, INGEST_LOG),
+    "marts": (
+        *(mart for mart in MARTS if mart is not EXAMPLES),
+        SUPPRESSED_GROUPS,
+        QUALITY,
+        INGEST_LOG,
+    ),
 }
 """What goes when the first of it goes, from packets down: examples are drawn of packets."""
 
@@ -94,13 +99,13 @@ __all__ = [
     "PARTITION_COLUMNS",
     "QUALITY",
     "RETRANSMISSIONS",
-    "ROUND_TRIPS",
+    "RTO_VALUES",
+    "RTT_SAMPLES",
     "SESSIONS",
     "SKIP_REASONS",
-    "SMALL_CELLS",
     "STALLS",
+    "SUPPRESSED_GROUPS",
     "TABLES",
-    "TIMERS",
     "TIMESTAMP",
     "TUNNELS",
     "UNREAD_REASONS",

@@ -27,7 +27,7 @@ ACCOUNTING = Table(
         ),
         Column("nas", pa.string(), "address that the message came from", required=True),
         Column("session", pa.string(), "Acct-Session-Id", source="RFC 2866, 5.5"),
-        Column("bucket", pa.int32(), "of the address, as in packets"),
+        Column("user_partition", pa.int32(), "of the address, as in packets"),
         Column("address", pa.string(), "Framed-IP-Address, as packets.user has it"),
         Column(
             "subscriber",

@@ -12,7 +12,10 @@ APPLICATION_LOG = Table(
         Column("capture", pa.string(), "name of the log file", required=True),
         Column("log", pa.string(), "conn, http or ssl", required=True),
         Column(
-            "bucket", pa.int32(), "share of the users it belongs to, as in packets", required=True
+            "user_partition",
+            pa.int32(),
+            "share of the users it belongs to, as in packets",
+            required=True,
         ),
         Column("user", pa.string(), "the subscriber's address, as in packets", required=True),
         Column("user_port", pa.uint16(), "the mobile side's port", required=True),

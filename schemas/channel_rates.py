@@ -7,7 +7,7 @@ from schemas.table import TIMESTAMP, Column, Table
 CHANNEL_RATES = Table(
     name="channel_rates",
     row="one period in which a connection kept its user's link busy, without loss, reordering or "
-    "resend, on the date on which the connection starts",
+    "retransmission, on the date on which the connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column("user", pa.string(), "the subscriber's key", required=True),

@@ -72,7 +72,7 @@ FLOWS = Table(
             Column(
                 f"{name}_{way}",
                 pa.int64(),
-                f"{meaning} from the {end}; they bring no data and count among no resends, losses, "
+                f"{meaning} from the {end}; they bring no data and count among no retransmissions, losses, "
                 "nor another connection's traffic",
                 "packets",
                 f"RFC 9293, {section}",
@@ -85,7 +85,7 @@ FLOWS = Table(
             for way, end in (("up", "mobile"), ("down", "server"))
         ),
         Column(
-            "seen",
+            "directions_seen",
             pa.string(),
             "both, unless just one direction of the connection passed the monitor though the other "
             "end answered: up (packets from the mobile) or down; what the other one would tell is "
@@ -182,7 +182,7 @@ FLOWS = Table(
             source="INFOCOM III.C, Fig. 5",
         ),
         Column(
-            "setup_repeat",
+            "setup_retransmission",
             pa.string(),
             "of slight_problem: why a SYN or SYN ACK came again: premature (the first ones were "
             "answered: the timer was too short for the round trip), lost (later ones were); null "
@@ -249,7 +249,7 @@ FLOWS = Table(
         Column(
             "lost_access",
             pa.int64(),
-            "downlink data packets lost behind Gi (more likely than not); null, as all losses "
+            "downlink data packets lost on the access side (more likely than not); null, as all losses "
             "and rates of the transfer, where the mobile's ACKs were not seen, or more than 1 % of "
             "what they acknowledge was not (acked_unseen_bytes), or more than a tenth of most "
             "of the user's connections",
@@ -266,7 +266,7 @@ FLOWS = Table(
         Column(
             "lost_internet",
             pa.int64(),
-            "downlink data packets lost before Gi (more likely than not)",
+            "downlink data packets lost on the Internet side (more likely than not)",
             "packets",
             "INFOCOM V",
         ),
@@ -297,7 +297,7 @@ FLOWS = Table(
                 f"rtt_{side}_{name}",
                 pa.float64(),
                 f"{meaning} of the round trips between Gi and the {end} during the transfer, of "
-                "all that `round_trips` takes its rows from (quantiles to 3 %)",
+                "all that `rtt_samples` takes its rows from (quantiles to 3 %)",
                 "s",
                 source,
             )
@@ -316,7 +316,7 @@ FLOWS = Table(
         Column(
             "delay_spikes",
             pa.int64(),
-            "spikes that began with it: a round trip behind Gi, of data sent once, is of a sudden "
+            "spikes that began with it: an RTT on the access side, of data sent once, is of a sudden "
             "twice the user's running mean or more, and four deviations above it, and no data in "
             "flight explains it: a handover, a reselection, a preemption; of those that set off "
             "the server's timer, retransmissions.spurious_rto tells",
@@ -324,20 +324,20 @@ FLOWS = Table(
             "Gurtov and Ludwig, INFOCOM 2003",
         ),
         Column(
-            "resends",
+            "retransmissions",
             pa.int64(),
-            "packets that the server sent again, data, SYNs and FINs, whether Gi saw them or "
-            "not; null, as the three below, where the round trip before Gi is not known, or more "
+            "packets that the server retransmitted, data, SYNs and FINs, whether Gi saw them or "
+            "not; null, as the three below, where the RTT on the Internet side is not known, or more "
             "than a tenth of what the mobile acknowledged was not seen (but for one segment), or "
             "of most of the user's connections",
             "packets",
             "RFC 4898, SegsRetrans",
         ),
         Column(
-            "timeouts",
+            "rto_expiries",
             pa.int64(),
             "how often the server's retransmission timer went off, backed off or not",
-            "timeouts",
+            "rto_expiries",
             "RFC 6298",
         ),
         Column(
@@ -414,7 +414,7 @@ FLOWS = Table(
             "throughput_received",
             pa.float64(),
             "the same of what arrived: IP bytes sent behind the packet that the first ACK answers, "
-            "less what is expected to be lost behind Gi",
+            "less what is expected to be lost on the access side",
             "bit/s",
         ),
         Column(

@@ -39,7 +39,7 @@ INGEST_LOG = Table(
         ),
         Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
         Column(
-            "copy_of",
+            "duplicate_of",
             pa.string(),
             "the capture that has its packets already, or took its place, where that is why it "
             "gave nothing",

@@ -11,7 +11,7 @@ LINKS = Table(
         Column("user", pa.string(), "the subscriber's key", required=True),
         Column("hour", TIMESTAMP, "when the hour begins", required=True),
         Column(
-            "round_trips",
+            "rtt_samples",
             pa.int64(),
             "round trips between Gi and the mobile that tell of it: the handshakes', and those of "
             "data sent once, in order",

@@ -52,9 +52,9 @@ LOSSES = Table(
             pa.string(),
             "access: order (FIFO order alone proves it), sack or dup_acks (the likeliest history "
             "of the receiver, with SACK or without), silence (no ACK came), undecided (the "
-            "observation ended first); internet: hole (in the sequence space, filled by a resend "
+            "observation ended first); internet: hole (in the sequence space, filled by a retransmission "
             "or open to the end), tail (what was pending came only after a timeout), skipped (a "
-            "resend that others went past), timeout (a resend that ACKs called for came only after "
+            "retransmission that others went past), timeout (a retransmission that ACKs called for came only after "
             "a timeout), ip_id (IP IDs that count the connection's packets lack one), undecided "
             "(what filled a hole may have been overtaken)",
             required=True,

@@ -5,13 +5,13 @@ many users a sum is, and how much they differ, tell groups of users, which add u
 nobody: a row is of one (`user_group`), or says which it holds (`user_groups`). One mart names
 single connections, by which others are understood: `examples`. Any cell of a mart (what its columns
 `cells` tell apart) may be of one user: the networks file's `min_users` leaves small ones out, and
-`small_cells` says how many.
+`suppressed_groups` says how many.
 """
 
 import pyarrow as pa
 
 from schemas.flows import LIMITS
-from schemas.round_trips import DELAYED
+from schemas.rtt_samples import DELAYED
 from schemas.table import Column, Table
 
 
@@ -114,7 +114,7 @@ METRICS = {
     "rtt_internet": "round trip of the handshake, Internet side, mean",
     "channel_rate": "channel rate, mean over the time in which it was measured",
     "loss_access": "packets lost behind Gi, of those sent on from there",
-    "loss_internet": "packets lost before Gi, of those that the servers sent",
+    "loss_internet": "packets lost on the Internet side, of those that the servers sent",
     "throughput": "throughput of single transfers above 100 KB, what arrived, mean",
     "goodput": "goodput of transfers above 32 KB, mean",
     "parallel": "connections beside others of their user",
@@ -144,20 +144,20 @@ MARTS = (
                 "measured", pa.int64(), "connections, or periods of a channel rate", required=True
             ),
             Column(
-                "top",
+                "numerator",
                 pa.float64(),
                 "the metric is the sum of this by that of bottom: seconds, connections, packets, "
                 "bits, bit/s",
                 required=True,
             ),
             Column(
-                "bottom",
+                "denominator",
                 pa.float64(),
                 "connections; of the channel rate seconds, of losses packets",
                 required=True,
             ),
         ),
-        cells=("hour", "metric"),
+        group_columns=("hour", "metric"),
     ),
     Table(
         "table1_summary",
@@ -176,7 +176,7 @@ MARTS = (
             Column("ip_bytes_up", pa.int64(), "IP bytes from the mobile", "B", required=True),
             Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
-        cells=("hour",),
+        group_columns=("hour",),
     ),
     Table(
         "fig03_setup_delay",
@@ -202,7 +202,7 @@ MARTS = (
             _USER_GROUPS,
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
-        cells=("hour", "single", "background"),
+        group_columns=("hour", "single", "background"),
     ),
     Table(
         "fig04_round_trip_time",
@@ -215,7 +215,7 @@ MARTS = (
             _USER_GROUPS,
             Column("rtt_sum", pa.float64(), "sum of their round-trip times", "s", required=True),
         ),
-        cells=("hour", "side"),
+        group_columns=("hour", "side"),
     ),
     Table(
         "fig05_setup_tree",
@@ -223,7 +223,7 @@ MARTS = (
         (
             *_WHEN,
             Column("setup_class", pa.string(), "area of the tree, as in flows", required=True),
-            Column("setup_repeat", pa.string(), "of slight_problem: as in flows"),
+            Column("setup_retransmission", pa.string(), "of slight_problem: as in flows"),
             Column("setup_reset", pa.bool_(), "of serious_problem: ended by an RST"),
             Column(
                 "reset_by",
@@ -238,7 +238,14 @@ MARTS = (
             _count("delay_flows", "of these, with a set-up delay"),
             Column("delay_sum", pa.float64(), "sum of their set-up delays", "s", required=True),
         ),
-        cells=("hour", "setup_class", "setup_repeat", "setup_reset", "reset_by", "background"),
+        group_columns=(
+            "hour",
+            "setup_class",
+            "setup_retransmission",
+            "setup_reset",
+            "reset_by",
+            "background",
+        ),
     ),
     Table(
         "fig07_channel_rate",
@@ -251,7 +258,7 @@ MARTS = (
             Column("seconds", pa.float64(), "how long they lasted in all", "s", required=True),
             Column("ip_bytes", pa.int64(), "IP bytes sent in them", "B", required=True),
         ),
-        cells=("hour",),
+        group_columns=("hour",),
     ),
     Table(
         "fig09_throughput",
@@ -264,7 +271,7 @@ MARTS = (
             _USER_GROUPS,
             _sum("throughput", "single-flow throughputs", "bit/s"),
         ),
-        cells=("hour", "counted"),
+        group_columns=("hour", "counted"),
     ),
     Table(
         "fig11_tcp_share",
@@ -281,7 +288,7 @@ MARTS = (
             _USER_GROUP,
             _FLOWS,
         ),
-        cells=("hour",),
+        group_columns=("hour",),
     ),
     Table(
         "fig13_user_throughput",
@@ -302,7 +309,7 @@ MARTS = (
             _USER_GROUPS,
             _sum("user_throughput", "user throughputs", "bit/s"),
         ),
-        cells=("hour", "background_thirds", "counted"),
+        group_columns=("hour", "background_thirds", "counted"),
     ),
     Table(
         "table2_loss",
@@ -314,7 +321,7 @@ MARTS = (
             Column(
                 "data_packets",
                 pa.int64(),
-                "downlink packets with data seen at Gi, resends included",
+                "downlink packets with data seen at Gi, retransmissions included",
                 "packets",
                 "INFOCOM V",
                 required=True,
@@ -322,7 +329,7 @@ MARTS = (
             Column(
                 "lost_access",
                 pa.float64(),
-                "of these, expected number lost behind Gi",
+                "of these, expected number lost on the access side",
                 "packets",
                 "INFOCOM V",
                 required=True,
@@ -330,13 +337,13 @@ MARTS = (
             Column(
                 "lost_internet",
                 pa.float64(),
-                "expected number of data packets lost before Gi, never seen there",
+                "expected number of data packets lost on the Internet side, never seen there",
                 "packets",
                 "INFOCOM V",
                 required=True,
             ),
         ),
-        cells=("hour",),
+        group_columns=("hour",),
     ),
     Table(
         "fig08_bottleneck",
@@ -347,7 +354,7 @@ MARTS = (
             _USER_GROUP,
             _FLOWS,
         ),
-        cells=("hour", "bottleneck"),
+        group_columns=("hour", "bottleneck"),
     ),
     Table(
         "fig10_throughput_by_loss",
@@ -368,7 +375,7 @@ MARTS = (
             _sum("received", "throughputs of what arrived (flows.throughput_received)", "bit/s"),
             _sum("goodput", "goodputs", "bit/s"),
         ),
-        cells=("hour", "loss_class"),
+        group_columns=("hour", "loss_class"),
     ),
     Table(
         "table3_clusters",
@@ -403,10 +410,10 @@ MARTS = (
             ),
             _sum("log_goodput", "natural logarithms of the goodputs in bit/s", "1"),
         ),
-        cells=("hour", "mss_class", "window_class", "sack", "timestamps"),
+        group_columns=("hour", "mss_class", "window_class", "sack", "timestamps"),
     ),
     Table(
-        "rated_transfers",
+        "channel_rate_coverage",
         "the connections of more than 100 KB of one class of window, and of which of them the "
         "channel rate is known (Fig. 7)",
         (
@@ -414,11 +421,11 @@ MARTS = (
             Column("window_class", pa.string(), "low, med or high, as in flows"),
             _USER_GROUP,
             _FLOWS,
-            _count("rated_flows", "of these, with a period in channel_rates"),
+            _count("flows_with_rate", "of these, with a period in channel_rates"),
             Column("ip_bytes", pa.int64(), "IP bytes to the mobile, of all", "B", required=True),
-            Column("rated_ip_bytes", pa.int64(), "and of those with one", "B", required=True),
+            Column("ip_bytes_with_rate", pa.int64(), "and of those with one", "B", required=True),
         ),
-        cells=("hour", "window_class"),
+        group_columns=("hour", "window_class"),
     ),
     Table(
         "distributions",
@@ -464,12 +471,12 @@ MARTS = (
                 required=True,
             ),
         ),
-        cells=("period", "measure", "category"),
+        group_columns=("period", "measure", "category"),
     ),
     Table(
         "rtt_by_flight",
         "the round trips between Gi and the mobile that ended in one local hour, of one bin of "
-        "bytes in flight and one of the round trip: a thinned sample, as round_trips has it (of "
+        "bytes in flight and one of the round trip: a thinned sample, as rtt_samples has it (of "
         "each connection one in a round trip and ten a second at most, and those that differ by a "
         "factor of two)",
         (
@@ -485,10 +492,10 @@ MARTS = (
             _tenth_bin("bin", "the round trip in s"),
             DELAYED,
             _USER_GROUPS,
-            Column("round_trips", pa.int64(), "round trips", "round trips", required=True),
+            Column("rtt_samples", pa.int64(), "round trips", "round trips", required=True),
             _sum("rtt", "round trips", "s"),
             Column(
-                "queueing_round_trips",
+                "queueing_samples",
                 pa.int64(),
                 "of these, where the user's least round trip of the hour (UTC) is known",
                 "round trips",
@@ -502,7 +509,7 @@ MARTS = (
                 required=True,
             ),
         ),
-        cells=("hour", "flight", "delayed"),
+        group_columns=("hour", "flight", "delayed"),
     ),
     Table(
         "stalls_by_class",
@@ -534,20 +541,20 @@ MARTS = (
             Column(
                 "lost_stalls",
                 pa.int64(),
-                "of these, where it is known what became of the segments under way",
+                "of these, where it is known what became of the segments in flight",
                 "stalls",
                 required=True,
             ),
             Column(
                 "lost",
                 pa.int64(),
-                "segments under way in these that were lost behind Gi",
+                "segments in flight in these that were lost on the access side",
                 "segments",
                 "INFOCOM V",
                 required=True,
             ),
             Column(
-                "timeout_stalls",
+                "rto_stalls",
                 pa.int64(),
                 "of all, ended by a timeout, so that the server starts slowly (stalls.slow_start)",
                 "stalls",
@@ -568,7 +575,7 @@ MARTS = (
                 )
             ),
         ),
-        cells=("hour", "class", "users_at_once"),
+        group_columns=("hour", "class", "users_at_once"),
     ),
     Table(
         "limits_by_window",
@@ -632,12 +639,12 @@ MARTS = (
             _sum("user_throughput", "user throughputs", "bit/s"),
             Column("ip_bytes_down", pa.int64(), "IP bytes to the mobile", "B", required=True),
         ),
-        cells=("hour", "mss", "window_segments", "parallel"),
+        group_columns=("hour", "mss", "window_segments", "parallel"),
     ),
     Table(
-        "resends_by_cause",
+        "retransmissions_by_cause",
         "the connections of one local hour, pair of TCP options and group of users, what their "
-        "servers sent again and why; those of which it is known",
+        "servers retransmitted and why; those of which it is known",
         (
             *_WHEN,
             *_OPTIONS,
@@ -646,7 +653,7 @@ MARTS = (
             Column(
                 "data_packets",
                 pa.int64(),
-                "downlink packets with data seen at Gi, resends included",
+                "downlink packets with data seen at Gi, retransmissions included",
                 "packets",
                 "Rendón, Casadevall and Faner, Table 2",
                 required=True,
@@ -657,10 +664,10 @@ MARTS = (
                 for name, text, source in (
                     (
                         cause,
-                        f"packets (data, FINs) seen at Gi that were sent again {why}",
+                        f"packets (data, FINs) seen at Gi that were retransmitted {why}",
                         "RFC 5681, 6298, 6675, 8985",
                     ),
-                    (f"{cause}_needless", "of these, those whose data had arrived", "RFC 3522"),
+                    (f"{cause}_spurious", "of these, those whose data had arrived", "RFC 3522"),
                     (
                         f"{cause}_undecided",
                         "of these, those of which it is not known, FINs among them",
@@ -671,47 +678,47 @@ MARTS = (
             Column(
                 "synack",
                 pa.int64(),
-                "SYN ACKs sent again; of none it is asked whether it was needed",
+                "SYN ACKs retransmitted; of none it is asked whether it was needed",
                 "packets",
                 required=True,
             ),
             Column(
                 "new_data_probes",
                 pa.int64(),
-                "loss probes with data that had not been sent before: no resends",
+                "loss probes with data that had not been sent before: no retransmissions",
                 "packets",
                 "RFC 8985, 7.3",
                 required=True,
             ),
             Column(
-                "timeouts",
+                "rto_expiries",
                 pa.int64(),
                 "how often the servers' timers went off, backed off or not, for data or SYN ACKs, "
-                "whether Gi saw what they sent then or not (flows.timeouts)",
-                "timeouts",
+                "whether Gi saw what they sent then or not (flows.rto_expiries)",
+                "rto_expiries",
                 "RFC 6298",
                 required=True,
             ),
             Column(
-                "spurious_timeouts",
+                "spurious_rto_expiries",
                 pa.int64(),
                 "of rto, those that came too soon by whatever tells it "
                 "(retransmissions.spurious_by)",
-                "timeouts",
+                "rto_expiries",
                 "RFC 5682, 3522, 3708",
                 required=True,
             ),
             Column(
-                "frto_timeouts",
+                "frto_rto_expiries",
                 pa.int64(),
                 "of these, those that the server could tell by F-RTO "
                 "(retransmissions.spurious_rto)",
-                "timeouts",
+                "rto_expiries",
                 "RFC 5682",
                 required=True,
             ),
         ),
-        cells=("hour", "sack", "timestamps"),
+        group_columns=("hour", "sack", "timestamps"),
     ),
     Table(
         "rto_by_options",
@@ -724,7 +731,7 @@ MARTS = (
                 "backed_off",
                 pa.bool_(),
                 "true: it was doubled, for the timer had gone off; false: a round trip was "
-                "measured (timers.backed_off)",
+                "measured (rto_values.backed_off)",
                 source="RFC 6298, 5.5",
                 required=True,
             ),
@@ -732,7 +739,7 @@ MARTS = (
                 "measure",
                 pa.string(),
                 "rto: the timeout in s, of each once; rto_by_rtt: by the round trip, which is the "
-                "connection's latest behind Gi (round_trips) and its least before it "
+                "connection's latest on the access side (rtt_samples) and its least before it "
                 "(flows.rtt_internet_min), of each of which both are known",
                 required=True,
             ),
@@ -741,8 +748,8 @@ MARTS = (
             Column(
                 "changes",
                 pa.int64(),
-                "timeouts: one each time that it changed by 1/32 or more (timers)",
-                "timeouts",
+                "timeouts: one each time that it changed by 1/32 or more (rto_values)",
+                "rto_expiries",
                 required=True,
             ),
             Column(
@@ -759,11 +766,11 @@ MARTS = (
                 required=True,
             ),
         ),
-        cells=("hour", "sack", "timestamps", "backed_off", "measure"),
+        group_columns=("hour", "sack", "timestamps", "backed_off", "measure"),
     ),
     Table(
         "recovery_by_restart",
-        "the stalls that began in one local hour with data under way, of one kind of interruption, "
+        "the stalls that began in one local hour with data in flight, of one kind of interruption, "
         "by who ended them and how long it took to recover",
         (
             *_when("the stall begins"),
@@ -777,7 +784,7 @@ MARTS = (
             Column(
                 "ended_by",
                 pa.string(),
-                "who restarted the transfer: mobile (an ACK) or server (a resend or new data)",
+                "who restarted the transfer: mobile (an ACK) or server (a retransmission or new data)",
                 source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
                 required=True,
             ),
@@ -790,7 +797,7 @@ MARTS = (
             ),
             _tenth_bin(
                 "bin",
-                "the time in s from its beginning until all that was under way is acknowledged "
+                "the time in s from its beginning until all that was in flight is acknowledged "
                 "(stalls.recovery)",
                 "that never was",
             ),
@@ -807,25 +814,25 @@ MARTS = (
             Column(
                 "segments",
                 pa.int64(),
-                "segments under way when they began",
+                "segments in flight when they began",
                 "segments",
                 required=True,
             ),
             Column(
                 "lost",
                 pa.int64(),
-                "of these, known to be lost behind Gi",
+                "of these, known to be lost on the access side",
                 "segments",
                 "INFOCOM V",
                 required=True,
             ),
         ),
-        cells=("hour", "interruption", "ended_by", "slow_start"),
+        group_columns=("hour", "interruption", "ended_by", "slow_start"),
     ),
     Table(
         "largest_rtt_by_user",
         "the users of one local hour, each counted in every hour, of one bin of the longest round "
-        "trip behind Gi and one of what a packet waits when the queue is full",
+        "trip on the access side and one of what a packet waits when the queue is full",
         (
             *_when("the round trips end"),
             _tenth_bin("bin", "the user's longest round trip of the hour in s (links.rtt_max)"),
@@ -865,7 +872,7 @@ MARTS = (
                 required=True,
             ),
         ),
-        cells=("hour",),
+        group_columns=("hour",),
     ),
     Table(
         "examples",
@@ -892,12 +899,12 @@ MARTS = (
             ),
             Column("held_up", pa.float64(), "for how long in all", "s", required=True),
         ),
-        cells=("hour", "kind", "cause"),
+        group_columns=("hour", "kind", "cause"),
     ),
 )
 
-SMALL_CELLS = Table(
-    "small_cells",
+SUPPRESSED_GROUPS = Table(
+    "suppressed_groups",
     "a mart of a network whose networks file sets min_users: how many cells it has of the day, and "
     "how many of them are of fewer users and left out",
     (
@@ -911,7 +918,9 @@ SMALL_CELLS = Table(
             "users",
             required=True,
         ),
-        Column("cells", pa.int64(), "cells of the day, kept or left out", "cells", required=True),
-        Column("left_out", pa.int64(), "of these, left out", "cells", required=True),
+        Column(
+            "groups", pa.int64(), "groups of the day, kept or suppressed", "groups", required=True
+        ),
+        Column("suppressed", pa.int64(), "of these, suppressed", "groups", required=True),
     ),
 )

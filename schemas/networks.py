@@ -49,7 +49,7 @@ NETWORKS = Table(
         Column(
             "min_users",
             pa.int32(),
-            "marts leave out cells of fewer users (small_cells); 0 or null: none",
+            "marts leave out cells of fewer users (suppressed_groups); 0 or null: none",
             "users",
         ),
     ),

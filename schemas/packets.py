@@ -33,7 +33,7 @@ PACKETS = Table(
             encoding=DELTA,
         ),
         Column(
-            "bucket",
+            "user_partition",
             pa.int32(),
             "share of the users it belongs to: user key's hash modulo the network's bucket count",
             required=True,
@@ -169,5 +169,5 @@ PACKETS = Table(
             compression=RAW,
         ),
     ),
-    ranges=("capture", "bucket", "ts"),
+    ranges=("capture", "user_partition", "ts"),
 )

@@ -1,4 +1,4 @@
-"""retransmissions: one row a downlink packet sent again."""
+"""retransmissions: one row a downlink packet retransmitted."""
 
 import pyarrow as pa
 
@@ -6,7 +6,7 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 RETRANSMISSIONS = Table(
     name="retransmissions",
-    row="one downlink packet sent again, be it data, a SYN, a SYN ACK or a FIN, but no zero-window "
+    row="one downlink packet retransmitted, be it data, a SYN, a SYN ACK or a FIN, but no zero-window "
     "probe or keep-alive; on the date on which its connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
@@ -36,13 +36,13 @@ RETRANSMISSIONS = Table(
             "loss probe, which may carry new data: see new_data), fast (duplicate ACKs or SACK "
             "blocks, and the rest of that recovery), slow_start (ACKs after an rto, until all is "
             "repaired); null where it looks to have been sent in its turn, and where the round "
-            "trip before Gi is not known",
+            "trip on the Internet side is not known",
             source="RFC 5681, 6298, 6582, 6675, 8985",
         ),
         Column(
             "new_data",
             pa.bool_(),
-            "a tlp with data that had not been sent before: not a resend",
+            "a tlp with data that had not been sent before: not a retransmission",
             source="RFC 8985, 7.3",
             required=True,
         ),
@@ -50,14 +50,14 @@ RETRANSMISSIONS = Table(
             "spurious_rto",
             pa.bool_(),
             "of an rto: the server could tell by F-RTO that it came too soon, as Linux counts "
-            "(TCPSpuriousRTOs); the first resend of a timeout stands for all; else null",
+            "(TCPSpuriousRTOs); the first retransmission of a timeout stands for all; else null",
             source="RFC 5682",
         ),
         Column(
             "spurious_by",
             pa.string(),
             "of an rto: all that tells that it came too soon: frto (data sent once before it "
-            "arrived after it), eifel (the echoed timestamp is older than the resend's), dsack "
+            "arrived after it), eifel (the echoed timestamp is older than the retransmission's), dsack "
             "(its data came twice), joined by +; null where nothing does",
             source="RFC 5682, 3522, 3708",
         ),

@@ -24,9 +24,9 @@ STALLS = Table(
             pa.string(),
             "why: data_unavailable (the server had nothing to send), client_idle (all was "
             "acknowledged and the mobile had not asked for more), zero_window, packet_delay (an "
-            "ACK came after all); or, ended by a resend: double_resend (of a segment sent again "
-            "before), tail_resend (too few segments had followed for duplicate ACKs to tell), "
-            "small_window (too few were under way for that), continuous_loss (enough were, and "
+            "ACK came after all); or, ended by a retransmission: double_retransmission (of a segment retransmitted "
+            "before), tail_retransmission (too few segments had followed for duplicate ACKs to tell), "
+            "small_window (too few were in flight for that), continuous_loss (enough were, and "
             "nothing was heard of them), ack_delay (nothing was lost: ACKs were late or lost)",
             source="Zhou et al., CoNEXT 2015",
             required=True,
@@ -35,7 +35,7 @@ STALLS = Table(
             "interruption",
             pa.string(),
             "what the mobile network did to the link, as far as it shows: nothing at all came from "
-            "the mobile meanwhile, and what was under way came late (pause: a reselection or a "
+            "the mobile meanwhile, and what was in flight came late (pause: a reselection or a "
             "handover) or its head was lost and the rest came (flush: a preemption, or a "
             "reselection that forwards nothing); null where it shows nothing",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
@@ -43,14 +43,14 @@ STALLS = Table(
         Column(
             "ended_by",
             pa.string(),
-            "who ended it: mobile (an ACK or a request) or server (a resend or new data)",
+            "who ended it: mobile (an ACK or a request) or server (a retransmission or new data)",
             source="Wennström, Brunstrom and Rendón, GPRS preempted by calls",
             required=True,
         ),
         Column(
-            "segments", pa.int64(), "segments under way when it began", "segments", required=True
+            "segments", pa.int64(), "segments in flight when it began", "segments", required=True
         ),
-        Column("lost", pa.int64(), "of these, lost behind Gi", "segments", "INFOCOM V"),
+        Column("lost", pa.int64(), "of these, lost on the access side", "segments", "INFOCOM V"),
         Column(
             "lost_run",
             pa.int64(),
@@ -68,7 +68,7 @@ STALLS = Table(
         Column(
             "recovery",
             pa.float64(),
-            "from its beginning until all that was under way is acknowledged; null if it never is",
+            "from its beginning until all that was in flight is acknowledged; null if it never is",
             "s",
         ),
         Column(

@@ -86,10 +86,10 @@ class Table:
     ranges: tuple[str, ...] = ()
     """Columns of which each row group has the least and the greatest value, where not all have:
     readers leave out row groups by these."""
-    cells: tuple[str, ...] = ()
+    group_columns: tuple[str, ...] = ()
     """Of a mart: columns that tell apart, beside network and date, its cells, any of which may be
     of one user and so single out a person; others are values of a cell, bins of histograms among
-    them. See spark_jobs/marts/small_cells.py."""
+    them. See spark_jobs/marts/suppressed_groups.py."""
 
     @cached_property
     def arrow(self) -> pa.Schema:

@@ -49,7 +49,7 @@ def _address(name: str, meaning: str, required: bool = True) -> Column:
 
 
 ADDRESSES = ("user", "server")
-_MADE_BY_INGEST = ("capture", "frame", "bucket", "clock_steps")
+_MADE_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
 _AS_STAMPED = Column("ts", TIMESTAMP, "when the monitor saw it", required=True)
 _PACKET_COLUMNS = tuple(
     _address(column.name, column.meaning)

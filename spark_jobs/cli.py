@@ -655,7 +655,7 @@ def _print_answer(answer: Answer, form: Format) -> None:
 
 @app.command(
     epilog='Example: giscope why --warehouse W "$(giscope sql --warehouse W --format csv '
-    '"select flow_id from flows order by timeouts desc limit 1" | tail -1)"',
+    '"select flow_id from flows order by rto_expiries desc limit 1" | tail -1)"',
 )
 def why(
     warehouse: WarehouseOption,
@@ -671,7 +671,7 @@ def why(
 
 @app.command(
     epilog='Example: giscope plot --warehouse W "$(giscope sql --warehouse W --format csv '
-    '"select flow_id from flows order by timeouts desc limit 1" | tail -1)"',
+    '"select flow_id from flows order by rto_expiries desc limit 1" | tail -1)"',
 )
 def plot(
     warehouse: WarehouseOption,

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
-from schemas import FROM_ZEEK_LOGS, INGEST_LOG, MARTS, SKIP_REASONS, SMALL_CELLS, TABLES, Table
+from schemas import (
+    FROM_ZEEK_LOGS,
+    INGEST_LOG,
+    MARTS,
+    SKIP_REASONS,
+    SUPPRESSED_GROUPS,
+    TABLES,
+    Table,
+)
 from spark_jobs.errors import UserError
 
 HEADINGS = ("column", "type", "unit", "null", "meaning", "source")
@@ -69,7 +77,7 @@ def _grid(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 def _contents(tables: Sequence[Table]) -> str:
     """Links to the tables' sections, by where the tables come from."""
-    aggregates = (*MARTS, SMALL_CELLS)
+    aggregates = (*MARTS, SUPPRESSED_GROUPS)
     kinds = {
         "From captures": [t for t in tables if t not in (*FROM_ZEEK_LOGS, *aggregates)],
         "From Zeek's logs": [t for t in tables if t in FROM_ZEEK_LOGS],
@@ -87,8 +95,8 @@ def _section(table: Table) -> str:
     if table.sorted_by:
         order = ", ".join(f"`{name}`" for name in table.sorted_by)
         parts.insert(2, f"Files are sorted by {order}.")
-    if table.cells:
-        told = ", ".join(f"`{name}`" for name in table.cells)
+    if table.group_columns:
+        told = ", ".join(f"`{name}`" for name in table.group_columns)
         parts.insert(2, f"Cells that `min_users` may leave out are told apart by {told}.")
     if table is INGEST_LOG:
         parts += [f"### {REASONS}", _lines(("reason", "meaning"), SKIP_REASONS.items())]

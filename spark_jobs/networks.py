@@ -106,7 +106,7 @@ class QualityLimits(BaseModel):
     skipped_share: Share = 0.01
     """Most frames that the front end could not read."""
     copied_share: Share = 0.001
-    """Most packets that lie in two captures; each is a resend to what follows."""
+    """Most packets that lie in two captures; each is a retransmission to what follows."""
     acked_unseen_share: Share = 0.001
     """Most bytes acknowledged though never seen; well below the losses to be measured."""
     one_way_share: Share = 0.05
@@ -167,8 +167,8 @@ class Network(BaseModel):
     off_peak_hours: Hours = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
     initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
-    """What servers wait for the first ACK before they send again (RFC 6298, 2.1)."""
-    least_rto_s: Annotated[float, Field(gt=0)] = 0.2
+    """What servers wait for the first ACK before they retransmit (RFC 6298, 2.1)."""
+    min_rto_s: Annotated[float, Field(gt=0)] = 0.2
     """The least that servers allow for the deviation of round trips (Linux), or wait (RFC 6298)."""
     pseudonyms: Literal["keyed", "prefix", "none"] = "keyed"
     """prefix: those of addresses are addresses that have their common prefixes; none: subscribers'
@@ -179,10 +179,10 @@ class Network(BaseModel):
     """How long a pseudonym stays the same: in the next period there is another key."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
     """Nominal rate of one time slot, bit/s at the IP layer."""
-    buckets: Annotated[int, Field(ge=1, le=65536)] = 16
+    user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
     min_users: Annotated[int, Field(ge=0, le=MOST_MIN_USERS)] = 0
-    """Cells of the marts that are of fewer users are left out (see marts/small_cells.py)."""
+    """Cells of the marts that are of fewer users are left out (see marts/suppressed_groups.py)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
     _others: tuple["Network", ...] = PrivateAttr(())

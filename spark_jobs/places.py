@@ -168,14 +168,14 @@ def place(text: str | os.PathLike[str]) -> Path:
     return cast(Path, text) if isinstance(text, ObjectPath) else Path(text)
 
 
-def in_bucket(path: Path) -> bool:
+def in_object_store(path: Path) -> bool:
     """Whether it is in a bucket, not on this machine."""
     return isinstance(path, ObjectPath)
 
 
 def is_irregular(path: Path) -> bool:
     """Whether it is a pipe, a socket or a device. Raises OSError where it is not there."""
-    if in_bucket(path):
+    if in_object_store(path):
         return False
     mode = path.stat().st_mode
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

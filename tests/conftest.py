@@ -14,7 +14,7 @@ import zeek_program
 import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
-from schemas import FROM_ZEEK_LOGS, SMALL_CELLS, TABLES, Table
+from schemas import FROM_ZEEK_LOGS, SUPPRESSED_GROUPS, TABLES, Table
 from spark_jobs.jobs.flows import flows
 from spark_jobs.jobs.ingest import Ingested, ingest
 from spark_jobs.jobs.marts import marts
@@ -72,7 +72,7 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SMALL_CELLS)
+EMPTY_IN_DEMO = (*FROM_ZEEK_LOGS, SUPPRESSED_GROUPS)
 
 
 @dataclass

@@ -18,9 +18,9 @@ from schemas import (
     INGEST_LOG,
     LINKS,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
+    RTO_VALUES,
+    RTT_SAMPLES,
     STALLS,
-    TIMERS,
     Table,
 )
 from spark_jobs.jobs.ingest import publish_network
@@ -30,7 +30,7 @@ from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
 FIRST, DAYS = date(2004, 3, 1), 30
-COPIED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS, RETRANSMISSIONS, TIMERS)
+COPIED_TABLES = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
 COPIES = 3
 """Hours of a day to which a connection is copied."""
 LOAD = """[0.3, 0.2, 0.1, 0.0, 0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, 1.0,
@@ -109,15 +109,15 @@ def _copies(table: Table, of: Copied, day: date) -> str:
     """A table's rows on a day: what has a start at COPIES hours, what is of connections with them,
     the rest moved by days."""
     columns = set(table.arrow.names)
-    if table is ROUND_TRIPS:
+    if table is RTT_SAMPLES:
         return f"""
-            select round_trips.* replace (
+            select rtt_samples.* replace (
                 copied as flow_id, ts + moved as ts, rtt * slow / {of.faster} as rtt
             )
-            from round_trips join ({_connections(of, day)}) using (flow_id)
+            from rtt_samples join ({_connections(of, day)}) using (flow_id)
             where network = '{of.of}' and hash(ts) % 20 = 0
         """
-    if table in (RETRANSMISSIONS, TIMERS):
+    if table in (RETRANSMISSIONS, RTO_VALUES):
         slower = (
             ""
             if table is RETRANSMISSIONS

@@ -36,5 +36,5 @@ def new_bucket(environment: dict[str, str]) -> str:
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         region_name=environment["AWS_REGION"],
-    ).create_bucket(Bucket=name)
+    ).create_bucket(ObjectStore=name)
     return name

@@ -20,7 +20,7 @@ from spark_jobs.jobs.flows import settings_of
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.user_partition import UserPartition
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.packets import RowGroups, Span, read_packets
 
@@ -35,7 +35,7 @@ EVERYONE = Network(
     timezone="UTC",
     subscribers=("0.0.0.0/0",),
     pseudonyms="none",
-    buckets=1,
+    partitions=1,
 )
 """Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
 
@@ -162,7 +162,7 @@ def _of_end(said: dict[str, str], of_other: dict[str, str]) -> dict[str, int]:
     }
 
 
-def read_bucket(path: Path, folder: Path) -> Bucket | None:
+def read_partition(path: Path, folder: Path) -> UserPartition | None:
     """A capture, as a bucket of a warehouse in a folder; None where nothing is in it."""
     warehouse = Warehouse(folder)
     ingest_capture(warehouse, EVERYONE, path)
@@ -171,7 +171,7 @@ def read_bucket(path: Path, folder: Path) -> Bucket | None:
         RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
     ]
     return (
-        Bucket(*read_packets(groups, Span(0, 2**62, 0, 2**62)), settings_of(EVERYONE))
+        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), settings_of(EVERYONE))
         if files
         else None
     )
@@ -179,15 +179,15 @@ def read_bucket(path: Path, folder: Path) -> Bucket | None:
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, int]]:
     """The same, of our flows and, where flows have no column for it, of their packets."""
-    bucket = read_bucket(path, folder)
-    if bucket is None:
+    partition = read_partition(path, folder)
+    if partition is None:
         return {}
     files = Warehouse(folder).files(PACKETS)
     table = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
     sent = {row["frame"]: row for row in table.to_pylist() if not row["downlink"]}
-    flows = ROWS[FLOWS](bucket).to_pylist()
-    order = bucket.packets.frame[bucket.segments.place]
-    packets = [order[low:high] for low, high in pairwise(bucket.connections.first)]
+    flows = ROWS[FLOWS](partition).to_pylist()
+    order = partition.packets.frame[partition.segments.place]
+    packets = [order[low:high] for low, high in pairwise(partition.connections.first)]
     found: dict[str, dict[str, int]] = {}
     for flow, frames in sorted(zip(flows, packets, strict=True), key=lambda c: c[0]["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("user", "server"))

@@ -22,7 +22,7 @@ SHAPE = """
     select
         setup_class, sack, timestamps, mss_class, max_window, split,
         packets_up, packets_down, ip_bytes_up, ip_bytes_down, payload_bytes_down,
-        resends, timeouts, lost_access, lost_internet, round(setup_delay, 6),
+        retransmissions, timeouts, lost_access, lost_internet, round(setup_delay, 6),
         epoch_us(end_ts) - epoch_us(start_ts)
     from flows order by all
 """

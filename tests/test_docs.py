@@ -127,12 +127,12 @@ def test_tutorial_works_word_for_word(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "gi/W/report.html").exists()
-    *_, speed, limits, losses, resends, stalls = done.stdout.splitlines()
+    *_, speed, limits, losses, retransmissions, stalls = done.stdout.splitlines()
     for sentence, word in (
         (speed, "kbit/s"),
         (limits, "access link"),
         (losses, "lost"),
-        (resends, "sent"),
+        (retransmissions, "sent"),
         (stalls, "stalled"),
     ):
         assert word in sentence

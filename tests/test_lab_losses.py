@@ -10,7 +10,7 @@ from tests.accuracy.lab import NETWORK, measure
 
 @dataclass(frozen=True)
 class Reached:
-    """Behind Gi: precision, recall, recall of what the observation decides, and by how much the
+    """On the access side: precision, recall, recall of what the observation decides, and by how much the
     loss ratio may be wrong. Before it: precision, recall, and how wrong their number may be."""
 
     precision: float
@@ -27,7 +27,7 @@ REACHED = {
     "aa-gprs-offpeak": Reached(0.997, 0.995, 0.997),
     "bb-gprs-peak": Reached(0.992, 0.991, 0.992),
     "cc-dialup-peak": Reached(0.992, 0.990, 0.991),
-    # Before Gi: ten losses and twelve.
+    # On the Internet side: ten losses and twelve.
     "ns3-lte-sack": Reached(0.995, 0.995, 0.995, 0.02, 0.75, 0.9, 0.4),
     "ns3-lte-no-sack": Reached(0.97, 0.97, 0.97, 0.03, 0.75, 0.9, 0.4),
 }
@@ -53,7 +53,7 @@ def test_loss_ratio_is_unbiased(accuracy):
 def test_simple_rule_is_beaten(accuracy):
     _, a = accuracy
     if a.simple_hits > 0.95 * a.simple:
-        pytest.skip("hardly a resend was needless, so the simple rule is right")
+        pytest.skip("hardly a retransmission was needless, so the simple rule is right")
     assert abs(a.expected - a.lost) < abs(a.simple - a.lost) / 4
     assert a.precision > a.simple_hits / a.simple
 

@@ -10,7 +10,7 @@ from tests.accuracy import why
 from tests.accuracy.__main__ import SENDER, main, why_shipped
 
 FEWEST = {
-    # connections told of to their end; their resends and timeouts; rows with data on the way
+    # connections told of to their end; their retransmissions and timeouts; rows with data on the way
     "gprs-jj-peak": (250, 900, 100, 6000),
     "umts-uc": (120, 2000, 10, 1500),
 }
@@ -36,7 +36,7 @@ def test_there_is_something_to_compare(measured):
     of = said.of_connections
     there = (
         said.ended,
-        of["resends: sum"].truth,
+        of["retransmissions: sum"].truth,
         of["timeouts: sum"].truth,
         of["rto: within 25 %"].of,
     )
@@ -52,12 +52,12 @@ def test_estimates_are_as_near_as_asked(measured):
 
 ENDED = pd.DataFrame(
     {
-        "resends": [3.0, 0.0, float("nan"), 1.0],
-        "timeouts": [1.0, 0.0, float("nan"), 0.0],
+        "retransmissions": [3.0, 0.0, float("nan"), 1.0],
+        "rto_expiries": [1.0, 0.0, float("nan"), 0.0],
         "caused": [3, 0, 0, 1],
         "busy": [10.2, 6.4, float("nan"), 1.0],
         "rwnd_limited": [2.0, 0.0, float("nan"), 0.5],
-        "true_resends": [3, 0, 2, 1],
+        "true_retransmissions": [3, 0, 2, 1],
         "true_timeouts": [1, 0, 1, 0],
         "true_busy": [10.0, 6.0, 7.0, 1.0],
         "true_rwnd_limited": [1.0, 1.0, 0.0, 0.5],
@@ -67,9 +67,9 @@ ENDED = pd.DataFrame(
 
 
 def test_what_is_not_told_is_not_equal():
-    assert why.resends(ENDED)["resends: equal"] == why.Share(3, 4, 0.98)
+    assert why.retransmissions(ENDED)["retransmissions: equal"] == why.Share(3, 4, 0.98)
     assert why.timeouts(ENDED)["timeouts: equal"] == why.Share(3, 4, 0.95)
-    assert why.resends(ENDED)["resends: sum"] == why.Total(4, 6, 0.01)
+    assert why.retransmissions(ENDED)["retransmissions: sum"] == why.Total(4, 6, 0.01)
 
 
 def test_times_are_compared_where_the_server_was_busy_for_long():

@@ -92,7 +92,7 @@ def test_every_mistake_has_its_line(tmp_path):
         [" aa-gprs", "subscribers.0"],
         [" aa-gprs", "peak_hours"],
         [" bb", "country"],
-        [" bb", "buckets"],
+        [" bb", "user_partitions"],
     ]
 
 

@@ -14,7 +14,7 @@ from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 
-NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "resends": 0, "timeouts": 0}
+NOTHING_LOST = {"lost_access": 0, "lost_internet": 0, "retransmissions": 0, "rto_expiries": 0}
 SET_UP = {"setup_class": "optimal", "acked_unseen_bytes": 0}
 FOUND = {
     "challenge_ack_min.pcap": [
@@ -43,10 +43,10 @@ FOUND = {
     ],
     "min_clock_back.pcap": [SET_UP | dict.fromkeys(NOTHING_LOST) | {"payload_bytes_down": 5600}],
     "min_sack_not_rewritten.pcap.gz": [
-        SET_UP | {"lost_access": 2, "lost_internet": 0, "resends": 2, "timeouts": 0}
+        SET_UP | {"lost_access": 2, "lost_internet": 0, "retransmissions": 2, "rto_expiries": 0}
     ],
     "min_sack_ok.pcap.gz": [
-        SET_UP | {"lost_access": 2, "lost_internet": 0, "resends": 2, "timeouts": 0}
+        SET_UP | {"lost_access": 2, "lost_internet": 0, "retransmissions": 2, "rto_expiries": 0}
     ],
     "tfo_request_in_syn.pcap.gz": [
         SET_UP | NOTHING_LOST | {"request_response": True, "payload_bytes_up": 300}
@@ -89,7 +89,7 @@ def test_reported_captures_have_their_right_answers(warehouse, network, in_this_
 
 
 @pytest.mark.parametrize("name", ["min_sack_not_rewritten.pcap.gz", "min_sack_ok.pcap.gz"])
-def test_resends_are_needed_whatever_a_firewall_leaves_in_sack(
+def test_retransmissions_are_needed_whatever_a_firewall_leaves_in_sack(
     warehouse, network, in_this_process, name
 ):
     read(warehouse, network, name)

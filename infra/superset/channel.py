@@ -26,10 +26,10 @@ CELLS = ["network", "country", "access", "hours"]
 RATES = Dataset(
     "mean_rates",
     tabled(
-        sums("metrics", ["measured", "top", "bottom"], where="metric = 'channel_rate'"),
+        sums("metrics", ["measured", "numerator", "denominator"], where="metric = 'channel_rate'"),
         CELLS,
-        [Ratio("mean_rate", "top", "bottom", "measured", scale=1e-3)],
-        {"periods": "sum(measured)", "seconds": "sum(bottom)"},
+        [Ratio("mean_rate", "numerator", "denominator", "measured", scale=1e-3)],
+        {"periods": "sum(measured)", "seconds": "sum(denominator)"},
     ),
     [
         Metric("periods", "max(periods)", "measurement periods", ",d"),
@@ -41,14 +41,14 @@ RATED = Dataset(
     "rated",
     tabled(
         sums(
-            "rated_transfers",
-            ["flows", "rated_flows", "ip_bytes", "rated_ip_bytes"],
+            "channel_rate_coverage",
+            ["flows", "flows_with_rate", "ip_bytes", "ip_bytes_with_rate"],
             {'"window"': "coalesce(window_class, 'not known')"},
         ),
         [*CELLS, '"window"'],
         [
-            share_of("rated_share", "rated_flows", "flows"),
-            share_of("rated_bytes", "rated_ip_bytes", "ip_bytes"),
+            share_of("rated_share", "flows_with_rate", "flows"),
+            share_of("rated_bytes", "ip_bytes_with_rate", "ip_bytes"),
         ],
         {"flows": "sum(flows)"},
     ),

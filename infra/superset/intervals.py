@@ -69,8 +69,8 @@ class Ratio:
     """
 
     name: str
-    top: str
-    bottom: str
+    numerator: str
+    denominator: str
     measured: str
     share: bool = False
     scale: float = 1.0
@@ -139,13 +139,17 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
     sums = ",\n        ".join(
         f"sum(({sql})::double) as {part}_{n}"
         for n, r in enumerate(ratios)
-        for part, sql in (("top", r.top), ("bottom", r.bottom), ("measured", r.measured))
+        for part, sql in (
+            ("numerator", r.numerator),
+            ("denominator", r.denominator),
+            ("measured", r.measured),
+        )
     )
     measures = " union all ".join(
         f"""
     select {keys}{carried}, user_group, day,
         {literal(r.name)} as ratio, {str(r.share).lower()} as share,
-        top_{n} as top, bottom_{n} as bottom, measured_{n} as measured
+        numerator_{n} as numerator, denominator_{n} as denominator, measured_{n} as measured
     from summed"""
         for n, r in enumerate(ratios)
     )
@@ -156,17 +160,17 @@ with summed as (
     from ({rows}) group by {keys}, user_group
 ), measures as ({measures}
 ), groups as (
-    select * from measures where bottom > 0
+    select * from measures where denominator > 0
 ), cells as (
     -- telling: as many equal groups of users would tell as much
     select {keys}{facts}, ratio, share, max(day) as day, sum(measured) as measured,
-        count(*) as groups, sum(bottom) as whole, sum(top) / sum(bottom) as mean,
-        sum(bottom) ** 2 / sum(bottom ** 2) as telling
+        count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as mean,
+        sum(denominator) ** 2 / sum(denominator ** 2) as telling
     from groups group by {keys}, ratio, share
 ), errors as (
     -- the users' jackknife (HC3)
     select {keys}, ratio,
-        sqrt(sum(((top - mean * bottom) / nullif(1 - bottom / whole, 0)) ** 2)) / any_value(whole)
+        sqrt(sum(((numerator - mean * denominator) / nullif(1 - denominator / whole, 0)) ** 2)) / any_value(whole)
             as error
     from groups join cells using ({keys}, ratio) group by all
 ), told as (

@@ -80,19 +80,19 @@ select told.*, country, access from told join networks using (network)
 SMALL = Dataset(
     "small_groups",
     """
-select network, date, country, access, mart, 'fewer than ' || min_users as users, cells, left_out
-from small_cells
+select network, date, country, access, mart, 'fewer than ' || min_users as users, groups, suppressed
+from suppressed_groups
 union all
 select distinct network, date, country, access, 'every mart', 'no min_users is set', 0, 0
-from table1_summary where (network, date) not in (select network, date from small_cells)
+from table1_summary where (network, date) not in (select network, date from suppressed_groups)
 """,
     [
-        Metric("cells", "sum(cells)", "cells", ",d"),
-        Metric("left_out", "sum(left_out)", "cells left out", ",d"),
+        Metric("groups", "sum(groups)", "groups", ",d"),
+        Metric("suppressed", "sum(suppressed)", "groups left out", ",d"),
         Metric(
-            "left_out_share",
-            "coalesce(sum(left_out) / nullif(sum(cells), 0), 0)",
-            "left out of cells",
+            "suppressed_share",
+            "coalesce(sum(suppressed) / nullif(sum(groups), 0), 0)",
+            "left out of groups",
             ".1%",
         ),
     ],
@@ -139,8 +139,8 @@ OVERVIEW = Dashboard(
                   ["network", "fate", "meaning"], ["frames"], order="network", height=40),
         ],
         [
-            table("Small groups: cells left out of all pages", SMALL, ["network", "users", "mart"],
-                  ["cells", "left_out", "left_out_share"], order="network || mart", height=40),
+            table("Small groups: groups left out of all pages", SMALL, ["network", "users", "mart"],
+                  ["groups", "suppressed", "suppressed_share"], order="network || mart", height=40),
         ],
     ],
     filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS,

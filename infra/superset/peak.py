@@ -95,23 +95,23 @@ with {WITH_UNITS}, spans(days, since) as (
     from (values {_rows(list(SPANS.items()))}) as lengths(days, length)
 ), daily as (
     select network, country, access, metric, period, user_group, date,
-        sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
+        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
     from metrics where period in ('peak', 'off_peak') {DATES_CHOSEN} group by all
 ), groups as (
     select days, network, country, access, metric, period, user_group, max(date) as date,
-        sum(measured) as measured, sum(top) as top, sum(bottom) as bottom
-    from daily join spans on date >= since group by all having sum(bottom) > 0
+        sum(measured) as measured, sum(numerator) as numerator, sum(denominator) as denominator
+    from daily join spans on date >= since group by all having sum(denominator) > 0
 ), halves as (
     -- telling: as many equal groups of users would tell as much
     select days, network, country, access, metric, period, max(date) as date,
-        count(*) as groups, sum(bottom) as whole, sum(top) / sum(bottom) as ratio,
+        count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as ratio,
         if(sum(measured) >= {FEWEST_SAMPLES} and count(*) >= {FEWEST_USERS}, ratio, null) as value,
-        sum(bottom) ** 2 / sum(bottom ** 2) as telling
+        sum(denominator) ** 2 / sum(denominator ** 2) as telling
     from groups group by all
 ), scores as (
     -- what each group of users adds to the difference
     select days, network, metric, user_group,
-        sum(if(period = 'peak', 1, -1) * (top - ratio * bottom) / whole) as score
+        sum(if(period = 'peak', 1, -1) * (numerator - ratio * denominator) / whole) as score
     from groups join halves using (days, network, metric, period)
     group by all
 ), errors as (
@@ -198,9 +198,9 @@ COMPARED = Dataset(
 
 BY_DAY = estimates(
     f"""select network, country, access, date, date as day, metric, user_group, measured,
-    replace(period, '_', '-') as hours, top, bottom from metrics where true {CHOSEN}""",
+    replace(period, '_', '-') as hours, numerator, denominator from metrics where true {CHOSEN}""",
     ["network", "country", "access", "date", "metric", "hours"],
-    [Ratio("value", "top", "bottom", "measured")],
+    [Ratio("value", "numerator", "denominator", "measured")],
 )
 TREND = Dataset(
     "trend",
@@ -217,20 +217,20 @@ from shown join units using (metric)
 """Superset draws a point, a line and a band."""
 
 ALL_SHOWN = "over (partition by any_value(network), any_value(metric))"
-MEAN = f"sum(sum(top)) {ALL_SHOWN} / sum(sum(bottom)) {ALL_SHOWN}"
+MEAN = f"sum(sum(numerator)) {ALL_SHOWN} / sum(sum(denominator)) {ALL_SHOWN}"
 BY_HOUR = Dataset(
     "by_hour",
     f"""
 with {WITH_UNITS}
 select network, date, country, access, hour, replace(period, '_', '-') as hours,
     format('{{:02d}} h', hour) as local_hour, title || ' [' || unit || ']' as metric,
-    1::ubigint << user_group as user_groups, measured, top * scale as top, bottom
+    1::ubigint << user_group as user_groups, measured, numerator * scale as numerator, denominator
 from metrics join units using (metric)
 """,
     [
         Metric(
             "part_of_mean",
-            told_if_enough(f"sum(top) / sum(bottom) / ({MEAN})", "measured"),
+            told_if_enough(f"sum(numerator) / sum(denominator) / ({MEAN})", "measured"),
             "of the network's mean",
             ".0%",
         ),

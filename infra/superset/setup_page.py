@@ -33,7 +33,7 @@ SETUP_DELAY = Dataset(
         ),
     ],
 )
-ROUND_TRIPS = Dataset(
+RTT_SAMPLES = Dataset(
     "round_trip_time",
     outlined(
         f"{KEYS}, side, user_groups",
@@ -53,8 +53,8 @@ SETUP_CLASSES = {
     "serious_problem": "serious problem",
 }
 AREA = f"""{labelled("setup_class", SETUP_CLASSES)}
-        || case when setup_repeat = 'premature' then ': timer too short'
-            when setup_repeat = 'lost' then ': lost'
+        || case when setup_retransmission = 'premature' then ': timer too short'
+            when setup_retransmission = 'lost' then ': lost'
             when setup_class <> 'serious_problem' then ''
             when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
                 when 'server' then ' by the server' when 'between' then ' by something between'
@@ -121,10 +121,10 @@ SETUP = Dashboard(
                  "series", horizontal=True, where="flows > 0", height=40),
         ],
         [
-            cumulative("Fig. 4. CDF of the round-trip time, access side", ROUND_TRIPS,
+            cumulative("Fig. 4. CDF of the round-trip time, access side", RTT_SAMPLES,
                        "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
                        where="side = 'access'"),
-            cumulative("Fig. 4. CDF of the round-trip time, Internet side", ROUND_TRIPS,
+            cumulative("Fig. 4. CDF of the round-trip time, Internet side", RTT_SAMPLES,
                        "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
                        where="side = 'internet'"),
         ],

@@ -1,4 +1,4 @@
-"""The page of what makes transfers slow: limits, windows, stalls, resends, timeouts, queues."""
+"""The page of what makes transfers slow: limits, windows, stalls, retransmissions, timeouts, queues."""
 
 from collections.abc import Iterable
 
@@ -76,7 +76,7 @@ MOST = "33 and more"
 STALLS = Dataset(
     "stalls",
     f"""
-select {KEYS}, replace(class, '_', ' ') as class, stalls, seconds, timeout_stalls,
+select {KEYS}, replace(class, '_', ' ') as class, stalls, seconds, rto_stalls,
     users_at_once, {labelled("users_at_once", AT_ONCE, literal(MOST))} as at_once
 from stalls_by_class
 """,
@@ -87,7 +87,7 @@ from stalls_by_class
         Metric("mean", "sum(seconds) / nullif(sum(stalls), 0)", "mean length [s]", ",.2f"),
         Metric(
             "by_timeout",
-            "sum(timeout_stalls) / nullif(sum(stalls), 0)",
+            "sum(rto_stalls) / nullif(sum(stalls), 0)",
             "ended by a timeout",
             ".0%",
         ),
@@ -100,49 +100,49 @@ from stalls_by_class
         ),
     ],
 )
-RESENDS = Dataset(
-    "resends",
+RETRANSMISSIONS = Dataset(
+    "retransmissions",
     f"""
 select {KEYS}, {USER_GROUPS}, data_packets,
-    unnest([{", ".join(f"'{c}', '{c}, needless'" for c in _spaced(CAUSES))}]) as cause,
-    unnest([{", ".join(f"{c} - {c}_needless, {c}_needless" for c in CAUSES)}]) as resends
-from resends_by_cause
+    unnest([{", ".join(f"'{c}', '{c}, spurious'" for c in _spaced(CAUSES))}]) as cause,
+    unnest([{", ".join(f"{c} - {c}_spurious, {c}_spurious" for c in CAUSES)}]) as retransmissions
+from retransmissions_by_cause
 """,
     [
         Metric(
             "share",
-            told_if_enough("sum(resends) / nullif(sum(data_packets), 0)", "data_packets"),
+            told_if_enough("sum(retransmissions) / nullif(sum(data_packets), 0)", "data_packets"),
             "of the data packets sent",
             ".1%",
         )
     ],
 )
 ALL = " + ".join(CAUSES)
-NEEDLESS = " + ".join(f"{cause}_needless" for cause in CAUSES)
+SPURIOUS = " + ".join(f"{cause}_spurious" for cause in CAUSES)
 UNDECIDED = " + ".join(f"{cause}_undecided" for cause in CAUSES)
-OPTIONS_RESENDS = Dataset(
-    "resends_by_options",
+OPTIONS_RETRANSMISSIONS = Dataset(
+    "retransmissions_by_options",
     tabled(
         sums(
-            "resends_by_cause",
+            "retransmissions_by_cause",
             [
-                *("data_packets", "rto", "spurious_timeouts", f"{ALL} as resends"),
-                *(f"{NEEDLESS} as needless", f"{ALL} - ({UNDECIDED}) as decided"),
+                *("data_packets", "rto", "spurious_rto_expiries", f"{ALL} as retransmissions"),
+                *(f"{SPURIOUS} as spurious", f"{ALL} - ({UNDECIDED}) as decided"),
             ],
             {"options": OPTIONS},
             f"{OPTIONS} is not null",
         ),
         ["network", "country", "access", "hours", "options"],
         [
-            share_of("resends", "resends", "data_packets", "data_packets"),
-            share_of("needless", "needless", "decided", "decided"),
-            share_of("too_soon", "spurious_timeouts", "rto", "rto"),
+            share_of("retransmissions", "retransmissions", "data_packets", "data_packets"),
+            share_of("spurious", "spurious", "decided", "decided"),
+            share_of("too_soon", "spurious_rto_expiries", "rto", "rto"),
         ],
         {"data_packets": "sum(data_packets)"},
     ),
     [
-        as_told("resends", "sent again [%]"),
-        as_told("needless", "of these needless [%]"),
+        as_told("retransmissions", "retransmitted [%]"),
+        as_told("spurious", "of these spurious [%]"),
         as_told("too_soon", "timeouts too soon [%]"),
         Metric("data_packets", "max(data_packets)", "data packets", ",d"),
     ],
@@ -150,7 +150,7 @@ OPTIONS_RESENDS = Dataset(
 LONGEST_RTO = 60
 """In s: the last bin that is drawn ends about here, and holds what is longer, too."""
 TIMEOUTS = Dataset(
-    "timeouts",
+    "rto_expiries",
     outlined(
         f"{NETWORK}, hour, hours, series, user_groups",
         ["seconds", "changes"],
@@ -187,17 +187,17 @@ FEWEST_ROUND_TRIPS = 20
 ROUND_TRIPS_BY_FLIGHT = Dataset(
     "rtt_by_flight",
     f"""
-select {KEYS}, flight, delayed, round_trips, rtt_sum, queueing_round_trips, queueing_sum
+select {KEYS}, flight, delayed, rtt_samples, rtt_sum, queueing_samples, queueing_sum
 from rtt_by_flight
 """,
     [
-        Metric("round_trips", "sum(round_trips)", "round trips", ",d"),
+        Metric("rtt_samples", "sum(rtt_samples)", "round trips", ",d"),
         Metric(
-            "mean_rtt", "sum(rtt_sum) / nullif(sum(round_trips), 0)", "mean round trip [s]", ",.2f"
+            "mean_rtt", "sum(rtt_sum) / nullif(sum(rtt_samples), 0)", "mean round trip [s]", ",.2f"
         ),
         Metric(
             "mean_queueing",
-            "sum(queueing_sum) / nullif(sum(queueing_round_trips), 0)",
+            "sum(queueing_sum) / nullif(sum(queueing_samples), 0)",
             "mean queueing [s]",
             ",.2f",
         ),
@@ -235,7 +235,7 @@ from recovery_by_restart
         Metric(
             "lost",
             told_if_enough("sum(lost) / nullif(sum(segments), 0)", "stalls"),
-            "lost of those under way",
+            "lost of those in flight",
             ".0%",
         ),
     ],
@@ -255,8 +255,8 @@ LIGHT = (
 )  # fmt: skip
 """Tol's light colours, told apart by all kinds of sight, with dark text upon them."""
 CLASSES = (
-    "ack delay", "client idle", "continuous loss", "data unavailable", "double resend",
-    "packet delay", "small window", "tail resend", "zero window",
+    "ack delay", "client idle", "continuous loss", "data unavailable", "double retransmission",
+    "packet delay", "small window", "tail retransmission", "zero window",
 )  # fmt: skip
 MUTED = ("#332288", "#cc6677", "#117733", "#ddaa33", "#666666")
 """Tol's muted ones."""
@@ -264,10 +264,10 @@ CAUSES_COLOURS = {
     **dict(zip(CLASSES, LIGHT, strict=True)),
     **dict(zip(_spaced(LIMITS), LIGHT, strict=False)),
 }
-RESENDS_COLOURS = {
-    cause + needless: paler(colour, 0 if needless else 0.7)
+RETRANSMISSIONS_COLOURS = {
+    cause + spurious: paler(colour, 0 if spurious else 0.7)
     for cause, colour in zip(_spaced(CAUSES), MUTED, strict=True)
-    for needless in ("", ", needless")
+    for spurious in ("", ", spurious")
 }
 OPTIONS_COLOURS = dict(
     zip(("neither", "SACK", "timestamps", "SACK and timestamps"), MUTED, strict=False)
@@ -306,7 +306,7 @@ def _by_flight(what: str, metric: str) -> Chart:
     return bars(
         f"Access side {what} by data in flight", ROUND_TRIPS_BY_FLIGHT, "flight", metric, "series",
         x_title="Data in flight, from [B]", where="not delayed",
-        having=f"sum(round_trips) >= {FEWEST_ROUND_TRIPS}",
+        having=f"sum(rtt_samples) >= {FEWEST_ROUND_TRIPS}",
     )  # fmt: skip
 
 
@@ -339,13 +339,13 @@ WHY = Dashboard(
                   order="network || class || hours", height=50),
         ],
         [
-            bars("What servers send again, needed or not", RESENDS, "series", "share", "cause",
+            bars("What servers retransmit, needed or not", RETRANSMISSIONS, "series", "share", "cause",
                  stacked=True, horizontal=True, y_title="Of the data packets sent"),
         ],
         [
-            table("Resends and timeouts by TCP options, with 95 % intervals", OPTIONS_RESENDS,
+            table("Retransmissions and timeouts by TCP options, with 95 % intervals", OPTIONS_RETRANSMISSIONS,
                   ["network", "options", "hours"],
-                  ["resends", "needless", "too_soon", "data_packets"],
+                  ["retransmissions", "spurious", "too_soon", "data_packets"],
                   order="network || options || hours", height=50),
         ],
         [_timeouts("peak"), _timeouts("off-peak")],
@@ -353,7 +353,7 @@ WHY = Dashboard(
             bars("How many users stall at once", STALLS, "hour", "time", "at_once",
                  x_title="Local hour [h]", stacked=True, where="users_at_once is not null"),
             bars("Users whose longest round trip exceeds 1, 5, 10, 30 s", LONGEST, "above",
-                 "share", "series", x_title="Longest round trip behind Gi above [s]", whole=True),
+                 "share", "series", x_title="Longest RTT on the access side above [s]", whole=True),
         ],
         [
             _by_flight("round trip", "mean_rtt"),
@@ -374,7 +374,7 @@ WHY = Dashboard(
         ],
     ],
     colours={
-        **CAUSES_COLOURS, **RESENDS_COLOURS, **OPTIONS_COLOURS, **SEGMENTS_COLOURS,
+        **CAUSES_COLOURS, **RETRANSMISSIONS_COLOURS, **OPTIONS_COLOURS, **SEGMENTS_COLOURS,
         **AT_ONCE_COLOURS,
     },
 )  # fmt: skip

@@ -414,7 +414,7 @@ def _vote(vote, own, other, packet, is_new):
         goes_on, lies_before = _apart(packet.begin, own.end), _apart(own.begin, packet.end)
         if goes_on >= 0 and _apart(packet.end, own.begin) > 0:
             vote.data += 1
-        elif own.end != own.begin and is_new:  # else who sends nothing new may send again
+        elif own.end != own.begin and is_new:  # else who sends nothing new may retransmit
             if lies_before >= 0 and _apart(own.end, packet.begin) > 0:
                 vote.data -= 1
     if packet.kind & ACKS and own.has & ACKS and ts < own.ack_ts:

@@ -68,20 +68,20 @@ def by_period(run: Run, keys: UserKeys) -> Iterator[tuple[Run, UserKeys]]:
 
 
 def packet_tables(
-    run: Run, capture: str, buckets: int, keys: UserKeys
+    run: Run, capture: str, partitions: int, keys: UserKeys
 ) -> Iterator[tuple[date, pa.Table]]:
     """The run's packets, of one period of the pseudonyms, as tables of schemas.PACKETS, one a
     (bucket, date), each sorted by (user, ts, frame); a date with few packets has one table, sorted
     by bucket first."""
-    users, codes = _users(run, buckets, keys)
+    users, codes = _users(run, partitions, keys)
     order = group_order(codes, group_offsets(codes, len(users)))
-    bucket = np.array([bucket for bucket, _ in users], np.int32)
+    partition = np.array([partition for partition, _ in users], np.int32)
     for day, places in _by_day(run.rows, order):
         user = gather(codes, places)
         firsts = np.flatnonzero(np.diff(user, prepend=-1))
         cuts = [0]
         if len(places) > FEW_PACKETS:
-            cuts = firsts[np.flatnonzero(np.diff(bucket[user[firsts]], prepend=-1))].tolist()
+            cuts = firsts[np.flatnonzero(np.diff(partition[user[firsts]], prepend=-1))].tolist()
         for low, high in zip(cuts, [*cuts[1:], len(places)], strict=True):
             of_user = np.append(firsts[(firsts >= low) & (firsts < high)], high) - low
             mine = user[low + of_user[:-1]]
@@ -91,7 +91,7 @@ def packet_tables(
                     _sorted_columns(run.rows, places[low:high], of_user),
                     run,
                     capture,
-                    np.repeat(bucket[mine], np.diff(of_user)),
+                    np.repeat(partition[mine], np.diff(of_user)),
                     [users[code][1] for code in mine.tolist()],
                     keys,
                 ),
@@ -111,12 +111,12 @@ def _sorted_columns(
     return columns
 
 
-def _users(run: Run, buckets: int, keys: UserKeys) -> tuple[list[tuple[int, str]], np.ndarray]:
+def _users(run: Run, partitions: int, keys: UserKeys) -> tuple[list[tuple[int, str]], np.ndarray]:
     """The run's users as (bucket, key), sorted, and each packet's place among them."""
     numbers = np.ascontiguousarray(run.rows["user"])
     seen = np.flatnonzero(np.bincount(numbers))
     found = keys.texts(run.addresses, seen)
-    users = sorted((keys.bucket(key, buckets), key) for key in found)
+    users = sorted((keys.partition(key, partitions), key) for key in found)
     place = {key: i for i, (_, key) in enumerate(users)}
     rank = np.full(len(run.addresses) + 1, -1, np.int32)
     rank[seen] = [place[key] for key in found]
@@ -188,7 +188,7 @@ def _table(
     columns: dict[str, np.ndarray],
     run: Run,
     capture: str,
-    bucket: np.ndarray,
+    partition: np.ndarray,
     users: list[str],
     keys: UserKeys,
 ) -> pa.Table:
@@ -198,7 +198,7 @@ def _table(
     server_codes, servers = _renumber(columns["server"], len(run.addresses) + 1)
     arrays = {
         "capture": pa.DictionaryArray.from_arrays(np.zeros(n, np.int32), [capture]),
-        "bucket": pa.array(bucket),
+        "user_partition": pa.array(partition),
         "user": pa.DictionaryArray.from_arrays(columns["user"], users),
         "server": pa.DictionaryArray.from_arrays(server_codes, keys.texts(run.addresses, servers)),
         "sack": _sack(columns, has & decode.HAS_SACK != 0, run.edges),

@@ -6,13 +6,13 @@ is what a row holds, so that rows of every front end are treated alike.
 
 What tells a copy from a packet of its own:
 
-- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), resends too.
+- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), retransmissions too.
   Not where it gives all the same: where the connection's last packet that way had that one, too,
   though it said something else. Fragments always have one of their datagram's own, beside which
   their offset tells them apart (RFC 6864, 4.1; RFC 8200, 4.5).
 - Where there is none (atomic datagrams, IPv6, the same for all): a TTL that differs, for a TCP
   packet.
-- Data, SYN or FIN again sooner than any sender could resend.
+- Data, SYN or FIN again sooner than any sender could retransmission.
 - Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
   SYN ACKs to two SYNs that arrived together, a burst of UDP. They are copies where most packets of
   that direction whose copies can be told come twice in the same way.
@@ -30,9 +30,9 @@ from spark_jobs.compiled import compiled, inner
 
 WINDOW_US = 100_000
 """How much later a copy may come, a router's queue between: half the least retransmission timeout
-in use (Linux), so that a sender that numbers all its packets alike loses no resend."""
-SOONEST_RESEND_US = 1_000
-"""No resend comes sooner: it takes a round trip to the mobile."""
+in use (Linux), so that a sender that numbers all its packets alike loses no retransmission."""
+SOONEST_RETRANSMISSION_US = 1_000
+"""No retransmission comes sooner: it takes a round trip to the mobile."""
 REMEMBERED = 1 << 16
 """Packets among which a copy is looked for, a power of two."""
 MOST_ALIKE = 64
@@ -216,7 +216,7 @@ def _duplicates(rows, edges, addresses, recent, latest, state, told, senders):
             if numbered:
                 out[i] = later <= WINDOW_US
             elif same_ttl:
-                soon = again and later < SOONEST_RESEND_US
+                soon = again and later < SOONEST_RETRANSMISSION_US
                 out[i] = soon and not other.copied & bit
                 if alike and not soon:
                     break

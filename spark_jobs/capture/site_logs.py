@@ -51,13 +51,13 @@ def read_site_log(
     prefixes: np.ndarray,
     reading: Reading,
     capture: str,
-    buckets: int,
+    partitions: int,
     keys: UserKeys,
 ) -> Iterator[pa.Table]:
     """The rows that a log adds to its table (see TABLES)."""
     table = TABLES[log.path]
     rows_of = _ROWS[log.path]
-    users = _Users(Addresses(prefixes), buckets, keys)
+    users = _Users(Addresses(prefixes), partitions, keys)
     for block in read_lines(path, log, reading):
         for parsed, _, lines in block:
             frame = _frame(parsed, log, users.addresses)
@@ -110,7 +110,7 @@ class _Users:
     """Who addresses belong to."""
 
     addresses: Addresses
-    buckets: int
+    partitions: int
     of: UserKeys
 
     def ours(self, numbers: pd.Series) -> np.ndarray:
@@ -131,10 +131,12 @@ class _Users:
         """What those whom RADIUS names are called at these times (us)."""
         return self._by_period(names, ts, lambda keys, some: _each(some, keys.of_identity))
 
-    def buckets_of(self, called: pd.Series, ts: pd.Series) -> pd.Series:
+    def partitions_of(self, called: pd.Series, ts: pd.Series) -> pd.Series:
         """Those of addresses, as they are called at these times (us)."""
         return self._by_period(
-            called, ts, lambda keys, some: _each(some, lambda key: keys.bucket(key, self.buckets))
+            called,
+            ts,
+            lambda keys, some: _each(some, lambda key: keys.partition(key, self.partitions)),
         )
 
     def _by_period(
@@ -176,7 +178,7 @@ def _connections(
         keys = users.texts(mine[f"id.{user}_h"], mine["ts"])
         columns = {
             "log": log.path,
-            "bucket": users.buckets_of(keys, mine["ts"]),
+            "user_partition": users.partitions_of(keys, mine["ts"]),
             "user": keys,
             "user_port": mine[f"id.{user}_p"],
             "server": users.texts(mine[f"id.{server}_h"], mine["ts"]),
@@ -263,7 +265,7 @@ def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) 
 def _lease(frame: pd.DataFrame, address: str, users: _Users) -> Columns:
     ts = frame["ts"]
     keys = users.texts(frame[address], ts)
-    return {"ts": ts, "address": keys, "bucket": users.buckets_of(keys, ts)}
+    return {"ts": ts, "address": keys, "user_partition": users.partitions_of(keys, ts)}
 
 
 def _number(column: pd.Series) -> pd.Series:

@@ -136,11 +136,11 @@ class UserKeys:
             raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
         return key
 
-    def bucket(self, key: str, buckets: int) -> int:
+    def partition(self, key: str, partitions: int) -> int:
         """The bucket of a user: the same on every machine, and in every period."""
         if self.period:
             (key,) = self.renamed([key], replace(self, period=""))
-        return user_bucket(key, buckets)
+        return user_partition(key, partitions)
 
     def of_address(self, address: str) -> str:
         """The key under which a subscriber's packets are kept. Raises ValueError where the text is
@@ -325,9 +325,9 @@ def _from_base32(text: str) -> bytes:
     return base64.b32decode(text.upper() + "=" * (-len(text) % 8))
 
 
-def user_bucket(key: str, buckets: int) -> int:
+def user_partition(key: str, partitions: int) -> int:
     """A number for a key, the same on every machine, 0 <= number < buckets."""
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % buckets
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % partitions
 
 
 def secret_file() -> Path:

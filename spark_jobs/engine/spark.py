@@ -130,7 +130,7 @@ def _of_buckets() -> dict[str, str]:
     return {f"{of}.endpoint": endpoint, f"{of}.path.style.access": "true"}
 
 
-def reads_buckets(spark: SparkSession) -> bool:
+def reads_object_stores(spark: SparkSession) -> bool:
     """Whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
     assert spark.sparkContext._jvm
     try:

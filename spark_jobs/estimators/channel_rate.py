@@ -1,7 +1,7 @@
 """Available downlink channel rate (INFOCOM 2004, Section IV).
 
 The rate at which the access link serves a user is read off the ACKs of one connection while the
-link never runs dry: no loss, reordering or resend, and more data in flight than the path holds.
+link never runs dry: no loss, reordering or retransmission, and more data in flight than the path holds.
 The link keeps a user's packets in order, so between two ACKs it has carried exactly what Gi saw
 for the user, of any connection and protocol, after the packet that the first ACK answers, up to
 and including the packet that the second answers.
@@ -30,7 +30,7 @@ Departures from the paper
   take clock skew so), not between the first and the last. The paper's is ip_bytes over the time.
 - Other traffic's losses falsify the bytes. So a period is also cut where any connection of the
   user has data that Gi sees twice: any copy may have been dropped before the link. Packets that
-  were lost and never sent again, and those of other protocols, go unseen.
+  were lost and never retransmitted, and those of other protocols, go unseen.
 """
 
 from typing import NamedTuple
@@ -232,16 +232,16 @@ def mark_dry(dry, answered, latest, us_per_byte, packets):
 
 
 @inner
-def undisturbed_until(lo, clean, resent_before, flight_size_bytes):
+def undisturbed_until(lo, clean, retransmitted_before, flight_size_bytes):
     """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
-    nothing sent to the user that was sent again later (resent_before: a prefix count)."""
+    nothing sent to the user that was retransmitted later (retransmitted_before: a prefix count)."""
     packet = clean.packet
     hi = lo
     while (
         hi + 1 < len(clean.ts)
         and clean.joined[hi + 1]
         and clean.flight[hi] > flight_size_bytes
-        and resent_before[packet[hi + 1] + 1] == resent_before[packet[hi] + 1]
+        and retransmitted_before[packet[hi + 1] + 1] == retransmitted_before[packet[hi] + 1]
     ):
         hi += 1
     return hi
@@ -249,11 +249,11 @@ def undisturbed_until(lo, clean, resent_before, flight_size_bytes):
 
 @compiled
 def channel_rates(segments, connections, packets, clean, saturation):
-    """Periods of the connections that are mine (the resends of others still cut periods), of
+    """Periods of the connections that are mine (the retransmissions of others still cut periods), of
     Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
     at, packet = clean.ts, clean.packet
     least = least_rtts(clean, connections, packets)
-    resent_before = count_before(sent_again(segments, connections, len(packets.ts)))
+    retransmitted_before = count_before(sent_again(segments, connections, len(packets.ts)))
     sent = packets.sent_before[packet + 1]  # up to and including what each ACK answers
 
     found = np.empty((len(at), 2), np.int64)
@@ -263,7 +263,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
     next_run = 0
     while next_run < len(at):
         start = next_run
-        end = undisturbed_until(start, clean, resent_before, saturation.flight_size_bytes)
+        end = undisturbed_until(start, clean, retransmitted_before, saturation.flight_size_bytes)
         next_run = end + 1
         c = clean.connection[start]
         if not connections.mine[c] or sent[end] - sent[start] < saturation.min_period_bytes:

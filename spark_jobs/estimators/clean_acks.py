@@ -1,7 +1,7 @@
 """ACKs from the mobile that tell when a packet had arrived: all before it was sent once, in order,
 and answered without duplicate ACKs.
 
-A disturbance (a resend, a hole, data that overtook, a duplicate ACK, an ACK of data that Gi never
+A disturbance (a retransmission, a hole, data that overtook, a duplicate ACK, an ACK of data that Gi never
 saw, a closed window, a reset) ends once all sent until then is acknowledged.
 """
 

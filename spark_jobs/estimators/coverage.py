@@ -21,8 +21,8 @@ MOST_UNSEEN_FOR_LOSSES = 0.01
 """Share of a connection's acknowledged data that Gi missed above which losses and rates are not
 known: it is of the order of what networks lose."""
 MOST_UNSEEN_FOR_SENDING = 0.1
-"""Above which what the server did is not known: its replay bears gaps, but each hides a resend or
-looks like one. Of the lab's connections thinned by a tenth four in five have their resends right,
+"""Above which what the server did is not known: its replay bears gaps, but each hides a retransmission or
+looks like one. Of the lab's connections thinned by a tenth four in five have their retransmissions right,
 thinned by three tenths one in two."""
 FEWEST_UNSEEN = 1_460
 """B: one segment that was missed does not make what the server did unknown."""

@@ -1,6 +1,6 @@
-"""Delay spikes: round trips behind Gi that are of a sudden far above the running mean.
+"""Delay spikes: RTTs on the access side that are of a sudden far above the running mean.
 
-A handover, a cell reselection or a preemption holds up what is under way to a user (Gurtov and
+A handover, a cell reselection or a preemption holds up what is in flight to a user (Gurtov and
 Ludwig, INFOCOM 2003; RFC 3481, 2.2). So a round trip of SPIKE times the running mean or more is
 one, if it is DEVIATIONS mean deviations above it, too (both taken as RFC 6298 does), and neither
 the user's own data in flight explains it, which wait for each other at the link's pace, nor a

@@ -25,9 +25,9 @@ class Sums:
 
     group: np.ndarray
     """[G]: labels of the groups, each once. The same label in two selections is the same users."""
-    top: np.ndarray
+    numerator: np.ndarray
     """float64[G]"""
-    bottom: np.ndarray
+    denominator: np.ndarray
     """float64[G], positive"""
     measured: int
     """Connections, or whatever else was measured."""
@@ -37,7 +37,7 @@ class Sums:
         """The metric; null if it rests on too few."""
         if not enough(self.measured, len(self.group)):
             return None
-        return float(self.top.sum() / self.bottom.sum())
+        return float(self.numerator.sum() / self.denominator.sum())
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def difference(first: Sums, second: Sums) -> Difference:
     error = _error(first, second)
     if not error > 0:
         return Difference(first.value, second.value)
-    freedom = max(min(effective(first.bottom), effective(second.bottom)) - 1, 1.0)
+    freedom = max(min(effective(first.denominator), effective(second.denominator)) - 1, 1.0)
     estimate = first.value - second.value
     reach = float(scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
     p = float(2 * scipy.special.stdtr(freedom, -abs(estimate) / error))
@@ -87,8 +87,11 @@ def _error(first: Sums, second: Sums) -> float:
     """The standard error of the difference: how far each group of users turns it."""
     sides = (first, second)
     group = np.concatenate([side.group for side in sides])
-    pulls = [(side.top - side.top.sum() / side.bottom.sum() * side.bottom) for side in sides]
-    pulls = [pull / side.bottom.sum() for pull, side in zip(pulls, sides, strict=True)]
+    pulls = [
+        (side.numerator - side.numerator.sum() / side.denominator.sum() * side.denominator)
+        for side in sides
+    ]
+    pulls = [pull / side.denominator.sum() for pull, side in zip(pulls, sides, strict=True)]
     groups, place = np.unique(group, return_inverse=True)
     turned = np.bincount(place, np.concatenate([pulls[0], -pulls[1]]))
     few = len(groups) / (len(groups) - 1) * (len(group) - 1) / (len(group) - 2)

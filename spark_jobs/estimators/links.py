@@ -19,7 +19,7 @@ LINK = np.dtype(
     [
         ("user", "i8"),
         ("hour", "i8"),
-        ("round_trips", "i8"),
+        ("rtt_samples", "i8"),
         ("base", "f8"),
         ("median", "f8"),
         ("longest", "f8"),
@@ -41,7 +41,7 @@ def links(clean, connections, packets, limited):
     owner, users, hours = _by_hour(clean, owners(clean, connections))
     first = group_offsets(owner, len(users))
     out = np.zeros(len(users), LINK)
-    out["user"], out["hour"], out["round_trips"] = users, hours * HOUR_US, np.diff(first)
+    out["user"], out["hour"], out["rtt_samples"] = users, hours * HOUR_US, np.diff(first)
     out["median"] = _medians(group_order(owner, first), first, clean, packets)
     path = paths_of(clean, owner, len(users), packets)
     out["base"], out["longest"] = path["base"] / 1e6, path["longest"] / 1e6

@@ -1,16 +1,16 @@
-"""Pages: a user's bursts of connections, and how many of them are under way at once.
+"""Pages: a user's bursts of connections, and how many of them are in flight at once.
 
 A connection is active from when the mobile asks, by a SYN or by data, or the server sends, until
 all is answered and acknowledged. Between two pages a user is idle: no connection is active for
 longer than the second after which a new page begins (Smith, Hernández-Campos, Jeffay and Ott,
 SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998) and two of the user's least round trips
-behind Gi, in which a name is looked up. A request that stays without an answer for longer than a
+on the access side, in which a name is looked up. A request that stays without an answer for longer than a
 person waits (Nielsen, Usability Engineering, 1993: 10 s) waits for news, not for a page.
 
 QUIC's connections are active, too. Their acknowledgements are encrypted: one is active until
 nothing passes for as long as a user is idle between two pages.
 
-Pages and what is under way are told of connections that are mine alone.
+Pages and what is in flight are told of connections that are mine alone.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
 IDLE_US = 1_000_000
-ROUND_TRIPS = 2
+RTT_SAMPLES = 2
 WAIT_US = 10_000_000
 QUIC_PORT = 443
 """UDP's https in IANA's registry of service names and ports."""
@@ -61,7 +61,7 @@ active at once, what was sent to the mobile (B), as in ACTIVITY, and whether Gi 
 @compiled
 def activities(segments, connections, base_us):
     """ACTIVITY[A] of Segments and their Connections that are mine, by connection and time; base_us
-    float64[U]: each user's least round trip behind Gi."""
+    float64[U]: each user's least RTT on the access side."""
     first = connections.first
     out = np.empty(len(segments.ts), ACTIVITY)
     n = np.int64(0)
@@ -133,7 +133,7 @@ def together(active, quic):
 @inner
 def _gap(base_us):
     """How long a user is idle between two pages (µs)."""
-    return np.int64(IDLE_US + (ROUND_TRIPS * base_us if base_us > 0 else 0.0))
+    return np.int64(IDLE_US + (RTT_SAMPLES * base_us if base_us > 0 else 0.0))
 
 
 @inner

@@ -8,7 +8,7 @@
 
 The next data is a probe while there is no room for it: one byte where the window is closed, more
 only beyond all that was ever offered, as far as the windows' scale is known. If it is acknowledged
-before it is sent again, the last probe was taken in, and is data. What was sent as a segment of one
+before it is retransmitted, the last probe was taken in, and is data. What was sent as a segment of one
 byte may come again because its ACK was lost: that is a keep-alive only after longer than a timeout.
 """
 

@@ -1,4 +1,4 @@
-"""Round trips behind Gi during a transfer: a data packet, and the ACK that covers it.
+"""Round trips on the access side during a transfer: a data packet, and the ACK that covers it.
 
     Gi to mobile   d1   d2   d3           a2 covers d1 and d2: it answers d2, the later one
     mobile to Gi             a2  a3

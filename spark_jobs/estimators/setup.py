@@ -9,7 +9,7 @@
 
 Departures: the paper looks at connections that the mobile opens; here a server may be the
 initiator too, and the sides change places. A data packet that acknowledges the SYN ACK ends the
-set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were sent again,
+set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were retransmitted,
 the paper has no round trips; here a timestamp's echo tells which SYN was answered (RFC 7323, 4.3).
 And why they were: something was lost, or the first timer (1 s by RFC 6298, 2.1) was too short
 (`repeats`).
@@ -154,7 +154,7 @@ def _setup_class(handshake, refused, other_traffic):
 @compiled
 def repeats(handshake, segments, connections, base_us):
     """int8[C]: why a SYN or SYN ACK came again, into REPEATS, or NOT_TOLD; of HANDSHAKE[C],
-    Segments and their Connections; base_us float64[C]: the user's least round trip behind Gi (µs).
+    Segments and their Connections; base_us float64[C]: the user's least RTT on the access side (µs).
 
     PREMATURE: the first SYN ACK answers the first SYN, and the first ACK that SYN ACK, so that all
     that came again was for nothing. LOST: one of them answers what came again. Timestamps tell;

@@ -10,7 +10,7 @@ sooner     data is acknowledged many times sooner than any handshake of the user
            percentile of the round trips under load is a quarter of the least of three handshakes
            or less. A radio that sleeps does not look so: the SYN that Gi saw has woken it.
 
-One that answers the SYN itself leaves no sign but that all round trips behind Gi are shorter than a
+One that answers the SYN itself leaves no sign but that all RTTs on the access side are shorter than a
 radio's: a mobile that is as near is not told from it. `quality` has the share of these.
 """
 
@@ -33,7 +33,7 @@ SOONER = 4
 
 def split(segments, connections, handshake_s, trips):
     """bool[C]: whether the Connections of Segments show a sign; handshake_s float64[C]: round trip
-    of the handshake behind Gi (s; NaN: not known); trips: QUANTILES[C] of the data's."""
+    of the handshake on the access side (s; NaN: not known); trips: QUANTILES[C] of the data's."""
     return _elsewhere(segments, connections) | _sooner(connections, handshake_s, trips)
 
 

@@ -4,7 +4,7 @@ of a user whose connections run in parallel.
     Gi to mobile   d1 d2 x1 d3 ... d9         T1 = d1, T2 = d9; bytes: d1 + d2 + x1 + ... + d9
     mobile to Gi         a1    a2 ...   a9    time: T1ack = a1 to T2ack = a9
 
-The packets wait in the buffer behind Gi, so time is taken between the ACKs of the first and the
+The packets wait in the buffer on the access side, so time is taken between the ACKs of the first and the
 last data packet: what they took on the way down and up cancels out.
 
 What is counted over that time
@@ -14,7 +14,7 @@ What is counted over that time
 - throughput_received, user_throughput_received: IP bytes that arrived, the paper's
   Bm = (Btcp + Bother) (1 - Ploss) without its last step. The buffer keeps order, so they are those
   sent behind the packet that T1ack answers, up to T2, each with the probability that it was not
-  lost behind Gi.
+  lost on the access side.
 - goodput: distinct payload beyond what T1ack acknowledges; what had arrived by then is not in the
   time. The paper names it and does not define it.
 
@@ -38,7 +38,7 @@ Departures from the paper
   handshake. They are not in the time.
 - If the first data packet was lost or overtaken, the first ACK of any data, a duplicate, stands
   for its ACK: the mobile's time runs from the first data that arrives, whichever it is.
-- T2 is the last data packet before T2ack; resends that come after it were not needed.
+- T2 is the last data packet before T2ack; retransmissions that come after it were not needed.
 - A duplicate that stands for the first ACK tells of one packet that has arrived, not of which.
 """
 
@@ -145,7 +145,7 @@ def handshake_turns(server_port: np.ndarray) -> np.ndarray:
 @compiled
 def arrived_before(segments, packets, lost):
     """int64[M + 1], B / PARTS: of the IP bytes sent to mobiles before each of the Packets, those
-    expected to arrive; lost float32[N]: each of the Segments' probability of being lost behind Gi,
+    expected to arrive; lost float32[N]: each of the Segments' probability of being lost on the access side,
     NaN where it is not known, which counts as arrived. Whole numbers, so that a difference does not
     depend on what other users' packets stand before."""
     out = packets.sent_before * PARTS
@@ -250,7 +250,7 @@ def transfers(segments, connections, packets, arrived_before, response):
     for c in range(len(data_start)):
         t1 = t2 = t1_ack = t2_ack = early = -1
         first_end = NONE
-        again = False  # the first data was sent again, or is the filling of a hole
+        again = False  # the first data was retransmitted, or is the filling of a hole
         largest = np.int64(0)
         seen = payload = np.int64(0)  # of the connection, since T1
         own = np.int64(0)  # up to T2

@@ -32,7 +32,7 @@ def volumes(segments, connections):
     """VOLUME[C] of Segments and their Connections.
 
     Distinct payload is the size of the union of the segments' ranges of sequence space: data
-    sent again counts once, data that the monitor never saw does not count, nor what a probe brings
+    retransmitted counts once, data that the monitor never saw does not count, nor what a probe brings
     that was not taken in. Payload of an RST is
     text for people (RFC 9293, 3.5.2), not data. What lies before the SYN's place, as keep-alives
     may, is not data either; a SYN with another sequence number moves the place until data came.

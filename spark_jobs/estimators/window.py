@@ -193,7 +193,7 @@ def _in_window(low, high, own, other):
     if low < own.first:
         return False
     if own.edge == NONE:
-        # The other end has said nothing: behind a SYN nothing may come but its resend.
+        # The other end has said nothing: behind a SYN nothing may come but its retransmission.
         return low <= own.top if own.opened else abs(low - own.top) <= FAR
     if low > max(own.edge, own.top) or high > own.last:
         return False
@@ -275,7 +275,7 @@ def _is_gone_on_with(packets, i, ack, other, following):
 def _is_acknowledged(packets, i, high, own, other, following):
     """BY_ACK where the other end acknowledges what packet i brought, up to `high` in its stream,
     though it lay outside the window; that counts only where what is acknowledged lies outside, too,
-    was not sent again within the window, and the ends do not come back to where they were. An end
+    was not retransmitted within the window, and the ends do not come back to where they were. An end
     that is not heard any more cannot tell: then what the sender goes on with does, BY_SILENCE. Else
     NOT_TOLD."""
     top = max(own.top, own.edge)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
-from spark_jobs.capture.users import has_secret, user_bucket
+from spark_jobs.capture.users import has_secret, user_partition
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network
@@ -27,7 +27,7 @@ from spark_jobs.warehouse import Unit, Warehouse, fingerprint
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_jobs.tables.bucket import Bucket, Settings
+    from spark_jobs.tables.user_partition import Settings, UserPartition
     from spark_jobs.warehouse.files import Staged, Written
     from spark_jobs.warehouse.packets import RowGroups
     from spark_jobs.warehouse.periods import NamesOfDay
@@ -39,7 +39,7 @@ that would keep a core at work when the day's others have nothing left."""
 TOGETHER_PACKETS = 600_000, 1_200_000
 """Packets of a day up to which buckets are one task's, each of which begins files of every table:
 as many as a core's share of the day, between these."""
-FORMAT = 25
+FORMAT = 26
 """Raised when flows of the same packets, or what is kept of their making, would come out otherwise
 than before."""
 
@@ -50,7 +50,7 @@ class WorkItem:
 
     settings: Settings
     names: NamesOfDay
-    buckets: tuple[int, ...]
+    partitions: tuple[int, ...]
     part: tuple[int, int]
     groups: tuple[tuple[RowGroups, int, int], ...]
     leases: tuple[Path, ...]
@@ -64,16 +64,16 @@ class Group(NamedTuple):
     """A row group of packets: the buckets that it may be of, how many of its packets are the day's,
     and what a WorkItem says of it."""
 
-    buckets: range
+    partitions: range
     packets: int
     read: tuple[RowGroups, int, int]
 
-    def of(self, buckets: tuple[int, ...]) -> tuple[RowGroups, int, int]:
+    def of(self, partitions: tuple[int, ...]) -> tuple[RowGroups, int, int]:
         """What a WorkItem for some of the buckets says of it."""
-        if all(bucket in buckets for bucket in self.buckets):
+        if all(partition in partitions for partition in self.partitions):
             return self.read
         groups, first_us, last_us = self.read
-        return replace(groups, buckets=buckets), first_us, last_us
+        return replace(groups, partitions=partitions), first_us, last_us
 
 
 def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
@@ -97,7 +97,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
             facts = {
                 "inputs": read[day],
                 "settings": _settings(network),
-                "buckets": network.buckets,
+                "user_partitions": network.user_partitions,
                 "key_period": network.key_period,
                 "others": NamesOfDay.of(network, day[1]).others,
             }
@@ -132,13 +132,13 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
 
 def settings_of(network: Network) -> Settings:
     """What the estimators are told of a network."""
-    from spark_jobs.tables.bucket import Settings
+    from spark_jobs.tables.user_partition import Settings
 
     return Settings(*_settings(network))
 
 
 def _settings(network: Network) -> tuple[str, int, float, float]:
-    return network.name, network.flight_size_bytes, network.initial_rto_s, network.least_rto_s
+    return network.name, network.flight_size_bytes, network.initial_rto_s, network.min_rto_s
 
 
 def _around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
@@ -200,44 +200,46 @@ def work_items(
     from spark_jobs.warehouse.periods import NamesOfDay
 
     groups = _groups(warehouse, network.name, day)
-    rows_of_bucket: dict[int, int] = defaultdict(int)
+    rows_of_partition: dict[int, int] = defaultdict(int)
     for group in groups:
-        for bucket in group.buckets if group.packets else ():
-            rows_of_bucket[bucket] += -(-group.packets // len(group.buckets))
+        for partition in group.partitions if group.packets else ():
+            rows_of_partition[partition] += -(-group.packets // len(group.partitions))
     leases = tuple(_around(warehouse, LEASES, network.name, day))
     application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
-    of_core = -(-sum(rows_of_bucket.values()) // len(os.sched_getaffinity(0)))
+    of_core = -(-sum(rows_of_partition.values()) // len(os.sched_getaffinity(0)))
     least, together = TOGETHER_PACKETS
     together = min(max(least, of_core), together)
     most = min(PART_PACKETS, max(together, of_core))
     rows_of = {
-        buckets: sum(rows_of_bucket[bucket] for bucket in buckets)
-        for buckets in _together(rows_of_bucket, together)
+        partitions: sum(rows_of_partition[partition] for partition in partitions)
+        for partitions in _together(rows_of_partition, together)
     }
-    for buckets in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
-        parts = -(-rows_of[buckets] // most) if len(buckets) == 1 else 1
+    for partitions in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
+        parts = -(-rows_of[partitions] // most) if len(partitions) == 1 else 1
         for number in range(parts):
             targets = {
-                table.name: new_path(table, network.name, day, f"bucket{buckets[0]:05d}-{number}")
+                table.name: new_path(
+                    table, network.name, day, f"bucket{partitions[0]:05d}-{number}"
+                )
                 for table in ROWS
             }
             yield WorkItem(
                 settings_of(network),
                 NamesOfDay.of(network, day),
-                buckets,
+                partitions,
                 (number, parts),
-                tuple(group.of(buckets) for group in _of_buckets(groups, buckets)),
+                tuple(group.of(partitions) for group in _of_partitions(groups, partitions)),
                 leases,
                 application_log,
                 targets,
             )
 
 
-def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucket | None:
+def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:
     """The Bucket of one user alone, read as for the day's flows; None without packets. Without the
     secret, what is called otherwise is not read: where a period of the pseudonyms ends, the
     connections end at midnight."""
-    from spark_jobs.tables.bucket import Settings
+    from spark_jobs.tables.user_partition import Settings
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.periods import NamesOfDay
 
@@ -257,21 +259,21 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> Bucke
     )
     held = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *held["address"].to_pylist()}
-    buckets = {user_bucket(address, commit.facts["buckets"]) for address in addresses}
+    partitions = {user_partition(address, commit.facts["user_partitions"]) for address in addresses}
     if names.key_period:  # which bucket a user is in does not follow from the pseudonym
         mine = [("user", "in", sorted(addresses))]
-        rows = read_rows(PACKETS, warehouse.files(PACKETS, network, day), mine, ["bucket"])
-        buckets = set(rows["bucket"].to_pylist())
+        rows = read_rows(PACKETS, warehouse.files(PACKETS, network, day), mine, ["user_partition"])
+        partitions = set(rows["user_partition"].to_pylist())
     of_user = tuple(
         group.read
-        for group in _of_buckets(_groups(warehouse, network, day), tuple(buckets))
+        for group in _of_partitions(_groups(warehouse, network, day), tuple(partitions))
         if known or names.are_of(group.read[0].path)
     )
     if not of_user:
         return None
     settings = Settings(*commit.facts["settings"])
-    item = WorkItem(settings, names, tuple(sorted(buckets)), (0, 1), of_user, leases, (), {})
-    return read_bucket(item, addresses.__contains__)
+    item = WorkItem(settings, names, tuple(sorted(partitions)), (0, 1), of_user, leases, (), {})
+    return read_partition(item, addresses.__contains__)
 
 
 def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
@@ -288,32 +290,34 @@ def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
             begins: dict[str, int] = {}
             for capture, *_, first_us, _ in row_groups:
                 begins[capture] = min(first_us, begins.get(capture, first_us))
-            for capture, buckets, number, rows, first_us, last_us in row_groups:
+            for capture, partitions, number, rows, first_us, last_us in row_groups:
                 if last_us < earliest:
                     continue
                 of_day = rows if offset == 0 else 0
                 group = Group(
-                    buckets, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
+                    partitions, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
                 )
                 found.append(((begins[capture], capture, number), group))
     return [group for _, group in sorted(found, key=itemgetter(0))]
 
 
-def _of_buckets(groups: Iterable[Group], buckets: tuple[int, ...]) -> Iterator[Group]:
-    return (group for group in groups if any(bucket in group.buckets for bucket in buckets))
+def _of_partitions(groups: Iterable[Group], partitions: tuple[int, ...]) -> Iterator[Group]:
+    return (
+        group for group in groups if any(partition in group.partitions for partition in partitions)
+    )
 
 
-def _together(rows_of_bucket: dict[int, int], most: int) -> Iterator[tuple[int, ...]]:
+def _together(rows_of_partition: dict[int, int], most: int) -> Iterator[tuple[int, ...]]:
     """The buckets, in order, in as few groups of one size as have so many packets each, to half a
     bucket; one that has more is alone."""
-    rows = sum(rows_of_bucket.values())
+    rows = sum(rows_of_partition.values())
     size = rows / max(-(-rows // most), 1)
     before = 0
     groups: dict[tuple[int, float], list[int]] = {}
-    for bucket in sorted(rows_of_bucket):
-        mine = rows_of_bucket[bucket]
-        group = (0, bucket) if mine > most else (1, (before + mine / 2) // size)
-        groups.setdefault(group, []).append(bucket)
+    for partition in sorted(rows_of_partition):
+        mine = rows_of_partition[partition]
+        group = (0, partition) if mine > most else (1, (before + mine / 2) // size)
+        groups.setdefault(group, []).append(partition)
         before += mine
     yield from map(tuple, groups.values())
 
@@ -327,13 +331,17 @@ def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
     except FileNotFoundError as error:
         raise UserError(f"{path}: is missing") from error
     names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
-    bucket, ts, capture = names.index("bucket"), names.index("ts"), names.index("capture")
+    partition, ts, capture = (
+        names.index("user_partition"),
+        names.index("ts"),
+        names.index("capture"),
+    )
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        times, buckets = group.column(ts).statistics, group.column(bucket).statistics
+        times, partitions = group.column(ts).statistics, group.column(partition).statistics
         yield (
             group.column(capture).statistics.min,
-            range(buckets.min, buckets.max + 1),
+            range(partitions.min, partitions.max + 1),
             number,
             group.num_rows,
             microseconds(times.min),
@@ -353,26 +361,26 @@ def make_flows(item: WorkItem) -> dict[str, Written]:
     from spark_jobs.tables import ROWS
 
     keep_arrows()
-    bucket = read_bucket(item)
-    if bucket is None:
+    partition = read_partition(item)
+    if partition is None:
         return {}
     written = {}
     for table, rows_of in ROWS.items():
-        rows = rows_of(bucket)
+        rows = rows_of(partition)
         if len(rows):
             written[table.name] = _write(table, rows, item.targets[table.name])
     return written
 
 
-def read_bucket(
+def read_partition(
     item: WorkItem, wanted_user: Callable[[str], bool] = lambda address: True
-) -> Bucket | None:
+) -> UserPartition | None:
     """The item's packets, as far past midnight as the day's connections go; None without any.
     wanted_user: of which addresses."""
     from spark_jobs.capture.columns import DAY_US
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.estimators.links import HOUR_US
-    from spark_jobs.tables.bucket import Bucket
+    from spark_jobs.tables.user_partition import UserPartition
     from spark_jobs.warehouse.packets import Span, read_packets
 
     def wanted(address: str) -> bool:
@@ -382,9 +390,9 @@ def read_bucket(
     midnight = _midnight_us(names.day)
     next_midnight = midnight + DAY_US
     until = next_midnight + IDLE_TIMEOUT_US + HOUR_US
-    of_buckets = [("bucket", "in", item.buckets)]
-    leases = names.rows(LEASES, item.leases, of_buckets)
-    log = names.rows(APPLICATION_LOG, item.application_log, of_buckets)
+    of_partitions = [("user_partition", "in", item.partitions)]
+    leases = names.rows(LEASES, item.leases, of_partitions)
+    log = names.rows(APPLICATION_LOG, item.application_log, of_partitions)
     seen_until = max(last for _, _, last in item.groups) + 1
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
@@ -392,16 +400,16 @@ def read_bucket(
         packets, found = read_packets(groups, span, wanted, leases, names.called)
         if not len(packets.ts):
             return None
-        bucket = Bucket(packets, found, item.settings, (midnight, next_midnight), log)
-        if until >= seen_until or not bucket.may_go_on(until):
-            return bucket
+        partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
+        if until >= seen_until or not partition.may_go_on(until):
+            return partition
         until = next_midnight + 2 * (until - next_midnight)
 
 
 def _in_part(part: tuple[int, int], user: str) -> bool:
     """Whether a user is in a part (number, parts) of a bucket too large for a worker."""
     number, parts = part
-    return parts == 1 or user_bucket(f"part {user}", parts) == number
+    return parts == 1 or user_partition(f"part {user}", parts) == number
 
 
 def _write(table: Table, rows: pa.Table, target: Staged) -> Written:

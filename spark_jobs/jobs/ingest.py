@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
-FORMAT = {FrontEnd.BUILTIN: 8, FrontEnd.ZEEK: 8, FrontEnd.ZEEK_LOG: 8}
+FORMAT = {FrontEnd.BUILTIN: 9, FrontEnd.ZEEK: 9, FrontEnd.ZEEK_LOG: 9}
 """Raised when rows of the same file would come out otherwise than before."""
 
 
@@ -76,7 +76,7 @@ class Ingested:
     last_us: int | None = None
     content: str = ""
     error: str | None = None
-    copy_of: str | None = None
+    duplicate_of: str | None = None
     already: bool = False
     replaces: dict[str, str] = field(default_factory=dict)
     """Content by name of the captures whose packets it has: they count here."""
@@ -256,7 +256,7 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
             replaced = _publish_rows(warehouse, staging, unit, read)
     except (UserError, OSError) as error:
         result.error = in_a_line(error)
-        result.copy_of = error.of if isinstance(error, CopyError) else None
+        result.duplicate_of = error.of if isinstance(error, CopyError) else None
     if result.error:
         warehouse.discard(read.files)
         result.packets, result.rows, result.values, result.dates = 0, 0, 0, []
@@ -295,7 +295,7 @@ def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
         for other, of_other in zip(network.others, keys.others, strict=True)
     ]
     settings = (
-        f"{FORMAT[front_end]} {network.subscribers} {network.buckets} {front_end} "
+        f"{FORMAT[front_end]} {network.subscribers} {network.user_partitions} {front_end} "
         f"{keys.made_with} {network.servers} {network.nat64} {others}"
     )
     hashed = blake2b(keys.hashed(settings).encode()).hexdigest()[:16]
@@ -409,15 +409,17 @@ def _parts(
     if log and log is not PACKET_LOG:
         from spark_jobs.capture.site_logs import TABLES, read_site_log
 
-        rows = read_site_log(path, log, prefixes, reading, result.capture, network.buckets, keys)
-        return TABLES[log.path], _by_bucket_and_day(rows, reading)
+        rows = read_site_log(
+            path, log, prefixes, reading, result.capture, network.user_partitions, keys
+        )
+        return TABLES[log.path], _by_partition_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
     for step in (on_one_clock, without_duplicates, with_fragments_joined):
         runs = step(runs, reading)
-    return PACKETS, _tables(runs, network.buckets, keys, result.capture, reading)
+    return PACKETS, _tables(runs, network.user_partitions, keys, result.capture, reading)
 
 
-def _by_bucket_and_day(
+def _by_partition_and_day(
     tables: Iterator[pa.Table], reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     """Rows in pieces of some million, each sorted and cut."""
@@ -439,12 +441,12 @@ def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[dat
 
     from spark_jobs.capture.columns import DAY_US, EPOCH
 
-    rows = rows.unify_dictionaries().sort_by([("bucket", "ascending"), ("ts", "ascending")])
+    rows = rows.unify_dictionaries().sort_by([("user_partition", "ascending"), ("ts", "ascending")])
     day = rows["ts"].cast(pa.int64()).to_numpy() // DAY_US
-    bucket = rows["bucket"].fill_null(-1).to_numpy()
+    partition = rows["user_partition"].fill_null(-1).to_numpy()
     new = np.setdiff1d(day, list(days))
     days.update(new[: MOST_DATES - len(days)].tolist())
-    starts = np.flatnonzero((np.diff(day, prepend=-1) != 0) | (np.diff(bucket, prepend=-2) != 0))
+    starts = np.flatnonzero((np.diff(day, prepend=-1) != 0) | (np.diff(partition, prepend=-2) != 0))
     for low, high in zip(starts, [*starts[1:], len(rows)], strict=True):
         if int(day[low]) in days:
             piece = rows.slice(low, high - low)
@@ -464,7 +466,7 @@ def _encoded_anew(rows: pa.Table) -> pa.Table:
 
 
 def _tables(
-    runs: Iterator[Run], buckets: int, keys: UserKeys, capture: str, reading: Reading
+    runs: Iterator[Run], partitions: int, keys: UserKeys, capture: str, reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
     from spark_jobs.capture.columns import by_period, packet_tables, within_dates
     from spark_jobs.capture.sketch import sampled_keys
@@ -477,7 +479,7 @@ def _tables(
         if len(kept.rows):
             for of_period, called in by_period(kept, keys):
                 reading.sampled.append(sampled_keys(of_period, called))
-                yield from packet_tables(of_period, capture, buckets, called)
+                yield from packet_tables(of_period, capture, partitions, called)
 
 
 def _count(result: Ingested, table: pa.Table) -> None:
@@ -521,7 +523,7 @@ def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> 
         "last_ts": moment(result.last_us),
         "content": result.content,
         "error": result.error,
-        "copy_of": result.copy_of,
+        "duplicate_of": result.duplicate_of,
     }
     with staging.part() as part:
         _stage_log(part, unit, log, read.sample)
@@ -556,7 +558,7 @@ def _facts(read: Read) -> dict[str, Any]:
         "first_us": result.first_us,
         "last_us": result.last_us,
         "dates": [day.isoformat() for day in result.dates],
-        "copy_of": result.copy_of,
+        "duplicate_of": result.duplicate_of,
         "replaces": result.replaces,
     }
 
@@ -564,7 +566,7 @@ def _facts(read: Read) -> dict[str, Any]:
 def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
     """Publish that a capture gives nothing any more, for another one has its packets."""
     log = _log_of(warehouse, old)
-    nothing = {"packets": 0, "rows": 0, "copy_of": by}
+    nothing = {"packets": 0, "rows": 0, "duplicate_of": by}
     with warehouse.staging() as staging:
         _stage_log(staging, old.unit, log | nothing | {"error": _replaced(old.unit.name, by)})
         facts = old.facts | nothing | {"values": 0, "dates": [], "stamp": None}
@@ -619,9 +621,9 @@ def _finish_replacing(warehouse: Warehouse, network: Network) -> None:
 def _tell_if_replaced(warehouse: Warehouse, result: Ingested) -> None:
     """A capture that was, by another one of the same run, gave nothing."""
     commit = warehouse.commit(Unit("capture", result.network, result.capture))
-    by = commit.facts.get("copy_of") if commit else None
+    by = commit.facts.get("duplicate_of") if commit else None
     if by and not result.error:
-        result.error, result.copy_of = _replaced(str(result.path), by), by
+        result.error, result.duplicate_of = _replaced(str(result.path), by), by
         result.packets, result.rows, result.values = 0, 0, 0
 
 

@@ -10,7 +10,7 @@ with told as (
 ),
 sessions as (
     select nas, coalesce(session, ts::varchar) as session, address, subscriber,
-        any_value(bucket) as bucket,
+        any_value(user_partition) as user_partition,
         min(ts - to_microseconds(cast(1e6 * coalesce(session_time, 0) as bigint))) as start_ts,
         max(ts) as heard_ts,
         max(ts) filter (status = 'stop') as stop_ts
@@ -29,14 +29,14 @@ ended as (
     from sessions left join restarts using (nas, session, address, subscriber)
 ),
 leases as (
-    select bucket, address, subscriber, start_ts,
+    select user_partition, address, subscriber, start_ts,
         least(end_ts, lead(start_ts) over (
             partition by address order by start_ts, heard_ts, subscriber, nas, session
         )) as end_ts
     from ended
 )
-select bucket, address, subscriber,
+select user_partition, address, subscriber,
     greatest(start_ts, $midnight) as start_ts, least(end_ts, $next_midnight) as end_ts
 from leases
 where start_ts < $next_midnight and end_ts > $midnight and start_ts < end_ts
-order by bucket, address, start_ts
+order by user_partition, address, start_ts

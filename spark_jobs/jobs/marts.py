@@ -18,23 +18,23 @@ from schemas import (
     MARTS,
     NETWORKS,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
-    SMALL_CELLS,
+    RTO_VALUES,
+    RTT_SAMPLES,
     STALLS,
-    TIMERS,
+    SUPPRESSED_GROUPS,
 )
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.marts import KEPT, SHARED, SMALL, query_of, text_of
-from spark_jobs.marts.small_cells import without_small
+from spark_jobs.marts.suppressed_groups import without_small_groups
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, fingerprint
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.sql import Engine
 
-INPUTS = (FLOWS, CHANNEL_RATES, STALLS, ROUND_TRIPS, LINKS, RETRANSMISSIONS, TIMERS)
+INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
 """What the marts of a day are made of, beside the network's facts."""
-CELLS = [table.cells for table in MARTS]
+GROUP_COLUMNS = [table.group_columns for table in MARTS]
 DAYS_AT_ONCE, BYTES_AT_ONCE = 31, 256 << 20
 """The latter of flows' files: about a million connections."""
 
@@ -110,7 +110,7 @@ def _inputs(warehouse: Warehouse, day: Day) -> str:
     """What a day's marts depend on, as a hash: its INPUTS, the network's facts, SQL and cells."""
     files = [warehouse.contents(table, *day) for table in INPUTS]
     facts = warehouse.contents(NETWORKS, day[0])
-    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, CELLS)
+    return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, GROUP_COLUMNS)
 
 
 def _is_current(warehouse: Warehouse, day: Day) -> bool:
@@ -133,7 +133,7 @@ def _written(
 ) -> Change:
     """A day's marts, written; read, results: see _made."""
     before = len(staging.files)
-    for table in (*MARTS, SMALL_CELLS):
+    for table in (*MARTS, SUPPRESSED_GROUPS):
         if day in results[table.name]:
             staging.write(table, *day, "mart", results[table.name][day])
     return Change(unit_of(day), staging.files[before:], {"inputs": read})
@@ -142,7 +142,9 @@ def _written(
 def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     """A day's marts without those that were removed, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
-    over = [table for table in (*MARTS, SMALL_CELLS) if day < warehouse.purged(network, table)]
+    over = [
+        table for table in (*MARTS, SUPPRESSED_GROUPS) if day < warehouse.purged(network, table)
+    ]
     gone = [file for file in change.files if any(file.is_of(table) for table in over)]
     warehouse.discard(gone)
     return change._replace(files=[file for file in change.files if file not in gone])
@@ -161,7 +163,7 @@ def by_day(rows: pa.Table) -> dict[Day, pa.Table]:
 def results_of(
     sql: Engine, warehouse: Warehouse, days: list[Day]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """(name, rows) of each mart of these days, the rows sorted; then of SMALL_CELLS."""
+    """(name, rows) of each mart of these days, the rows sorted; then of SUPPRESSED_GROUPS."""
     for table in INPUTS:
         sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
     names = sorted({network for network, _ in days})
@@ -175,11 +177,11 @@ def results_of(
     counted = []
     for table in MARTS:
         rows = sql.rows(query_of(table), table.arrow_with_partitions)
-        kept, cells = without_small(table, rows, least)
+        kept, cells = without_small_groups(table, rows, least)
         counted.append(cells)
         yield table.name, kept
     order = [(name, "ascending") for name in ("network", "date", "mart")]
-    yield SMALL_CELLS.name, pa.concat_tables(counted).sort_by(order)
+    yield SUPPRESSED_GROUPS.name, pa.concat_tables(counted).sort_by(order)
 
 
 def _least_users(sql: Engine) -> dict[str, int]:

@@ -32,8 +32,8 @@ def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: st
     from spark_jobs.report.plot_page import page
 
     flow = connection.flow
-    bucket = read_user(warehouse, flow["network"], flow["date"], flow["user"])
-    exchange = exchange_of(bucket, connection) if bucket else None
+    partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
+    exchange = exchange_of(partition, connection) if partition else None
     if exchange is None:
         raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
     return write_page(page(connection, exchange, shared), output)

@@ -179,7 +179,7 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             near,
             None,
             None,
-            f"{_percent(near)} of the connections with a round trip behind Gi below "
+            f"{_percent(near)} of the connections with an RTT on the access side below "
             f"{1000 * NEAREST_S:g} ms: nearer than a radio, so a proxy or a host at Gi answers",
         ),
         Check(

@@ -4,7 +4,7 @@ with captures as (
     select *
     from ingest_log
     where network = $network
-        and copy_of is null
+        and duplicate_of is null
         and coalesce(first_ts::date, date) <= $date::date
         and coalesce(last_ts::date, date) >= $date::date
 ),
@@ -42,12 +42,12 @@ connections as (
             where hour(start_ts at time zone $timezone) >= $peak_from
             and hour(start_ts at time zone $timezone) < $peak_until
         ) as peak_flows,
-        count(*) filter (where seen = 'up') as flows_up_only,
-        count(*) filter (where seen = 'down') as flows_down_only,
+        count(*) filter (where directions_seen = 'up') as flows_up_only,
+        count(*) filter (where directions_seen = 'down') as flows_down_only,
         count(*) filter (where payload_bytes_down > 0) as flows_with_data,
         count(*) filter (where payload_bytes_down > 0 and lost_internet is null)
             as flows_losses_unknown,
-        count(*) filter (where payload_bytes_down > 0 and resends is null)
+        count(*) filter (where payload_bytes_down > 0 and retransmissions is null)
             as flows_sending_unknown,
         count(*) filter (where payload_bytes_down > 0 and split) as flows_split,
         count(rtt_access_min) as flows_timed,

@@ -150,7 +150,7 @@ def _facts_of(log: dict[str, Any], capture: Capture) -> dict[str, Any]:
     from spark_jobs.warehouse.files import microseconds
 
     first, last = log["first_ts"], log["last_ts"]
-    names = ("content", "frames", "packets", "rows", "front_end", "copy_of")
+    names = ("content", "frames", "packets", "rows", "front_end", "duplicate_of")
     return {
         **{name: log[name] for name in names},
         "stamp": None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from schemas import SMALL_CELLS, TABLES
+from schemas import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
@@ -40,7 +40,7 @@ def refresh_pages(warehouse: Warehouse) -> None:
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
     if not page.exists():
         return
-    if warehouse.files(TABLES["table1_summary"]) or warehouse.files(SMALL_CELLS):
+    if warehouse.files(TABLES["table1_summary"]) or warehouse.files(SUPPRESSED_GROUPS):
         bring_up_to_date(warehouse)
         plot.bring_up_to_date(warehouse)
     else:

@@ -1,7 +1,7 @@
 """Users and days removed from every table, and the files that had them.
 
 A removal begins with one transaction of the journal, which has what is to be left out from now on
-(of a user a hash), and that a removal is under way (PENDING). Each step after it may be repeated.
+(of a user a hash), and that a removal is in flight (PENDING). Each step after it may be repeated.
 The last one says that it has ended; until then the next `forget`, `purge` or `run` goes on with it.
 What was made of packets that are there no more stays as it is.
 """
@@ -70,7 +70,7 @@ DAILY = ("day", "leases", "marts", "quality")
 """Kinds of units of a day."""
 WITH_USERS = [table for table in TABLES.values() if set(KEYS) & set(table.arrow.names)]
 PENDING = Unit("removal", "all")
-"""Its facts are those of the Removal that is under way, or empty."""
+"""Its facts are those of the Removal that is in flight, or empty."""
 FOREVER_US = 1 << 62
 
 
@@ -104,7 +104,7 @@ def is_pending(warehouse: Warehouse) -> bool:
 
 
 def finish(warehouse: Warehouse) -> Done:
-    """End the removal that is under way, if there is one: remove rows and days, make what is left
+    """End the removal that is in flight, if there is one: remove rows and days, make what is left
     of them, and remove the files that had them."""
     if not is_pending(warehouse):
         return Done(0, set())

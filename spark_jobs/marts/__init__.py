@@ -1,6 +1,6 @@
 """The marts as small aggregates: one SQL file each, named for it, for Spark and DuckDB alike.
 
-A mart's SQL says `cell`, a number, where its rows say where and when (see cells.sql): to group by
+A mart's SQL says `local_hour`, a number, where its rows say where and when (see local_hours.sql): to group by
 one number takes half the time.
 """
 
@@ -10,16 +10,16 @@ from schemas import Table
 
 SQL = Path(__file__).parent
 SHARED = (
-    "places", "cells", "clock", "users", "placed", "placed_links", "connections", "rate_periods",
+    "places", "local_hours", "clock", "users", "placed", "placed_links", "connections", "rate_periods",
     "measures",
 )  # fmt: skip
 """What marts read beside the tables; a later one may read an earlier one."""
-SMALL = ("places", "cells", "clock")
+SMALL = ("places", "local_hours", "clock")
 """Those of few rows, and"""
 KEPT = ("users", "placed", "placed_links", "rate_periods")
 """those of many that several marts read: they are made once."""
 WHERE = ("network", "date", "country", "access", "hour", "period")
-"""What `cells` says of a cell."""
+"""What `local_hours` says of a local hour."""
 
 
 def text_of(name: str) -> str:
@@ -30,9 +30,9 @@ def text_of(name: str) -> str:
 def query_of(mart: Table) -> str:
     """The SQL of a mart's rows, with where and when instead of their cell."""
     names = mart.arrow_with_partitions.names
-    columns = ", ".join(f"{'cells' if name in WHERE else 'mart'}.{name}" for name in names)
+    columns = ", ".join(f"{'local_hours' if name in WHERE else 'mart'}.{name}" for name in names)
     return f"""
         select {columns}
         from ({text_of(mart.name)}) as mart
-        join cells on cells.cell = mart.cell
+        join local_hours on local_hours.local_hour = mart.local_hour
     """

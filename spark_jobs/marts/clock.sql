@@ -7,7 +7,7 @@ with dates as (
         network,
         cast(min(date) as timestamp) as first_day,
         cast(max(date) as timestamp) as last_day
-    from cells
+    from local_hours
     group by network
 ),
 ends as (
@@ -31,7 +31,7 @@ shown as (
     select
         quarters.network,
         clock + quarter as moment,
-        local_hour(quarter_begin(quarter), timezone) as hour,
+        local_hour_of(quarter_begin(quarter), timezone) as hour,
         peak_from, peak_until, off_peak_from, off_peak_until
     from quarters
     join places on places.network = quarters.network
@@ -44,7 +44,7 @@ of_periods as (
 ),
 periods as (
     select network, period, min(hour) as first_hour
-    from cells
+    from local_hours
     group by network, period
 )
 select moment, hour, first_hour as of_period

@@ -55,7 +55,7 @@ samples as (
     from placed_links
 )
 select
-    part as cell,
+    part as local_hour,
     measure, category, user_group,
     cast(floor(50 * ln(greatest(value, 1e-6))) as int) as bin,
     count(*) as samples,

@@ -2,7 +2,7 @@
 -- One row: the connection of one network, date and local hour that it held up the longest.
 with held as (
     select
-        cell, flow_id,
+        local_hour, flow_id,
         'limit' as kind,
         limited_by as cause,
         case limited_by
@@ -17,26 +17,26 @@ with held as (
     where limited_by is not null
     union all
     select
-        cell, flow_id,
+        local_hour, flow_id,
         'stall' as kind,
         class as cause,
         sum(unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as held_up
     from (
-        select cell, stalls.flow_id, class, stalls.start_ts, stalls.end_ts
+        select local_hour, stalls.flow_id, class, stalls.start_ts, stalls.end_ts
         from stalls
         join connections on connections.flow_id = stalls.flow_id
     )
     group by all
 ),
 longest as (
-    select cell, kind, cause, max(held_up) as held_up
+    select local_hour, kind, cause, max(held_up) as held_up
     from held
     group by all
 )
-select held.cell, held.kind, held.cause, min(flow_id) as flow_id, held.held_up
+select held.local_hour, held.kind, held.cause, min(flow_id) as flow_id, held.held_up
 from held
 join longest
-    on longest.cell = held.cell
+    on longest.local_hour = held.local_hour
     and longest.kind = held.kind
     and longest.cause = held.cause
     and longest.held_up = held.held_up

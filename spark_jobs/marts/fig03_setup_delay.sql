@@ -2,7 +2,7 @@
 -- traffic or without?
 -- One row: the connections of one network, date, local hour, category and 0.1 s bin of the delay.
 select
-    cell,
+    local_hour,
     syn_count = 1 and synack_count = 1 as single,
     setup_background as background,
     floor(setup_delay * 10) / 10 as bin,
@@ -12,5 +12,5 @@ select
 from connections
 where setup_delay is not null
 group by
-    cell,
+    local_hour,
     syn_count = 1 and synack_count = 1, setup_background, floor(setup_delay * 10) / 10

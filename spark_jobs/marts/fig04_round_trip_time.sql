@@ -1,7 +1,7 @@
 -- Fig. 4: how are the handshake's round-trip times distributed, on the access and the Internet
 -- side, at peak and off-peak?
 -- One row: the connections of one network, date, local hour, side and 10 ms bin of the round trip.
-with round_trips as (
+with rtt_samples as (
     select *, 'access' as side, rtt_access as rtt
     from connections
     union all
@@ -9,11 +9,11 @@ with round_trips as (
     from connections
 )
 select
-    cell, side,
+    local_hour, side,
     floor(rtt * 100) / 100 as bin,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
     sum(rtt) as rtt_sum
-from round_trips
+from rtt_samples
 where rtt is not null
-group by cell, side, floor(rtt * 100) / 100
+group by local_hour, side, floor(rtt * 100) / 100

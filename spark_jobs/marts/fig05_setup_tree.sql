@@ -1,9 +1,9 @@
 -- Fig. 5: into which area of the set-up tree do the connections fall?
 -- One row: the connections of one network, date, local hour, leaf and group of users.
 select
-    cell,
+    local_hour,
     setup_class,
-    setup_repeat,
+    setup_retransmission,
     setup_reset,
     if(setup_reset or setup_class = 'refused', reset_by, null) as reset_by,
     setup_background as background,

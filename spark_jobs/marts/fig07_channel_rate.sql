@@ -1,7 +1,7 @@
 -- Fig. 7: at which rates is the channel served, and for how long?
 -- One row: the measurement periods of one network, date, local hour and rate, in bins of 1 %.
 select
-    cell,
+    local_hour,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as periods,
     bit_or(user_bit) as user_groups,

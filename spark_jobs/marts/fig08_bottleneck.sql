@@ -1,9 +1,9 @@
 -- Fig. 8: on which side does a connection lose more packets?
 -- One row: the connections of one network, date, local hour, side and group of users.
 select
-    cell,
+    local_hour,
     bottleneck, user_group,
     count(*) as flows
 from connections
 where bottleneck is not null
-group by cell, bottleneck, user_group
+group by local_hour, bottleneck, user_group

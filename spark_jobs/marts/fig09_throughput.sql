@@ -9,7 +9,7 @@ with rates as (
     from connections
 )
 select
-    cell,
+    local_hour,
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,
     count(*) as flows,

@@ -11,7 +11,7 @@ with transfers as (
         and lost_access is not null
 )
 select
-    cell,
+    local_hour,
     cast(least(floor(loss), 3) as int) as loss_class,
     user_group,
     count(*) as flows,
@@ -19,4 +19,4 @@ select
     sum(throughput_received) as received_sum,
     sum(goodput) as goodput_sum
 from transfers
-group by cell, loss_class, user_group
+group by local_hour, loss_class, user_group

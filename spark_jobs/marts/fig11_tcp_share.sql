@@ -1,7 +1,7 @@
 -- Fig. 11: how much of what its user received did a large transfer carry?
 -- One row: the large transfers of one network, date, local hour, share and group of users.
 select
-    cell,
+    local_hour,
     floor(20 * b_tcp / (b_tcp + b_other)) / 20 as bin,
     user_group,
     count(*) as flows

@@ -9,7 +9,7 @@ with rates as (
     from connections
 )
 select
-    cell,
+    local_hour,
     cast(least(floor(3 * b_other / nullif(b_tcp + b_other, 0)), 2) as int) as background_thirds,
     counted,
     cast(floor(100 * ln(rate)) as int) as bin,

@@ -28,7 +28,7 @@ FUNCTIONS = (
             + instr('{HEX}', substr(md5(key), 2, 1)) - 1) % {GROUPS}""",
     ),
     Function(
-        "local_hour",
+        "local_hour_of",
         {"ts": "timestamp", "zone": "string"},
         "int",
         "hour(from_utc_timestamp(ts, zone))",

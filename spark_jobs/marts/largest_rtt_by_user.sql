@@ -1,9 +1,9 @@
 -- How long do packets wait for their access link at worst, user by user (Wennström et al., Electronics
 -- Letters 2004, Fig. 2)?
 -- One row: the users of one network, date and local hour, each counted once an hour, of one bin of the
--- longest round trip behind Gi and one of what a packet waits in the full queue (10 % each).
+-- longest RTT on the access side and one of what a packet waits in the full queue (10 % each).
 select
-    cell,
+    local_hour,
     cast(floor(10 * ln(greatest(rtt_max, 1e-6))) as int) as bin,
     case
         when queue_s is not null then cast(floor(10 * ln(greatest(queue_s, 1e-6))) as int)

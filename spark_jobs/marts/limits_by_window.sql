@@ -16,7 +16,7 @@ windows as (
     from sized
 )
 select
-    cell,
+    local_hour,
     cast(floor(segment / 100) as int) * 100 as mss,
     if(segments = 0, 0, nth_bit(highest_bit(segments))) as window_segments,
     least(parallel, 1 + nth_bit(highest_bit(parallel - 1))) as parallel,

@@ -1,8 +1,8 @@
 -- Not a mart: what each connection, or each period of a channel rate, adds to the metrics by which
 -- hours, days and networks are compared.
--- One row: a metric of a connection or period; the metric is the sum of `top` by that of `bottom`.
+-- One row: a metric of a connection or period; the metric is the sum of `numerator` by that of `denominator`.
 with added as (
-    select *, 'setup_delay' as metric, setup_delay as top, 1 as bottom
+    select *, 'setup_delay' as metric, setup_delay as numerator, 1 as denominator
     from connections where setup_delay is not null
     union all
     select
@@ -32,14 +32,14 @@ with added as (
     from connections where parallel is not null
 )
 select
-    cell, user_group,
+    local_hour, user_group,
     sack, timestamps, mss_class, window_class,
-    metric, cast(top as double) as top, cast(bottom as double) as bottom
+    metric, cast(numerator as double) as numerator, cast(denominator as double) as denominator
 from added
 union all
 select
-    cell, user_group,
+    local_hour, user_group,
     null as sack, null as timestamps, null as mss_class, null as window_class,
-    'channel_rate' as metric, cast(8 * ip_bytes as double) as top, seconds as bottom
+    'channel_rate' as metric, cast(8 * ip_bytes as double) as numerator, seconds as denominator
 from rate_periods
 where seconds > 0

@@ -2,11 +2,11 @@
 -- One row: a metric of one network, date, local hour and group of users. Groups of users allow for
 -- what one user has being alike, and name nobody; a user is in the same one for ever.
 select
-    cell,
+    local_hour,
     metric,
     user_group,
     count(*) as measured,
-    sum(top) as top,
-    sum(bottom) as bottom
+    sum(numerator) as numerator,
+    sum(denominator) as denominator
 from measures
 group by all

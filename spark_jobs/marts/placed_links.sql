@@ -5,7 +5,7 @@ with starting as (
     from links
 )
 select
-    day + clock.hour as cell,
+    day + clock.hour as local_hour,
     day + of_period as part,
     user_group, user_bit,
     hours + utc_hour(starting.hour) as user_hour,

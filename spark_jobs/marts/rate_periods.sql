@@ -5,7 +5,7 @@ with starting as (
     from channel_rates
 )
 select
-    day + hour as cell,
+    day + hour as local_hour,
     day + of_period as part,
     user_group, user_bit,
     hours + utc_hour(start_ts) as user_hour,

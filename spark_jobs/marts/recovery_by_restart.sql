@@ -1,6 +1,6 @@
 -- Who restarts a transfer after a silence, and how long does it take to recover, above all where the
 -- mobile network interrupted the link (Wennström, Brunstrom and Rendón, preemption by calls)?
--- One row: the stalls with data under way of one network, date, local hour, kind of interruption, who
+-- One row: the stalls with data in flight of one network, date, local hour, kind of interruption, who
 -- ended them, timeout or not, and bin of the time of recovery (10 %).
 with starting as (
     select *, quarter_hour(start_ts) as quarter
@@ -9,7 +9,7 @@ with starting as (
 ),
 interrupted as (
     select
-        day + hour as cell,
+        day + hour as local_hour,
         interruption, ended_by, slow_start, recovery, segments, lost,
         user_bit,
         unix_micros(end_ts) - unix_micros(start_ts) as us
@@ -18,7 +18,7 @@ interrupted as (
     join clock on clock.moment = placed.clock + quarter
 )
 select
-    cell, interruption, ended_by, slow_start,
+    local_hour, interruption, ended_by, slow_start,
     case
         when recovery is not null then cast(floor(10 * ln(greatest(recovery, 1e-6))) as int)
     end as bin,

@@ -1,15 +1,15 @@
--- How long are the servers' retransmission timeouts, by the TCP options, and how much longer than the
+-- How long are the servers' retransmission rto_expiries, by the TCP options, and how much longer than the
 -- round trip (Rendón et al., Figs. 4 and 5)?
--- One row: the timeouts of one network, date, local hour, pair of TCP options, backed off or not, and
+-- One row: the rto_expiries of one network, date, local hour, pair of TCP options, backed off or not, and
 -- one bin (10 %) of one measure: of the timeout, or of its ratio to the round trip.
 with starting as (
     select *, quarter_hour(ts) as quarter
-    from timers
+    from rto_values
 ),
 timed as (
     select
-        day + hour as cell,
-        sack, timestamps, backed_off, rto, lasted,
+        day + hour as local_hour,
+        sack, timestamps, backed_off, rto, duration,
         user_bit,
         rto / nullif(rtt + rtt_internet_min, 0) as ratio
     from starting
@@ -21,13 +21,13 @@ measured as (
     from timed cross join (values (false), (true)) as measures(of_rtt)
 )
 select
-    cell, sack, timestamps, backed_off,
+    local_hour, sack, timestamps, backed_off,
     if(of_rtt, 'rto_by_rtt', 'rto') as measure,
     cast(floor(10 * ln(value)) as int) as bin,
     bit_or(user_bit) as user_groups,
     count(*) as changes,
-    sum(lasted) as seconds,
-    sum(value * lasted) as weighted_sum
+    sum(duration) as seconds,
+    sum(value * duration) as weighted_sum
 from measured
 where value is not null
 group by all

@@ -3,12 +3,12 @@
 -- (half powers of two), bin of the round trip (10 %), delayed or not.
 with timed as (
     select *, quarter_hour(ts) as quarter, utc_hour(ts) as utc_hour
-    from round_trips
+    from rtt_samples
     where side = 'access'
 ),
 trips as (
     select
-        day + clock.hour as cell,
+        day + clock.hour as local_hour,
         -- The greatest edge floor(2 ^ (k / 2)) that is not above flight.
         floor(power(2, highest_bit(cast(power(flight + 1e0, 2) as bigint) - 1) / 2)) as flight,
         cast(floor(10 * ln(greatest(rtt, 1e-6))) as int) as bin,
@@ -22,11 +22,11 @@ trips as (
     left join placed_links as links on links.user_hour = hours + timed.utc_hour
 )
 select
-    cell, flight, bin, delayed,
+    local_hour, flight, bin, delayed,
     bit_or(user_bit) as user_groups,
-    count(*) as round_trips,
+    count(*) as rtt_samples,
     sum(rtt) as rtt_sum,
-    count(queueing) as queueing_round_trips,
+    count(queueing) as queueing_samples,
     coalesce(sum(queueing), 0) as queueing_sum
 from trips
 group by all

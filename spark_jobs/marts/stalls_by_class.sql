@@ -10,7 +10,7 @@ users_stalls as (
         starting.flow_id, day,
         class, lost, slow_start, interruption,
         hours, user_bit,
-        day + hour as cell,
+        day + hour as local_hour,
         class not in ('data_unavailable', 'client_idle', 'zero_window') as of_path,
         unix_micros(start_ts) as begun,
         unix_micros(end_ts) as ended
@@ -53,7 +53,7 @@ overlapping as (
 ),
 beside as (
     select
-        cell,
+        local_hour,
         class,
         user_bit,
         ended - users_stalls.begun as us,
@@ -69,7 +69,7 @@ beside as (
         and of_path
 )
 select
-    cell,
+    local_hour,
     class,
     -- Twice the binary logarithm is that of the square.
     case
@@ -83,7 +83,7 @@ select
     sum(us) / 1e6 as seconds,
     count(lost) as lost_stalls,
     coalesce(sum(lost), 0) as lost,
-    count(*) filter (where slow_start) as timeout_stalls,
+    count(*) filter (where slow_start) as rto_stalls,
     count(*) filter (where interruption = 'pause') as pauses,
     count(*) filter (where interruption = 'flush') as flushes
 from beside

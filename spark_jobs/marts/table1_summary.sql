@@ -2,7 +2,7 @@
 -- One row: the connections of one network, date, local hour and group of users,
 -- broken set-ups included.
 select
-    cell,
+    local_hour,
     user_group,
     count(*) as flows,
     count(*) filter (where sack) as sack,
@@ -15,4 +15,4 @@ select
     sum(ip_bytes_up) as ip_bytes_up,
     sum(ip_bytes_down) as ip_bytes_down
 from connections
-group by cell, user_group
+group by local_hour, user_group

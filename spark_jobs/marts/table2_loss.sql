@@ -1,8 +1,8 @@
--- Table II: which share of the data packets is lost before Gi, and which behind it?
+-- Table II: which share of the data packets is lost on the Internet side, and which behind it?
 -- One row: the connections of one network, date, local hour and group of users with
 -- downlink data.
 select
-    cell,
+    local_hour,
     user_group,
     count(*) as flows,
     sum(data_packets_down) as data_packets,
@@ -10,4 +10,4 @@ select
     sum(lost_internet_expected) as lost_internet
 from connections
 where lost_access is not null and data_packets_down > 0
-group by cell, user_group
+group by local_hour, user_group

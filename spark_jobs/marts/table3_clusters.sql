@@ -19,7 +19,7 @@ transfers as (
         and mss_class is not null and window_class is not null and sack is not null
 )
 select
-    cell,
+    local_hour,
     mss_class, window_class, sack, timestamps, size_class, user_group, rate_bin,
     count(*) as flows,
     sum(goodput) as goodput_sum,

@@ -1,6 +1,6 @@
 -- Not a mart: whose what marts count was.
 -- One row: a user of a date of a network. The user's hours (utc_hour) have the numbers from `hours`
--- on; `user_bit` is that of the `user_group` in `user_groups`; `day` and `clock`: see `cells`.
+-- on; `user_bit` is that of the `user_group` in `user_groups`; `day` and `clock`: see `local_hours`.
 with seen as (
     select network, date, flows.user from flows
     union
@@ -20,4 +20,4 @@ select
     nth_bit(user_group) as user_bit,
     day, clock
 from numbered
-join cells on cells.network = numbered.network and cells.date = numbered.date and cells.hour = 0
+join local_hours on local_hours.network = numbered.network and local_hours.date = numbered.date and local_hours.hour = 0

@@ -6,7 +6,7 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY, SMALL_CELLS, TABLES
+from schemas import INGEST_LOG, MARTS, NETWORKS, QUALITY, SUPPRESSED_GROUPS, TABLES
 from spark_jobs.errors import UserError
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Warehouse, fingerprint
@@ -19,7 +19,7 @@ REPORT = "report.html"
 """The page of all networks and days, beside the tables."""
 PLOTS = "plots"
 """The folder of the pages of its examples, beside it."""
-SHOWN = (*MARTS, SMALL_CELLS, INGEST_LOG, NETWORKS, QUALITY)
+SHOWN = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
 ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
 
 

@@ -160,7 +160,7 @@ def _by_options(selection: Selection) -> str:
     return f"""(
         select measures.*, network, date, country, access, hour, period, 1 as measured
         from measures
-        join cells on cells.cell = measures.cell
+        join local_hours on local_hours.local_hour = measures.local_hour
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""
@@ -196,9 +196,9 @@ def by(
     """(values of the keys, Sums) of what a condition selects; groups have the numbers that the
     source gives them (`user_group`), so that a network's group has the same in every selection."""
     answer = selection.connection.sql(f"""
-        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured, sum(top) as top,
-            sum(bottom) as bottom
-        from {source} where {where} group by all having sum(bottom) > 0 order by {", ".join(keys)}
+        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured, sum(numerator) as numerator,
+            sum(denominator) as denominator
+        from {source} where {where} group by all having sum(denominator) > 0 order by {", ".join(keys)}
     """).fetchnumpy()
     labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
     starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]
@@ -208,8 +208,8 @@ def by(
             labels[start],
             Sums(
                 answer["user_group"][start:end],
-                answer["top"][start:end],
-                answer["bottom"][start:end],
+                answer["numerator"][start:end],
+                answer["denominator"][start:end],
                 int(answer["measured"][start:end].sum()),
             ),
         )

@@ -9,12 +9,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas import FLOWS, LOSSES, RETRANSMISSIONS, ROUND_TRIPS, STALLS, TIMERS, Table
+from schemas import FLOWS, LOSSES, RETRANSMISSIONS, RTO_VALUES, RTT_SAMPLES, STALLS, Table
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
-BESIDE = (LOSSES, RETRANSMISSIONS, ROUND_TRIPS, TIMERS, STALLS)
+BESIDE = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Connection:
     flow: dict[str, Any]
     losses: pa.Table
     retransmissions: pa.Table
-    round_trips: pa.Table
-    timers: pa.Table
+    rtt_samples: pa.Table
+    rto_values: pa.Table
     stalls: pa.Table
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from schemas import FLOWS, MARTS, SMALL_CELLS, STALLS, Table
+from schemas import FLOWS, MARTS, STALLS, SUPPRESSED_GROUPS, Table
 from spark_jobs.report import PLOTS, plot_name
 from spark_jobs.report.parts import Section, TableOfNumbers, group
 from spark_jobs.report.selection import Selection, select
@@ -15,7 +15,10 @@ from spark_jobs.report.why import LIMITS, limits_of, stalls_of
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
-NEEDED = [*(mart for mart in MARTS if mart.name in ("table1_summary", "examples")), SMALL_CELLS]
+NEEDED = [
+    *(mart for mart in MARTS if mart.name in ("table1_summary", "examples")),
+    SUPPRESSED_GROUPS,
+]
 """What tells the examples, and which days there are."""
 
 
@@ -84,7 +87,7 @@ def section(selection: Selection) -> Section:
         )
     headings = ("held up by", "s", "network", "day", "connection", "in words")
     kept_back = selection.rows("""
-        select distinct network from small_cells where mart = 'examples' and left_out > 0 order by 1
+        select distinct network from suppressed_groups where mart = 'examples' and suppressed > 0 order by 1
     """)
     count = sum(example.kind == "limit" for example in told)
     tables = [

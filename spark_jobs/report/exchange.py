@@ -15,7 +15,7 @@ from spark_jobs.estimators.sender import limits
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 from spark_jobs.report.connection import Connection
-from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.user_partition import UserPartition
 
 KINDS = ("new", "rto", "tlp", "fast", "slow_start", "synack", "again", "probe", "keepalive")
 """Why a segment was sent: new data; again, for one of the causes of retransmissions or for none
@@ -31,8 +31,8 @@ SENT = np.dtype(
         ("capture", "i4"),
         ("flags", "i4"),
         ("kind", "i1"),
-        ("needless", "?"),
         ("spurious", "?"),
+        ("spurious_rto", "?"),
     ]
 )
 """A segment: when it passed Gi; its data begins at low and has so many bytes; its sequence number
@@ -60,7 +60,7 @@ BLOCK = np.dtype(
 LOST = np.dtype(
     [("at", "f8"), ("low", "i8"), ("size", "i8"), ("probability", "f8"), ("internet", "?")]
 )
-"""A data packet that was lost, more likely than not; internet: before Gi, and when it was missed
+"""A data packet that was lost, more likely than not; internet: on the Internet side, and when it was missed
 there."""
 
 OUTSTANDING = np.dtype([("at", "f8"), ("bytes", "i8")])
@@ -116,16 +116,16 @@ class _Way:
     """bool[N]: sent this way; the others answer."""
 
 
-def exchange_of(bucket: Bucket, connection: Connection) -> Exchange | None:
+def exchange_of(partition: UserPartition, connection: Connection) -> Exchange | None:
     """The Exchange of a connection from its user's packets; None if they are not there."""
     flow = connection.flow
-    places = np.flatnonzero(bucket.flow_ids == flow["flow_id"])
+    places = np.flatnonzero(partition.flow_ids == flow["flow_id"])
     if not len(places):
         return None
     place = int(places[0])
-    begin, end = bucket.connections.first[place : place + 2]
-    segments = _part(bucket.segments, slice(begin, end))
-    packets, start = bucket.packets, bucket.connections.start_ts[place]
+    begin, end = partition.connections.first[place : place + 2]
+    segments = _part(partition.segments, slice(begin, end))
+    packets, start = partition.packets, partition.connections.start_ts[place]
     down = _Way(
         segments,
         packets.frame[segments.place],
@@ -136,15 +136,15 @@ def exchange_of(bucket: Bucket, connection: Connection) -> Exchange | None:
     )
     up_number = _filled(segments, segments.up_number, ~segments.downlink)
     up = replace(down, number=up_number, mine=~segments.downlink)
-    replayed, limited = flow["resends"] is not None, flow["limited_by"] is not None
-    moments = bucket.moments(place)
+    replayed, limited = flow["retransmissions"] is not None, flow["limited_by"] is not None
+    moments = partition.moments(place)
     return Exchange(
-        _downlink(down, connection, bucket.names.captures, start),
+        _downlink(down, connection, partition.names.captures, start),
         _stream(up, _kinds(up)),
         _intervals(moments, start) if limited else np.empty(0, INTERVAL),
         _cwnd(moments, start) if replayed else np.empty(0, CWND),
-        bucket.names.captures,
-        bucket.names.addresses[bucket.connections.user[place]],
+        partition.names.captures,
+        partition.names.addresses[partition.connections.user[place]],
     )
 
 
@@ -189,7 +189,7 @@ def _base(way: _Way) -> tuple[int, bool]:
 
 
 def _kinds(way: _Way) -> np.ndarray:
-    """int8[N], into KINDS: what was sent before is sent again."""
+    """int8[N], into KINDS: what was sent before is retransmitted."""
     segments, known = way.segments, way.number != NONE
     high = np.where(way.mine & known, way.number + segments.payload_len, NONE)
     before = np.concatenate([[NONE], np.maximum.accumulate(high)[:-1]])
@@ -208,8 +208,12 @@ def _downlink(way: _Way, connection: Connection, captures: list[str], start: int
     again = connection.retransmissions
     key = {name: code for code, name in enumerate(captures)}
     rows = {
-        (key[capture], frame): (KINDS.index(cause or "again"), needed is False, spurious is True)
-        for capture, frame, cause, needed, spurious in zip(
+        (key[capture], frame): (
+            KINDS.index(cause or "again"),
+            needed is False,
+            spurious_rto is True,
+        )
+        for capture, frame, cause, needed, spurious_rto in zip(
             *(
                 again[name].to_pylist()
                 for name in ("capture", "frame", "cause", "needed", "spurious_rto")
@@ -227,12 +231,12 @@ def _downlink(way: _Way, connection: Connection, captures: list[str], start: int
 def _stream(
     way: _Way,
     kind: np.ndarray,
-    needless: np.ndarray | None = None,
     spurious: np.ndarray | None = None,
+    spurious_rto: np.ndarray | None = None,
 ) -> Stream:
     base, from_syn = _base(way)
     return Stream(
-        _sent(way, base, kind, needless, spurious),
+        _sent(way, base, kind, spurious, spurious_rto),
         _heard(way, base),
         _blocks(way, base),
         _outstanding(way),
@@ -245,8 +249,8 @@ def _sent(
     way: _Way,
     base: int,
     kind: np.ndarray,
-    needless: np.ndarray | None,
     spurious: np.ndarray | None,
+    spurious_rto: np.ndarray | None,
 ) -> np.ndarray:
     """SENT[K]: what has data, a SYN, a FIN or a reset."""
     segments, number = way.segments, _last_known(way.number)
@@ -256,7 +260,7 @@ def _sent(
     out["at"], out["low"], out["size"] = way.at[at], number[at] - base, segments.payload_len[at]
     out["seq"], out["frame"], out["capture"] = segments.seq[at], way.frame[at], way.capture[at]
     out["flags"], out["kind"] = segments.tcp_flags[at], kind[at]
-    for name, marks in (("needless", needless), ("spurious", spurious)):
+    for name, marks in (("spurious", spurious), ("spurious_rto", spurious_rto)):
         if marks is not None:
             out[name] = marks[at]
     return out

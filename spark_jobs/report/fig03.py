@@ -94,7 +94,7 @@ def section(selection: Selection) -> Section:
         title="Fig. 3. Connection set-up time components",
         source="INFOCOM 2004, Section III.A",
         caption="Time from the first SYN to the first ACK, seen at Gi. The four lower histograms "
-        "add up to the uppermost; 1+ SYN and/or 1+ SYN ACK, as in the paper: one was sent again. "
+        "add up to the uppermost; 1+ SYN and/or 1+ SYN ACK, as in the paper: one was retransmitted. "
         "Background: another packet of the user within the 5 s before the first SYN, or during "
         "the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",

@@ -74,9 +74,9 @@ TREE = Node(
                 *(
                     Node(f"Slight problem: {title}", f"{REPEATED} and {which}", colour)
                     for title, which, colour in (
-                        ("SYN (ACK) lost", "setup_repeat = 'lost'", YELLOW),
-                        ("too short a timer", "setup_repeat = 'premature'", ORANGE),
-                        ("either", "setup_repeat is null", YELLOW),
+                        ("SYN (ACK) lost", "setup_retransmission = 'lost'", YELLOW),
+                        ("too short a timer", "setup_retransmission = 'premature'", ORANGE),
+                        ("either", "setup_retransmission is null", YELLOW),
                     )
                 ),
             ),
@@ -154,7 +154,7 @@ def section(selection: Selection) -> Section:
     """The tree as a drawing and as a table."""
     selection.connection.execute("""
         create or replace temp table setups as
-        select network, user_group, setup_class, setup_repeat, setup_reset, reset_by, background,
+        select network, user_group, setup_class, setup_retransmission, setup_reset, reset_by, background,
             sum(flows)::bigint as flows, sum(delay_flows)::bigint as delay_flows,
             sum(delay_sum) as delay_sum
         from fig05_setup_tree group by all order by all

@@ -191,9 +191,9 @@ def _rated(selection: Selection) -> TableOfNumbers:
     """Of which traffic the channel's rate is known."""
     rows = selection.rows("""
         select network, coalesce(window_class, 'not known') as window_class, user_group,
-            sum(flows)::bigint as flows, sum(rated_flows)::bigint as rated_flows,
-            sum(ip_bytes)::bigint as ip_bytes, sum(rated_ip_bytes)::bigint as rated_ip_bytes
-        from rated_transfers group by all order by all
+            sum(flows)::bigint as flows, sum(flows_with_rate)::bigint as flows_with_rate,
+            sum(ip_bytes)::bigint as ip_bytes, sum(ip_bytes_with_rate)::bigint as ip_bytes_with_rate
+        from channel_rate_coverage group by all order by all
     """)
     table = []
     for network in selection.networks:
@@ -207,10 +207,10 @@ def _rated(selection: Selection) -> TableOfNumbers:
                     network.name,
                     label,
                     number(sum(row["flows"] for row in found)),
-                    number(sum(row["rated_flows"] for row in found)),
-                    users_in_words([row for row in found if row["rated_flows"]]),
-                    with_interval(share(found, of("rated_flows")), tenths),
-                    with_interval(share(found, of("rated_ip_bytes"), of("ip_bytes")), tenths),
+                    number(sum(row["flows_with_rate"] for row in found)),
+                    users_in_words([row for row in found if row["flows_with_rate"]]),
+                    with_interval(share(found, of("flows_with_rate")), tenths),
+                    with_interval(share(found, of("ip_bytes_with_rate"), of("ip_bytes")), tenths),
                 ]
             )
     return TableOfNumbers(

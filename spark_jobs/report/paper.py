@@ -112,16 +112,16 @@ LARGEST_ROUND_TRIP = {
 }
 """s, by the buffer's lifetime (s) and the time slots; the study of buffers, Fig. 2 and its text."""
 
-RESENDS = {
+RETRANSMISSIONS = {
     "neither": (0.0299, 0.1124),
     "SACK": (0.0330, 0.0173),
     "timestamps": (0.0331, 0.1247),
     "both": (0.0346, 0.0875),
 }
-"""Data-driven and timer-driven resends of what was sent; the study of options, Table 2."""
+"""Data-driven and timer-driven retransmissions of what was sent; the study of options, Table 2."""
 
 SPURIOUS = (
-    "The UMTS study (Sections IV.A and IV.E): practically no losses, and spurious resends so rare "
+    "The UMTS study (Sections IV.A and IV.E): practically no losses, and spurious retransmissions so rare "
     "that F-RTO and Eifel changed nothing; delays rose slowly enough for the timer."
 )
 
@@ -137,11 +137,11 @@ PREEMPTED = {
     6: (22_200.0, 0.0655, 3.081),
     15: (21_270.0, 0.0703, 3.316),
 }
-"""Throughput in bit/s, resent share, mean round trip in s, by the seconds of each preemption; the
+"""Throughput in bit/s, retransmitted share, mean round trip in s, by the seconds of each preemption; the
 study of preemption, Table I."""
 
 RECOVERY = (
     "The study of preemption (Section III): calls of 3 and 6 s end by an ACK that the mobile had "
-    "buffered, and congestion avoidance follows; calls of 15 s end by the server's resend, and "
+    "buffered, and congestion avoidance follows; calls of 15 s end by the server's retransmission, and "
     "slow start follows. It takes about 20 s to recover, as almost ten segments in a row are lost."
 )

@@ -15,7 +15,7 @@ from spark_jobs.report.selection import Selection, ShownNetwork
 ROWS = 5
 """Metrics a figure: as many as a sheet of paper has room for."""
 CLAIM = (
-    "Behind Gi is the access side, before Gi the Internet side. Round trips are the handshake's; "
+    "On the access side is the access side, on the Internet side the Internet side. Round trips are the handshake's; "
     "the channel rate is the mean over measured time; throughput and goodput are means of "
     "connections and count what arrived at the mobile. Ranges are 95 % confidence intervals, "
     "clustered by user. A full dot: a difference beyond chance, with all comparisons on this page "

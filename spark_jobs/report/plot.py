@@ -128,7 +128,7 @@ def _stall_words(stall: dict[str, Any]) -> str:
     parts = [stall["class"].replace("_", " ")]
     if stall["interruption"]:
         parts.append(f"the link's interruption ({stall['interruption']})")
-    parts.append(f"{stall['segments']} segments under way")
+    parts.append(f"{stall['segments']} segments in flight")
     if stall["lost"] is not None:
         parts.append(f"{stall['lost']} of them lost")
     parts.append(f"ended by the {stall['ended_by']}")
@@ -168,15 +168,15 @@ def _cwnd(exchange: Exchange) -> Iterator[Trace]:
 
 def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
     """Round trips on either side, the timeout, and where the timer went off."""
-    trips = connection.round_trips
+    trips = connection.rtt_samples
     ts, rtt = seconds(trips, "ts", connection), trips["rtt"].to_numpy()
     side, delayed = (
         np.array(trips["side"].to_pylist(), str),
         np.array(trips["delayed"].to_pylist(), bool),
     )
     for name, words, colour in (
-        ("access", "round trip behind Gi", ACCESS),
-        ("internet", "round trip before Gi", INTERNET),
+        ("access", "RTT on the access side", ACCESS),
+        ("internet", "RTT on the Internet side", INTERNET),
     ):
         for waited in (False, True):
             mine = (side == name) & (delayed == waited)
@@ -191,8 +191,8 @@ def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
                     },
                     "hovertemplate": "%{x:.3f} s<br>%{y:.3f} s " + text + "<extra></extra>",
                 }
-    timers = connection.timers
-    at, rto = seconds(timers, "ts", connection), timers["rto"].to_numpy()
+    rto_values = connection.rto_values
+    at, rto = seconds(rto_values, "ts", connection), rto_values["rto"].to_numpy()
     if len(at):
         last = lasts(connection)
         order = np.argsort(at, kind="stable")
@@ -206,7 +206,7 @@ def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
             (False, "timer went off", "triangle-down"),
             (True, "timer went off too soon", "triangle-down-open"),
         ):
-            mine = again[again["spurious"] == spurious]
+            mine = again[again["spurious_rto"] == spurious]
             if len(mine):
                 level = rto[np.maximum(np.searchsorted(at, mine["at"], "right") - 1, 0)]
                 yield points("times", mine["at"], level, words) | {

@@ -36,7 +36,7 @@ def page(connection: Connection, exchange: Exchange, shared: str = "") -> str:
         ways=_ways(exchange),
         shown=shown_first(exchange),
         bands=bands(exchange),
-        has_times=len(connection.round_trips) > 0,
+        has_times=len(connection.rtt_samples) > 0,
         drawing=_drawing(connection, exchange),
         table=_row(connection),
         shared=shared,
@@ -93,8 +93,8 @@ def _display_filter(connection: Connection) -> str:
 def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
     """What is not known of it, and so not drawn."""
     flow, told = connection.flow, []
-    if flow["seen"] != "both":
-        told.append(f"Gi saw one direction only: {flow['seen']}.")
+    if flow["directions_seen"] != "both":
+        told.append(f"Gi saw one direction only: {flow['directions_seen']}.")
     if not exchange.down.from_syn or not exchange.up.from_syn:
         told.append(
             "Not both SYNs were seen: numbers of a stream without one count from the lowest that "
@@ -108,7 +108,7 @@ def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
             "Something at Gi answers in the mobile's name: what limited the transfer, and the "
             "access side, are not known."
         )
-    if flow["resends"] is None:
+    if flow["retransmissions"] is None:
         told.append("What its server did is not known: no causes, timeouts, limits and stalls.")
     if flow["lost_internet"] is None:
         told.append("What was lost is not known.")

@@ -1,4 +1,4 @@
-"""The time-sequence graph of one way: tcptrace's and xplot's, with why each segment was sent again,
+"""The time-sequence graph of one way: tcptrace's and xplot's, with why each segment was retransmitted,
 and where what was lost, was.
 """
 
@@ -49,7 +49,7 @@ def sequence(stream: Stream, other: Stream, captures: Sequence[str]) -> Iterator
         mine = data[kinds == kind]
         if len(mine):
             yield _strokes(mine, captures, words, colour)
-    needless = data[data["needless"]]
+    needless = data[data["spurious"]]
     if len(needless):
         middle = needless["low"] + needless["size"] / 2
         words = "needless: had arrived"
@@ -60,8 +60,8 @@ def sequence(stream: Stream, other: Stream, captures: Sequence[str]) -> Iterator
         }
     yield from _reported(stream, captures)
     for side, words, symbol, colour in (
-        (False, "lost behind Gi", "x", ACCESS),
-        (True, "lost before Gi", "diamond", INTERNET),
+        (False, "lost on the access side", "x", ACCESS),
+        (True, "lost on the Internet side", "diamond", INTERNET),
     ):
         lost = stream.lost[stream.lost["internet"] == side]
         if len(lost):

@@ -46,17 +46,17 @@ def state(selection: Selection) -> Section:
 
 
 def small_groups(selection: Selection) -> list[Section]:
-    """How many cells of the marts are left out, for they are of fewer users than min_users, and of
+    """How many groups of the marts are left out, for they are of fewer users than min_users, and of
     which days none is; nothing where no network has one."""
     rows = selection.rows("""
-        select network, mart, min_users, sum(cells)::bigint as cells,
-            sum(left_out)::bigint as left_out
-        from small_cells group by all order by all
+        select network, mart, min_users, sum(groups)::bigint as groups,
+            sum(suppressed)::bigint as suppressed
+        from suppressed_groups group by all order by all
     """)
     earlier = selection.rows("""
         select network, count(distinct date) as days
         from table1_summary join networks using (network)
-        where min_users > 0 and (network, date) not in (select network, date from small_cells)
+        where min_users > 0 and (network, date) not in (select network, date from suppressed_groups)
         group by network order by network
     """)
     if not rows and not earlier:
@@ -71,22 +71,22 @@ def small_groups(selection: Selection) -> list[Section]:
         for row in earlier
     ]
     told = [
-        [row["mart"], row["network"], *(number(row[name]) for name in ("left_out", "cells"))]
+        [row["mart"], row["network"], *(number(row[name]) for name in ("suppressed", "groups"))]
         for row in sorted(rows, key=lambda row: (row["mart"], row["network"], row["min_users"]))
     ]
     return [
         Section(
             anchor="small-groups",
             title="Small groups",
-            source="Networks file (min_users; table small_cells)",
+            source="Networks file (min_users; table suppressed_groups)",
             hours="",
-            caption="So that no figure is of one person or a few, small cells are left out of "
+            caption="So that no figure is of one person or a few, small groups are left out of "
             "everything on this page but the daily checks and the data quality. A cell is what a "
             "table or figure counts of a day by local hour and category; sums are of what is left.",
             samples=f"{_of_cells(rows)} left out",
             folded_tables=[
                 TableOfNumbers(
-                    ["mart", "network", "left out", "of cells"], told, "By mart (docs/schema.md)"
+                    ["mart", "network", "left out", "of groups"], told, "By mart (docs/schema.md)"
                 )
             ],
             notes=notes,
@@ -96,8 +96,8 @@ def small_groups(selection: Selection) -> list[Section]:
 
 def _of_cells(rows: list[dict]) -> str:
     """How many are left out of how many."""
-    left_out, cells = (sum(row[name] for row in rows) for name in ("left_out", "cells"))
-    return f"{number(left_out)} of {number(cells)} cells"
+    suppressed, groups = (sum(row[name] for row in rows) for name in ("suppressed", "groups"))
+    return f"{number(suppressed)} of {number(groups)} groups"
 
 
 def section(selection: Selection) -> Section:

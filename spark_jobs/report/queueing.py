@@ -48,9 +48,9 @@ def sections(selection: Selection) -> list[Section]:
 
 def _by_flight(selection: Selection) -> Section:
     rows = selection.rows(f"""
-        select network, period, flight, bin, sum(round_trips)::bigint as round_trips,
+        select network, period, flight, bin, sum(rtt_samples)::bigint as rtt_samples,
             sum(rtt_sum) as rtt, sum(queueing_sum) as queueing,
-            sum(queueing_round_trips)::bigint as queueing_round_trips
+            sum(queueing_samples)::bigint as queueing_samples
         from rtt_by_flight where not delayed or flight >= {SECOND_UNDER_WAY_B}
         group by all order by flight
     """)
@@ -58,7 +58,7 @@ def _by_flight(selection: Selection) -> Section:
     traces, by_size = [], []
     for hours in by_hours:
         points = [
-            (size, sum(row["round_trips"] for row in members), _quartiles(members))
+            (size, sum(row["rtt_samples"] for row in members), _quartiles(members))
             for (size,), members in group(hours.rows, "flight").items()
         ]
         by_size += [
@@ -94,7 +94,7 @@ def _by_flight(selection: Selection) -> Section:
         f"delayed are left out. Points rest on {FEW} round trips or more; these are thinned (ten "
         "a second of a connection at most), so their number tells nothing of the traffic. There "
         "are no intervals here.",
-        samples=f"{number(sum(row['round_trips'] for row in rows))} round trips",
+        samples=f"{number(sum(row['rtt_samples'] for row in rows))} round trips",
         figure=drawn(
             {
                 "data": traces,
@@ -162,19 +162,19 @@ def _log_seconds(title: str) -> dict[str, Any]:
 
 
 def _quartiles(rows: list[dict]) -> list[float]:
-    return [log_quantile(rows, "round_trips", share) or 0.0 for share in (0.25, 0.5, 0.75)]
+    return [log_quantile(rows, "rtt_samples", share) or 0.0 for share in (0.25, 0.5, 0.75)]
 
 
 def _round_trips(hours: Hours) -> list[str]:
-    count = sum(row["round_trips"] for row in hours.rows)
-    known = sum(row["queueing_round_trips"] for row in hours.rows)
+    count = sum(row["rtt_samples"] for row in hours.rows)
+    known = sum(row["queueing_samples"] for row in hours.rows)
     return [
         hours.network.name,
         hours.label,
         number(count),
         seconds(sum(row["rtt"] for row in hours.rows) / count),
         *map(seconds, _quartiles(hours.rows)),
-        seconds(log_quantile(hours.rows, "round_trips", 0.95)),
+        seconds(log_quantile(hours.rows, "rtt_samples", 0.95)),
         seconds(sum(row["queueing"] for row in hours.rows) / known if known else None),
     ]
 
@@ -205,7 +205,7 @@ def _longest(selection: Selection) -> Section:
         title="Longest round trip by user",
         source="Wennström, Brunstrom and Rendón 2004 (the study of GPRS buffers), Fig. 2",
         hours="peak and off-peak apart",
-        caption="Each user's longest round trip behind Gi of an hour: what the buffer lets a "
+        caption="Each user's longest RTT on the access side of an hour: what the buffer lets a "
         "packet wait at worst. A full queue: what a packet waits there, told of the users who lost "
         "enough to tell. A user counts once in each hour. " + INTERVALS,
         samples=f"{number(sum(row['samples'] for row in longest))} users and hours",

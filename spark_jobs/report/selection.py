@@ -80,7 +80,7 @@ def select(
     shown = connection.sql("""
         select network, min(date), max(date)
         from (select network, date from table1_summary
-              union all select network, date from small_cells)
+              union all select network, date from suppressed_groups)
         group by network
     """).fetchall()
     if not shown:

@@ -26,11 +26,11 @@ from spark_jobs.report.selection import Selection
 
 CLASSES = {
     "packet_delay": ("data or ACK came late", "#8fb4d9"),
-    "ack_delay": ("sent again, only ACKs were late or lost", "#5c87b3"),
-    "continuous_loss": ("all under way lost", "#b8543a"),
-    "double_resend": ("a resend lost", "#e69a7a"),
-    "small_window": ("too few under way for duplicate ACKs", "#e6c27a"),
-    "tail_resend": ("too few behind the loss", "#f2dfb3"),
+    "ack_delay": ("retransmitted, only ACKs were late or lost", "#5c87b3"),
+    "continuous_loss": ("all in flight lost", "#b8543a"),
+    "double_retransmission": ("a retransmission lost", "#e69a7a"),
+    "small_window": ("too few in flight for duplicate ACKs", "#e6c27a"),
+    "tail_retransmission": ("too few behind the loss", "#f2dfb3"),
     "zero_window": ("the mobile's window closed", "#a0a0a0"),
     "client_idle": ("the mobile asked for nothing", "#c4c4c4"),
     "data_unavailable": ("the server had nothing", "#e0e0e0"),
@@ -51,7 +51,7 @@ def sections(selection: Selection) -> list[Section]:
 def _by_class(selection: Selection) -> Section:
     rows = selection.rows("""
         select network, period, class, sum(stalls)::bigint as stalls, sum(seconds) as seconds,
-            sum(timeout_stalls)::bigint as timeouts,
+            sum(rto_stalls)::bigint as rto_expiries,
             sum(stalls) filter (users_at_once > 1)::bigint as shared,
             count(users_at_once) > 0 as of_path
         from stalls_by_class group by all
@@ -131,7 +131,7 @@ def _class(row: dict[str, Any], total: float) -> list[str]:
         f"{row['seconds'] / 60:,.1f}",
         tenths(row["seconds"] / total if total else None),
         seconds(row["seconds"] / row["stalls"]),
-        tenths(row["timeouts"] / row["stalls"]),
+        tenths(row["rto_expiries"] / row["stalls"]),
         tenths((row["shared"] or 0) / row["stalls"] if row["of_path"] else None),
     ]
 
@@ -139,7 +139,7 @@ def _class(row: dict[str, Any], total: float) -> list[str]:
 def _interruptions(selection: Selection) -> Section:
     rows = selection.rows("""
         select network, period, interruption, ended_by, bin, sum(stalls)::bigint as stalls,
-            sum(seconds) as seconds, sum(stalls) filter (slow_start)::bigint as timeouts,
+            sum(seconds) as seconds, sum(stalls) filter (slow_start)::bigint as rto_expiries,
             sum(recovery_sum) as recovery, sum(lost)::bigint as lost,
             bit_or(user_groups) as user_groups
         from recovery_by_restart group by all
@@ -159,10 +159,10 @@ def _interruptions(selection: Selection) -> Section:
         title="Interruptions of the link, and who restarted the transfer",
         source="Wennström, Brunstrom and Rendón (the study of preemption by calls), Table I",
         hours="peak and off-peak apart",
-        caption="Stalls with data under way during which nothing at all came from the mobile: a "
-        "pause, where what was under way came late, or a flush, where its head was lost and the "
+        caption="Stalls with data in flight during which nothing at all came from the mobile: a "
+        "pause, where what was in flight came late, or a flush, where its head was lost and the "
         "rest came; beside them all other such stalls. Who restarted: the mobile by an ACK, or the "
-        "server by sending. Recovered: from the beginning until all that was under way is "
+        "server by sending. Recovered: from the beginning until all that was in flight is "
         "acknowledged. These numbers are counts, without intervals.",
         samples=f"{number(interrupted)} interruptions",
         tables=[*([restarts] if restarts.rows else []), _beside_calls(selection)],
@@ -211,7 +211,7 @@ def _restart(rows: list[dict[str, Any]]) -> list[str]:
         number(stalls),
         number(users),
         seconds(sum(row["seconds"] for row in rows) / stalls),
-        tenths(sum(row["timeouts"] or 0 for row in rows) / stalls),
+        tenths(sum(row["rto_expiries"] or 0 for row in rows) / stalls),
         f"{sum(row['lost'] for row in rows) / stalls:.1f}",
         seconds(recovery / (stalls - never) if stalls > never else None),
         *(quantiles if enough(stalls - never, users) else [TOO_FEW] * len(quantiles)),
@@ -220,51 +220,51 @@ def _restart(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _beside_calls(selection: Selection) -> TableOfNumbers:
-    """Throughput, resends and round trips beside those of the preempted transfers."""
+    """Throughput, retransmissions and round trips beside those of the preempted transfers."""
     throughput = parted(
         selection,
         selection.rows("""
             select network, period, user_group, sum(measured)::bigint as measured,
-                sum(top) as top, sum(bottom) as bottom
+                sum(numerator) as numerator, sum(denominator) as denominator
             from metrics where metric = 'throughput' group by all order by all
         """),
     )
-    resent = parted(
+    retransmitted = parted(
         selection,
         selection.rows("""
             select network, period, user_group, sum(data_packets)::bigint as packets,
                 sum(fast + rto + slow_start + tlp + unknown)::bigint as again
-            from resends_by_cause group by all order by all
+            from retransmissions_by_cause group by all order by all
         """),
     )
     trips = parted(
         selection,
         selection.rows("""
-            select network, period, sum(rtt_sum) / sum(round_trips) as rtt
+            select network, period, sum(rtt_sum) / sum(rtt_samples) as rtt
             from rtt_by_flight group by all
         """),
     )
     found = {name: _by_name(part) for name, part in
-             (("throughput", throughput), ("resent", resent), ("rtt", trips))}  # fmt: skip
-    names = {hours.name: hours for part in (resent, throughput, trips) for hours in part}
+             (("throughput", throughput), ("retransmitted", retransmitted), ("rtt", trips))}  # fmt: skip
+    names = {hours.name: hours for part in (retransmitted, throughput, trips) for hours in part}
     return TableOfNumbers(
-        ["network", "hours", "throughput of single transfers", "sent again", "mean round trip"],
+        ["network", "hours", "throughput of single transfers", "retransmitted", "mean round trip"],
         [
             *(
                 [
                     hours.network.name,
                     hours.label,
                     with_interval(
-                        mean(found["throughput"][name], "top", "bottom", "measured")
+                        mean(found["throughput"][name], "numerator", "denominator", "measured")
                         if name in found["throughput"]
                         else UNKNOWN,
                         kilobits,
                         name in found["throughput"],
                     ),
                     with_interval(
-                        share(found["resent"].get(name, []), of("again"), of("packets")),
+                        share(found["retransmitted"].get(name, []), of("again"), of("packets")),
                         percent,
-                        name in found["resent"],
+                        name in found["retransmitted"],
                     ),
                     seconds(found["rtt"][name][0]["rtt"] if name in found["rtt"] else None),
                 ]

@@ -40,7 +40,7 @@ def section(selection: Selection) -> Section:
         anchor="table2",
         title="Table II. Packet loss",
         source="INFOCOM 2004, Section V",
-        caption="Downlink packets with data, resends included. Internet side: lost between the "
+        caption="Downlink packets with data, retransmissions included. Internet side: lost between the "
         "server and Gi, of those sent. Access side: lost between Gi and the mobile, of those "
         "seen at Gi; where the acknowledgements do not decide a packet's fate it counts with its "
         "probability. " + INTERVALS,

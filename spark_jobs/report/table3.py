@@ -144,7 +144,7 @@ def _cells(selection: Selection, *also: str) -> list[dict]:
             if(timestamps, 'yes', 'no') as timestamps,
             sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
             sum(goodput_squares) as goodput_squares, sum(log_goodput_sum) as log_goodput_sum,
-            coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as rated_flows
+            coalesce(sum(flows) filter (rate_bin is not null), 0)::bigint as flows_with_rate
         from table3_clusters group by all order by all
     """)
 
@@ -203,7 +203,7 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
         )
         for (network,), mine in by_network.items()
     ]
-    rated = [row for row in cells if row["rated_flows"]]
+    rated = [row for row in cells if row["flows_with_rate"]]
     count = sum(row["flows"] for row in cells)
     return Section(
         anchor=f"table3-{access}",
@@ -214,7 +214,7 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
         "options, size of the transfer, network and local hour, and on the channel rate of the "
         "user in that hour, for transfers where that is known; for windows without the channel "
         "rate, which small windows hide. The channel rate is known for "
-        f"{number(sum(row['rated_flows'] for row in rated))} of {number(count)} connections, of "
+        f"{number(sum(row['flows_with_rate'] for row in rated))} of {number(count)} connections, of "
         f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
         f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",

@@ -1,4 +1,4 @@
-"""What servers sent again and why, and their retransmission timeouts, by TCP options (Rendón,
+"""What servers retransmitted and why, and their retransmission timeouts, by TCP options (Rendón,
 Casadevall and Faner, Table 2 and Figs. 4 and 5; Kohlwes, Riihijärvi and Mähönen, Fig. 2)."""
 
 from collections.abc import Callable, Sequence
@@ -37,20 +37,20 @@ PAIRS = {
 BY_DATA, BY_TIMER = ("fast",), ("rto", "slow_start", "tlp")
 KINDS = {
     "data_needed": ("data-driven", "#8fb4d9", ""),
-    "data_needless": ("data-driven, needless", "#8fb4d9", "/"),
+    "data_spurious": ("data-driven, needless", "#8fb4d9", "/"),
     "timer_needed": ("timer-driven", "#e69a7a", ""),
-    "timer_needless": ("timer-driven, needless", "#e69a7a", "/"),
+    "timer_spurious": ("timer-driven, needless", "#e69a7a", "/"),
 }
-"""How resends are called and drawn."""
+"""How retransmissions are called and drawn."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Both: of the mart resends_by_cause, and of the mart rto_by_options."""
-    return [_resends(selection), _timeouts(selection)]
+    """Both: of the mart retransmissions_by_cause, and of the mart rto_by_options."""
+    return [_retransmissions(selection), _timeouts(selection)]
 
 
-def _resends(selection: Selection) -> Section:
+def _retransmissions(selection: Selection) -> Section:
     def total(causes: Sequence[str], suffix: str = "") -> str:
         return "sum(" + " + ".join(f"{cause}{suffix}" for cause in causes) + ")::bigint"
 
@@ -58,27 +58,27 @@ def _resends(selection: Selection) -> Section:
     rows = selection.rows(f"""
         select network, period, sack, timestamps, user_group,
             sum(data_packets)::bigint as packets,
-            {total(BY_DATA)} as data, {total(BY_DATA, "_needless")} as data_needless,
-            {total(BY_TIMER)} as timer, {total(BY_TIMER, "_needless")} as timer_needless,
-            {total(every)} as again, {total(every, "_needless")} as needless,
+            {total(BY_DATA)} as data, {total(BY_DATA, "_spurious")} as data_spurious,
+            {total(BY_TIMER)} as timer, {total(BY_TIMER, "_spurious")} as timer_spurious,
+            {total(every)} as again, {total(every, "_spurious")} as needless,
             {total(every)} - {total(every, "_undecided")} as decided,
-            sum(timeouts)::bigint as timeouts, sum(rto)::bigint as rto,
-            sum(spurious_timeouts)::bigint as spurious
-        from resends_by_cause where sack is not null and timestamps is not null
+            sum(rto_expiries)::bigint as rto_expiries, sum(rto)::bigint as rto,
+            sum(spurious_rto_expiries)::bigint as spurious
+        from retransmissions_by_cause where sack is not null and timestamps is not null
         group by all having sum(data_packets) > 0 order by all
     """)
     by_hours = parted(selection, rows)
     packets = sum(row["packets"] for row in rows)
     section = Section(
-        anchor="resends",
-        title="Resends by cause and TCP options",
+        anchor="retransmissions",
+        title="Retransmissions by cause and TCP options",
         source="Rendón, Casadevall and Faner (the study of TCP options), Table 2; the UMTS study",
         hours="peak and off-peak apart",
-        caption="Data packets that the servers sent again, of the data packets seen at Gi. "
+        caption="Data packets that the servers retransmitted, of the data packets seen at Gi. "
         "Data-driven: on duplicate ACKs or SACK blocks. Timer-driven: because the timer went off, "
-        "with what was sent again in the slow start after it, or as a loss probe. Needless "
+        "with what was retransmitted in the slow start after it, or as a loss probe. Needless "
         "(hatched): the data had arrived; of those of which that is known. Timeouts too soon: of "
-        "those whose resend Gi saw, by F-RTO, Eifel or D-SACK. " + INTERVALS,
+        "those whose retransmission Gi saw, by F-RTO, Eifel or D-SACK. " + INTERVALS,
         samples=f"{number(packets)} data packets",
         figure=_by_cause(by_hours),
         tables=[
@@ -90,13 +90,13 @@ def _resends(selection: Selection) -> Section:
                     "data packets",
                     "data-driven",
                     "timer-driven",
-                    "needless, of resends",
+                    "needless, of retransmissions",
                     "timeouts of 1000",
                     "too soon, of timeouts",
                 ],
                 [
                     *(
-                        [hours.network.name, hours.label, name, *_resent(members)]
+                        [hours.network.name, hours.label, name, *_retransmitted(members)]
                         for hours in by_hours
                         for name, members in _by_pair(hours.rows).items()
                     ),
@@ -109,7 +109,7 @@ def _resends(selection: Selection) -> Section:
                             *map(tenths, told),
                             *([NOT_MEASURED] * 3),
                         ]
-                        for name, told in paper.RESENDS.items()
+                        for name, told in paper.RETRANSMISSIONS.items()
                     ),
                 ],
             )
@@ -124,7 +124,7 @@ def _by_pair(rows: list[dict]) -> dict[str, list[dict]]:
     return {name: groups[pair] for pair, name in PAIRS.items() if pair in groups}
 
 
-def _resent(rows: list[dict]) -> list[str]:
+def _retransmitted(rows: list[dict]) -> list[str]:
     """The table's numbers of a pair of options."""
     packets = sum(row["packets"] for row in rows)
     spurious = share(rows, of("spurious"), of("rto"))
@@ -134,8 +134,8 @@ def _resent(rows: list[dict]) -> list[str]:
             with_interval(share(rows, of(kind), of("packets")), tenths)
             for kind in ("data", "timer")
         ),
-        with_interval(share(rows, of("needless"), of("decided")), tenths),
-        f"{1000 * sum(row['timeouts'] for row in rows) / packets:.1f}",
+        with_interval(share(rows, of("spurious"), of("decided")), tenths),
+        f"{1000 * sum(row['rto_expiries'] for row in rows) / packets:.1f}",
         with_interval(spurious, tenths, any(row["rto"] for row in rows)),
     ]
 
@@ -149,7 +149,7 @@ def _by_cause(by_hours: list[Hours]) -> Markup:
         }
         sums = {
             name: {c: sum(row[c] for row in members) for c in ("packets", "data", "timer")}
-            | {f"{c}_needless": sum(row[f"{c}_needless"] for row in members) for c in CAUSED}
+            | {f"{c}_spurious": sum(row[f"{c}_spurious"] for row in members) for c in CAUSED}
             for name, members in told.items()
         }
         return [
@@ -169,7 +169,9 @@ def _by_cause(by_hours: list[Hours]) -> Markup:
         ]
 
     axis = {"title": {"text": "Share of the data packets [%]"}, "rangemode": "tozero"}
-    return _by_network(by_hours, traces, axis, "Resends by cause, network, hours and TCP options")
+    return _by_network(
+        by_hours, traces, axis, "Retransmissions by cause, network, hours and TCP options"
+    )
 
 
 CAUSED = ("data", "timer")
@@ -177,8 +179,8 @@ CAUSED = ("data", "timer")
 
 def _part(sums: dict[str, int], kind: str) -> int:
     cause, _, needed = kind.partition("_")
-    needless = sums[f"{cause}_needless"]
-    return needless if needed == "needless" else sums[cause] - needless
+    needless = sums[f"{cause}_spurious"]
+    return needless if needed == "spurious" else sums[cause] - needless
 
 
 Traces = Callable[[Hours, dict[str, str], bool], list[dict[str, Any]]]
@@ -242,7 +244,7 @@ def _timeouts(selection: Selection) -> Section:
                     "network",
                     "hours",
                     "options",
-                    "timeouts",
+                    "rto_expiries",
                     "users, at least",
                     "1st quartile",
                     "median",

@@ -39,7 +39,7 @@ def why(connection: Connection) -> list[str]:
         _speed(flow),
         limits_of(flow),
         _losses(flow),
-        _resends(flow, connection.retransmissions.to_pylist()),
+        _retransmissions(flow, connection.retransmissions.to_pylist()),
         stalls_of(connection.stalls.to_pylist()),
     ]
 
@@ -75,17 +75,17 @@ def _losses(flow: dict[str, Any]) -> str:
     median, least = flow["rtt_access_median"], flow["rtt_access_min"]
     trips = ""
     if median is not None and least is not None:
-        trips = f"; the median round trip behind Gi was {median:.2f} s, the least {least:.2f} s"
+        trips = f"; the median RTT on the access side was {median:.2f} s, the least {least:.2f} s"
     return (
         f"Of {flow['data_packets_down']:,} data packets that Gi saw, {flow['lost_access']:,} were "
         f"lost behind it, and {flow['lost_internet']:,} before it{trips}."
     )
 
 
-def _resends(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
-    if flow["resends"] is None:
-        return "Whether anything was sent again, and why, is not known."
-    if not flow["resends"]:
+def _retransmissions(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
+    if flow["retransmissions"] is None:
+        return "Whether anything was retransmitted, and why, is not known."
+    if not flow["retransmissions"]:
         return "The server sent nothing again."
     sent_again = [row for row in again if not row["new_data"]]
     causes = Counter(row["cause"] or "" for row in sent_again)
@@ -94,8 +94,8 @@ def _resends(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
     needless = sum(row["needed"] is False for row in sent_again)
     told = f": {_listed(parts)}" if parts else ""
     return (
-        f"The server sent {_counted(flow['resends'], 'packet')} again{told}; {needless:,} of "
-        f"these had arrived before, and its timer went off {_counted(flow['timeouts'], 'time')}."
+        f"The server sent {_counted(flow['retransmissions'], 'packet')} again{told}; {needless:,} of "
+        f"these had arrived before, and its timer went off {_counted(flow['rto_expiries'], 'time')}."
     )
 
 

@@ -11,10 +11,10 @@ from schemas import (
     LOSSES,
     PAGES,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
+    RTO_VALUES,
+    RTT_SAMPLES,
     SESSIONS,
     STALLS,
-    TIMERS,
     Table,
 )
 from spark_jobs.tables import (
@@ -24,23 +24,23 @@ from spark_jobs.tables import (
     losses,
     pages,
     retransmissions,
-    round_trips,
+    rto_values,
+    rtt_samples,
     sessions,
     stalls,
-    timers,
 )
-from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.user_partition import UserPartition
 
-ROWS: dict[Table, Callable[[Bucket], pa.Table]] = {
+ROWS: dict[Table, Callable[[UserPartition], pa.Table]] = {
     CHANNEL_RATES: channel_rates.rows,
     FLOWS: flows.rows,
     LINKS: links.rows,
     LOSSES: losses.rows,
     PAGES: pages.rows,
     RETRANSMISSIONS: retransmissions.rows,
-    ROUND_TRIPS: round_trips.rows,
+    RTT_SAMPLES: rtt_samples.rows,
     SESSIONS: sessions.rows,
     STALLS: stalls.rows,
-    TIMERS: timers.rows,
+    RTO_VALUES: rto_values.rows,
 }
 """What is made of a bucket."""

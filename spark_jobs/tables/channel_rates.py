@@ -4,23 +4,26 @@ import pyarrow as pa
 
 from schemas import CHANNEL_RATES, TIMESTAMP
 from spark_jobs.estimators.channel_rate import Saturation, channel_rates
-from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, table_of
+from spark_jobs.tables.user_partition import UserPartition
 
 
-def rows(bucket: Bucket) -> pa.Table:
+def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.CHANNEL_RATES."""
-    connections, saturation = bucket.connections, Saturation(bucket.settings.flight_size_bytes)
-    periods = channel_rates(
-        bucket.segments, connections, bucket.packets, bucket.clean_acks, saturation
+    connections, saturation = (
+        partition.connections,
+        Saturation(partition.settings.flight_size_bytes),
     )
-    told = (bucket.mostly_seen & ~bucket.split)[periods.connection]
+    periods = channel_rates(
+        partition.segments, connections, partition.packets, partition.clean_acks, saturation
+    )
+    told = (partition.mostly_seen & ~partition.split)[periods.connection]
     periods = type(periods)(*(column[told] for column in periods))
     return table_of(
         CHANNEL_RATES,
         {
-            "flow_id": pa.array(bucket.flow_ids[periods.connection]),
-            "user": dictionary(connections.user[periods.connection], bucket.names.users),
+            "flow_id": pa.array(partition.flow_ids[periods.connection]),
+            "user": dictionary(connections.user[periods.connection], partition.names.users),
             "start_ts": pa.array(periods.start_ts).cast(TIMESTAMP),
             "end_ts": pa.array(periods.end_ts).cast(TIMESTAMP),
             "ip_bytes": pa.array(periods.ip_bytes),

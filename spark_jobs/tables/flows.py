@@ -29,9 +29,9 @@ from spark_jobs.estimators.throughput import (
     handshake_turns,
     throughputs,
 )
-from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.log_matching import told_by_log
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
+from spark_jobs.tables.user_partition import UserPartition
 
 Columns = dict[str, pa.Array]
 
@@ -42,44 +42,46 @@ RATES_RECEIVED = ("throughput_received", "user_throughput_received")
 """Of a transfer: those of what was sent or acknowledged, and those that need what was lost."""
 
 
-def rows(bucket: Bucket) -> pa.Table:
+def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.FLOWS."""
     columns = (
-        _identity(bucket)
-        | _volumes_and_options(bucket)
-        | _probes(bucket)
-        | _setup(bucket)
-        | _transfer(bucket)
-        | _losses(bucket)
-        | _sending(bucket)
+        _identity(partition)
+        | _volumes_and_options(partition)
+        | _probes(partition)
+        | _setup(partition)
+        | _transfer(partition)
+        | _losses(partition)
+        | _sending(partition)
     )
-    return table_of(FLOWS, columns).filter(pa.array(bucket.connections.mine))
+    return table_of(FLOWS, columns).filter(pa.array(partition.connections.mine))
 
 
-def _identity(bucket: Bucket) -> Columns:
-    at = bucket.connections
+def _identity(partition: UserPartition) -> Columns:
+    at = partition.connections
     return {
-        "flow_id": pa.array(bucket.flow_ids),
-        "user": dictionary(at.user, bucket.names.users),
+        "flow_id": pa.array(partition.flow_ids),
+        "user": dictionary(at.user, partition.names.users),
         "user_port": pa.array(at.user_port),
-        "server": dictionary(at.server, bucket.names.servers),
+        "server": dictionary(at.server, partition.names.servers),
         "server_port": pa.array(at.server_port),
         "start_ts": pa.array(at.start_ts).cast(TIMESTAMP),
         "end_ts": pa.array(at.end_ts).cast(TIMESTAMP),
     }
 
 
-def _volumes_and_options(bucket: Bucket) -> Columns:
-    volume, seen = bucket.volumes, bucket.coverage["seen"]
+def _volumes_and_options(partition: UserPartition) -> Columns:
+    volume, seen = partition.volumes, partition.coverage["seen"]
     option = options(
-        bucket.segments, bucket.connections, bucket.packets.options_cut[bucket.segments.place]
+        partition.segments,
+        partition.connections,
+        partition.packets.options_cut[partition.segments.place],
     )
     known_window = option["max_window"] != NOT_KNOWN
     return {name: column(volume, name) for name in volume.dtype.names or ()} | {
-        "seen": dictionary(seen, SEEN),
-        "merged_segments": pa.array(bucket.merged),
-        "out_of_window_up": pa.array(bucket.outside[0]),
-        "out_of_window_down": pa.array(bucket.outside[1]),
+        "directions_seen": dictionary(seen, SEEN),
+        "merged_segments": pa.array(partition.merged),
+        "out_of_window_up": pa.array(partition.outside[0]),
+        "out_of_window_down": pa.array(partition.outside[1]),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
         "timestamps": pa.array(
             option["timestamps"] == YES,
@@ -93,13 +95,13 @@ def _volumes_and_options(bucket: Bucket) -> Columns:
     }
 
 
-def _probes(bucket: Bucket) -> Columns:
-    probe, downlink = bucket.segments.probe, bucket.segments.downlink
-    connections = len(bucket.flow_ids)
+def _probes(partition: UserPartition) -> Columns:
+    probe, downlink = partition.segments.probe, partition.segments.downlink
+    connections = len(partition.flow_ids)
 
     def count(kind: np.uint8, is_downlink: bool) -> pa.Array:
         at = np.flatnonzero((probe == kind) & (downlink == is_downlink))
-        return pa.array(np.bincount(bucket.connection_of(at), minlength=connections))
+        return pa.array(np.bincount(partition.connection_of(at), minlength=connections))
 
     return {
         f"{name}_{way}": count(kind, way == "down")
@@ -108,79 +110,88 @@ def _probes(bucket: Bucket) -> Columns:
     }
 
 
-def _setup(bucket: Bucket) -> Columns:
-    handshake = bucket.handshakes
-    background, (rtt_access, rtt_internet) = bucket.background, bucket.handshake_rtts
+def _setup(partition: UserPartition) -> Columns:
+    handshake = partition.handshakes
+    background, (rtt_access, rtt_internet) = partition.background, partition.handshake_rtts
     kind = handshake["setup_class"]
-    at = bucket.connections
-    repeat = setup.repeats(handshake, bucket.segments, at, bucket.base_us[at.user])
-    resetter = resets.reset_by(bucket.segments, at)
+    at = partition.connections
+    repeat = setup.repeats(handshake, partition.segments, at, partition.base_us[at.user])
+    resetter = resets.reset_by(partition.segments, at)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
         "syn_count": column(handshake, "syn_count"),
         "synack_count": column(handshake, "synack_count"),
         "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
-        "setup_repeat": dictionary(
-            repeat, setup.REPEATS, (repeat != setup.NOT_TOLD) & ~bucket.setup_stepped
+        "setup_retransmission": dictionary(
+            repeat, setup.REPEATS, (repeat != setup.NOT_TOLD) & ~partition.setup_stepped
         ),
         "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(
-            np.where(bucket.setup_stepped, np.nan, setup.setup_delay(handshake))
+            np.where(partition.setup_stepped, np.nan, setup.setup_delay(handshake))
         ),
         "setup_background": pa.array(
             background,
             mask=(handshake["syn_count"] == 0)
-            | (bucket.coverage["seen"] != BOTH)
-            | bucket.setup_stepped,
+            | (partition.coverage["seen"] != BOTH)
+            | partition.setup_stepped,
         ),
         "rtt_access": measured(rtt_access),
         "rtt_internet": measured(rtt_internet),
     }
 
 
-def _transfer(bucket: Bucket) -> Columns:
-    handshake = bucket.handshakes
-    told = told_by_log(bucket.sessions, len(handshake))
-    requests = Requests(told, handshake_turns(bucket.connections.server_port))
-    arrived = arrived_before(bucket.segments, bucket.packets, bucket.access_losses.probability)
-    transfer = throughputs(bucket.segments, bucket.connections, bucket.packets, arrived, requests)
-    clean = least_round_trips(bucket.clean_acks, bucket.connections, bucket.packets)
-    replayed = bucket.sending.transfers["round_trips"][:, samples.ACCESS]["least"]
-    round_trip = np.fmin(clean, np.where(bucket.replayed, replayed, np.nan))
-    pace = np.ascontiguousarray(bucket.paths["pace"])
-    spikes = delay_spikes(bucket.clean_acks, bucket.connections, bucket.packets, pace)
-    both, complete = bucket.coverage["seen"] == BOTH, bucket.complete & ~bucket.split
-    round_trip[bucket.split | bucket.stepped] = np.nan
+def _transfer(partition: UserPartition) -> Columns:
+    handshake = partition.handshakes
+    told = told_by_log(partition.sessions, len(handshake))
+    requests = Requests(told, handshake_turns(partition.connections.server_port))
+    arrived = arrived_before(
+        partition.segments, partition.packets, partition.access_losses.probability
+    )
+    transfer = throughputs(
+        partition.segments, partition.connections, partition.packets, arrived, requests
+    )
+    clean = least_round_trips(partition.clean_acks, partition.connections, partition.packets)
+    replayed = partition.sending.transfers["rtt_samples"][:, samples.ACCESS]["least"]
+    round_trip = np.fmin(clean, np.where(partition.replayed, replayed, np.nan))
+    pace = np.ascontiguousarray(partition.paths["pace"])
+    spikes = delay_spikes(partition.clean_acks, partition.connections, partition.packets, pace)
+    both, complete = (
+        partition.coverage["seen"] == BOTH,
+        partition.complete & ~partition.split,
+    )
+    round_trip[partition.split | partition.stepped] = np.nan
     timed = complete & (transfer["b_tcp"] != NOT_TOLD)
-    parallel = most_at_once(bucket.activities, len(handshake))
+    parallel = most_at_once(partition.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
         "single": column(transfer, "single", both),
         "rtt_access_min": measured(round_trip),
-        "delay_spikes": pa.array(spikes, mask=np.isnan(clean) | bucket.split | bucket.stepped),
+        "delay_spikes": pa.array(
+            spikes, mask=np.isnan(clean) | partition.split | partition.stepped
+        ),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
-        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both | bucket.stepped),
+        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both | partition.stepped),
     } | {
         name: measured(np.where(known, transfer[name], np.nan))
-        for rates, known in ((RATES, complete), (RATES_RECEIVED, complete & ~bucket.options_cut))
+        for rates, known in ((RATES, complete), (RATES_RECEIVED, complete & ~partition.options_cut))
         for name in rates
     }
 
 
-def _losses(bucket: Bucket) -> Columns:
+def _losses(partition: UserPartition) -> Columns:
     """Null where the mobile's ACKs were not seen, or some of what they answer."""
-    lost = bucket.internet_losses.losses
-    total = bucket.access_totals
+    lost = partition.internet_losses.losses
+    total = partition.access_totals
     likely = lost["packets"] * (lost["probability"] > 0.5)
     internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
-    expected = expected_losses(bucket.internet_losses, bucket.timed)
-    unknown = ~bucket.losses_known
-    not_access = unknown | bucket.split
+    expected = expected_losses(partition.internet_losses, partition.timed)
+    unknown = ~partition.losses_known
+    not_access = unknown | partition.split
     return {
-        "split": pa.array(bucket.split),
+        "split": pa.array(partition.split),
         "lost_access": pa.array(total.lost, mask=not_access),
         "lost_access_expected": pa.array(total.expected, mask=not_access),
         "lost_internet": pa.array(internet, mask=unknown),
@@ -189,18 +200,20 @@ def _losses(bucket: Bucket) -> Columns:
             bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
         ),
         "acked_unseen_bytes": pa.array(
-            never_seen(bucket.segments, bucket.connections, bucket.coverage, bucket.volumes)
+            never_seen(
+                partition.segments, partition.connections, partition.coverage, partition.volumes
+            )
         ),
     }
 
 
-def _sending(bucket: Bucket) -> Columns:
+def _sending(partition: UserPartition) -> Columns:
     """What the server did, and what held it back, as far as it is known."""
-    done = bucket.sending.transfers
-    known = bucket.replayed
-    sides = {"access": known & ~bucket.split, "internet": known}
-    limited, trips = done["limited"], done["round_trips"]
-    counts = ("resends", "timeouts", "busy", "rwnd_limited")
+    done = partition.sending.transfers
+    known = partition.replayed
+    sides = {"access": known & ~partition.split, "internet": known}
+    limited, trips = done["limited"], done["rtt_samples"]
+    counts = ("retransmissions", "rto_expiries", "busy", "rwnd_limited")
     return (
         {name: column(done, name, known) for name in counts}
         | {

@@ -4,20 +4,20 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LINKS, TIMESTAMP
-from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
+from spark_jobs.tables.user_partition import UserPartition
 
 
-def rows(bucket: Bucket) -> pa.Table:
+def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.LINKS."""
-    found = bucket.links
-    known = bucket.links_known[found["user"]]
+    found = partition.links
+    known = partition.links_known[found["user"]]
     return table_of(
         LINKS,
         {
-            "user": dictionary(found["user"], bucket.names.users),
+            "user": dictionary(found["user"], partition.names.users),
             "hour": column(found, "hour").cast(TIMESTAMP),
-            "round_trips": column(found, "round_trips"),
+            "rtt_samples": column(found, "rtt_samples"),
             "rtt_min": column(found, "base", known),
             "rtt_median": column(found, "median", known),
             "rtt_max": column(found, "longest", known),

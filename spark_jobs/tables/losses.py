@@ -1,33 +1,33 @@
-"""losses: downlink data packets lost, behind Gi and before it."""
+"""losses: downlink data packets lost, on the access side and before it."""
 
 import numpy as np
 import pyarrow as pa
 
 from schemas import LOSSES, TIMESTAMP
 from spark_jobs.estimators.loss import found, verdict
-from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import dictionary, measured, table_of
+from spark_jobs.tables.user_partition import UserPartition
 
 SIDES = ("access", "internet")
 
 
-def rows(bucket: Bucket) -> pa.Table:
+def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.LOSSES, the access side's first."""
-    return pa.concat_tables([_access(bucket), _internet(bucket)]).unify_dictionaries()
+    return pa.concat_tables([_access(partition), _internet(partition)]).unify_dictionaries()
 
 
-def _access(bucket: Bucket) -> pa.Table:
-    packets, segments, access = bucket.packets, bucket.segments, bucket.access_losses
+def _access(partition: UserPartition) -> pa.Table:
+    packets, segments, access = partition.packets, partition.segments, partition.access_losses
     at = np.flatnonzero(access.probability > 0)
-    told = bucket.connections.mine & bucket.losses_known & ~bucket.split
-    at = at[told[bucket.connection_of(at)]]
+    told = partition.connections.mine & partition.losses_known & ~partition.split
+    at = at[told[partition.connection_of(at)]]
     place = segments.place[at]
     return table_of(
         LOSSES,
         {
-            "flow_id": pa.array(bucket.flow_ids[bucket.connection_of(at)]),
+            "flow_id": pa.array(partition.flow_ids[partition.connection_of(at)]),
             "side": dictionary(np.zeros(len(at), np.int32), SIDES),
-            "capture": dictionary(packets.capture[place], bucket.names.captures),
+            "capture": dictionary(packets.capture[place], partition.names.captures),
             "frame": pa.array(packets.frame[place]),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
             "seq": pa.array(segments.seq[at]),
@@ -38,14 +38,14 @@ def _access(bucket: Bucket) -> pa.Table:
     )
 
 
-def _internet(bucket: Bucket) -> pa.Table:
-    losses = bucket.internet_losses.losses
-    told = bucket.connections.mine & bucket.losses_known
+def _internet(partition: UserPartition) -> pa.Table:
+    losses = partition.internet_losses.losses
+    told = partition.connections.mine & partition.losses_known
     lost, low, size = _packets_of(losses[told[losses["connection"]]])
     return table_of(
         LOSSES,
         {
-            "flow_id": pa.array(bucket.flow_ids[lost["connection"]]),
+            "flow_id": pa.array(partition.flow_ids[lost["connection"]]),
             "side": dictionary(np.ones(len(lost), np.int32), SIDES),
             "capture": pa.nulls(len(lost), pa.dictionary(pa.int32(), pa.string())),
             "frame": pa.nulls(len(lost), pa.int64()),

@@ -3,12 +3,12 @@
 import pyarrow as pa
 
 from schemas import SESSIONS
-from spark_jobs.tables.bucket import Bucket
+from spark_jobs.tables.user_partition import UserPartition
 
 
-def rows(bucket: Bucket) -> pa.Table:
+def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.SESSIONS."""
-    place = bucket.sessions["place"].to_numpy()
-    found = bucket.sessions.set_column(0, "flow_id", pa.array(bucket.flow_ids[place]))
-    mine = pa.array(bucket.connections.mine[place])
+    place = partition.sessions["place"].to_numpy()
+    found = partition.sessions.set_column(0, "flow_id", pa.array(partition.flow_ids[place]))
+    mine = pa.array(partition.connections.mine[place])
     return found.filter(mine).cast(SESSIONS.arrow_dictionary)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import xxhash
 
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_bucket
+from spark_jobs.places import in_object_store
 
 LONGEST_NAME = 213
 """Of a file's name, whose 255 bytes must hold what is put around it, too."""
@@ -42,7 +42,7 @@ def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        where = Path(tempfile.gettempdir()) if in_bucket(path) else path
+        where = Path(tempfile.gettempdir()) if in_object_store(path) else path
         free = shutil.disk_usage(where if where.exists() else where.parent).free
         raise UserError(
             f"{path}: no space left on the device: {needed():,} bytes are needed at least, "
@@ -55,11 +55,11 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
     """A place beside a file to write what is to replace it, of so many bytes; whole or not at all.
     A UserError where the disk is full."""
     name = f".{path.name}.{uuid.uuid4().hex}"
-    temporary = Path(tempfile.gettempdir(), name) if in_bucket(path) else path.with_name(name)
+    temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)
     with told_if_full(path, lambda: size):
         try:
             yield temporary
-            if in_bucket(path):
+            if in_object_store(path):
                 path.write_bytes(temporary.read_bytes())
             else:
                 sync(temporary)

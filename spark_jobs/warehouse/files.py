@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from schemas import Table
-from spark_jobs.places import in_bucket
+from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.commits import Content, content_of
 
 LARGEST_ROW_GROUP = 1 << 24
@@ -156,7 +156,7 @@ def read_metadata(path: Path) -> pq.FileMetaData:
 
 def _source(path: Path) -> Any:
     """What pyarrow reads a file from."""
-    return path.open("rb", buffering=0) if in_bucket(path) else path
+    return path.open("rb", buffering=0) if in_object_store(path) else path
 
 
 def described(path: Path) -> tuple[Content, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spark_jobs.errors import UserError
-from spark_jobs.places import ConflictError, in_bucket, write_if_unchanged
+from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
 from spark_jobs.warehouse.database import Database, Session
 from spark_jobs.warehouse.disk import sync
 from spark_jobs.warehouse.journal import CATALOG_VARIABLE
@@ -164,7 +164,7 @@ def _has_units(session: Session) -> bool:
 def _write_mark(root: Path, mark: Mark) -> Mark:
     """Make a warehouse's mark; returns the one that is there, which may be another process's."""
     path, text = root / MARK, json.dumps(mark._asdict()).encode()
-    if in_bucket(root):
+    if in_object_store(root):
         with suppress(ConflictError):
             write_if_unchanged(path, text, None)
     else:

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_bucket
-from spark_jobs.warehouse.bucket_database import BucketSQLite
+from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.commits import Commit, Content, Unit
 from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
+from spark_jobs.warehouse.object_store_database import ObjectStoreSQLite
 
 CATALOG, LOCKS = "catalog.sqlite", "_locks"
 NAMESPACE = "giscope"
@@ -169,7 +169,7 @@ def database_of(root: Path, uri: str | None = None) -> Database:
     """Where the catalog of a warehouse is: the PostgreSQL database of this URI, else a file in the
     warehouse. Raises UserError where the URI is of something else."""
     if not uri:
-        kind = BucketSQLite if in_bucket(root) else SQLite
+        kind = ObjectStoreSQLite if in_object_store(root) else SQLite
         return kind(root / CATALOG, root / LOCKS, TABLES)
     if uri.partition(":")[0] in ("postgresql", "postgresql+psycopg"):
         return PostgreSQL(uri, TABLES, GENERATION)

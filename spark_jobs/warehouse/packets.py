@@ -66,7 +66,7 @@ class RowGroups:
     path: Path
     numbers: tuple[int, ...]
     capture: str
-    buckets: tuple[int, ...] | None = None
+    partitions: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def read_packets(
     user, addresses = _codes(table["user"])
     server, servers = _codes(table["server"])
     wanted = np.array([wanted_user(address) for address in addresses], bool)
-    if any(group.buckets is not None for group in groups):
-        user = np.where(np.concatenate(list(_in_buckets(groups))), user, NOBODY)
+    if any(group.partitions is not None for group in groups):
+        user = np.where(np.concatenate(list(_in_partitions(groups))), user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
         mine = (user >= 0) & wanted[user]
@@ -153,12 +153,12 @@ def _wanted(
     return [(group, to) for group, to in parts if (to >= 0).any()] or parts[:1]
 
 
-def _in_buckets(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
+def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
     """bool[rows] of each row group: which rows are of the group's buckets."""
     for group in groups:
-        for rows in _row_groups([group], ["bucket"]):
-            wanted = group.buckets
-            yield np.isin(rows["bucket"], wanted) if wanted else np.ones(len(rows), bool)
+        for rows in _row_groups([group], ["user_partition"]):
+            wanted = group.partitions
+            yield np.isin(rows["user_partition"], wanted) if wanted else np.ones(len(rows), bool)
 
 
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from schemas import Table
-from spark_jobs.engine.spark import S3A, reads_buckets
+from spark_jobs.engine.spark import S3A, reads_object_stores
 from spark_jobs.errors import UserError
-from spark_jobs.places import SCHEME, in_bucket
+from spark_jobs.places import SCHEME, in_object_store
 from spark_jobs.warehouse.store import Warehouse
 
 HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
@@ -36,13 +36,13 @@ def read_table(
 
 def _as_spark_says(path: Path) -> str:
     text = str(path.absolute())
-    return f"s3a{text.removeprefix(SCHEME)}" if in_bucket(path) else text
+    return f"s3a{text.removeprefix(SCHEME)}" if in_object_store(path) else text
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
     """Every table as a temporary view of what is published now, and stays until the session ends or
     they are registered anew."""
-    if in_bucket(warehouse.root) and not reads_buckets(spark):
+    if in_object_store(warehouse.root) and not reads_object_stores(spark):
         raise UserError(f"{warehouse.root}: Spark needs the package {S3A} to read a bucket")
     HELD[spark] = warehouse.hold()
     for table, files in warehouse.tables().items():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from schemas import Table
 from spark_jobs.engine.tasks import by_spark
 from spark_jobs.marts import functions
-from spark_jobs.places import in_bucket
+from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import reach, rows_of, sql_type
 
@@ -59,9 +59,9 @@ def at_most(warehouse: Warehouse) -> int:
 def _is_spark(warehouse: Warehouse) -> bool:
     if not by_spark():
         return False
-    from spark_jobs.engine.spark import reads_buckets, spark_session
+    from spark_jobs.engine.spark import reads_object_stores, spark_session
 
-    return not in_bucket(warehouse.root) or reads_buckets(spark_session())
+    return not in_object_store(warehouse.root) or reads_object_stores(spark_session())
 
 
 def _cores() -> int:

@@ -14,7 +14,7 @@ from typing import IO
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.places import in_bucket, remove_all
+from spark_jobs.places import in_object_store, remove_all
 from spark_jobs.warehouse.disk import file_name, told_if_full
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 
@@ -54,7 +54,9 @@ class Staging:
         if len(table.partitions) > 1:
             parts.append(f"date={date.isoformat() if date else NO_DATE}")
         target = "/".join([*parts, f"{file_name(stem)}-{table.layout}-{version[:8]}.parquet"])
-        path = self.root / target if in_bucket(self.root) else self.folder / f"{version}.parquet"
+        path = (
+            self.root / target if in_object_store(self.root) else self.folder / f"{version}.parquet"
+        )
         self.given.append(Staged(target, path))
         return self.given[-1]
 

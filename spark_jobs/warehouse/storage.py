@@ -16,7 +16,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.places import (
     ConflictError,
     ObjectPath,
-    in_bucket,
+    in_object_store,
     remove_all,
     tag_of,
     write_if_unchanged,
@@ -77,7 +77,7 @@ class Storage(Protocol):
 
 def storage_of(root: Path) -> Storage:
     """What a warehouse's root is."""
-    return Bucket(cast(ObjectPath, root)) if in_bucket(root) else Folder(root)
+    return ObjectStore(cast(ObjectPath, root)) if in_object_store(root) else Folder(root)
 
 
 class Folder:
@@ -162,7 +162,7 @@ class Folder:
                 begun.unlink(missing_ok=True)
 
 
-class Bucket:
+class ObjectStore:
     """What lies in a bucket below a key. Files are written where they will be, for nobody reads
     what the journal does not list; who reads is not known, so that only the grace time is left to
     them."""

@@ -28,7 +28,7 @@ import xxhash
 
 from schemas import NETWORKS, TABLES, Table
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_bucket, place, remove_all
+from spark_jobs.places import in_object_store, place, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans
 from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
@@ -610,7 +610,7 @@ class Warehouse:
         unknown = self._all_files() - known - self._metadata()
         if self.untold:
             unknown = {path for path in unknown if f"/{METADATA}/" not in path}
-        stay = timedelta(0) if wished and not in_bucket(self.root) else orphans.STAY
+        stay = timedelta(0) if wished and not in_object_store(self.root) else orphans.STAY
         before_ns = time.time_ns() - stay // timedelta(microseconds=1) * 1000
         old = self._storage.changed_before(unknown, before_ns)
         found = orphans.orphans_of(unknown, old, known)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas import Table
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_bucket
+from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.staging import has_columns_of
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ def duckdb_paths(files: Iterable[Path]) -> list[str]:
 
 def reach(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
     """Let DuckDB read files below these, wherever they are."""
-    if any(map(in_bucket, roots)):
-        from spark_jobs.warehouse.bucket_fsspec import Buckets
+    if any(map(in_object_store, roots)):
+        from spark_jobs.warehouse.object_store_fsspec import ObjectStores
 
-        connection.register_filesystem(Buckets())
+        connection.register_filesystem(ObjectStores())
 
 
 def sql_type(type_: pa.DataType) -> str:

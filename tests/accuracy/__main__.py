@@ -2,7 +2,7 @@
 
 With folders as arguments, those: of the lab's form (gi.pcap.gz, frames.csv.gz, losses_unseen.csv)
 or of ns-3's (gi.pcap.zst, frames_lost.csv.zst, losses_unseen.csv.zst).
-With --sensitivity (long: a minute or more a line): how far the losses behind Gi depend on each
+With --sensitivity (long: a minute or more a line): how far the losses on the access side depend on each
 constant of their model, all captures together.
 With --why: what the servers' TCP did, ours beside what the sending kernel said, of the extracts in
 tests/data/sender or of folders (gi.pcap.gz, sender.csv.gz, kernel_srv.json).
@@ -106,7 +106,7 @@ def losses_grid(results: dict[str, Accuracy]) -> Grid:
     for heading in (
         "capture", "frames", "lost", "inferred", "precision", "recall", "recall of decided",
         "ratio, true → ours → simple rule", "simple: precision", "recall",
-        "before Gi", "inferred", "expected", "precision", "recall",
+        "on the Internet side", "inferred", "expected", "precision", "recall",
     ):  # fmt: skip
         grid.add_column(heading, justify="left" if heading == "capture" else "right")
     for name, a in results.items():

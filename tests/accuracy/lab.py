@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from schemas import FLOWS, LOSSES, PACKETS
-from spark_jobs.jobs.flows import WorkItem, make_flows, read_bucket, work_items
+from spark_jobs.jobs.flows import WorkItem, make_flows, read_partition, work_items
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
@@ -125,7 +125,7 @@ def measure(recording: Recording, network: Network) -> Accuracy:
 
 
 def access_counts(warehouse: Warehouse, lost_frames: Path, network: Network) -> Counts:
-    """What was lost behind Gi in a recording that was ingested, by its estimator alone."""
+    """What was lost on the access side in a recording that was ingested, by its estimator alone."""
     fates = _Fates.read(lost_frames, _packets(warehouse))
     probability: dict[int, float] = {}
     with warehouse.staging() as staging:
@@ -146,14 +146,14 @@ def access_counts(warehouse: Warehouse, lost_frames: Path, network: Network) -> 
 
 
 def _probabilities(item: WorkItem) -> Iterator[tuple[int, float]]:
-    """(frame, probability) of the item's packets that may have been lost behind Gi."""
-    bucket = read_bucket(item)
-    if bucket is None:
+    """(frame, probability) of the item's packets that may have been lost on the access side."""
+    partition = read_partition(item)
+    if partition is None:
         return iter(())
-    probability = bucket.access_losses.probability
+    probability = partition.access_losses.probability
     at = np.flatnonzero(probability > 0)
-    at = at[bucket.connections.mine[bucket.connection_of(at)]]
-    frame = bucket.packets.frame[bucket.segments.place[at]]
+    at = at[partition.connections.mine[partition.connection_of(at)]]
+    frame = partition.packets.frame[partition.segments.place[at]]
     return zip(frame.tolist(), probability[at].tolist(), strict=True)
 
 

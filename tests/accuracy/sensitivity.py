@@ -1,4 +1,4 @@
-"""How far the losses behind Gi depend on each constant of their model.
+"""How far the losses on the access side depend on each constant of their model.
 
 Constants are compiled in. So each one varied is written into a copy of the sources, of which a
 process of its own is run. Of compiled functions kept on disk, those of modules that do not see the

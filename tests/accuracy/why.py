@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 import pyarrow.csv
 
-from schemas import FLOWS, RETRANSMISSIONS, TIMERS
+from schemas import FLOWS, RETRANSMISSIONS, RTO_VALUES
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -101,7 +101,7 @@ def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) 
         result = ingest_capture(warehouse, network, capture)
         assert result.error is None, result.error
         tables = job_tables(warehouse, network)
-        for table in (FLOWS, RETRANSMISSIONS, TIMERS):
+        for table in (FLOWS, RETRANSMISSIONS, RTO_VALUES):
             db.register(table.name, tables[table.name])
         db.register("sender", pyarrow.csv.read_csv(stream(sender)))
         told, matched = match(db)
@@ -110,7 +110,10 @@ def measure(capture: Path, sender: Path, kernel: Path | None, network: Network) 
             told=told,
             matched=matched,
             ended=len(ended),
-            of_connections=resends(ended) | timeouts(ended) | rto(running_timers(db)) | time(ended),
+            of_connections=retransmissions(ended)
+            | timeouts(ended)
+            | rto(running_timers(db))
+            | time(ended),
             of_host={} if kernel is None else causes(db, json.loads(kernel.read_text())),
         )
 
@@ -156,8 +159,8 @@ def ended_connections(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             select flow_id, count(*) as caused from retransmissions
             where cause is not null and not new_data group by flow_id
         )
-        select resends, timeouts, busy, flows.rwnd_limited, coalesce(caused, 0) as caused,
-            total_retrans as true_resends, total_rto as true_timeouts,
+        select retransmissions, timeouts, busy, flows.rwnd_limited, coalesce(caused, 0) as caused,
+            total_retrans as true_retransmissions, total_rto as true_timeouts,
             busy_time / 1e6 as true_busy, told.rwnd_limited / 1e6 as true_rwnd_limited
         from told join flows using (flow_id) left join again using (flow_id)
         where last = 1
@@ -168,9 +171,9 @@ def running_timers(db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """A row a time at which the kernel told of a connection with data on the way: the timeout by
     our last row until then, NaN without one, and its own (true_rto), s."""
     return db.sql("""
-        select timers.rto, told.rto / 1e6 as true_rto
-        from told asof left join timers
-            on told.flow_id = timers.flow_id and told.t >= epoch(timers.ts)
+        select rto_values.rto, told.rto / 1e6 as true_rto
+        from told asof left join rto_values
+            on told.flow_id = rto_values.flow_id and told.t >= epoch(rto_values.ts)
         where last = 0 and unacked > 0 and told.flow_id is not null
     """).df()
 
@@ -180,13 +183,13 @@ def near(ours: pd.Series, truth: pd.Series, tolerance: pd.Series | float, least:
     return Share(int(((ours - truth).abs() <= tolerance).sum()), len(truth), least)
 
 
-def resends(ended: pd.DataFrame) -> Figures:
-    """Packets sent again."""
-    truth = ended.true_resends
+def retransmissions(ended: pd.DataFrame) -> Figures:
+    """Packets retransmitted."""
+    truth = ended.true_retransmissions
     return {
-        "resends: equal": near(ended.resends, truth, 0, 0.98),
-        "resends: sum": Total(ended.resends.sum(), truth.sum(), 0.01),
-        "resends with a cause: sum": Total(ended.caused.sum(), truth.sum(), 0.02, 10),
+        "retransmissions: equal": near(ended.retransmissions, truth, 0, 0.98),
+        "retransmissions: sum": Total(ended.retransmissions.sum(), truth.sum(), 0.01),
+        "retransmissions with a cause: sum": Total(ended.caused.sum(), truth.sum(), 0.02, 10),
     }
 
 
@@ -231,7 +234,7 @@ def causes(db: duckdb.DuckDBPyConnection, counters: Mapping[str, int]) -> Figure
     them. Probes with new data count as the kernel counts them: all."""
     rows = dict(db.sql("select cause, count(*) from retransmissions group by cause").fetchall())
     sums = db.sql("""
-        select (select coalesce(sum(timeouts), 0) from flows),
+        select (select coalesce(sum(rto_expiries), 0) from flows),
             (select count(*) from retransmissions where spurious_rto)
     """).fetchall()
     timers, spurious = sums[0]

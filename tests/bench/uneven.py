@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
-from spark_jobs.capture.users import user_bucket
+from spark_jobs.capture.users import user_partition
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from tests.bench.mix import (
@@ -54,11 +54,13 @@ def one_user(target: Path, exchanges: int) -> None:
     merged([heavy, others], target)
 
 
-def one_bucket(target: Path, exchanges: int, buckets: int) -> None:
+def one_partition(target: Path, exchanges: int, partitions: int) -> None:
     """A bucket with ten times the packets of each other one."""
     users = ANY_USER + np.arange(exchanges)
-    of_bucket = np.array([user_bucket(str(ip_address(int(user))), buckets) for user in users])
-    short_exchanges(target, users[(of_bucket == 0) | (np.arange(exchanges) % 10 == 0)])
+    of_partition = np.array(
+        [user_partition(str(ip_address(int(user))), partitions) for user in users]
+    )
+    short_exchanges(target, users[(of_partition == 0) | (np.arange(exchanges) % 10 == 0)])
 
 
 def captures(folder: Path, network: Network) -> dict[str, Path]:
@@ -68,10 +70,10 @@ def captures(folder: Path, network: Network) -> dict[str, Path]:
         kind: folder / f"{k}.pcap"
         for k, kind in enumerate(("the usual", "one user", "one bucket", f"{users:,} users"))
     }
-    usual, user, bucket, many = paths.values()
+    usual, user, partition, many = paths.values()
     mix(usual, 2_000_000, 40_000)
     one_user(user, 600_000)
-    one_bucket(bucket, 1_000_000, network.buckets)
+    one_partition(partition, 1_000_000, network.user_partitions)
     short_exchanges(many, ANY_USER + np.arange(users), BEGIN_US - 10 * HOUR_US, 23 * HOUR_US)
     return paths
 

@@ -258,7 +258,7 @@ def test_step_while_nothing_is_sent(tmp_path):
 
 
 def test_step_in_a_recovery(tmp_path):
-    """Of segments 10 to 29 in flight, 10, 13, 16, ... are sent again behind the step."""
+    """Of segments 10 to 29 in flight, 10, 13, 16, ... are retransmitted behind the step."""
     rows = transfer(packets=4)
     base, up = 2**31 + 1001, 1101
     rows += [Packet(400 * MS + i * MS, True, ACK, base + 1000 * i, up, 1000) for i in range(30)]
@@ -427,9 +427,23 @@ def test_reported_capture_is_one_connection_with_all_its_bytes(warehouse, networ
     assert flow["setup_delay"] == pytest.approx(0.1)
     assert (flow["payload_bytes_down"], flow["payload_bytes_up"]) == (5600, 100)
     assert flow["acked_unseen_bytes"] == 0
-    for name in ("lost_access", "lost_internet", "resends", "timeouts", "throughput", "goodput"):
+    for name in (
+        "lost_access",
+        "lost_internet",
+        "retransmissions",
+        "rto_expiries",
+        "throughput",
+        "goodput",
+    ):
         assert flow[name] is None
-    for table in ("losses", "retransmissions", "stalls", "timers", "round_trips", "channel_rates"):
+    for table in (
+        "losses",
+        "retransmissions",
+        "stalls",
+        "rto_values",
+        "rtt_samples",
+        "channel_rates",
+    ):
         assert warehouse.connect().execute(f"select count(*) from {table}").fetchone() == (0,)
 
 

@@ -72,12 +72,12 @@ def test_numbered_packet_of_two_mirrored_ports_is_a_copy(tmp_path, packet):
     assert kept(tmp_path, [at(packet, 0), at(packet, 3), at(packet, 5)]) == ([1], 2)
 
 
-def test_resend_has_another_identification(tmp_path):
+def test_retransmission_has_another_identification(tmp_path):
     frames = [at(SEGMENT, 0, id=7), at(SEGMENT, 20 * MS, id=8)]
     assert kept(tmp_path, frames) == ([1, 2], 0)
 
 
-def test_resend_after_a_timeout_is_none_though_its_identification_is_the_same(tmp_path):
+def test_retransmission_after_a_timeout_is_none_though_its_identification_is_the_same(tmp_path):
     assert kept(tmp_path, [at(SEGMENT, 0), at(SEGMENT, 200 * MS)]) == ([1, 2], 0)
 
 

@@ -38,7 +38,7 @@ from scapy.layers.vxlan import VXLAN
 
 from schemas import TUNNELS
 
-IDENTITY = ("capture", "frame", "ts", "bucket", "clock_steps")
+IDENTITY = ("capture", "frame", "ts", "user_partition", "clock_steps")
 TCP_COLUMNS = ("tcp_flags", "seq", "ack", "window", "payload_len")
 OPTION_COLUMNS = ("mss", "window_scale", "sack_permitted", "ts_val", "ts_ecr", "sack")
 

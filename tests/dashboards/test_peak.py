@@ -16,7 +16,7 @@ from spark_jobs.report.selection import Selection, select
 FIRST_DAY = datetime.date(2004, 3, 1)
 COLUMNS = [
     "network", "date", "country", "access", "hour", "period", "metric", "user_group", "measured",
-    "top", "bottom",
+    "numerator", "denominator",
 ]  # fmt: skip
 
 

@@ -5,8 +5,8 @@ import pytest
 from infra.superset.why import (
     EXAMPLES,
     LONGEST,
-    OPTIONS_RESENDS,
-    RESENDS,
+    OPTIONS_RETRANSMISSIONS,
+    RETRANSMISSIONS,
     THRESHOLDS,
     TIMEOUTS,
     WINDOWS,
@@ -14,16 +14,16 @@ from infra.superset.why import (
 from schemas.flows import LIMITS
 
 
-def test_resends_are_the_tables_of_packets_sent(demo):
+def test_retransmissions_are_the_tables_of_packets_sent(demo):
     """By cause, needed and needless, of the data packets of the connections that are known."""
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
-        select network, cause, {RESENDS.metric("share").sql} from ({RESENDS.sql}) group by all
+        select network, cause, {RETRANSMISSIONS.metric("share").sql} from ({RETRANSMISSIONS.sql}) group by all
     """).fetchall()
     expected = connection.sql("""
         with known as (
             select network, date, flow_id, data_packets_down
-            from flows where resends is not null and initiator = 'mobile'
+            from flows where retransmissions is not null and initiator = 'mobile'
         )
         select network,
             replace(cause, '_', ' ') || if(needed is false, ', needless', '') as why,
@@ -40,9 +40,11 @@ def test_resends_are_the_tables_of_packets_sent(demo):
     assert told == {row[:2]: pytest.approx(row[2]) for row in expected}
 
 
-def test_resends_by_options_have_intervals_about_their_shares(demo):
+def test_retransmissions_by_options_have_intervals_about_their_shares(demo):
     connection = demo.warehouse.connect()
-    rows = connection.sql(f"select options, needless from ({OPTIONS_RESENDS.sql})").fetchall()
+    rows = connection.sql(
+        f"select options, needless from ({OPTIONS_RETRANSMISSIONS.sql})"
+    ).fetchall()
     assert {options for options, _ in rows} == {
         "neither", "SACK", "timestamps", "SACK and timestamps",
     }  # fmt: skip

@@ -20,7 +20,7 @@ from spark_jobs.compiled.arrays import group_offsets
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import FOREVER, Bucket, Settings
+from spark_jobs.tables.user_partition import FOREVER, Settings, UserPartition
 from spark_jobs.warehouse.packets import Names
 
 FLAGS = {
@@ -169,19 +169,19 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
     return record, Names(users, users, servers, ["net"])
 
 
-def bucket(
+def partition(
     exchange: str | Iterable[Packet],
     flight_size_bytes: int = 4500,
     span: tuple[int, int] = FOREVER,
-) -> Bucket:
+) -> UserPartition:
     """The exchange's connections; span: as of Bucket."""
-    return Bucket(*packets(exchange), Settings("net", flight_size_bytes), span)
+    return UserPartition(*packets(exchange), Settings("net", flight_size_bytes), span)
 
 
 def connections(exchange: str | Iterable[Packet]) -> list[list[int]]:
     """Each connection's packets by their place in the exchange, from 0; connections by user, then
     by their first packet."""
-    made = bucket(exchange)
+    made = partition(exchange)
     frames = made.packets.frame[made.segments.place].tolist()
     return [frames[low:high] for low, high in pairwise(made.connections.first)]
 
@@ -195,7 +195,7 @@ def tables(
     exchange: str | Iterable[Packet], flight_size_bytes: int = 4500
 ) -> dict[str, list[dict]]:
     """Rows of each table of a bucket; by user, then by their first packet."""
-    made = bucket(exchange, flight_size_bytes)
+    made = partition(exchange, flight_size_bytes)
     return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
 
 

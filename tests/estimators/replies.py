@@ -13,7 +13,7 @@ from exchange import Packet, packets, tables
 from segments import ACK, DATA, RTT_US, acked, opened, sent
 
 from spark_jobs.tables import ROWS
-from spark_jobs.tables.bucket import Bucket, Settings
+from spark_jobs.tables.user_partition import Settings, UserPartition
 
 MS = 1000
 SECOND = 1_000_000
@@ -31,20 +31,20 @@ FIN = frozenset({"FIN", "ACK"})
 
 def tables_by(exchange: Iterable[Packet], **settings: float) -> dict[str, list[dict]]:
     """Rows of each table, with some of a network's Settings."""
-    made = Bucket(*packets(exchange), Settings("net", **settings))
+    made = UserPartition(*packets(exchange), Settings("net", **settings))
     return {table.name: rows(made).to_pylist() for table, rows in ROWS.items()}
 
 
 def did(exchange: Iterable[Packet], **settings: float) -> tuple[list[str | None], int, int]:
     """Of an exchange that is one connection: the causes of `retransmissions`, in order of time;
-    `flows.resends`; `flows.timeouts`."""
+    `flows.retransmissions`; `flows.rto_expiries`."""
     rows = tables_by(exchange, **settings)
     (flow,) = rows["flows"]
     causes = [row["cause"] for row in rows["retransmissions"]]
-    return causes, flow["resends"], flow["timeouts"]
+    return causes, flow["retransmissions"], flow["rto_expiries"]
 
 
-def resent(lines: list[Packet]) -> list[dict]:
+def retransmitted(lines: list[Packet]) -> list[dict]:
     """Rows of `retransmissions`."""
     return tables(lines)["retransmissions"]
 
@@ -86,7 +86,7 @@ def after_a_timeout(sack: bool = False) -> tuple[list[Packet], int]:
     Gi     | d1 d2 d3 d4         d1'     d2' d3'     d4'        all was lost
     mobile |                        a1          a3      a4
 
-    With SACK, the tail d4 is sent again as a probe first, and lost. And when a4 passes Gi.
+    With SACK, the tail d4 is retransmitted as a probe first, and lost. And when a4 passes Gi.
     """
     at = BEGIN + TIMEOUT_US
     lines = [*opened(sack), *flight(1, 4)]
@@ -95,10 +95,10 @@ def after_a_timeout(sack: bool = False) -> tuple[list[Packet], int]:
         lines.append(sent(probed, 4))
         at = probed + TIMEOUT_US
     lines.append(sent(at, 1))
-    for upto, resends in ((1, (2, 3)), (3, (4,))):
+    for upto, retransmissions in ((1, (2, 3)), (3, (4,))):
         lines.append(acked(at + RTT_US, upto))
         at += RTT_US + ANSWER_US
-        lines += [sent(at, n) for n in resends]
+        lines += [sent(at, n) for n in retransmissions]
     return [*lines, acked(at + RTT_US, 4)], at + RTT_US
 
 

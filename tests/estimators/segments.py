@@ -1,6 +1,6 @@
 """Transfers in whole segments, for exchanges about losses.
 
-Segments are of 1000 bytes: d1 is 500-1499, d2 is 1500-2499, ... The round trip behind Gi is 600 ms,
+Segments are of 1000 bytes: d1 is 500-1499, d2 is 1500-2499, ... The RTT on the access side is 600 ms,
 before it 100 ms, and the link takes 100 ms for a segment.
 """
 

@@ -1,4 +1,4 @@
-"""Mobiles, and radio links, acknowledge as they like: no loss, resend or odd figure comes of it.
+"""Mobiles, and radio links, acknowledge as they like: no loss, retransmission or odd figure comes of it.
 
 d1 ... d48 leave the access link 100 ms apart, 600 ms after Gi at the earliest (see `segments`); a
 request before them, and the ACK of the last after them, is as always.
@@ -42,7 +42,7 @@ HABITS: dict[str, Habit] = {
 
 
 def transfer(habit: Habit, sack: bool) -> list[Packet]:
-    """The server keeps a window of segments under way."""
+    """The server keeps a window of segments in flight."""
     acks: list[Packet] = []
     segments: list[Packet] = []
     free = BEGIN
@@ -67,7 +67,7 @@ def test_nothing_comes_of_it(habit, sack):
     flow = rows["flows"][0]
     assert rows["losses"] == rows["retransmissions"] == []
     assert (flow["lost_access"], flow["lost_internet"], flow["lost_access_expected"]) == (0, 0, 0)
-    assert (flow["resends"], flow["timeouts"]) == (0, 0)
+    assert (flow["retransmissions"], flow["rto_expiries"]) == (0, 0)
     assert flow["delay_spikes"] in (0, None)
     assert flow["rtt_access_min"] is None or flow["rtt_access_min"] >= RTT_US / 1e6
     # the first ACK is late by four segments at most, which the time of the transfer lacks

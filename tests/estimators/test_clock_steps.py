@@ -2,7 +2,7 @@
 of their user; counts stay."""
 
 import pytest
-from exchange import bucket, flows, tables
+from exchange import flows, partition, tables
 
 
 def transfer(port: int, begin: float = 0.0, rtt: float = 0.1, steps_from: int = 99) -> str:
@@ -29,16 +29,16 @@ def test_round_trips_across_a_step_tell_nothing_of_the_user():
     [flow, stepped] = flows(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
     assert flow["rtt_access_min"] == pytest.approx(0.1)
     assert stepped["rtt_access_min"] is None
-    made = bucket(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
+    made = partition(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
     assert made.base_us.tolist() == [100_000]
-    assert bucket(transfer(1) + "\n" + transfer(2, 10, 0.001)).base_us.tolist() == [1000]
+    assert partition(transfer(1) + "\n" + transfer(2, 10, 0.001)).base_us.tolist() == [1000]
 
 
 def test_links_come_from_connections_without_a_step():
     """The first one's SYN ACK and eight segments, each acknowledged after 0.1 s."""
     script = transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6)
-    [link] = bucket(script).links
-    assert (link["round_trips"], link["base"]) == (9, pytest.approx(0.1))
+    [link] = partition(script).links
+    assert (link["rtt_samples"], link["base"]) == (9, pytest.approx(0.1))
 
 
 @pytest.mark.parametrize(("packet", "known"), [(1, False), (2, False), (3, True), (6, True)])
@@ -56,7 +56,13 @@ def test_connection_wholly_behind_a_step_is_as_any_other():
 def test_counts_stay_and_what_times_tell_is_null():
     [plain], [stepped] = flows(transfer(1)), flows(transfer(1, steps_from=8))
     lacks = {name for name, value in plain.items() if value is not None and stepped[name] is None}
-    assert {"lost_access", "lost_internet", "resends", "timeouts", "rtt_access_min"} <= lacks
+    assert {
+        "lost_access",
+        "lost_internet",
+        "retransmissions",
+        "rto_expiries",
+        "rtt_access_min",
+    } <= lacks
     assert all(stepped[name] == value for name, value in plain.items() if name not in lacks)
     assert stepped["payload_bytes_down"] == 8000
     assert not {name for name in lacks if name.startswith(("packets_", "payload_", "ip_bytes_"))}
@@ -69,7 +75,7 @@ def test_side_tables_tell_nothing_of_a_connection_with_a_step():
     again += "\n10.100 up ACK seq=101 ack=9001 port=1 steps={0}"
     plain = tables(transfer(1) + again.format(0))
     stepped = tables(transfer(1, steps_from=8) + again.format(1))
-    timed = ("losses", "round_trips", "timers", "stalls", "links")
+    timed = ("losses", "rtt_samples", "rto_values", "stalls", "links")
     assert all(plain[name] for name in timed)
     assert not any(stepped[name] for name in timed)
     assert [row["cause"] for row in plain["retransmissions"]] == ["rto"]

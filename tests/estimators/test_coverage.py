@@ -51,7 +51,7 @@ NOT_ANSWERED = {
         0.000 up    ACK      seq=99 ack=500
         60.00 up    ACK      seq=99 ack=500
         """,
-    "data sent again to a mobile that is gone": """
+    "data retransmitted to a mobile that is gone": """
         0.000 down  ACK      seq=500 ack=100 data=1000
         1.000 down  ACK      seq=500 ack=100 data=1000
         """,
@@ -66,14 +66,14 @@ NOT_ANSWERED = {
 @pytest.mark.parametrize(("seen", "exchange"), ONE_WAY.values(), ids=ONE_WAY)
 def test_direction_that_must_have_been_there_was_not_seen(seen, exchange):
     found = flow(exchange)
-    assert found["seen"] == seen
+    assert found["directions_seen"] == seen
     of_both = ("lost_access", "lost_internet", "timestamps", "single", "parallel")
     assert {found[name] for name in of_both} == {None}
 
 
 @pytest.mark.parametrize("exchange", NOT_ANSWERED.values(), ids=NOT_ANSWERED)
 def test_peer_that_does_not_answer_is_none(exchange):
-    assert flow(exchange)["seen"] == "both"
+    assert flow(exchange)["directions_seen"] == "both"
 
 
 def test_bytes_that_only_acks_tell_of_were_not_seen():
@@ -106,7 +106,7 @@ def us(packet: Packet) -> int:
 
 
 def halved(connections: int, first_unseen: int = 0) -> list[Packet]:
-    """Connections with ten segments and a resend of d3 each; of those from the first unseen on the
+    """Connections with ten segments and a retransmission of d3 each; of those from the first unseen on the
     capture has every second segment only."""
     lines = []
     for c in range(connections):
@@ -119,16 +119,16 @@ def halved(connections: int, first_unseen: int = 0) -> list[Packet]:
     return lines
 
 
-SERVER_SIDE = ("resends", "timeouts", "busy", "limited_by", "rtt_internet_min")
+SERVER_SIDE = ("retransmissions", "rto_expiries", "busy", "limited_by", "rtt_internet_min")
 
 
 def test_capture_that_missed_every_second_packet_says_nothing_of_the_server():
-    """Nor has it rows of what is only inferred; what is left of a resend is that Gi saw one."""
+    """Nor has it rows of what is only inferred; what is left of a retransmission is that Gi saw one."""
     rows = tables([*halved(2), *later(90_000_000)])
     for row in rows["flows"][:2]:
         assert 4000 <= row["acked_unseen_bytes"] <= 5000
         assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
-    for name in ("losses", "timers", "stalls", "round_trips", "channel_rates"):
+    for name in ("losses", "rto_values", "stalls", "rtt_samples", "channel_rates"):
         assert rows[name] == []
     assert {(row["needed"], row["cause"]) for row in rows["retransmissions"]} <= {(None, None)}
     assert {row["rate_share"] for row in rows["pages"]} == {None}
@@ -137,7 +137,7 @@ def test_capture_that_missed_every_second_packet_says_nothing_of_the_server():
 
 def test_connection_of_which_nothing_is_missing_tells_nothing_of_a_sampled_user():
     """It may have been too short to miss anything, or its ACKs are what is missing."""
-    assert tables([*halved(3, 3), *later(90_000_000)])["flows"][0]["resends"] == 1
+    assert tables([*halved(3, 3), *later(90_000_000)])["flows"][0]["retransmissions"] == 1
     row = tables([*halved(3, 1), *later(90_000_000)])["flows"][0]
     assert row["acked_unseen_bytes"] == 0
     assert {row[name] for name in (*SERVER_SIDE, "lost_access", "lost_internet")} == {None}
@@ -147,13 +147,13 @@ def test_one_odd_connection_of_a_user_does_not_matter():
     """A connection acknowledges five segments that Gi did not see; the next one is as it was."""
     odd = [replace(p, port=999) for p in [*opened(), acked(2_000_000, 5)]]
     rows = tables(sorted([*odd, *(p.later(10_000_000) for p in after_a_timeout()[0])], key=us))
-    assert [row["resends"] is None for row in rows["flows"]] == [True, False]
+    assert [row["retransmissions"] is None for row in rows["flows"]] == [True, False]
 
 
 def test_other_users_sampling_does_not_matter():
     lines = [replace(p, user="bob") for p in halved(2)]
     rows = tables([*lines, *(p for p in after_a_timeout()[0])])["flows"]
-    assert [row["resends"] is None for row in rows] == [False, True, True]
+    assert [row["retransmissions"] is None for row in rows] == [False, True, True]
 
 
 def test_page_of_one_direction_is_none():

@@ -1,4 +1,4 @@
-"""delay_spikes: round trips behind Gi that are of a sudden far above the running mean.
+"""delay_spikes: RTTs on the access side that are of a sudden far above the running mean.
 
 Segments of 1000 bytes are sent one at a time, each with a round trip of 700 ms, a second apart, if
 not said otherwise; `single` ACKs may wait for half a second, so what counts is above that.
@@ -14,12 +14,12 @@ SECOND = 1_000_000
 USUAL = RTT_US + SLOT_US
 
 
-def spikes(round_trips: dict[int, int], count: int = 40) -> int:
+def spikes(rtt_samples: dict[int, int], count: int = 40) -> int:
     """Of segments with the usual round trip but for some by number (µs)."""
     lines = opened()
     for k in range(count):
         at = (k + 1) * 10 * SECOND
-        lines += [sent(at, k + 1), acked(at + round_trips.get(k, USUAL), k + 1)]
+        lines += [sent(at, k + 1), acked(at + rtt_samples.get(k, USUAL), k + 1)]
     return tables(lines)["flows"][0]["delay_spikes"]
 
 
@@ -99,7 +99,7 @@ def test_spike_of_two_connections_counts_once_for_the_user():
     assert [r["delay_spikes"] for r in rows] == [1, 0]
 
 
-def test_resent_data_tells_of_none():
+def test_retransmitted_data_tells_of_none():
     """Karn: the round trip of data sent twice is not known."""
     lines = [p for k in range(20) for p in one(10 * SECOND * (k + 1), k + 1)]
     lines += [sent(300 * SECOND, 21), sent(303 * SECOND, 21), acked(304 * SECOND, 21)]

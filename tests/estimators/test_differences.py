@@ -118,13 +118,13 @@ def test_errors_and_claims_are_statsmodels():
             for n in random.integers(10, 60, 2)
         )
         found = difference(first, second)
-        bottom = np.concatenate([first.bottom, second.bottom])
-        ratio = np.concatenate([first.top, second.top]) / bottom
+        denominator = np.concatenate([first.denominator, second.denominator])
+        ratio = np.concatenate([first.numerator, second.numerator]) / denominator
         is_first = np.repeat([1.0, 0.0], [len(first.group), len(second.group)])
-        fit = sm.WLS(ratio, sm.add_constant(is_first), weights=bottom).fit(
+        fit = sm.WLS(ratio, sm.add_constant(is_first), weights=denominator).fit(
             cov_type="cluster", cov_kwds={"groups": np.concatenate([first.group, second.group])}
         )
-        freedom = min(effective(first.bottom), effective(second.bottom)) - 1
+        freedom = min(effective(first.denominator), effective(second.denominator)) - 1
         reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
         assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
         assert found.estimate == pytest.approx(fit.params[1])

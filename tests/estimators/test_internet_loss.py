@@ -1,6 +1,6 @@
-"""Losses before Gi that only the sender's behaviour tells, on short exchanges; as in test_loss.
+"""Losses on the Internet side that only the sender's behaviour tells, on short exchanges; as in test_loss.
 
-A resend is a prime: d4' that Gi saw, (d4') that it did not.
+A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 """
 
 from dataclasses import replace
@@ -35,12 +35,12 @@ def duplicates(count: int, sack: bool) -> list[Packet]:
     ]
 
 
-@pytest.mark.parametrize(("resent_us", "kinds"), [(3 * SECOND, ["hole"]), (40_000, [])])
-def test_packet_without_data_shows_a_hole(resent_us, kinds):
+@pytest.mark.parametrize(("retransmitted_us", "kinds"), [(3 * SECOND, ["hole"]), (40_000, [])])
+def test_packet_without_data_shows_a_hole(retransmitted_us, kinds):
     """
     Gi     | d4 (d5) ack    d5'       ack: its number is d6's. Or d5 was overtaken: 40 ms later
     """
-    lines = [*started(), sent(T, 4), bare(T + 50_000, 6), sent(T + 50_000 + resent_us, 5)]
+    lines = [*started(), sent(T, 4), bare(T + 50_000, 6), sent(T + 50_000 + retransmitted_us, 5)]
     assert evidence([*lines, acked(T + 5 * SECOND, 5)]) == kinds
 
 
@@ -53,9 +53,9 @@ def test_fin_that_was_lost_is_no_data():
 
 @pytest.mark.parametrize("last", [6, 7])
 @pytest.mark.parametrize(("again_us", "kinds"), [(8 * SECOND, ["skipped"]), (40_000, [])])
-def test_resend_goes_past_another_after_a_timeout(again_us, kinds, last):
+def test_retransmission_goes_past_another_after_a_timeout(again_us, kinds, last):
     """
-    Gi     | d4 d5 d6 d7       d4'    (d5') d6'      d5'     all was lost behind Gi; no SACK.
+    Gi     | d4 d5 d6 d7       d4'    (d5') d6'      d5'     all was lost on the access side; no SACK.
     mobile |                       a4                        Or d6' has overtaken d5'
     """
     lines = [*started(), *flight(4, last), sent(T + 6 * SECOND, 4)]
@@ -64,28 +64,28 @@ def test_resend_goes_past_another_after_a_timeout(again_us, kinds, last):
     assert evidence(lines) == kinds
 
 
-def sack_recovery(*resends: Packet) -> list[Packet]:
-    """d4 and d6 of d4 ... d10 were lost behind Gi; what the server resends; all is acknowledged."""
+def sack_recovery(*retransmissions: Packet) -> list[Packet]:
+    """d4 and d6 of d4 ... d10 were lost on the access side; what the server retransmissions; all is acknowledged."""
     lines = [*started(sack=True), *flight(4, 10), acked(T + 800_000, 3, (5, 5))]
     lines += [acked(T + 800_000 + SLOT_US * n, 3, (7, 6 + n), (5, 5)) for n in range(1, 5)]
-    return [*lines, *resends, acked(T + 30 * SECOND, 10)]
+    return [*lines, *retransmissions, acked(T + 30 * SECOND, 10)]
 
 
-def test_resend_goes_past_another_with_sack():
+def test_retransmission_goes_past_another_with_sack():
     """(d4') d6' ... d4': d5 between them is reported, not lost."""
-    resends = sent(T + 1_250_000, 6), sent(T + 6 * SECOND, 4)
-    assert evidence(sack_recovery(*resends)) == ["skipped"]
+    retransmissions = sent(T + 1_250_000, 6), sent(T + 6 * SECOND, 4)
+    assert evidence(sack_recovery(*retransmissions)) == ["skipped"]
 
 
 def test_sender_that_forgets_reports_after_a_timeout_skips_nothing():
     """d4' d6' ... d4' d5' d6': RFC 2018, 8."""
-    resends = sent(T + 1_250_000, 4), sent(T + 1_260_000, 6)
-    resends += tuple(flight(4, 6, T + 9 * SECOND))
-    assert evidence(sack_recovery(*resends)) == []
+    retransmissions = sent(T + 1_250_000, 4), sent(T + 1_260_000, 6)
+    retransmissions += tuple(flight(4, 6, T + 9 * SECOND))
+    assert evidence(sack_recovery(*retransmissions)) == []
 
 
 def test_probe_for_the_tail_skips_nothing():
-    """d7' only asks for a report (RFC 8985, 7.3); d4 is resent for the first time after it."""
+    """d7' only asks for a report (RFC 8985, 7.3); d4 is retransmitted for the first time after it."""
     lines = [*started(sack=True), *flight(4, 7), sent(T + 2 * SECOND, 7)]
     lines += [acked(T + 2_700_000, 3, (7, 7)), *flight(4, 6, T + 4 * SECOND)]
     assert evidence([*lines, acked(T + 6 * SECOND, 7)]) == []
@@ -93,21 +93,21 @@ def test_probe_for_the_tail_skips_nothing():
 
 @pytest.mark.parametrize("sack", [False, True])
 @pytest.mark.parametrize(
-    ("last", "resent_us", "kinds"),
+    ("last", "retransmitted_us", "kinds"),
     [(8, 6 * SECOND, ["timeout"]), (8, 1_250_000, []), (12, 6 * SECOND, [])],
 )
-def test_fast_retransmit_that_never_came(sack, last, resent_us, kinds):
+def test_fast_retransmit_that_never_came(sack, last, retransmitted_us, kinds):
     """
     Gi     | d4 d5 d6 d7 d8               (d4')         d4'    Or d4' came at once; or there is
     mobile |                a3 a3 a3 a3                     a8  more in flight, up to d12
     """
     lines = [*started(sack), *flight(4, last), *duplicates(4, sack)]
-    assert evidence([*lines, sent(T + resent_us, 4), acked(T + 7 * SECOND, last)]) == kinds
+    assert evidence([*lines, sent(T + retransmitted_us, 4), acked(T + 7 * SECOND, last)]) == kinds
 
 
 @pytest.mark.parametrize(("answer_us", "kinds"), [(7 * SECOND, []), (100_000, ["timeout"])])
 def test_sender_that_waits_for_the_next_timeout_each_time_was_not_called(answer_us, kinds):
-    """d4, d6 and d7 of d4 ... d8 were lost behind Gi. It answers a5, which is of d4' by its echo,
+    """d4, d6 and d7 of d4 ... d8 were lost on the access side. It answers a5, which is of d4' by its echo,
     at the next timeout, or at once; d7' comes at the next timeout.
 
     Gi     | d4 d5 d6 d7 d8       d4'       d6'       d7'
@@ -136,21 +136,21 @@ def test_fast_retransmit_is_not_due_by_d_sacks():
 
 
 def test_what_is_late_is_not_told_without_the_handshake():
-    """The round trip before Gi is not known."""
+    """The RTT on the Internet side is not known."""
     lines = [*started()[4:], *flight(4, 8), *duplicates(4, False)]
     assert evidence([*lines, sent(T + 6 * SECOND, 4), acked(T + 7 * SECOND, 8)]) == []
 
 
-def after_a_timeout(resent_us: int, *dup_acks: Packet, **acknowledged: int) -> list[Packet]:
+def after_a_timeout(retransmitted_us: int, *dup_acks: Packet, **acknowledged: int) -> list[Packet]:
     """
-    Gi     | d4 d5 d6       d4'    (d5')         d5'      d4 and d5 were lost behind Gi
+    Gi     | d4 d5 d6       d4'    (d5')         d5'      d4 and d5 were lost on the access side
     mobile |                    a4                   a6
     """
     timestamps = {"tsval": 1, "tsecr": 1} if acknowledged else {}
     lines = [*started(), *flight(4, 6), *dup_acks, sent(T + 6 * SECOND, 4)]
     lines += [
         acked(T + 6_800_000, 4),
-        sent(T + 6_800_000 + resent_us, 5),
+        sent(T + 6_800_000 + retransmitted_us, 5),
         acked(T + 18 * SECOND, 6),
     ]
     stamped = [
@@ -160,7 +160,7 @@ def after_a_timeout(resent_us: int, *dup_acks: Packet, **acknowledged: int) -> l
     return stamped
 
 
-def test_resend_that_an_ack_called_for_after_a_timeout():
+def test_retransmission_that_an_ack_called_for_after_a_timeout():
     assert evidence(after_a_timeout(10 * SECOND)) == ["timeout"]
     assert evidence(after_a_timeout(100_000)) == []
 
@@ -179,11 +179,15 @@ def test_partial_ack_without_a_timeout_calls_for_nothing():
 
 
 def partial_acks(
-    flight_to: int, *, answered: bool = True, sack: bool = False, resent_us: int = 12 * SECOND
+    flight_to: int,
+    *,
+    answered: bool = True,
+    sack: bool = False,
+    retransmitted_us: int = 12 * SECOND,
 ) -> list[Packet]:
     """
     Gi     | d4 ... d7            d4'     d5'     (d6')         d6'   d4, d5, d6 were lost
-    mobile |            a3 a3 ...     a4      a5                      behind Gi, d6' before it
+    mobile |            a3 a3 ...     a4      a5                      on the access side, d6' before it
     """
     lines = [*started(sack), *flight(4, flight_to)]
     lines += [
@@ -194,14 +198,14 @@ def partial_acks(
     if not answered:
         lines += [acked(T + 2_200_000 + 100_000 * n, 4) for n in range(3)]
     lines += [sent(at, 5), acked(at + 700_000, 5)]
-    return [*lines, sent(T + resent_us, 6), acked(T + 20 * SECOND, flight_to)]
+    return [*lines, sent(T + retransmitted_us, 6), acked(T + 20 * SECOND, flight_to)]
 
 
-def test_resend_that_a_partial_ack_called_for():
-    """At a5 two of the first four are in flight. Or four of six: the window may forbid a resend."""
+def test_retransmission_that_a_partial_ack_called_for():
+    """At a5 two of the first four are in flight. Or four of six: the window may forbid a retransmission."""
     assert evidence(partial_acks(9)) == []
     assert evidence(partial_acks(7)) == ["timeout"]
-    assert evidence(partial_acks(7, resent_us=3_300_000)) == []
+    assert evidence(partial_acks(7, retransmitted_us=3_300_000)) == []
 
 
 @pytest.mark.parametrize("how", [{"answered": False}, {"sack": True}])

@@ -3,7 +3,7 @@ is there."""
 
 from dataclasses import replace
 
-from exchange import Packet, bucket, flows
+from exchange import Packet, flows, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,7 +103,7 @@ def test_every_tcp_packet_is_counted_in_one_connection(exchange, another):
     """As one of it, or as one that it could not have sent."""
     lines = exchange + another
     tcp = [packet for packet in lines if packet.is_tcp]
-    made = bucket(lines)
+    made = partition(lines)
     ours = [lines[frame] for frame in made.packets.frame[made.segments.place]]
     counted = flows(lines)
     outside = sum(row["out_of_window_up"] + row["out_of_window_down"] for row in counted)

@@ -1,13 +1,13 @@
 """What IP IDs tell of what a server sent and Gi did not see, or saw late; segments as in test_loss.
 
-A server counts its packets by their IDs. A resend is a prime: d4' that Gi saw, (d4')
+A server counts its packets by their IDs. A retransmission is a prime: d4' that Gi saw, (d4')
 that it did not. The SYN ACK has the ID 0, as Linux's.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, bucket, tables
+from exchange import Packet, partition, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
 
 from spark_jobs.estimators.loss.found import EVIDENCE
@@ -34,7 +34,7 @@ def counted(lines: list[Packet], *ids: int) -> list[Packet]:
 
 
 def losses(lines: list[Packet]) -> list[tuple[str, float]]:
-    """(evidence, number of the segment) of each loss before Gi."""
+    """(evidence, number of the segment) of each loss on the Internet side."""
     rows = tables([*lines, *later(90 * SECOND)])["losses"]
     found = [r for r in rows if r["side"] == "internet"]
     assert all(r["probability"] == 1 for r in found)
@@ -54,12 +54,12 @@ def duplicates(count: int, at_us: int = T + RTT_US + SLOT_US) -> list[Packet]:
     return [acked(at_us + SLOT_US * n, 3) for n in range(count)]
 
 
-# ---- overtaken, or sent again ------------------------------------------------------------------
+# ---- overtaken, or retransmitted ------------------------------------------------------------------
 
 
 def late(wait_us: int, *ids: int) -> list[Packet]:
     """
-    Gi     | d4 d6       d5 d7     d5 was overtaken, or lost and sent again
+    Gi     | d4 d6       d5 d7     d5 was overtaken, or lost and retransmitted
     """
     lines = [*started(), sent(T, 4), sent(T + 1000, 6), sent(T + 1000 + wait_us, 5)]
     at = T + wait_us + SECOND
@@ -67,7 +67,7 @@ def late(wait_us: int, *ids: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("wait_us", [40_000, 690_000, 3 * SECOND])
-def test_id_tells_what_was_overtaken_from_a_resend(wait_us):
+def test_id_tells_what_was_overtaken_from_a_retransmission(wait_us):
     overtaken = late(wait_us, 4, 6, 5, 7)
     assert losses(overtaken) == []
     assert tables(overtaken)["retransmissions"] == []
@@ -76,7 +76,7 @@ def test_id_tells_what_was_overtaken_from_a_resend(wait_us):
     assert len(tables(again)["retransmissions"]) == 1
 
 
-def test_resend_that_was_overtaken_is_a_resend():
+def test_retransmission_that_was_overtaken_is_a_retransmission():
     """
     Gi     | d4 d6     d7 d5' d8     d5' has the ID before d7's, but after d6's
     """
@@ -103,12 +103,12 @@ def test_timestamp_tells_what_was_overtaken_where_ids_do_not(stamp_ms, rows):
     assert len(found["retransmissions"]) == len(found["losses"]) == rows
 
 
-# ---- the round trip before Gi ------------------------------------------------------------------
+# ---- the RTT on the Internet side ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("wait_us", "count"), [(850_000, 0), (950_000, 1)])
-def test_request_tells_how_long_a_resend_takes(wait_us, count):
-    """The SYN was not seen. d1 answers the request after 200 ms; 700 ms behind Gi."""
+def test_request_tells_how_long_a_retransmission_takes(wait_us, count):
+    """The SYN was not seen. d1 answers the request after 200 ms; 700 ms on the access side."""
     lines = [*started()[3:], *late(wait_us, *(0,) * 4)[len(started()) :]]
     lines = [replace(p, id=0) for p in lines]
     assert len(losses(lines)) == count
@@ -116,7 +116,7 @@ def test_request_tells_how_long_a_resend_takes(wait_us, count):
 
 @pytest.mark.parametrize(("wait_us", "expected"), [(600_000, 0), (800_000, 0.5), (1_100_000, 1)])
 def test_without_a_round_trip_before_gi_it_is_undecided_what_was_overtaken(wait_us, expected):
-    """700 ms behind Gi; before it 300 ms at most."""
+    """700 ms on the access side; before it 300 ms at most."""
     lines = [*started()[4:], *late(wait_us, *(0,) * 4)[len(started()) :]]
     found = tables([replace(p, id=0) for p in lines])
     assert [r["probability"] for r in found["losses"]] == [expected] * (expected > 0)
@@ -129,14 +129,14 @@ def test_without_a_round_trip_before_gi_it_is_undecided_what_was_overtaken(wait_
 
 def backed_off(*ids: int) -> list[Packet]:
     """
-    Gi     | d4 d5 d6      (d4')          d4''          all was lost behind Gi
+    Gi     | d4 d5 d6      (d4')          d4''          all was lost on the access side
     mobile |                                   a6
     """
     lines = [*started(), *flight(4, 6), sent(T + 9 * SECOND, 4), acked(T + 10 * SECOND, 6)]
     return counted(lines, *ids)
 
 
-def test_timeouts_resend_that_was_lost():
+def test_timeouts_retransmission_that_was_lost():
     assert losses(backed_off(4, 5, 6, 8)) == [("ip_id", 4)]
     assert losses(backed_off(4, 5, 6, 7)) == []
 
@@ -150,7 +150,7 @@ def test_wrapped_ids_count_on():
 
 def test_fast_retransmit_that_was_lost_and_not_needed():
     """
-    Gi     | d4 ... d8               (d4')    d9       d4 was only late behind Gi
+    Gi     | d4 ... d8               (d4')    d9       d4 was only late on the access side
     mobile |          a3 a3 a3 a3          a8    a9
     """
     at = T + RTT_US + SLOT_US + 5 * SLOT_US
@@ -191,7 +191,7 @@ def test_loss_probe_is_of_the_last_segment():
     assert losses(counted(lines, 4, 5, 6, 8)) == [("ip_id", 6)]
 
 
-def test_new_data_before_a_resend_is_missed_once():
+def test_new_data_before_a_retransmission_is_missed_once():
     """
     Gi     | d4 ... d8      (d9)         d4' d10       d9'      one ID is missing, before d4'
     mobile |           a3 a3    a3 a3
@@ -253,7 +253,7 @@ def test_lost_fin_is_no_data(sack):
     assert losses(counted(lines, 4, 6)) == []
 
 
-def test_first_fin_that_was_lost_before_a_resend_is_no_data():
+def test_first_fin_that_was_lost_before_a_retransmission_is_no_data():
     """
     Gi     | d4 d5 (fin)       d4'    ack: its number is after the FIN's
     """
@@ -334,7 +334,7 @@ def test_counter_that_begins_anew():
 # ---- against the other evidence, drops, sums ---------------------------------------------------
 
 
-def test_resend_that_no_id_misses_was_not_lost():
+def test_retransmission_that_no_id_misses_was_not_lost():
     """
     Gi     | d4 ... d8                 d4'      late, but the ACKs were lost on the way
     mobile |           a3 a3 a3 a3         a8
@@ -359,7 +359,7 @@ def test_gap_may_be_a_drop_of_the_capture():
     lines = [
         replace(p, id=next(new)) if p.way == "down" and p.us > T + 11 * SECOND else p for p in lines
     ]
-    made = bucket([*lines, *later(90 * SECOND)])
+    made = partition([*lines, *later(90 * SECOND)])
     losses = made.internet_losses.losses
     assert sorted((EVIDENCE[row["evidence"]], row["probability"]) for row in losses) == [
         ("hole", 1.0),

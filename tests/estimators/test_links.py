@@ -25,7 +25,7 @@ def test_rate_is_that_of_a_busy_link():
     assert row["rate"] == pytest.approx(8 * IP_LEN / 0.1, rel=1e-3)
     assert row["rtt_min"] == pytest.approx(RTT_US / 1e6)
     assert row["rtt_max"] == pytest.approx((RTT_US + 40 * SLOT_US) / 1e6, abs=1e-4)
-    assert row["round_trips"] == 1 + 40
+    assert row["rtt_samples"] == 1 + 40
 
 
 def test_quic_as_the_larger_part_is_load_of_the_link():
@@ -48,14 +48,14 @@ def test_hours_are_told_apart():
     lines += [p.later(HOUR) for p in busy_link(2, 0, 4)]
     lines.sort(key=lambda p: p.us)
     rows = tables(lines)["links"]
-    assert [(r["hour"].hour, r["round_trips"]) for r in rows] == [(12, 1 + 3), (13, 2)]
+    assert [(r["hour"].hour, r["rtt_samples"]) for r in rows] == [(12, 1 + 3), (13, 2)]
 
 
 def test_users_are_told_apart():
     of_anna = [*opened(), *busy_link(3, 1_000_000, 1)]
     of_bert = [replace(p, user="bert") for p in [*opened(), *busy_link(2, 1_000_000, 1)]]
     rows = tables(sorted([*of_anna, *of_bert], key=lambda p: p.us))["links"]
-    assert sorted((r["user"], r["round_trips"]) for r in rows) == [("anna", 1 + 3), ("bert", 1 + 2)]
+    assert sorted((r["user"], r["rtt_samples"]) for r in rows) == [("anna", 1 + 3), ("bert", 1 + 2)]
 
 
 def test_median_is_of_the_round_trips():
@@ -85,4 +85,4 @@ def test_what_nothing_tells_is_null():
 
 def test_user_without_data_has_the_handshakes_round_trip():
     (row,) = tables(opened())["links"]
-    assert (row["round_trips"], row["rtt_median"]) == (1, pytest.approx(RTT_US / 1e6))
+    assert (row["rtt_samples"], row["rtt_median"]) == (1, pytest.approx(RTT_US / 1e6))

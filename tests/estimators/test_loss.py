@@ -1,4 +1,4 @@
-"""Losses behind Gi and before it, on short exchanges of segments (see `segments`)."""
+"""Losses on the access side and before it, on short exchanges of segments (see `segments`)."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def test_hole_that_the_receiver_reports_is_a_loss(sack):
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_resend_of_what_was_lost_was_needed(sack):
+def test_retransmission_of_what_was_lost_was_needed(sack):
     lines, gone = by_fast_retransmit(sack)
     (row,) = tables(lines)["retransmissions"]
     assert row["needed"] is True
@@ -82,7 +82,7 @@ def test_d_sack_tells_that_both_copies_arrived():
 
 
 def test_jump_over_data_not_sent_again_proves_its_arrival():
-    """d4 and d6 are lost, d5 arrived: the resend of d4 is answered by an ACK up to d5."""
+    """d4 and d6 are lost, d5 arrived: the retransmission of d4 is answered by an ACK up to d5."""
     t = 5_000_000
     gone = sent(t, 4), sent(t + 2000, 6)
     lines = [
@@ -100,7 +100,7 @@ def test_jump_over_data_not_sent_again_proves_its_arrival():
     assert [place for place, _ in lost(lines)] == places(lines, *gone)
 
 
-def test_resend_that_was_lost_too():
+def test_retransmission_that_was_lost_too():
     """Three copies of d4; the ACK follows the third by a round trip."""
     t = 5_000_000
     gone = sent(t, 4), sent(t + 2_000_000, 4)
@@ -124,7 +124,7 @@ def test_answer_still_to_come_leaves_it_undecided():
 
 
 def test_loss_before_gi_leaves_a_hole():
-    """d4 never passes Gi until it is sent again."""
+    """d4 never passes Gi until it is retransmitted."""
     t = 5_000_000
     lines = [*started(), *(sent(t + 1000 * i, 4 + i) for i in (1, 2, 3))]
     lines += [acked(t + RTT_US + SLOT_US * i, 3) for i in (1, 2, 3)]
@@ -272,7 +272,7 @@ def test_data_reported_and_dropped_by_the_mobile_had_arrived():
 def test_ack_sooner_than_any_round_trip_answers_the_only_copy_there_was():
     """The least round trip so far was of 700 ms, but jitter makes it shorter once.
 
-    Gi     | (d4)  d5        d4'             d4''      d4 is lost before Gi
+    Gi     | (d4)  d5        d4'             d4''      d4 is lost on the Internet side
     mobile |           a3         a5                   450 ms after d4'; the server does not hear it
     """
     lines = [*started(), sent(4_000_000, 5), acked(4_700_000, 3), sent(6_000_000, 4)]
@@ -284,7 +284,7 @@ def test_ack_sooner_than_any_round_trip_answers_the_only_copy_there_was():
 
 def test_fin_without_data_is_no_datas_original():
     """
-    Gi     | (d4)  FIN        d4' with FIN       d4 is lost before Gi
+    Gi     | (d4)  FIN        d4' with FIN       d4 is lost on the Internet side
     mobile |            a3               a4
     """
     lines = [*started(), Packet(4_000_000, "down", FIN, seq=500 + 4 * DATA, ack=300)]
@@ -295,7 +295,7 @@ def test_fin_without_data_is_no_datas_original():
 
 
 def silent(report: bool) -> list[Packet]:
-    """d4 is sent again, for nothing, and reported. Then, after 9 s of silence, d5 is, and both ACKs
+    """d4 is retransmitted, for nothing, and reported. Then, after 9 s of silence, d5 is, and both ACKs
     of it may have been lost, or one and d5.
 
     Gi     | d4    d4'         d5             d5'
@@ -308,7 +308,7 @@ def silent(report: bool) -> list[Packet]:
 
 
 @pytest.mark.parametrize(("report", "needed"), [(True, (False,)), (False, (None, True))])
-def test_resend_is_not_needless_for_a_mobile_that_does_not_say_so(report, needed):
+def test_retransmission_is_not_needless_for_a_mobile_that_does_not_say_so(report, needed):
     rows = tables(silent(report))["retransmissions"]
     assert rows[0]["needed"] is False
     assert rows[1]["needed"] in needed

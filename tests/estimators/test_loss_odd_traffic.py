@@ -1,11 +1,11 @@
-"""Losses behind Gi where mobiles, senders and paths have habits of their own, on short exchanges of
+"""Losses on the access side where mobiles, senders and paths have habits of their own, on short exchanges of
 segments (see `segments`); what follows # or stands in brackets is what became of a packet.
 """
 
 from dataclasses import replace
 
 import pytest
-from exchange import Packet, bucket, tables
+from exchange import Packet, partition, tables
 from replies import MS, SECOND
 from segments import RTT_US, SLOT_US, acked, later, lost, opened, sent, started
 
@@ -14,7 +14,7 @@ T = 30 * SECOND
 
 
 def gone(lines: list[Packet], seconds: int = 60) -> list[Packet]:
-    """The packets lost behind Gi, by the estimator; the user is observed for so much longer."""
+    """The packets lost on the access side, by the estimator; the user is observed for so much longer."""
     after = later(lines[-1].us + seconds * SECOND) if seconds else []
     return [lines[place] for place, _ in lost([*lines, *after])]
 
@@ -28,7 +28,7 @@ def in_pairs(pairs: int) -> list[Packet]:
     return lines
 
 
-def test_needless_resends_ack_merges_into_the_one_that_waited():
+def test_needless_retransmissions_ack_merges_into_the_one_that_waited():
     """The link stood still. d13 came in order, its ACK waited for a second segment; then d11 came
     again and called for an ACK at once.
 
@@ -41,7 +41,7 @@ def test_needless_resends_ack_merges_into_the_one_that_waited():
     assert gone(lines) == []
 
 
-def test_needless_resend_that_a_mobile_which_never_waits_did_not_answer_was_lost():
+def test_needless_retransmission_that_a_mobile_which_never_waits_did_not_answer_was_lost():
     """a13 comes 500 ms after d11', sooner than any round trip, and no other ACK comes.
 
     Gi     | d11 d12 d13 ... d11'
@@ -73,7 +73,7 @@ def test_plain_duplicate_answers_a_copy_unless_the_mobile_sends_d_sacks(reports)
 
 
 def in_doubt(reports: bool) -> tuple[list[Packet], Packet]:
-    """Originals whose ACKs are late, but sooner after the resend than any round trip.
+    """Originals whose ACKs are late, but sooner after the retransmission than any round trip.
 
     Gi     | d4 ... d4'               d5 ... d5'
     mobile |           a4  a4 (d4)              a5  a5 (with another window)
@@ -111,7 +111,7 @@ def test_old_data_may_change_ts_recent_or_not(number, newer):
     """RFC 7323, 4.3, asks only that it begins below the last ACK; by 5.3 it is refused before.
 
     Gi     | d4 d5        d4' or d5'
-    mobile |       a4 a5             a5 (echoes d5's timestamp, or the resend's)
+    mobile |       a4 a5             a5 (echoes d5's timestamp, or the retransmission's)
     """
     t = 5_000_000
     again = replace(sent(t + 1000 * MS, number), tsval=6_000)
@@ -122,7 +122,7 @@ def test_old_data_may_change_ts_recent_or_not(number, newer):
 
 
 def test_overtaken_segment_in_a_sack_block_of_its_own_had_arrived():
-    """d5 is late before Gi. After a timeout the server forgets all blocks (RFC 2018, 8).
+    """d5 is late on the Internet side. After a timeout the server forgets all blocks (RFC 2018, 8).
 
     Gi     | d4 (lost)  d6 (lost)  d7  d5  d8  d9  d10           d4' d5' d6'
     mobile |              a3 of d7, of d5, of d8, of d9, of d10      a5  a5 (D-SACK of d5)  a10
@@ -174,7 +174,7 @@ def test_pace_is_told_where_the_queue_was_filled(full, pace):
     at += 2_000_000
     for n in range(1, full + 1):
         lines += [sent(at + n, 150 + n), acked(at + RTT_US + n * SLOT_US, 150 + n)]
-    (path,) = bucket(sorted(lines, key=lambda p: p.us)).paths
+    (path,) = partition(sorted(lines, key=lambda p: p.us)).paths
     assert path["pace"] == pytest.approx(pace, rel=0.02)
 
 
@@ -217,7 +217,7 @@ def exchange(copies: list[Packet], missed: list[Packet]) -> list[Packet]:
 
 @pytest.mark.parametrize("end", [False, True], ids=["", "at the capture's end"])
 def test_whole_window_lost_and_sent_again(end):
-    """d4 ... d15 are lost; after a timeout each is sent again, twice as many each round trip, and
+    """d4 ... d15 are lost; after a timeout each is retransmitted, twice as many each round trip, and
     acknowledged. The ACKs are too slow for a link that had only stood still."""
     flight = [sent(T + n * MS, 4 + n) for n in range(12)]
     rounds = [(0, 4), (1, 5), (1, 6), (2, 7), (2, 8), (2, 9), (2, 10)]
@@ -228,7 +228,7 @@ def test_whole_window_lost_and_sent_again(end):
 
 
 def test_mobile_that_is_heard_no_more_may_still_receive():
-    """Its uplink died: d5 and d6, sent again and again, may arrive all the same. What is sent to
+    """Its uplink died: d5 and d6, retransmitted and again, may arrive all the same. What is sent to
     it in other connections tells nothing, either.
 
     Gi     | d4    d5 d6 ... d5' ... d5'' ...  (60 s on, of another connection) d4
@@ -282,7 +282,7 @@ def ten_acks_are_not_seen(was_sent: bool) -> list[Packet]:
 
 
 def expected(lines: list[Packet]) -> float:
-    """How many packets were lost behind Gi; the user is observed for another minute."""
+    """How many packets were lost on the access side; the user is observed for another minute."""
     rows = tables([*lines, *later(lines[-1].us + 60 * SECOND)])["losses"]
     return sum(r["probability"] for r in rows if r["side"] == "access")
 
@@ -305,7 +305,7 @@ def test_ack_without_data_brings_none():
     assert [p.us for p in gone(lines)] == [p.us for p in flight]
 
 
-def test_round_trip_that_only_a_resend_shows_to_be_shorter():
+def test_round_trip_that_only_a_retransmission_shows_to_be_shorter():
     """The radio has become faster: d5' is answered sooner than anything before. d6 was told of by
     SACK first, so d5 was lost; d5' was not.
 
@@ -398,8 +398,8 @@ NOT_WIDE_ENOUGH = pytest.mark.xfail(
 @pytest.mark.parametrize("last", [24, pytest.param(90, marks=NOT_WIDE_ENOUGH)])
 def test_duplicate_acks_that_were_lost_do_not_lead_the_search_astray(last):
     """d4 is lost, and so are four of the duplicate ACKs for the others: each hypothesis that loses
-    other four costs the same. After a timeout all is sent again, and each copy answered: the first
-    resend fills the only hole. So d4 is lost and, for all that the duplicates tell, four more.
+    other four costs the same. After a timeout all is retransmitted, and each copy answered: the first
+    retransmission fills the only hole. So d4 is lost and, for all that the duplicates tell, four more.
 
     Gi     | d4 ... d44                  d4' ... d44'
     mobile |            a3 (36 of 40)                a44 (41 times)

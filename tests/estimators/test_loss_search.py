@@ -1,7 +1,7 @@
 """The search for the likeliest history of a receiver, by itself."""
 
 import numpy as np
-from exchange import Packet, bucket
+from exchange import Packet, partition
 from replies import MS, SECOND
 from segments import RTT_US, acked, later, sent, started
 
@@ -28,7 +28,7 @@ def likeliest(segments, connections, packets, path, original):
 
 def found(lines: list[Packet]) -> tuple[float, float, list[bool]]:
     """What the search finds, of a connection behind an idle link."""
-    made = bucket([*lines, *later(lines[-1].us + 60 * SECOND)])
+    made = partition([*lines, *later(lines[-1].us + 60 * SECOND)])
     path = np.zeros(1, PATH)
     path["base"], path["again"] = RTT_US, 3.9
     original = np.full(len(made.segments.ts), -1)

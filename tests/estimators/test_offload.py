@@ -1,7 +1,7 @@
 """Packets that a network card merged become the segments that were on the wire."""
 
 import pytest
-from exchange import bucket, flow, tables
+from exchange import flow, partition, tables
 
 HANDSHAKE = """
     0.000 up    SYN      seq=99  mss=1460
@@ -13,7 +13,7 @@ HANDSHAKE = """
 
 def down(exchange: str, *names: str) -> list[tuple]:
     """Some columns of the data to the mobile, as the estimators see it."""
-    segments = bucket(exchange).segments
+    segments = partition(exchange).segments
     data = segments.downlink & (segments.payload_len > 0)
     return list(zip(*(getattr(segments, name)[data].tolist() for name in names), strict=True))
 
@@ -169,7 +169,7 @@ def test_users_after_one_with_merged_packets_keep_their_own():
         0.450 down  SYN ACK seq=9 ack=8 user=bert port=2000
         """
     )
-    made = bucket(exchange)
+    made = partition(exchange)
     assert made.packets.first.tolist() == [0, 4 + 10 + 1, 4 + 10 + 1 + 2]
     assert made.packets.sent_before[-1] == 44 + 10 * 1500 + 3040 + 40
     assert made.connections.user.tolist() == [0, 1]

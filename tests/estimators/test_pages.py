@@ -117,7 +117,7 @@ def test_idle_connection_does_not_count_at_once():
 
 
 def test_silence_with_data_under_way_is_no_end():
-    """Nothing for 20 s, then the segment is sent again."""
+    """Nothing for 20 s, then the segment is retransmitted."""
     first = loaded(0, 1)[:-1]
     again = [replace(first[-1], us=21 * SECOND), Packet(22 * SECOND, "up", ACK, 300, 1500, port=1)]
     (row,) = told(first, again)
@@ -144,7 +144,7 @@ def test_users_have_pages_of_their_own():
     assert [r["parallel"] for r in rows["flows"]] == [1, 1]
 
 
-def test_resends_count_once_as_payload():
+def test_retransmissions_count_once_as_payload():
     lines = loaded(0, 1)
     lines.insert(5, replace(lines[4], us=900_000))
     (row,) = seen(lines)["pages"]

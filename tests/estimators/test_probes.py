@@ -1,4 +1,4 @@
-"""Zero-window probes and keep-alives bring no data: no losses, no resends, no other traffic.
+"""Zero-window probes and keep-alives bring no data: no losses, no retransmissions, no other traffic.
 
 The mobile has d1 and d2, of 1000 bytes each, up to 2500 (see `segments`).
 """
@@ -32,7 +32,7 @@ def probed(seq: int, data: int, times: int = 3) -> tuple[list[Packet], int]:
 
 def told(lines: list[Packet]) -> tuple[int, int, int, int, int | None]:
     """Of the first connection: window probes, keep-alives; how many rows `losses` and
-    `retransmissions` have; flows.resends."""
+    `retransmissions` have; flows.retransmissions."""
     rows = tables([*lines, *later(400 * SECOND)])
     flow = rows["flows"][0]
     return (
@@ -40,7 +40,7 @@ def told(lines: list[Packet]) -> tuple[int, int, int, int, int | None]:
         flow["keepalives_down"],
         len(rows["losses"]),
         len(rows["retransmissions"]),
-        flow["resends"],
+        flow["retransmissions"],
     )
 
 
@@ -121,7 +121,7 @@ def test_keepalives_of_the_mobile():
         at = end + 70 * SECOND * k
         lines += [replace(acked(at, 2), seq=299), bare(at + 100_000, END)]
     (row,) = tables(lines)["flows"]
-    assert (row["keepalives_up"], row["keepalives_down"], row["resends"]) == (2, 0, 0)
+    assert (row["keepalives_up"], row["keepalives_down"], row["retransmissions"]) == (2, 0, 0)
     assert row["limited_server"] < SECOND
 
 

@@ -118,9 +118,9 @@ def test_quic_fills_the_queue_too():
 def test_losses_of_the_radio_say_nothing_of_the_queue():
     lines, at, number = paced(), 12_000_000, PACED + 1
     for i in range(40):
-        n, resend = number + i, i % 4 == 0
+        n, retransmission = number + i, i % 4 == 0
         lines.append(sent(at, n))
-        if resend:
+        if retransmission:
             at += 5_000_000
             lines.append(sent(at, n))
         lines.append(acked(at + RTT_US + SLOT_US, n))

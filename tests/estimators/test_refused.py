@@ -1,5 +1,5 @@
-"""Resends of what the mobile threw away for its old timestamp (PAWS) were needed, though nothing
-was lost: on short exchanges of segments, d4' being d4 sent again.
+"""Retransmissions of what the mobile threw away for its old timestamp (PAWS) were needed, though nothing
+was lost: on short exchanges of segments, d4' being d4 retransmitted.
 """
 
 from dataclasses import replace
@@ -21,20 +21,20 @@ def echo(ms: int, upto: int, tsecr: int, *blocks: tuple[int, int]) -> Packet:
 
 
 def told(lines: list[Packet], sack: bool = False) -> tuple[dict[int, bool | None], int]:
-    """needed of each resend after the start, by place in the exchange; packets lost behind Gi."""
+    """needed of each retransmission after the start, by place in the exchange; packets lost on the access side."""
     before = stamped(started(sack))
     lines = [replace(p, tsval=p.us // MS) if p.tsval is None else p for p in lines]
     rows = tables([*before, *lines])
     (flow,) = rows["flows"]
-    resends = {r["frame"] - len(before): r["needed"] for r in rows["retransmissions"]}
-    return resends, flow["lost_access"]
+    retransmissions = {r["frame"] - len(before): r["needed"] for r in rows["retransmissions"]}
+    return retransmissions, flow["lost_access"]
 
 
 @pytest.mark.parametrize(
     ("older_by", "needed"), [(10, True), (1, None)], ids=["", "by a tick: Linux takes it"]
 )
 def test_overtaken_segment_that_the_mobile_refused(older_by, needed):
-    """d6 was overtaken by d4' before Gi; the mobile refuses it and acknowledges d5 once more.
+    """d6 was overtaken by d4' on the Internet side; the mobile refuses it and acknowledges d5 once more.
 
     Gi     | d4 (lost)  d5       d4' d6 d7           d6'
     mobile |               a3              a5 a5 a5      a7

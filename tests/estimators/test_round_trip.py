@@ -1,4 +1,4 @@
-"""Round trips behind Gi during a transfer, on short exchanges (see `segments`)."""
+"""Round trips on the access side during a transfer, on short exchanges (see `segments`)."""
 
 from exchange import Packet, tables
 from segments import RTT_US, SLOT_US, acked, opened, sent, started

@@ -1,8 +1,8 @@
-"""SYN ACKs that a server sends again, and why; see `replies`."""
+"""SYN ACKs that a server retransmits, and why; see `replies`."""
 
 import pytest
 from exchange import Packet, read
-from replies import did, resent
+from replies import did, retransmitted
 
 REQUEST = """
     {0:.3f} up    ACK      seq=100 ack=500
@@ -85,7 +85,7 @@ def test_first_timeout_before_a_sample_is_the_networks():
 
 
 def test_synack_again_has_no_data_to_be_needed():
-    (row,) = resent(handshake("SYN 0", "SYNACK 0.1", "SYNACK 1.1"))
+    (row,) = retransmitted(handshake("SYN 0", "SYNACK 0.1", "SYNACK 1.1"))
     assert (row["needed"], row["new_data"]) == (None, False)
     assert (row["spurious_rto"], row["spurious_by"]) == (None, None)
 

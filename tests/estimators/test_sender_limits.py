@@ -7,7 +7,7 @@ The first data passes Gi 200 ms after the ACK that ends the handshake, which is 
 from dataclasses import replace
 
 import pytest
-from exchange import NOON, Packet, bucket, tables
+from exchange import NOON, Packet, partition, tables
 from replies import (
     ANSWER_US,
     BEGIN,
@@ -146,7 +146,7 @@ def test_all_that_a_timeout_sends_again_is_recovery(sack):
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_fast_recovery_is_from_the_resend_to_its_ack(sack):
+def test_fast_recovery_is_from_the_retransmission_to_its_ack(sack):
     """
     Gi     | d1 ... d5               d2'       five segments are less than the initial window
     mobile |           a1 a1 a1 a1       a5
@@ -190,7 +190,7 @@ def test_intervals_follow_each_other():
     asks = BEGIN + RTT_US + 5 * SECOND
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
     answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
-    made = bucket([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
+    made = partition([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
     found = intervals(made.moments(0))
     begins = [OPENED, OPENED + 1, BEGIN + RTT_US, asks, answer.us + RTT_US]
     half = made.servers["round_trip"][0] / 2
@@ -200,7 +200,7 @@ def test_intervals_follow_each_other():
 
 
 def test_intervals_of_what_was_not_limited():
-    assert len(intervals(bucket(opened()).moments(0))) == 0
+    assert len(intervals(partition(opened()).moments(0))) == 0
 
 
 def test_request_that_comes_late_is_the_mobiles():
@@ -228,4 +228,4 @@ def test_closed_window_is_the_mobiles(window, probe):
     assert times["mobile"] == pytest.approx(4, abs=0.11)
     assert sum(times.values()) == pytest.approx((there + RTT_US - OPENED) / SECOND)
     (row,) = tables(lines)["flows"]
-    assert (row["resends"], row["timeouts"]) == (0, 0)
+    assert (row["retransmissions"], row["rto_expiries"]) == (0, 0)

@@ -6,7 +6,7 @@ import pytest
 from exchange import Packet, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replies import ANSWER_US, FIN, MS, SECOND, after_a_timeout, bare, did, resent, transfer
+from replies import ANSWER_US, FIN, MS, SECOND, after_a_timeout, bare, did, retransmitted, transfer
 from segments import DATA, RTT_US, acked, opened, sent
 from test_invariance import exchanges
 
@@ -14,8 +14,8 @@ from test_invariance import exchanges
 
 
 SENDING = (
-    "resends",
-    "timeouts",
+    "retransmissions",
+    "rto_expiries",
     "busy",
     "rwnd_limited",
     "limited_server",
@@ -49,7 +49,7 @@ def test_server_whose_distance_is_not_known_has_nothing_told_of_it(lines):
     assert {flow[name] for name in SENDING} == {None}
     assert {row["cause"] for row in rows["retransmissions"]} <= {None}
     assert len(rows["retransmissions"]) == bool(way(lines, "down"))
-    assert rows["timers"] == rows["round_trips"] == rows["stalls"] == []
+    assert rows["rto_values"] == rows["rtt_samples"] == rows["stalls"] == []
 
 
 def test_request_tells_the_distance():
@@ -103,10 +103,10 @@ def test_what_makes_no_sense_changes_nothing_before_it(name):
     rows = tables([*WHOLE, *SENSELESS[name]])
     found = rows["flows"][0]
     unknown = found["acked_unseen_bytes"] > found["payload_bytes_down"]
-    before = [(row["ts"], None if unknown else row["cause"]) for row in resent(WHOLE)]
+    before = [(row["ts"], None if unknown else row["cause"]) for row in retransmitted(WHOLE)]
     after = [(row["ts"], row["cause"]) for row in rows["retransmissions"]]
     assert after[: len(before)] == before
-    assert found["timeouts"] is None if unknown else found["timeouts"] >= 1
+    assert found["rto_expiries"] is None if unknown else found["rto_expiries"] >= 1
 
 
 def told(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
@@ -121,8 +121,8 @@ def told(lines: list[Packet], user: str = "anna") -> tuple[list, ...]:
         ]
         for table, without in (
             ("flows", ()),
-            ("timers", ()),
-            ("round_trips", ()),
+            ("rto_values", ()),
+            ("rtt_samples", ()),
             ("stalls", ()),
             ("retransmissions", ("frame", "original_frame")),
         )
@@ -152,14 +152,14 @@ def test_numbers_and_others_change_nothing_whatever_comes(exchange, others, up, 
 @settings(max_examples=60, deadline=None)
 @given(exchanges())
 def test_counts_fit_each_other_whatever_comes(exchange):
-    """The mobile's window holds back only who is busy; each resend that Gi saw is counted."""
+    """The mobile's window holds back only who is busy; each retransmission that Gi saw is counted."""
     rows = tables(exchange)
     for flow in rows["flows"]:
         mine = [r for r in rows["retransmissions"] if r["flow_id"] == flow["flow_id"]]
-        if flow["resends"] is None:
+        if flow["retransmissions"] is None:
             assert {r["cause"] for r in mine} <= {None}
             continue
         assert 0 <= flow["rwnd_limited"] <= flow["busy"]
         seen = [r for r in mine if r["cause"] not in (None, "probe", "keepalive")]
-        assert flow["resends"] >= sum(not r["new_data"] for r in seen)
-        assert flow["timeouts"] >= sum(r["cause"] == "rto" for r in mine)
+        assert flow["retransmissions"] >= sum(not r["new_data"] for r in seen)
+        assert flow["rto_expiries"] >= sum(r["cause"] == "rto" for r in mine)

@@ -1,6 +1,6 @@
 """In which order a server heard and sent what Gi saw, and what of that Gi never saw; see `replies`.
 
-A resend is a prime: d4' that Gi saw, (d4') that it did not.
+A retransmission is a prime: d4' that Gi saw, (d4') that it did not.
 """
 
 from dataclasses import replace
@@ -25,9 +25,9 @@ from segments import RTT_US, acked, opened, sent
 
 
 @pytest.mark.parametrize("after_ms", [-20, 20, 60, 90])
-def test_resend_that_left_before_an_ack_was_heard_is_classed_by_what_was_known(after_ms):
+def test_retransmission_that_left_before_an_ack_was_heard_is_classed_by_what_was_known(after_ms):
     """
-    Gi     | d1 ... d5                       d2'    d2 was only late behind Gi: a5 passes Gi when
+    Gi     | d1 ... d5                       d2'    d2 was only late on the access side: a5 passes Gi when
     mobile |           a1 a1 a1 a1      a5          d2' is on its way
     """
     lines = [*opened(), *flight(1, 5), acked(FIRST_ACK, 1), *duplicates(3, FIRST_ACK + MS)]
@@ -75,27 +75,27 @@ def overtaken(late_us: int) -> list[Packet]:
 
 
 @pytest.mark.parametrize("late_ms", [40, 690])
-def test_segment_overtaken_before_gi_is_no_resend(late_ms):
+def test_segment_overtaken_before_gi_is_no_retransmission(late_ms):
     """Its ID is of its turn: 7 after 8."""
     lines = counted(overtaken(late_ms * MS), 1, 2, 3, 4, 5, 6, 8, 7, 9, 10)
     assert did(lines) == ([], 0, 0)
 
 
-def test_id_of_later_tells_a_resend_however_soon_it_comes():
-    """d7 has an ID after d8's: (d7) was lost before Gi."""
+def test_id_of_later_tells_a_retransmission_however_soon_it_comes():
+    """d7 has an ID after d8's: (d7) was lost on the Internet side."""
     lines = counted(overtaken(690 * MS), 1, 2, 3, 4, 5, 6, 8, 9, 10, 11)
-    causes, resends, _ = did(lines)
-    assert (len(causes), resends) == (1, 1)
+    causes, retransmissions, _ = did(lines)
+    assert (len(causes), retransmissions) == (1, 1)
 
 
-@pytest.mark.parametrize(("late_ms", "resends"), [(40, 0), (690, 0), (3000, 1)])
-def test_without_ids_what_comes_sooner_than_a_round_trip_was_overtaken(late_ms, resends):
+@pytest.mark.parametrize(("late_ms", "retransmissions"), [(40, 0), (690, 0), (3000, 1)])
+def test_without_ids_what_comes_sooner_than_a_round_trip_was_overtaken(late_ms, retransmissions):
     """A round trip of the server's is 700 ms."""
     causes, count, _ = did(overtaken(late_ms * MS))
-    assert (len(causes), count) == (resends, resends)
+    assert (len(causes), count) == (retransmissions, retransmissions)
 
 
-# ---- resends that Gi never saw -----------------------------------------------------------------
+# ---- retransmissions that Gi never saw -----------------------------------------------------------------
 
 
 def backed_off(*ids: int) -> list[Packet]:
@@ -110,12 +110,12 @@ def backed_off(*ids: int) -> list[Packet]:
     return counted([*lines, sent(at, 6), acked(at + RTT_US, 7)], *ids)
 
 
-def test_resend_that_gi_never_saw_counts_by_the_gap_in_the_ids():
-    """8 is missing: d6' was lost before Gi, and the timer went off for it."""
+def test_retransmission_that_gi_never_saw_counts_by_the_gap_in_the_ids():
+    """8 is missing: d6' was lost on the Internet side, and the timer went off for it."""
     assert did(backed_off(1, 2, 3, 4, 5, 6, 7, 9)) == (["rto"], 2, 2)
 
 
-def test_resend_that_was_overtaken_counts_once():
+def test_retransmission_that_was_overtaken_counts_once():
     """
     Gi     | d1 ... d5   d6 d7 d8      d6' d8' d7'     d7' has the ID before d8's
     mobile |  a1 ... a5                            a8
@@ -124,8 +124,8 @@ def test_resend_that_was_overtaken_counts_once():
     lines += flight(6, 8, FIRST_ACK + ANSWER_US)
     at = FIRST_ACK + ANSWER_US + TIMEOUT_US
     lines += [sent(at, 6), sent(at + MS, 8), sent(at + 2 * MS, 7), acked(at + RTT_US, 8)]
-    causes, resends, _ = did(counted(lines, *range(1, 10), 11, 10))
-    assert (len(causes), resends) == (3, 3)
+    causes, retransmissions, _ = did(counted(lines, *range(1, 10), 11, 10))
+    assert (len(causes), retransmissions) == (3, 3)
 
 
 def test_host_that_counts_all_its_packets_leaves_gaps():
@@ -136,8 +136,8 @@ def test_host_that_counts_all_its_packets_leaves_gaps():
 
 
 def test_ids_without_a_gap_tell_of_none():
-    causes, resends, _ = did(backed_off(1, 2, 3, 4, 5, 6, 7, 8))
-    assert (causes, resends) == (["rto"], 1)
+    causes, retransmissions, _ = did(backed_off(1, 2, 3, 4, 5, 6, 7, 8))
+    assert (causes, retransmissions) == (["rto"], 1)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_ids_without_a_gap_tell_of_none():
     ],
 )
 def test_ids_that_do_not_count_up_tell_nothing(ids):
-    causes, resends, _ = did(backed_off(*ids))
-    assert (causes, resends) == (["rto"], 1)
+    causes, retransmissions, _ = did(backed_off(*ids))
+    assert (causes, retransmissions) == (["rto"], 1)
 
 
 def test_ids_wrap():
@@ -159,7 +159,7 @@ def test_ids_wrap():
     assert did(backed_off(*ids)) == (["rto"], 2, 2)
 
 
-def test_new_segment_that_gi_never_saw_is_no_resend():
+def test_new_segment_that_gi_never_saw_is_no_retransmission():
     """d7 and its ID are missing."""
     lines = [*transfer(5), *flight(6, 6, 7 * SECOND), *flight(8, 9, 7 * SECOND + 2 * MS)]
     lines = counted([*lines, acked(8 * SECOND, 9)], 1, 2, 3, 4, 5, 6, 8, 9)

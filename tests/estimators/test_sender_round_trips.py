@@ -1,6 +1,6 @@
 """Round trips through a transfer, on either side of Gi; see `replies`.
 
-Those of `round_trips` are some of those that `flows` has the quantiles of: `all_trips` makes
+Those of `rtt_samples` are some of those that `flows` has the quantiles of: `all_trips` makes
 exchanges by their round trips, so that both are known.
 """
 
@@ -33,7 +33,7 @@ ONE_BIN = 1 / 32
 
 
 def rows_of(lines: list[Packet], side: str) -> list[dict]:
-    return [row for row in tables(lines)["round_trips"] if row["side"] == side]
+    return [row for row in tables(lines)["rtt_samples"] if row["side"] == side]
 
 
 def trips(lines: list[Packet], side: str = "access") -> list[float]:
@@ -45,12 +45,12 @@ def seconds(us: int) -> float:
     return us / SECOND
 
 
-# ---- behind Gi ---------------------------------------------------------------------------------
+# ---- on the access side ---------------------------------------------------------------------------------
 
 
 def test_round_trip_is_from_data_to_its_ack_and_ends_with_it():
     rows = tables(transfer(1))
-    (flow,), (row,) = rows["flows"], rows["round_trips"]
+    (flow,), (row,) = rows["flows"], rows["rtt_samples"]
     assert row["flow_id"] == flow["flow_id"]
     assert (row["ts"] - flow["start_ts"]).total_seconds() == seconds(FIRST_ACK)
     assert (row["side"], row["rtt"]) == ("access", seconds(RTT_US))
@@ -119,7 +119,7 @@ def test_timestamp_of_data_that_was_not_sent_tells_nothing():
 
 def test_sack_block_answers_what_it_reports_first_and_at_once():
     """
-    Gi     | d1   d2                   d2 overtakes d1 behind Gi
+    Gi     | d1   d2                   d2 overtakes d1 on the access side
     mobile |          a0 (d2)   a2     a2 answers d1, or not: it tells nothing of d2
     """
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2)]
@@ -139,7 +139,7 @@ def test_first_sack_block_has_what_the_ack_answers():
     assert trips(sorted(lines, key=lambda p: p.us)) == [0.6, 2.0]
 
 
-def test_sack_block_of_a_resend_has_no_round_trip():
+def test_sack_block_of_a_retransmission_has_no_round_trip():
     """d2 is sent twice; the block does not tell which copy it answers."""
     lines = [*opened(sack=True), sent(BEGIN, 1), sent(BEGIN + 500 * MS, 2), sent(DUE, 2)]
     assert trips([*lines, acked(DUE + RTT_US, 0, (2, 2))]) == []
@@ -160,7 +160,7 @@ def test_duplicate_ack_ends_no_round_trip():
     assert trips(lines) == [seconds(RTT_US)]
 
 
-# ---- before Gi ---------------------------------------------------------------------------------
+# ---- on the Internet side ---------------------------------------------------------------------------------
 
 
 def answered(*after_ms: int, window: int = 65) -> list[Packet]:
@@ -254,7 +254,7 @@ def test_data_sent_again_is_no_answer():
 
 
 def apart(ms: int, first_ms: int, second_ms: int) -> list[Packet]:
-    """Two segments with these round trips behind Gi whose ACKs are so far apart."""
+    """Two segments with these RTTs on the access side whose ACKs are so far apart."""
     lines = [*opened()]
     for n, (at, trip) in enumerate(((0, first_ms), (ms, second_ms)), 1):
         ack = FIRST_ACK + SECOND + at * MS
@@ -305,7 +305,7 @@ def test_of_a_steady_transfer_each_row_is_a_tenth_of_a_second_or_a_round_trip_af
 
 
 def all_trips(count: int, seed: int) -> tuple[list[Packet], dict[str, list[tuple[int, int]]]]:
-    """A transfer of two segments under way, and all its round trips by side: when each ended and
+    """A transfer of two segments in flight, and all its round trips by side: when each ended and
     how long it took (µs)."""
     rng = np.random.default_rng(seed)
     before = np.clip(rng.lognormal(5.2, 0.8, count), 100, 5000)
@@ -344,7 +344,7 @@ def test_rows_are_some_of_all_and_those_left_out_are_near_one_in_time_and_value(
     begin = rows["flows"][0]["start_ts"]
     written = [
         (round((row["ts"] - begin).total_seconds() * SECOND), round(row["rtt"] * SECOND))
-        for row in rows["round_trips"]
+        for row in rows["rtt_samples"]
         if row["side"] == side
     ]
 

@@ -16,7 +16,7 @@ from replies import (
     did,
     duplicates,
     flight,
-    resent,
+    retransmitted,
     tables_by,
     transfer,
 )
@@ -28,7 +28,7 @@ DUE = BEGIN + TIMEOUT_US
 
 def timeouts_of(lines: list[Packet], **settings: float) -> list[float]:
     """The timeouts of `timers`, in order of time (s)."""
-    return [row["rto"] for row in tables_by(lines, **settings)["timers"]]
+    return [row["rto"] for row in tables_by(lines, **settings)["rto_values"]]
 
 
 def close(*values: float) -> object:
@@ -59,9 +59,9 @@ def test_first_row_is_of_when_the_server_heard_of_it():
     """Half of the 100 ms between Gi and the server after the ACK passed Gi at 0.7 s."""
     lines = transfer(1)
     rows = tables(lines)
-    first = rows["timers"][0]["ts"] - rows["flows"][0]["start_ts"]
+    first = rows["rto_values"][0]["ts"] - rows["flows"][0]["start_ts"]
     assert first.total_seconds() == pytest.approx(0.75)
-    assert rows["timers"][0]["flow_id"] == rows["flows"][0]["flow_id"]
+    assert rows["rto_values"][0]["flow_id"] == rows["flows"][0]["flow_id"]
 
 
 SYNACK_AGAIN = """
@@ -104,7 +104,7 @@ def test_timeout_before_any_sample_is_the_networks(initial):
 @pytest.mark.parametrize("least", [0.2, 0.5])
 def test_steady_round_trip_leaves_the_least_deviation(least):
     """700 ms, and the least deviation; 1.4 s at first, of which a quarter is lost each time."""
-    found = timeouts_of(transfer(40), least_rto_s=least)
+    found = timeouts_of(transfer(40), min_rto_s=least)
     assert found[0] == pytest.approx(2.1)
     assert found[-1] == pytest.approx(0.7 + least, rel=1 / 32)
     assert all(later < sooner for sooner, later in pairwise(found))
@@ -135,7 +135,7 @@ def test_timeout_does_not_double_for_ever(most):
     assert found[-1] >= most
 
 
-def once_resent() -> list[Packet]:
+def once_retransmitted() -> list[Packet]:
     """d1 d1' a1, then d2 a2."""
     at = DUE + RTT_US
     lines = [*opened(), sent(BEGIN, 1), sent(DUE, 1), acked(at, 1), sent(at + ANSWER_US, 2)]
@@ -144,7 +144,7 @@ def once_resent() -> list[Packet]:
 
 def test_what_was_sent_again_is_no_sample():
     """So the doubled timeout is kept (Karn; RFC 6298, 3 and 5) until d2's 700 ms."""
-    lines = once_resent()
+    lines = once_retransmitted()
     assert timeouts_of(lines[:-1]) == close(2.1, 4.2)
     assert timeouts_of(lines) == close(2.1, 4.2, 2.1)
 
@@ -158,7 +158,7 @@ def stamped(lines: list[Packet], echoed: int) -> list[Packet]:
 def test_timestamps_tell_which_copy_is_the_sample():
     """d1' took 700 ms; d1 took 2.8 s, 2.1 s more than the mean: srtt is then 0.7 + 2.1 / 8, the
     deviation 1.4 + 2.1 - 1.4 / 4 (as it counts in the timeout, four times: RFC 6298, 2.3)."""
-    lines = once_resent()[:-2]
+    lines = once_retransmitted()[:-2]
     assert timeouts_of(stamped(lines, DUE)) == close(2.1, 4.2, 2.1)
     long = [*lines[:-1], acked(DUE + 2 * RTT_US, 1)]
     error = 2.8 + 0.6 - 0.7
@@ -195,8 +195,7 @@ def by_linux(samples: list[float], least: float = 0.2) -> float:
 
 
 def measured(samples: list[float], *waits: float) -> list[Packet]:
-    """A handshake of 700 ms; a segment at a time whose round trips are these (s); one more, sent
-    again after each wait (s)."""
+    """A handshake of 700 ms; a segment at a time whose round trips are these (s); one more, retransmitted after each wait (s)."""
     lines, at = opened(), BEGIN
     for n, sample in enumerate(samples, 1):
         lines += [sent(at, n), acked(at + round(sample * SECOND) - ANSWER_US, n)]
@@ -220,13 +219,13 @@ def test_rule_is_told_by_when_the_timer_goes_off(samples, expected, rule):
     ratio = by_linux(known) / by_rfc(known)
     assert max(ratio, 1 / ratio) > 1.22
     wait = expected(known)
-    rows = tables(measured(samples, wait))["timers"]
+    rows = tables(measured(samples, wait))["rto_values"]
     assert {row["rule"] for row in rows} == {rule}
     assert [row["rto"] for row in rows[-2:]] == close(wait, 2 * wait)
 
 
 def test_rule_is_linux_where_no_timer_tells():
-    rows = tables(transfer(5))["timers"]
+    rows = tables(transfer(5))["rto_values"]
     assert {row["rule"] for row in rows} == {"linux"}
 
 
@@ -234,7 +233,7 @@ def test_rule_is_linux_where_no_timer_tells():
 def test_rfc6298_has_a_least_timeout(least):
     """RFC 6298, (2.4). 700 ms is below 1 s, which Linux would add to the round trip."""
     wait = max(by_rfc([0.7, *STEADY]), least)
-    rows = tables_by(measured(STEADY, wait), least_rto_s=least)["timers"]
+    rows = tables_by(measured(STEADY, wait), min_rto_s=least)["rto_values"]
     assert {row["rule"] for row in rows} == {"rfc6298"}
     assert rows[-1]["rto"] == pytest.approx(2 * wait, rel=1 / 32)
 
@@ -242,7 +241,7 @@ def test_rfc6298_has_a_least_timeout(least):
 def test_timeouts_say_whether_they_were_backed_off():
     """A timer that goes off twice, the second time after twice as long."""
     wait = by_linux([0.7, *FALLING])
-    rows = tables(measured(FALLING, wait, 2 * wait))["timers"]
+    rows = tables(measured(FALLING, wait, 2 * wait))["rto_values"]
     assert [row["rto"] for row in rows[-3:]] == close(wait, 2 * wait, 4 * wait)
     assert [row["backed_off"] for row in rows] == [False] * (len(rows) - 2) + [True, True]
 
@@ -251,7 +250,7 @@ def test_timeouts_say_whether_they_were_backed_off():
 
 
 def verdicts(lines: list[Packet]) -> list[tuple[str, bool | None, str | None]]:
-    """(cause, spurious_rto, spurious_by) of each resend."""
+    """(cause, spurious_rto, spurious_by) of each retransmission."""
     rows = tables(lines)["retransmissions"]
     return [(row["cause"], row["spurious_rto"], row["spurious_by"]) for row in rows]
 
@@ -282,7 +281,7 @@ SOON_SACK = probe_at() + TIMEOUT_US + 30 * MS
 
 
 def test_f_rto_needs_two_acks_without_sack():
-    """a1 covers what was sent again; a2 what was not, before new data can have arrived (RFC 5682,
+    """a1 covers what was retransmitted; a2 what was not, before new data can have arrived (RFC 5682,
     2.1)."""
     lines = stalled(acked(SOON, 1), acked(SOON + 40 * MS, 2), acked(SOON + 80 * MS, 3))
     assert verdicts(lines) == [("rto", True, "frto")]
@@ -322,7 +321,7 @@ def test_timeout_of_what_was_lost_did_not_come_too_soon(sack):
 @pytest.mark.parametrize(
     ("echoed", "verdict"), [(BEGIN, (False, "eifel")), (DUE, (False, None))], ids=["d1", "d1'"]
 )
-def test_older_timestamp_than_the_resends_is_proof(echoed, verdict):
+def test_older_timestamp_than_the_retransmissions_is_proof(echoed, verdict):
     """Eifel (RFC 3522); not counted as F-RTO's."""
     assert verdicts(stamped(stalled(acked(SOON, 3)), echoed)) == [("rto", *verdict)]
 
@@ -335,7 +334,7 @@ def test_two_proofs_are_both_told():
 
 
 def test_d_sack_of_what_a_timeout_sent_again_is_proof():
-    """Both copies of d1 arrive (RFC 3708). a3 proves nothing, as d2 was sent again, too."""
+    """Both copies of d1 arrive (RFC 3708). a3 proves nothing, as d2 was retransmitted, too."""
     at = probe_at()
     lines = [*opened(sack=True), *flight(1, 2), sent(at - MS, 2), sent(at - MS + TIMEOUT_US, 1)]
     lines += [acked(SOON_SACK, 1), acked(SOON_SACK + MS, 2)]
@@ -362,7 +361,7 @@ def test_only_timeouts_can_come_too_soon():
     assert verdicts(lines) == [("fast", None, None)]
 
 
-def test_of_a_timeouts_resends_the_first_has_the_verdict():
+def test_of_a_timeouts_retransmissions_the_first_has_the_verdict():
     """d1'' of the timer backed off; then the link goes on (RFC 5682, 2.1)."""
     again = DUE + 2 * TIMEOUT_US
     acks = [acked(again + 30 * MS, 1), acked(again + 70 * MS, 2), acked(again + 110 * MS, 3)]
@@ -398,4 +397,4 @@ def test_sack_block_may_end_before_a_fin(fin):
     lines += [sent(at, 1), replace(acked(at + RTT_US, 1), sack=block)]
     lines += [sent(at + RTT_US + ANSWER_US, 2)]
     lines += [replace(acked(at + 2 * RTT_US + ANSWER_US, 3), ack=3501)]
-    assert {row["spurious_by"] for row in resent(lines)} == {None}
+    assert {row["spurious_by"] for row in retransmitted(lines)} == {None}

@@ -1,5 +1,5 @@
 """How long a server was busy, and for how long of that the mobile's window alone held it back; see
-`replies`. Both by the server's clock: it sends 50 ms before Gi sees it, and hears 50 ms after."""
+`replies`. Both by the server's clock: it sends 50 ms on the Internet side sees it, and hears 50 ms after."""
 
 from dataclasses import replace
 
@@ -163,7 +163,7 @@ def test_in_recovery_the_congestion_window_limits_first(sack):
     Gi     | d1 ... d9               d1'      d10 d11     The window of nine segments is full from
     mobile |           a0 a0 a0         a9            a11 d9 until the third a0
 
-    Six are then under way, more than half of nine (RFC 5681, 3.2: cwnd is 4.5 + 3, in flight are 9;
+    Six are then in flight, more than half of nine (RFC 5681, 3.2: cwnd is 4.5 + 3, in flight are 9;
     RFC 6675: 4.5, and the pipe 6; RFC 6937: the same pipe, reduced to half of cwnd step by step).
     """
     lines = [*opened(sack), *flight(1, 9)]

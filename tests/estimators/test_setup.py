@@ -277,7 +277,7 @@ def test_timestamps_that_fit_two_syns_tell_nothing():
 
 
 def repeat(exchange, least=0.6):
-    """`setup_repeat`, of a user whose least round trip behind Gi another connection tells."""
+    """`setup_retransmission`, of a user whose least RTT on the access side another connection tells."""
     other = f"""
         900.0 up   SYN     seq=100 port=9
         900.1 down SYN ACK seq=300 ack=101 port=9
@@ -285,11 +285,11 @@ def repeat(exchange, least=0.6):
         901.0 down ACK seq=301 ack=101 data=10 port=9
         {901 + least} up ACK seq=101 ack=311 port=9
     """
-    return flows(exchange + other)[0]["setup_repeat"]
+    return flows(exchange + other)[0]["setup_retransmission"]
 
 
 def test_syn_ack_again_before_the_first_could_be_answered_is_premature():
-    """A round trip of 1.1 s behind Gi; the server's timer is of 1 s."""
+    """A round trip of 1.1 s on the access side; the server's timer is of 1 s."""
     assert (
         repeat(
             """

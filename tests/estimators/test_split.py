@@ -1,7 +1,7 @@
 """Proxies between Gi and the mobile that split connections: what they answer is not the mobile's.
 
-The access round trip is 600 ms (see `segments`); the proxy is 5 ms behind Gi, has all that is lost
-behind it sent again itself, and hands the handshake on.
+The access round trip is 600 ms (see `segments`); the proxy is 5 ms on the access side, has all that is lost
+behind it retransmitted itself, and hands the handshake on.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ OF_ACCESS = (
     "limited_by",
     "goodput",
 )
-OF_INTERNET = ("resends", "rtt_internet_min", "lost_internet")
+OF_INTERNET = ("retransmissions", "rtt_internet_min", "lost_internet")
 SEGMENTS = 12
 
 
@@ -49,7 +49,7 @@ def assert_split(rows: dict[str, list[dict]], count: int) -> None:
         assert row["setup_class"] == "optimal"
     assert rows["flows"][0]["rtt_access"] == pytest.approx(RTT_US / 1e6)  # the mobile's own
     assert rows["losses"] == rows["channel_rates"] == []
-    assert {row["side"] for row in rows["round_trips"]} <= {"internet"}
+    assert {row["side"] for row in rows["rtt_samples"]} <= {"internet"}
     assert {row["needed"] for row in rows["retransmissions"]} == {None}
     assert {row["rtt_min"] for row in rows["links"]} == {None}
 

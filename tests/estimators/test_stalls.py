@@ -1,6 +1,6 @@
 """stalls: silences that a connection's own timing does not explain.
 
-The round trip behind Gi is 600 ms, before it 100 ms: a stall is longer than two round trips, 1.4 s,
+The RTT on the access side is 600 ms, before it 100 ms: a stall is longer than two round trips, 1.4 s,
 or than the timeout, 2.1 s after the handshake, if this is less.
 """
 
@@ -64,7 +64,7 @@ def test_closed_window_is_told_by_its_opening():
 
 
 def test_timeout_ends_a_stall_and_starts_slowly():
-    """d4 to d6 are sent again after 2.5 s; all that was under way is acknowledged 1.7 s later."""
+    """d4 to d6 are retransmitted after 2.5 s; all that was in flight is acknowledged 1.7 s later."""
     lines = [*started(), *flight(4, 6, T), sent(T + TIMEOUT_US, 4)]
     at = T + TIMEOUT_US + RTT_US + SLOT_US
     lines += [acked(at, 4), *flight(5, 6, at + 100_000), acked(at + SECOND, 6)]
@@ -139,7 +139,7 @@ WINDOW, LAST_HEARD, FLUSHED = 40, 63, 10
 
 
 def held_up(silence: int, flushed: int = FLUSHED) -> list[Packet]:
-    """A link that is heard each 0.1 s while 40 segments are under way: round trips of 4.6 s.
+    """A link that is heard each 0.1 s while 40 segments are in flight: round trips of 4.6 s.
     It is silent for so long more, and loses so many segments.
 
     Gi     | d4 ... d43  d44 ... d103                           d64' ... d73'

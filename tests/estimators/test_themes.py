@@ -1,7 +1,7 @@
 """Mechanisms of TCP that most connections never use, one exchange each, made by the RFC's rules.
 
 Segments and times are those of `segments` and `replies`: Gi lies 600 ms from the mobile and back,
-100 ms from the server and back. T is when the response begins. dN' is dN sent again, [..] what SACK
+100 ms from the server and back. T is when the response begins. dN' is dN retransmitted, [..] what SACK
 blocks report. All traffic here is legal: no packet may count as one that no end could have sent.
 """
 
@@ -56,8 +56,8 @@ def of(rows: Rows, *names: str) -> list:
     return [flow[name] for name in names]
 
 
-def resent(rows: Rows) -> list[tuple[float, str | None, bool | None]]:
-    """(when, cause, needed) of each resend, but for a probe's new data."""
+def retransmitted(rows: Rows) -> list[tuple[float, str | None, bool | None]]:
+    """(when, cause, needed) of each retransmission, but for a probe's new data."""
     return [
         (pytest.approx(seconds(row), abs=1e-6), row["cause"], row["needed"])
         for row in rows["retransmissions"]
@@ -75,12 +75,12 @@ def lost(rows: Rows) -> list[tuple[str, float]]:
 
 
 def quiet(rows: Rows) -> bool:
-    """Nothing was lost, sent again or timed out."""
+    """Nothing was lost, retransmitted or timed out."""
     for flow in rows["flows"]:
         assert [flow[name] for name in ("lost_access", "lost_internet")] == [0, 0]
-        assert [flow[name] for name in ("resends", "timeouts")] == [0, 0]
+        assert [flow[name] for name in ("retransmissions", "rto_expiries")] == [0, 0]
     assert rows["losses"] == rows["retransmissions"] == []
-    assert not any(row["backed_off"] for row in rows["timers"])
+    assert not any(row["backed_off"] for row in rows["rto_values"])
     return True
 
 
@@ -111,10 +111,10 @@ def test_prr_sends_new_data_while_a_loss_is_repaired():
     """RFC 6937, 3."""
     rows = run(prr())
     assert lost(rows) == [("access", at(T))]
-    assert resent(rows) == [(at(after(730)), "fast", True)]
-    assert of(rows, "resends", "timeouts", "payload_bytes_down") == [1, 0, 17 * DATA]
+    assert retransmitted(rows) == [(at(after(730)), "fast", True)]
+    assert of(rows, "retransmissions", "rto_expiries", "payload_bytes_down") == [1, 0, 17 * DATA]
     assert of(rows, "data_packets_down", "lost_internet") == [18, 0]
-    assert not any(row["backed_off"] for row in rows["timers"])
+    assert not any(row["backed_off"] for row in rows["rto_values"])
 
 
 @pytest.mark.parametrize("down", [2**32 - 500, 2**32 - 1000, 2**32 - 4700, 2**32 - 12_500])
@@ -124,8 +124,8 @@ def test_recovery_across_the_wrap_of_sequence_numbers(down):
     rows = run([line.numbered(up=2**32 - 150, down=down) for line in prr()])
     assert lost(rows) == [("access", at(T))]
     assert [row["seq"] for row in rows["losses"]] == [(500 + down) % 2**32]
-    assert resent(rows) == [(at(after(730)), "fast", True)]
-    assert of(rows, "resends", "timeouts") == [1, 0]
+    assert retransmitted(rows) == [(at(after(730)), "fast", True)]
+    assert of(rows, "retransmissions", "rto_expiries") == [1, 0]
     assert of(rows, "payload_bytes_up", "payload_bytes_down") == [200, 17 * DATA]
 
 
@@ -154,11 +154,11 @@ def test_racks_reordering_timer_finds_a_loss_that_two_blocks_tell():
     lines += [sent(after(875), 1), acked(after(1475), 3)]
     rows = run(lines)
     assert lost(rows) == [("access", at(T))]
-    assert resent(rows) == [(at(after(875)), "fast", True)]
-    assert of(rows, "resends", "timeouts") == [1, 0]
+    assert retransmitted(rows) == [(at(after(875)), "fast", True)]
+    assert of(rows, "retransmissions", "rto_expiries") == [1, 0]
 
 
-def test_rack_finds_that_a_resend_was_lost():
+def test_rack_finds_that_a_retransmission_was_lost():
     """RFC 8985, 3.2: d9 was sent after d1' and arrives; so d1' is lost, too.
 
     Gi     | d1 ... d6        d7 d8 d1'             d9 d10            d1''
@@ -173,11 +173,11 @@ def test_rack_finds_that_a_resend_was_lost():
     lines += [sent(after(2110), 1), acked(after(2710), 10)]
     rows = run(lines)
     assert lost(rows) == [("access", at(T)), ("access", at(after(730)))]
-    assert resent(rows) == [
+    assert retransmitted(rows) == [
         (at(after(730)), "fast", True),
         (at(after(2110)), "fast", True),
     ]
-    assert of(rows, "resends", "timeouts") == [2, 0]
+    assert of(rows, "retransmissions", "rto_expiries") == [2, 0]
 
 
 def test_loss_probe_repairs_the_tail():
@@ -191,8 +191,8 @@ def test_loss_probe_repairs_the_tail():
     lines += [sent(after(2300), 2), acked(after(2900), 2)]
     rows = run(lines)
     assert lost(rows) == [("access", at(after(10)))]
-    assert resent(rows) == [(at(after(2300)), "tlp", True)]
-    assert of(rows, "resends", "timeouts") == [1, 0]
+    assert retransmitted(rows) == [(at(after(2300)), "tlp", True)]
+    assert of(rows, "retransmissions", "rto_expiries") == [1, 0]
     (stall,) = rows["stalls"]
     assert (stall["class"], stall["segments"], stall["lost"]) == ("small_window", 1, 1)
     assert (stall["ended_by"], stall["slow_start"]) == ("server", False)
@@ -213,8 +213,8 @@ def test_loss_probe_of_new_data_tells_of_losses():
     assert lost(rows) == [("access", at(T)), ("access", at(after(10)))]
     (probe,) = (row for row in rows["retransmissions"] if row["new_data"])
     assert (probe["cause"], round(seconds(probe), 6)) == ("tlp", at(after(1410)))
-    assert resent(rows) == [(at(after(2110)), "fast", True), (at(after(2120)), "fast", True)]
-    assert of(rows, "resends", "timeouts") == [2, 0]
+    assert retransmitted(rows) == [(at(after(2110)), "fast", True), (at(after(2120)), "fast", True)]
+    assert of(rows, "retransmissions", "rto_expiries") == [2, 0]
 
 
 def test_partial_ack_without_sack():
@@ -232,16 +232,16 @@ def test_partial_ack_without_sack():
     lines += [acked(end, 8), sent(end + 100 * MS, 9), acked(end + 100 * MS + RTT_US, 9)]
     rows = run(lines)
     assert lost(rows) == [("access", at(after(10))), ("access", at(after(30)))]
-    assert resent(rows) == [
+    assert retransmitted(rows) == [
         (at(third), "fast", True),
         (at(third + RTT_US + 100 * MS), "fast", True),
     ]
-    assert of(rows, "resends", "timeouts", "sack") == [2, 0, False]
+    assert of(rows, "retransmissions", "rto_expiries", "sack") == [2, 0, False]
 
 
 @pytest.mark.parametrize("reports", [True, False])
-def test_fast_retransmit_of_what_was_overtaken_was_needless(reports):
-    """RFC 2883, 4.1: d1 is overtaken by d2, d3 and d4 behind Gi. a4 comes before d1' was sent, so
+def test_fast_retransmit_of_what_was_overtaken_was_spurious(reports):
+    """RFC 2883, 4.1: d1 is overtaken by d2, d3 and d4 on the access side. a4 comes before d1' was sent, so
     that no D-SACK is needed to tell.
 
     Gi     | d1 ... d5                        d1'          d6
@@ -255,8 +255,8 @@ def test_fast_retransmit_of_what_was_overtaken_was_needless(reports):
     lines += [sent(after(1430), 6), acked(after(2030), 6)]
     rows = run(lines)
     assert lost(rows) == []
-    assert resent(rows) == [(at(after(730)), "fast", False)]
-    assert of(rows, "resends", "timeouts", "lost_access") == [1, 0, 0]
+    assert retransmitted(rows) == [(at(after(730)), "fast", False)]
+    assert of(rows, "retransmissions", "rto_expiries", "lost_access") == [1, 0, 0]
     assert [row["spurious_rto"] for row in rows["retransmissions"]] == [None]
 
 
@@ -277,15 +277,15 @@ def test_mobile_that_reneges_gets_all_again():
     lines += [*spaced(2, 3, answer), acked(answer + RTT_US, 2), acked(answer + RTT_US + 10 * MS, 3)]
     lines += [sent(answer + RTT_US + 100 * MS, 4), acked(answer + 2 * RTT_US + 100 * MS, 4)]
     rows = run(lines)
-    assert [(when, cause) for when, cause, _ in resent(rows)] == [
+    assert [(when, cause) for when, cause, _ in retransmitted(rows)] == [
         (at(due), "rto"),
         (at(answer), "slow_start"),
         (at(answer + 10 * MS), "slow_start"),
         (at(answer + RTT_US + 100 * MS), "slow_start"),
     ]
-    assert [needed for _, _, needed in resent(rows)] == [True] * 4
+    assert [needed for _, _, needed in retransmitted(rows)] == [True] * 4
     assert ("access", at(T)) in lost(rows)
-    assert of(rows, "resends", "timeouts") == [4, 1]
+    assert of(rows, "retransmissions", "rto_expiries") == [4, 1]
 
 
 # ---- timeouts that came too soon ---------------------------------------------------------------
@@ -304,13 +304,13 @@ def test_f_rto_goes_on_with_new_data():
     lines += [acked(after(2830), 4), acked(after(2840), 5)]
     rows = run(lines)
     assert lost(rows) == []
-    assert resent(rows) == [(at(T + TIMEOUT_US), "rto", False)]
+    assert retransmitted(rows) == [(at(T + TIMEOUT_US), "rto", False)]
     (row,) = rows["retransmissions"]
     assert (row["spurious_rto"], row["spurious_by"]) == (True, "frto")
-    assert of(rows, "resends", "timeouts", "payload_bytes_down") == [1, 1, 5 * DATA]
+    assert of(rows, "retransmissions", "rto_expiries", "payload_bytes_down") == [1, 1, 5 * DATA]
     (stall,) = rows["stalls"]
     assert (stall["class"], stall["lost"], stall["segments"]) == ("ack_delay", 0, 3)
-    (off,) = (row for row in rows["timers"] if row["backed_off"])
+    (off,) = (row for row in rows["rto_values"] if row["backed_off"])
     assert seconds(off) == pytest.approx(at(T + TIMEOUT_US), abs=0.1)
     assert off["rto"] == pytest.approx(4.2)
 
@@ -337,13 +337,13 @@ def test_eifel_tells_by_the_timestamp_that_the_ack_answers_the_first_copy():
         3.730 up   ACK     seq=300  ack=4500           tsval=8430 tsecr=93080
     """)
     assert lost(rows) == []
-    assert resent(rows) == [(3.0, "rto", False)]
+    assert retransmitted(rows) == [(3.0, "rto", False)]
     (row,) = rows["retransmissions"]
     assert (row["spurious_rto"], row["spurious_by"]) == (False, "eifel")
     # the server measured 2.23 s then: 0.89125 + 4 x 0.645 (RFC 6298, 2.3)
-    (told,) = (row["rto"] for row in rows["timers"] if 3.03 <= seconds(row) <= 3.13)
+    (told,) = (row["rto"] for row in rows["rto_values"] if 3.03 <= seconds(row) <= 3.13)
     assert told == pytest.approx(3.47125, rel=1 / 32)
-    assert all(row["rtt"] >= 0.6 for row in rows["round_trips"] if row["side"] == "access")
+    assert all(row["rtt"] >= 0.6 for row in rows["rtt_samples"] if row["side"] == "access")
 
 
 # ---- congestion notification -------------------------------------------------------------------
@@ -422,8 +422,8 @@ def test_accecns_counter_makes_no_ack_another_kind():
     """)
     assert of(rows, "setup_class", "syn_count", "synack_count") == ["optimal", 1, 1]
     assert lost(rows) == [("access", 0.9)]
-    assert resent(rows) == [(1.63, "fast", True)]
-    assert of(rows, "resends", "timeouts", "payload_bytes_down") == [1, 0, 5000]
+    assert retransmitted(rows) == [(1.63, "fast", True)]
+    assert of(rows, "retransmissions", "rto_expiries", "payload_bytes_down") == [1, 0, 5000]
 
 
 # ---- options that take room --------------------------------------------------------------------
@@ -499,7 +499,7 @@ def test_signatures_hide_no_other_option(captured, signature):
     assert of(rows, "payload_bytes_up", "out_of_window_up", "out_of_window_down") == [200, 0, 0]
     assert [row["side"] for row in rows["losses"]] == ["access"]
     assert [(row["cause"], row["needed"]) for row in rows["retransmissions"]] == [("fast", True)]
-    assert of(rows, "resends", "timeouts") == [1, 0]
+    assert of(rows, "retransmissions", "rto_expiries") == [1, 0]
 
 
 def test_mptcp_leaves_no_room_for_blocks(captured):
@@ -536,7 +536,7 @@ def test_mptcp_leaves_no_room_for_blocks(captured):
     probe, timeout = rows["retransmissions"]
     assert (probe["cause"], timeout["cause"], timeout["needed"]) == ("tlp", "rto", True)
     assert probe["needed"] is not True
-    assert of(rows, "resends", "timeouts") == [2, 1]
+    assert of(rows, "retransmissions", "rto_expiries") == [2, 1]
 
 
 def test_syn_cookies_agree_on_no_option():
@@ -655,13 +655,13 @@ def test_lost_fin_with_data_is_sent_again():
     lines += [Packet(due + RTT_US + 100 * MS, "down", frozenset({"ACK"}), seq=2501, ack=301)]
     rows = run(lines)
     assert lost(rows) == [("access", at(after(10)))]
-    assert resent(rows) == [(at(due), "rto", True)]
-    assert of(rows, "resends", "timeouts", "payload_bytes_down") == [1, 1, 2 * DATA]
+    assert retransmitted(rows) == [(at(due), "rto", True)]
+    assert of(rows, "retransmissions", "rto_expiries", "payload_bytes_down") == [1, 1, 2 * DATA]
     assert [row["spurious_by"] for row in rows["retransmissions"]] == [None]
 
 
-def test_mobiles_fin_that_comes_twice_is_no_resend_of_the_servers():
-    """RFC 9293, 3.10.7.4: the server's ACK of it was lost behind Gi; it answers once more."""
+def test_mobiles_fin_that_comes_twice_is_no_retransmission_of_the_servers():
+    """RFC 9293, 3.10.7.4: the server's ACK of it was lost on the access side; it answers once more."""
     rows = run("""
         0.000 up   SYN     seq=99
         0.100 down SYN ACK seq=499  ack=100
@@ -782,7 +782,11 @@ def test_port_used_again_after_a_reset_while_old_data_is_on_its_way():
     first, second = rows["flows"]
     assert (first["reset_by"], second["reset_by"]) == ("mobile", None)
     assert (first["payload_bytes_down"], second["payload_bytes_down"]) == (2000, 500)
-    assert (second["setup_class"], second["resends"], second["lost_access"]) == ("optimal", 0, 0)
+    assert (second["setup_class"], second["retransmissions"], second["lost_access"]) == (
+        "optimal",
+        0,
+        0,
+    )
     assert (first["out_of_window_up"], first["out_of_window_down"]) == (0, 0)
     assert (second["out_of_window_up"], second["out_of_window_down"]) == (0, 1)
 
@@ -818,10 +822,12 @@ def test_more_than_4_gib_of_which_the_capture_has_little(step, run_of):
     seen = run_of * DATA
     assert flow["payload_bytes_down"] == flow["payload_bytes_up"] == (count + 1) * seen
     assert flow["acked_unseen_bytes"] == count * (step - seen) > 2**32
-    assert (flow["resends"], flow["lost_access"]) == (None, None)  # too little was seen
+    assert (flow["retransmissions"], flow["lost_access"]) == (None, None)  # too little was seen
 
 
-@pytest.mark.parametrize("passes", [False, True], ids=["behind Gi", "before Gi"])
+@pytest.mark.parametrize(
+    "passes", [False, True], ids=["on the access side", "on the Internet side"]
+)
 def test_window_update_that_is_lost(passes):
     """RFC 9293, 3.8.6.1: the mobile opens its window and the server does not hear of it, until it
     probes again, after twice as long each time. The update is lost before it passes Gi, or behind.
@@ -881,7 +887,7 @@ def test_delayed_ack_and_nagle_wait_for_each_other():
     rows = run(lines)
     assert quiet(rows)
     assert of(rows, "payload_bytes_down", "rtt_access") == [1500, pytest.approx(0.6)]
-    trips = [row for row in rows["round_trips"] if row["side"] == "access"]
+    trips = [row for row in rows["rtt_samples"] if row["side"] == "access"]
     assert [round(seconds(row), 6) for row in trips] == [at(after(ms)) for ms in (800, 1700, 2600)]
     assert all(row["delayed"] for row in trips)
     assert [row["rtt"] for row in trips] == pytest.approx([0.8] * 3)
@@ -932,9 +938,13 @@ def test_window_that_shrinks_makes_no_strangers():
     lines += [acked(after(1600), 1), sent(after(2450), 2), acked(after(3050), 2)]
     lines += [sent(after(3150), 3), acked(after(3750), 3)]
     rows = run(lines)
-    assert [row[:2] for row in resent(rows)] == [
+    assert [row[:2] for row in retransmitted(rows)] == [
         (at(after(2450)), "rto"),
         (at(after(3150)), "slow_start"),
     ]
-    assert of(rows, "payload_bytes_down", "data_packets_down", "resends") == [3 * DATA, 5, 2]
-    assert of(rows, "timeouts", "lost_internet") == [1, 0]
+    assert of(rows, "payload_bytes_down", "data_packets_down", "retransmissions") == [
+        3 * DATA,
+        5,
+        2,
+    ]
+    assert of(rows, "rto_expiries", "lost_internet") == [1, 0]

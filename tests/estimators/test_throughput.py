@@ -62,7 +62,7 @@ def test_first_ack_of_two_packets_tells_that_both_have_arrived():
 
 
 def lossy() -> list[Packet]:
-    """Of 201 segments the 100th is lost behind Gi: duplicates answer those behind it until its
+    """Of 201 segments the 100th is lost on the access side: duplicates answer those behind it until its
     second copy, sent behind the 120th, has filled the hole."""
     hole, again = 500 + 99 * DATA, 1_000_000 + 119 * 100_000 + 50_000
     lines = [*OPEN, get(700_001, 100, 500)]
@@ -152,7 +152,7 @@ def test_response_never_acknowledged_is_no_success():
 @pytest.mark.parametrize(
     ("at_us", "flags", "succeeded"),
     [(6_010_000, "RST", False), (6_700_000, "RST", True), (6_010_000, "FIN RST", True)],
-    ids=["data under way", "all data acknowledged", "behind its FIN"],
+    ids=["data in flight", "all data acknowledged", "behind its FIN"],
 )
 def test_server_that_resets_before_its_data_is_acknowledged_broke_off(at_us, flags, succeeded):
     """The last of 50 segments passes Gi at 5.9 s and is acknowledged at 6.4 s."""

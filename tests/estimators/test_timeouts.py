@@ -19,7 +19,7 @@ def found(dtype: np.dtype, records: int, connections: int, late: int) -> np.ndar
 
 
 @pytest.mark.parametrize("late", [0, 6, 40, 10**6], ids=lambda late: f"{late} us late")
-@pytest.mark.parametrize("dtype", [RTO, SAMPLE], ids=["timeouts", "round trips"])
+@pytest.mark.parametrize("dtype", [RTO, SAMPLE], ids=["rto_expiries", "round trips"])
 def test_records_are_sorted_by_connection_and_time_and_as_found(dtype, late):
     records = found(dtype, 2000, 7, late)
     records["ts"] //= 4  # several are of one time

@@ -75,7 +75,7 @@ def test_challenge_ack_of_an_old_connection():
         1.4 up   ACK     seq=301 ack=1301
     """)
     assert (row["syn_count"], row["setup_class"], row["reset_by"]) == (2, "slight_problem", None)
-    assert (row["acked_unseen_bytes"], row["lost_access"], row["resends"]) == (0, 0, 0)
+    assert (row["acked_unseen_bytes"], row["lost_access"], row["retransmissions"]) == (0, 0, 0)
     assert counted(row) == (1, 1)
 
 
@@ -95,7 +95,14 @@ def test_old_connections_fin_after_the_ports_new_syn(way):
     first, second = flows(OPENED + CLOSED + new + old)
     alone = flow(new)
     assert counted(second) == ((0, 1) if way == "down" else (1, 0))
-    for name in ("lost_access", "resends", "timeouts", "limited_by", "setup_class", "end_ts"):
+    for name in (
+        "lost_access",
+        "retransmissions",
+        "rto_expiries",
+        "limited_by",
+        "setup_class",
+        "end_ts",
+    ):
         assert second[name] == alone[name], name
     assert first["reset_by"] is None
 
@@ -116,7 +123,7 @@ def test_the_syn_ack_counts_that_the_ends_go_on_with(isns, taken):
     """)
     assert (row["setup_class"], row["synack_count"]) == ("optimal", 1)
     assert (row["payload_bytes_down"], row["acked_unseen_bytes"]) == (1000, 0)
-    assert (row["lost_access"], row["resends"], row["timeouts"]) == (0, 0, 0)
+    assert (row["lost_access"], row["retransmissions"], row["rto_expiries"]) == (0, 0, 0)
     assert counted(row) == (0, len(isns) - 1)
 
 
@@ -354,7 +361,7 @@ SHIFT = 1_000_000
 
 
 def blocks(shift: int) -> list[dict]:
-    """d2 and d5 are lost and sent again; blocks with numbers that are higher by `shift`."""
+    """d2 and d5 are lost and retransmitted; blocks with numbers that are higher by `shift`."""
     step, lines = 700_000, opened(True)
     told = {3: [(3, 3)], 4: [(3, 4)], 6: [(6, 6), (3, 4)], 7: [(6, 7), (3, 4)]}
     moved = SHIFT // 1000 if shift else 0
@@ -422,11 +429,11 @@ def test_a_simultaneous_open_sends_nothing_again():
         0.60 down ACK     seq=301 ack=301 data=1000
         0.70 up   ACK     seq=301 ack=1301
     """)
-    assert (row["resends"], row["timeouts"], row["setup_class"]) == (0, 0, "optimal")
+    assert (row["retransmissions"], row["rto_expiries"], row["setup_class"]) == (0, 0, "optimal")
     assert counted(row) == (0, 0)
 
 
-def test_resends_of_what_was_reported_and_thrown_away_were_needed():
+def test_retransmissions_of_what_was_reported_and_thrown_away_were_needed():
     """RFC 2018, 8: d1 is lost; the mobile reports d2 and d3, and throws them away."""
     lines = [*opened(True), *(sent(1_000_000 + n, n) for n in (1, 2, 3))]
     lines += [acked(1_700_000, 0, (2, 2)), acked(1_700_001, 0, (2, 3))]

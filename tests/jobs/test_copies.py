@@ -69,7 +69,7 @@ def ingested(warehouse: Warehouse, network: Network, **files: bytes) -> dict[str
 
 def logged(warehouse: Warehouse) -> dict[str, tuple[int, str | None]]:
     """Packets of each capture, and of what it is a copy."""
-    rows = warehouse.connect().execute("select capture, packets, copy_of from ingest_log")
+    rows = warehouse.connect().execute("select capture, packets, duplicate_of from ingest_log")
     return {capture: (packets, of) for capture, packets, of in rows.fetchall()}
 
 

@@ -58,7 +58,7 @@ def test_data_in_fragments_is_data_of_the_flow(warehouse, network):
     assert (result.error, result.skipped) == (None, {"fragments_joined": 3})
     job.flows(warehouse, [(network, date(2023, 11, 14))])
     asked = """
-        select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, resends, "single"
+        select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, retransmissions, "single"
         from flows
     """
     assert warehouse.connect().sql(asked).fetchall() == [(4200, 0, 0, 0, 0, True)]
@@ -142,9 +142,9 @@ def test_around_midnight_only_users_who_go_on_are_read(warehouse, plain_network)
     def read(day: date) -> dict[str, int]:
         with warehouse.staging() as staging:
             (item,) = job.work_items(warehouse, plain_network, day, staging.path)
-            bucket = job.read_bucket(item)
-        packets = np.diff(bucket.packets.first).tolist()
-        return {user: n for user, n in zip(bucket.names.users, packets, strict=True) if n}
+            partition = job.read_partition(item)
+        packets = np.diff(partition.packets.first).tolist()
+        return {user: n for user, n in zip(partition.names.users, packets, strict=True) if n}
 
     assert read(DAY_BEFORE) == {"10.64.0.1": 4, "10.64.0.2": 3}
     assert read(DAY) == {"10.64.0.1": 4, "10.64.0.2": 3, "10.64.0.3": 3}
@@ -167,13 +167,13 @@ def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> li
 CAPTURE = CAPTURES / "bb-gprs/peak.pcap.zst"
 
 
-@pytest.mark.parametrize("buckets", [1, 5])
-def test_same_flows_with_other_buckets(demo, networks, tmp_path, buckets):
-    network = networks["bb-gprs"].model_copy(update={"buckets": buckets})
+@pytest.mark.parametrize("user_partitions", [1, 5])
+def test_same_flows_with_other_partitions(demo, networks, tmp_path, partitions):
+    network = networks["bb-gprs"].model_copy(update={"user_partitions": partitions})
     assert made_otherwise(tmp_path, network, [CAPTURE]) == shipped(demo, "bb-gprs")
 
 
-def test_same_flows_when_a_bucket_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
+def test_same_flows_when_a_partition_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "PART_PACKETS", 2000)
     assert made_otherwise(tmp_path, networks["bb-gprs"], [CAPTURE]) == shipped(demo, "bb-gprs")
 

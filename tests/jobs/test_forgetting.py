@@ -691,9 +691,9 @@ def test_what_cannot_be_looked_into_is_told(here):
     assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
 
 
-def test_a_user_goes_from_a_bucket_and_the_proof_looks_into_it(networks, bucket, tmp_path):
+def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, partition, tmp_path):
     network, user = networks["aa-gprs"], called(networks["aa-gprs"])
-    root = bucket / "w"
+    root = partition / "w"
     warehouse = Warehouse(root)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
     flows_job.bring_up_to_date(warehouse, [network])

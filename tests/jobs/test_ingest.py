@@ -134,7 +134,7 @@ def test_of_two_captures_of_one_name_the_second_is_refused(warehouse, tmp_path, 
     assert "same capture name" in second.error
 
 
-def test_row_groups_hold_one_bucket_and_rows_are_sorted(demo):
+def test_row_groups_hold_one_partition_and_rows_are_sorted(demo):
     import pyarrow.parquet as pq
 
     from schemas import PACKETS
@@ -142,8 +142,8 @@ def test_row_groups_hold_one_bucket_and_rows_are_sorted(demo):
     for path in demo.warehouse.files(PACKETS):
         file = pq.ParquetFile(path)
         for number in range(file.num_row_groups):
-            table = file.read_row_group(number, columns=["bucket", "user", "ts", "frame"])
-            assert len(set(table["bucket"].to_pylist())) == 1
+            table = file.read_row_group(number, columns=["user_partition", "user", "ts", "frame"])
+            assert len(set(table["user_partition"].to_pylist())) == 1
             keys = list(
                 zip(*(table[name].to_pylist() for name in ("user", "ts", "frame")), strict=True)
             )

@@ -232,8 +232,8 @@ def test_names_of_a_period(address):
     assert keys.on(days[0]).renamed(names[:1], keys.on(days[1])) == names[1:2]
     lasting = UserKeys("a", SECRET)
     assert keys.on(days[0]).renamed(names[:1], lasting) == [lasting.of_address(address)]
-    assert {keys.on(day).bucket(name, 1000) for day, name in zip(days, names, strict=True)} == {
-        lasting.bucket(lasting.of_address(address), 1000)
+    assert {keys.on(day).partition(name, 1000) for day, name in zip(days, names, strict=True)} == {
+        lasting.partition(lasting.of_address(address), 1000)
     }
     assert len(set(map(key_bytes, names))) == 2
     others = ["198.51.100.1", "2001:db8::5", ""]

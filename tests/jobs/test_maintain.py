@@ -191,7 +191,7 @@ def test_a_capture_in_a_merged_file_gives_way(warehouse, network, tmp_path, capt
     assert set(result.replaces) == {captures[0].name, captures[1].name}
     kept = sum(others[path.name] for path in captures[2:])
     assert count(warehouse) == kept + result.packets
-    query = "select capture from ingest_log where copy_of = 'more.pcap' order by all"
+    query = "select capture from ingest_log where duplicate_of = 'more.pcap' order by all"
     assert warehouse.connect().execute(query).fetchall() == [("8.pcap",), ("9.pcap",)]
 
 

@@ -20,9 +20,9 @@ from schemas import (
     LINKS,
     MARTS,
     RETRANSMISSIONS,
+    RTO_VALUES,
     SKIP_REASONS,
     STALLS,
-    TIMERS,
     Table,
 )
 from schemas.flows import LIMITS
@@ -228,14 +228,14 @@ def edge(n: int | None) -> int | None:
 
 def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
     query = """
-        select network, hour, delayed, sum(round_trips), round(sum(rtt_sum), 3),
-            sum(queueing_round_trips), round(sum(queueing_sum), 3)
+        select network, hour, delayed, sum(rtt_samples), round(sum(rtt_sum), 3),
+            sum(queueing_samples), round(sum(queueing_sum), 3)
         from rtt_by_flight group by all order by all
     """
     expected = """
         select network, hour(ts) + 1, delayed, count(*), round(sum(rtt), 3), count(*),
             round(sum(rtt - rtt_min), 3)
-        from round_trips
+        from rtt_samples
         join flows using (network, date, flow_id)
         join links on (links.network, links.date, links.user, links.hour)
             = (flows.network, flows.date, flows.user, date_trunc('hour', ts))
@@ -245,8 +245,8 @@ def test_rtt_by_flight_holds_every_round_trip_of_the_access_side(demo):
 
 
 def test_rtt_by_flight_has_the_bytes_in_flight_in_half_powers_of_two(demo):
-    query = "select flight, sum(round_trips) from rtt_by_flight group by all order by all"
-    sizes = rows(demo, "select flight from round_trips where side = 'access'")
+    query = "select flight, sum(rtt_samples) from rtt_by_flight group by all order by all"
+    sizes = rows(demo, "select flight from rtt_samples where side = 'access'")
     edges = sorted({isqrt(2**k) for k in range(60)})
     expected = Counter(edges[bisect(edges, size) - 1] for (size,) in sizes)
     assert rows(demo, query) == sorted(expected.items())
@@ -255,7 +255,7 @@ def test_rtt_by_flight_has_the_bytes_in_flight_in_half_powers_of_two(demo):
 def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
     query = """
         with bins as (
-            select network, flight, bin, sum(round_trips) as here
+            select network, flight, bin, sum(rtt_samples) as here
             from rtt_by_flight group by all
         ), running as (
             select
@@ -271,11 +271,11 @@ def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
     truth = """
         select network, flight, median(rtt)
         from (
-            select round_trips.* replace (
-                (select max(flight) from rtt_by_flight where flight <= round_trips.flight)
+            select rtt_samples.* replace (
+                (select max(flight) from rtt_by_flight where flight <= rtt_samples.flight)
                 as flight
             )
-            from round_trips where side = 'access'
+            from rtt_samples where side = 'access'
         )
         group by all having count(*) >= 200 order by network, flight
     """
@@ -288,7 +288,7 @@ def test_medians_of_rtt_by_flight_are_right_to_a_few_percent(demo):
 def test_stalls_by_class_holds_every_stall(demo):
     query = """
         select network, class, sum(stalls), round(sum(seconds), 3), sum(lost_stalls), sum(lost),
-            sum(timeout_stalls)
+            sum(rto_stalls)
         from stalls_by_class group by all order by all
     """
     expected = """
@@ -365,7 +365,7 @@ def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
     marts(warehouse)
     query = """
         select class, hour, bin, users_at_once, stalls, round(seconds, 3), lost_stalls, lost,
-            timeout_stalls
+            rto_stalls
         from stalls_by_class order by all
     """
     assert warehouse.connect().sql(query).fetchall() == [
@@ -403,23 +403,23 @@ def of_a_day(warehouse, demo, network):
     return ask
 
 
-def test_resends_by_cause_holds_every_resend_of_known_connections(demo):
+def test_retransmissions_by_cause_holds_every_retransmission_of_known_connections(demo):
     causes = ("fast", "rto", "slow_start", "tlp", "synack")
     query = f"""
         select network, sack, timestamps, sum(flows), sum(data_packets),
             {", ".join(f"sum({cause})" for cause in causes)}, sum(unknown),
-            sum(fast_needless + rto_needless + slow_start_needless + tlp_needless
-                + unknown_needless),
-            sum(new_data_probes), sum(timeouts), sum(spurious_timeouts), sum(frto_timeouts)
-        from resends_by_cause group by all order by all
+            sum(fast_spurious + rto_spurious + slow_start_spurious + tlp_spurious
+                + unknown_spurious),
+            sum(new_data_probes), sum(rto_expiries), sum(spurious_rto_expiries), sum(frto_rto_expiries)
+        from retransmissions_by_cause group by all order by all
     """
     per_cause = ", ".join(
         f"count(*) filter (cause = '{cause}' and not new_data)" for cause in causes
     )
     expected = f"""
-        with known as (select * from flows where initiator = 'mobile' and resends is not null),
+        with known as (select * from flows where initiator = 'mobile' and retransmissions is not null),
         totals as (
-            select network, sack, timestamps, count(*), sum(data_packets_down), sum(timeouts) as t
+            select network, sack, timestamps, count(*), sum(data_packets_down), sum(rto_expiries) as t
             from known group by all
         ),
         again as (
@@ -436,7 +436,7 @@ def test_resends_by_cause_holds_every_resend_of_known_connections(demo):
     assert rows(demo, query) == rows(demo, expected)
 
 
-def test_resends_by_cause_parts_needed_from_needless(demo, of_a_day):
+def test_retransmissions_by_cause_parts_needed_from_spurious(demo, of_a_day):
     """Two connections with SACK, and one of which it is not known what its server did."""
 
     def again(flow_id: int, cause: str | None, **values: object) -> dict:
@@ -446,9 +446,16 @@ def test_resends_by_cause_parts_needed_from_needless(demo, of_a_day):
     options = {"user": "a", "sack": True, "timestamps": False}
     tables = {
         FLOWS: [
-            flow(demo, flow_id=1, data_packets_down=10, resends=4, timeouts=2, **options),
-            flow(demo, flow_id=2, data_packets_down=30, resends=0, timeouts=0, **options),
-            flow(demo, flow_id=3, data_packets_down=50, resends=None, timeouts=None, **options),
+            flow(demo, flow_id=1, data_packets_down=10, retransmissions=4, timeouts=2, **options),
+            flow(demo, flow_id=2, data_packets_down=30, retransmissions=0, timeouts=0, **options),
+            flow(
+                demo,
+                flow_id=3,
+                data_packets_down=50,
+                retransmissions=None,
+                timeouts=None,
+                **options,
+            ),
         ],
         RETRANSMISSIONS: [
             again(1, "rto", needed=False, spurious_rto=True, spurious_by="frto+dsack"),
@@ -463,11 +470,11 @@ def test_resends_by_cause_parts_needed_from_needless(demo, of_a_day):
         ],
     }
     query = """
-        select sack, timestamps, flows, data_packets, rto, rto_needless, slow_start,
-            slow_start_needless, fast, fast_needless, fast_undecided, tlp, synack,
-            unknown, unknown_needless, unknown_undecided,
-            new_data_probes, timeouts, spurious_timeouts, frto_timeouts
-        from resends_by_cause
+        select sack, timestamps, flows, data_packets, rto, rto_spurious, slow_start,
+            slow_start_spurious, fast, fast_spurious, fast_undecided, tlp, synack,
+            unknown, unknown_spurious, unknown_undecided,
+            new_data_probes, timeouts, spurious_rto_expiries, frto_rto_expiries
+        from retransmissions_by_cause
     """
     assert of_a_day(tables, query) == [
         (True, False, 2, 40, 2, 1, 1, 1, 2, 0, 1, 0, 1, 1, 1, 0, 1, 2, 1, 1),
@@ -481,7 +488,7 @@ def test_rto_by_options_holds_every_timeout(demo):
     """
     expected = """
         select network, sack, timestamps, backed_off, count(*)
-        from timers join flows using (network, date, flow_id) group by all order by all
+        from rto_values join flows using (network, date, flow_id) group by all order by all
     """
     assert len(rows(demo, query)) == 24
     assert rows(demo, query) == rows(demo, expected)
@@ -490,8 +497,8 @@ def test_rto_by_options_holds_every_timeout(demo):
         from rto_by_options where measure = 'rto_by_rtt' group by all order by all
     """
     expected = """
-        select timers.network, count(*), round(sum(lasted), 3)
-        from timers join flows using (network, date, flow_id)
+        select timers.network, count(*), round(sum(duration), 3)
+        from rto_values join flows using (network, date, flow_id)
         where rtt + rtt_internet_min > 0 group by all order by all
     """
     assert rows(demo, ratios) == rows(demo, expected)
@@ -509,15 +516,15 @@ def test_rto_by_options_holds_every_timeout(demo):
 def test_rto_by_options_has_each_timeout_by_the_round_trip_before_it(demo, of_a_day):
     """4 s for 10 s while the round trip is 0.9 + 0.1 s; 8 s, backed off, for 5 s while it is 3.9 +
     0.1 s; then 3 s to the end. Before the first round trip no ratio."""
-    timer = row_of(TIMERS, flow_id=1, rule="linux", backed_off=False)
+    timer = row_of(RTO_VALUES, flow_id=1, rule="linux", backed_off=False)
     usual = flow(demo, flow_id=1, rtt_internet_min=0.1, sack=False, timestamps=True)
     tables = {
         FLOWS: [usual | {"start_ts": at(-2), "end_ts": at(20)}],
-        TIMERS: [
-            timer | {"ts": at(-1), "rto": 1.0, "lasted": 1.0},
-            timer | {"ts": at(0), "rto": 4.0, "lasted": 10.0, "rtt": 0.9},
-            timer | {"ts": at(10), "rto": 8.0, "lasted": 5.0, "rtt": 3.9, "backed_off": True},
-            timer | {"ts": at(15), "rto": 3.0, "lasted": 5.0, "rtt": 3.9},
+        RTO_VALUES: [
+            timer | {"ts": at(-1), "rto": 1.0, "duration": 1.0},
+            timer | {"ts": at(0), "rto": 4.0, "duration": 10.0, "rtt": 0.9},
+            timer | {"ts": at(10), "rto": 8.0, "duration": 5.0, "rtt": 3.9, "backed_off": True},
+            timer | {"ts": at(15), "rto": 3.0, "duration": 5.0, "rtt": 3.9},
         ],
     }
     query = """
@@ -554,7 +561,7 @@ def test_recovery_by_restart_holds_every_stall_with_data_under_way(demo):
 
 def test_recovery_by_restart_has_the_time_of_recovery_in_bins(demo, of_a_day):
     """Two flushes that took 20 and 21 s to recover from; one that was never recovered from; a
-    silence with nothing under way."""
+    silence with nothing in flight."""
     stall = row_of(STALLS, flow_id=1, interruption="flush", ended_by="server", segments=12)
     stall |= {"start_ts": at(0), "end_ts": at(8), "slow_start": True, "class": "continuous_loss"}
     tables = {
@@ -580,7 +587,7 @@ def test_recovery_by_restart_has_the_time_of_recovery_in_bins(demo, of_a_day):
 def test_largest_rtt_by_user_counts_a_user_in_each_hour(demo, of_a_day):
     """Of two users in the hour from 13 h, and one of them in the next; of a third nothing is
     known."""
-    link = row_of(LINKS, hour=at(0), round_trips=9)
+    link = row_of(LINKS, hour=at(0), rtt_samples=9)
     tables = {
         FLOWS: [flow(demo)],
         LINKS: [
@@ -742,8 +749,8 @@ def test_rated_transfers_are_those_with_a_period(demo):
     found = rows(
         demo,
         """
-        select network, sum(flows), sum(rated_flows), sum(ip_bytes), sum(rated_ip_bytes)
-        from rated_transfers group by all
+        select network, sum(flows), sum(flows_with_rate), sum(ip_bytes), sum(ip_bytes_with_rate)
+        from channel_rate_coverage group by all
     """,
     )
     for network, *counted in found:
@@ -822,7 +829,7 @@ def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch)
     days = warehouse.days("day")
     monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _: 3)
     monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", ["again"])
-    [broken] = warehouse.files(TIMERS, *days[0])
+    [broken] = warehouse.files(RTO_VALUES, *days[0])
     kept = broken.read_bytes()
     broken.write_bytes(b"PAR1")
     with pytest.raises(duckdb.Error):

@@ -18,9 +18,9 @@ from schemas import (
     LINKS,
     MARTS,
     RETRANSMISSIONS,
-    ROUND_TRIPS,
+    RTO_VALUES,
+    RTT_SAMPLES,
     STALLS,
-    TIMERS,
     Table,
 )
 from schemas.flows import LIMITS
@@ -43,7 +43,7 @@ def limited(seconds: float) -> dict:
 CAUSES = (None, "fast", "rto", "slow_start", "synack", "tlp")
 RATES = ("throughput", "throughput_received", "user_throughput", "user_throughput_received")
 FULL = {
-    "single": True, "request_response": True, "payload_bytes_down": 200_000, "resends": 2,
+    "single": True, "request_response": True, "payload_bytes_down": 200_000, "retransmissions": 2,
     "sack": True,
 }  # fmt: skip
 LOST = {
@@ -57,15 +57,15 @@ ODD_FLOWS = (
     dict.fromkeys(RATES, 0.0) | {"goodput": 0.0},
     dict.fromkeys(RATES, 1.0) | FULL | {"goodput": 1.0, "b_tcp": 5, "b_other": 10},
     {"b_tcp": 0, "b_other": 0, "user_throughput": None, "user_throughput_received": None,
-     "resends": 0, "timeouts": 3},
+     "retransmissions": 0, "rto_expiries": 3},
     {"server": "2001:db8::1", "max_ip_len": 1500, "max_window": None, **limited(1.0),
-     "resends": 1, "timeouts": 1, "sack": None, "timestamps": None},
+     "retransmissions": 1, "rto_expiries": 1, "sack": None, "timestamps": None},
     {"server": "2001:db8::1", "max_ip_len": 61, "payload_bytes_down": 62, "max_window": 1 << 30,
      **limited(0.0), "parallel": 1},
     {**limited(2.0), "parallel": 8, "max_window": 0},
     {**limited(2.0), "parallel": 9, "max_window": 65_535, "delay_spikes": 3},
     {"setup_delay": 0.0, "rtt_access": 0.0, "rtt_internet": 1e-6},
-    {"setup_delay": 0.3, "rtt_access": 0.29, "setup_background": False, "resends": 1},
+    {"setup_delay": 0.3, "rtt_access": 0.29, "setup_background": False, "retransmissions": 1},
     {"setup_class": "refused", "setup_reset": None, "reset_by": "server"},
     {"initiator": "server"},
     FULL | LOST | {"bottleneck": "access"},
@@ -125,7 +125,7 @@ def odd_flow(n: int) -> dict:
 
 def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict]]:
     """The connections and what they did; ids: theirs."""
-    flows, rates, stalls, trips, links, resends, timers = [], [], [], [], [], [], []
+    flows, rates, stalls, trips, links, retransmissions, timers = [], [], [], [], [], [], []
     for n, start in enumerate(starts(day)):
         end = start + timedelta(microseconds=800_000 << n % 8)
         user = f"10.0.0.{n % 19}"  # of all days so many that their numbers pass 2^31
@@ -144,7 +144,7 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
             | {"recovery": (None, 0.0, 2.0**n)[n % 3], "interruption": (None, "pause")[n % 2]}
             | long
         )
-        row = dict.fromkeys(ROUND_TRIPS.arrow.names) | {"flow_id": flow_id, "ts": end}
+        row = dict.fromkeys(RTT_SAMPLES.arrow.names) | {"flow_id": flow_id, "ts": end}
         for flight in (1, 2, 4, 2896, 2897, 1 << n):
             delayed = n % 2 == 0
             trips.append(
@@ -157,11 +157,13 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
             "cause": CAUSES[n % len(CAUSES)],
             "new_data": n % 12 == 5,
         }
-        resends.append(row | {"needed": (None, False, True)[n % 3], "spurious_rto": n % 4 == 0})
+        retransmissions.append(
+            row | {"needed": (None, False, True)[n % 3], "spurious_rto": n % 4 == 0}
+        )
         for k in range(n % 4):
             at = end + timedelta(seconds=(k - 1) * n)
             row = {"flow_id": flow_id, "ts": at, "rto": 2.0 ** (k - n), "rule": "linux"}
-            row |= {"lasted": 1.5 * k, "rtt": None if k == 0 else 0.25 * n}
+            row |= {"duration": 1.5 * k, "rtt": None if k == 0 else 0.25 * n}
             timers.append(row | {"backed_off": k > 1})
         if n % 2:
             row = dict.fromkeys(LINKS.arrow.names) | {
@@ -169,17 +171,17 @@ def odd_day(usual: dict, day: date, ids: Iterator[int]) -> dict[Table, list[dict
                 "rtt_min": 0.01,
                 "rtt_max": (None, 0.0, 10.0)[n % 3],
                 "queue_s": (0.0, None, None, 4.0)[n % 4],
-                "round_trips": 1,
+                "rtt_samples": 1,
             }
             links.append(row | {"hour": end.replace(minute=0, second=0, microsecond=0)})
     return {
         FLOWS: flows,
         CHANNEL_RATES: rates,
         STALLS: stalls,
-        ROUND_TRIPS: trips,
+        RTT_SAMPLES: trips,
         LINKS: links,
-        RETRANSMISSIONS: resends,
-        TIMERS: timers,
+        RETRANSMISSIONS: retransmissions,
+        RTO_VALUES: timers,
     }
 
 

@@ -132,7 +132,7 @@ def test_limits_can_be_set_in_the_networks_file(tmp_path):
 def test_what_is_measured_of_a_day(warehouse, demo, network):
     unseen = {"acked_unseen_bytes": 30, "payload_bytes_down": 70}
     seen = {"acked_unseen_bytes": 0, "payload_bytes_down": 100}
-    unknown = {"resends": None, "rtt_access_min": None}
+    unknown = {"retransmissions": None, "rtt_access_min": None}
     rows = [
         flow(demo, **unseen, lost_internet=None, **unknown),
         flow(demo, **seen, initiator="unknown", seen="up", **unknown),
@@ -283,7 +283,7 @@ def test_copies_hold_nothing_back(warehouse, tmp_path: Path, network):
         (tmp_path / name).write_bytes(some)
     work = [(network, tmp_path / name) for name in ("whole.pcap", "part.pcap")]
     [whole, part] = ingest(warehouse, work)
-    assert (whole.error, part.copy_of) == (None, "whole.pcap")
+    assert (whole.error, part.duplicate_of) == (None, "whole.pcap")
     quality.check(warehouse, [network], DAY)
     asked = "select value, passed from quality where measure = 'unread_captures'"
     assert warehouse.connect().sql(asked).fetchall() == [(0, True)]
@@ -315,7 +315,14 @@ THINNED = {
 }
 LOSSES = {"lost_access", "lost_access_expected", "lost_internet", "bottleneck"}
 RATES = {"b_tcp", "b_other", *RATES_OF_TRANSFERS}
-SENDING = {"resends", "timeouts", "busy", "rwnd_limited", "limited_by", "rtt_internet_median"}
+SENDING = {
+    "retransmissions",
+    "rto_expiries",
+    "busy",
+    "rwnd_limited",
+    "limited_by",
+    "rtt_internet_median",
+}
 OF_BOTH = {"timestamps", "single", "parallel", "setup_background", "setup_delay", "rtt_access_min"}
 NULL_IN = {
     "up only": LOSSES | RATES | SENDING | OF_BOTH,

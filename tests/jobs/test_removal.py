@@ -14,7 +14,7 @@ from test_pseudonyms import parts_of, run
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
-from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, TABLES, TIMERS
+from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, RTO_VALUES, TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import removal
 from spark_jobs.networks import Retention
@@ -197,7 +197,7 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
     root, captures = here
     kept = [*BY_DAY, *(mart for mart in MARTS if mart is not EXAMPLES)]
     before = {table: Warehouse(root).contents(table) for table in kept}
-    assert all(before[table] for table in (TIMERS, TABLES["table1_summary"]))
+    assert all(before[table] for table in (RTO_VALUES, TABLES["table1_summary"]))
     purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
     done = run(*purge)
     assert (done.returncode, done.stdout) == (0, "removed from examples, packets\n"), done.stderr
@@ -215,7 +215,7 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
     user = user_of_flows(root)
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
-    assert Warehouse(root).contents(TIMERS)
+    assert Warehouse(root).contents(RTO_VALUES)
     marts = TABLES["table1_summary"]
     assert Warehouse(root).contents(marts) != before[marts]
 
@@ -242,7 +242,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     (day,) = {day for _, day in store.days("day", NETWORK)}
     (other,) = {n for n, _ in store.days("day")} - {NETWORK}
     before = {table: store.contents(table, other) for table in TABLES.values()}
-    chosen = network.model_copy(update={"retention": Retention(packets=3, timers=5, flows=9)})
+    chosen = network.model_copy(update={"retention": Retention(packets=3, rto_values=5, flows=9)})
 
     def gone(days: int) -> set[str]:
         return {table.name for table in removal.retain(store, [chosen], day + timedelta(days))}
@@ -250,8 +250,8 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert gone(3) == set()
     assert gone(4) == {"packets", "examples"}
     assert gone(5) == set()
-    assert gone(6) == {"timers"}
-    assert gone(10) == {t.name for t in BY_DAY if t is not TIMERS and before[t]}
+    assert gone(6) == {"rto_values"}
+    assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
     assert store.contents(TABLES["table1_summary"], NETWORK)
     assert marts_job.marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
@@ -316,5 +316,5 @@ def test_every_table_with_days_is_kept_for_a_time():
     assert set(TABLES.values()) - set(kept) == {TABLES["networks"]}
     assert set(ROWS) == set(BY_DAY)
     assert Retention(marts=7).days[TABLES["quality"]] == 7
-    assert Retention(flows=7, timers=5).days[TIMERS] == 5
+    assert Retention(flows=7, rto_values=5).days[RTO_VALUES] == 5
     assert date.min == Warehouse(Path("/nonexistent/x")).purged("a", PACKETS)

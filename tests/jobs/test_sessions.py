@@ -26,7 +26,7 @@ def frame(at_s: float, way: str, flags: str, seq: int, ack: int, data: int = 0) 
 
 def download(start_s: float, requests: int = 1) -> list[Frame]:
     """A connection with requests of 100 bytes at its begin and one answer of 150 kB, acknowledged
-    0.5 s behind Gi."""
+    0.5 s on the access side."""
     frames = [
         frame(start_s, "up", "S", 99, 0),
         frame(start_s + 0.1, "down", "SA", 499, 100),

@@ -76,12 +76,12 @@ def test_time_and_memory_of_many_days(tmp_path):
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("buckets_together", [True, False])
-def test_flows_of_a_row_group_of_many_buckets(
-    warehouse, network, tmp_path, monkeypatch, buckets_together
+@pytest.mark.parametrize("partitions_together", [True, False])
+def test_flows_of_a_row_group_of_many_partitions(
+    warehouse, network, tmp_path, monkeypatch, partitions_together
 ):
     """The same as of row groups of one bucket each, whether one task reads all or each its own."""
-    if not buckets_together:
+    if not partitions_together:
         monkeypatch.setattr(flows_job, "TOGETHER_PACKETS", (1, 1))
     users = 100
     short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
@@ -96,6 +96,6 @@ def test_flows_of_a_row_group_of_many_buckets(
         metadata = "select count(distinct row_group_id) from parquet_metadata(?)"
         [path] = store.files(PACKETS)
         row_groups += store.connect().execute(metadata, [str(path)]).fetchone()
-    assert row_groups == [1, network.buckets]
+    assert row_groups == [1, network.user_partitions]
     assert found[0] == found[1]
     assert len(found[0]) == users

@@ -242,7 +242,7 @@ def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
         copy = file.with_name(f"copy-of-{file.name}")
         copy.write_bytes(file.read_bytes())
         (refused,) = ingest(store, [(network, copy)])
-        assert refused.copy_of == name
+        assert refused.duplicate_of == name
         assert "holds the same packets as" in refused.error
     done = ingest(store, [(network, pcap_file), (network, log)])
     assert [(one.error, one.already) for one in done] == [(None, True)] * 2

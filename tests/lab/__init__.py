@@ -16,7 +16,7 @@ frames_lost.csv.zst: frame, fate
     each downlink frame that was not delivered: radio (lost on the air), overflow, expired, flushed
     (from the queue in front of the link), queued (still there at the end)
 losses_unseen.csv.zst: where, direction, ts, ip_len, src, sport, dst, dport, seq
-    packets that Gi never saw: lost on the Internet side, or behind Gi on their way up
+    packets that Gi never saw: lost on the Internet side, or on the access side on their way up
 users.csv.zst: user, group, rate_bps
     each mobile's address, its group, its link's rate at the IP layer (null: it varies)
 clients.csv.zst: user, port, server, server_port, group, load, object, start, connected, end, bytes,

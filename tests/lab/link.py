@@ -35,7 +35,7 @@ class Fates(Protocol):
     def arrived_at_gi(self, packet: bytes, now: float) -> None: ...
 
     def lost_up(self, packet: bytes, now: float) -> None:
-        """Behind Gi, on its way up."""
+        """On the access side, on its way up."""
 
     def event(self, what: str, now: float) -> None: ...
 

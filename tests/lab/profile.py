@@ -72,7 +72,9 @@ class Access(Part):
     uplink: PositiveFloat = Field(description="uplink at the IP layer, bit/s")
     delay: NonNegativeFloat = Field(description="one way, beside queue and service, s")
     jitter: NonNegativeFloat = Field(0, description="mean of what is added, exponential, s")
-    repeats: Probability = Field(0, description="a block is lost on the air and sent again (RLC)")
+    repeats: Probability = Field(
+        0, description="a block is lost on the air and retransmitted (RLC)"
+    )
     repeat_delay: NonNegativeFloat = Field(0, description="what that takes each time, s")
     loss: Probability = Field(0, description="of downlink packets, on the air")
     uplink_loss: Probability = 0

@@ -43,7 +43,7 @@ def pipelined(*requests: bytes) -> Client:
 
 
 def pipelined_behind(c: Connection) -> None:
-    """The second request is sent while the first's response is under way."""
+    """The second request is sent while the first's response is in flight."""
     c.ask(LARGE)
     c.reader.peek(1)
     c.exchange(SMALL)

@@ -100,10 +100,10 @@ def test_on_paper_figures_are_as_wide_as_the_sheet_and_then_as_before(browser, r
 
 @pytest.fixture(scope="module")
 def drawn_flow(demo, tmp_path_factory) -> Path:
-    """The page of a connection with resends and stalls."""
+    """The page of a connection with retransmissions and stalls."""
     ((flow_id,),) = (
         demo.warehouse.connect()
-        .sql("select flow_id from flows order by timeouts desc nulls last, flow_id limit 1")
+        .sql("select flow_id from flows order by rto_expiries desc nulls last, flow_id limit 1")
         .fetchall()
     )
     return plot(demo.warehouse, flow_id, tmp_path_factory.mktemp("plot") / "flow.html")

@@ -134,8 +134,8 @@ def test_flows_and_marts_tell_the_same(demo):
     assert [key for key, _ in of_marts] == [key for key, _ in of_flows]
     for (_, ours), (key, theirs) in zip(of_marts, of_flows, strict=True):
         assert ours.measured == theirs.measured, key
-        assert ours.bottom.sum() == pytest.approx(theirs.bottom.sum()), key
-        assert ours.top.sum() == pytest.approx(theirs.top.sum()), key
+        assert ours.denominator.sum() == pytest.approx(theirs.denominator.sum()), key
+        assert ours.numerator.sum() == pytest.approx(theirs.numerator.sum()), key
 
 
 def rows_of(warehouse: Warehouse, table: Table) -> pd.DataFrame:
@@ -180,9 +180,11 @@ def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
     }  # fmt: skip
     parts = [
         rows[["network", "period", "user_group"]]
-        .assign(metric=metric, measured=1, top=top.astype(float), bottom=bottom)
+        .assign(
+            metric=metric, measured=1, numerator=numerator.astype(float), denominator=denominator
+        )
         .dropna()
-        for metric, (rows, top, bottom) in tops_and_bottoms.items()
+        for metric, (rows, numerator, denominator) in tops_and_bottoms.items()
     ]
     return pd.concat(parts)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from exchange import Packet, bucket
+from exchange import Packet, partition
 from segments import RTT_US, SLOT_US, acked, opened, sent, started
 
 from schemas import TABLES
@@ -27,7 +27,7 @@ SECOND = 1_000_000
 
 def drawn(lines: list[Packet]) -> tuple[Exchange, Connection]:
     """The one connection of an exchange."""
-    made = bucket(sorted(lines, key=lambda p: p.us))
+    made = partition(sorted(lines, key=lambda p: p.us))
     tables = {table.name: rows(made) for table, rows in ROWS.items()}
     (flow,) = tables["flows"].to_pylist()
     flow |= {"network": "net", "date": datetime.date(2023, 11, 14)}
@@ -96,16 +96,16 @@ def test_outstanding_is_what_is_sent_less_what_is_acknowledged():
     assert graph["window offered"]["y"][-1] == 8192
 
 
-def test_resends_are_told_by_cause_and_losses_marked():
+def test_retransmissions_are_told_by_cause_and_losses_marked():
     graph = traces(with_timeout())
     assert strokes(graph["again: timeout"]) == [(3.9, 1, 1001)]
     assert strokes(graph["again: slow start"]) == [(4.6, 1001, 2001), (4.601, 2001, 3001)]
-    assert points(graph["lost behind Gi"]) == [(0.9, 501), (0.901, 1501), (0.902, 2501)]
+    assert points(graph["lost on the access side"]) == [(0.9, 501), (0.901, 1501), (0.902, 2501)]
     assert [at for at, _ in points(graph["timer went off"])] == [3.9]
     assert "needless: had arrived" not in graph
 
 
-def test_needless_resend_is_marked():
+def test_needless_retransmission_is_marked():
     """d1 arrives, its ACK is late; the timer sends it again."""
     at, again = 900_000, 900_000 + 3 * SECOND
     lines = [*opened(), sent(at, 1), sent(again, 1), acked(again + 100_000, 1)]
@@ -165,7 +165,7 @@ def test_bands_of_real_connections_sum_up_to_their_rows(demo):
     ids = (
         demo.warehouse.connect()
         .sql("""
-        (select flow_id from flows where limited_by is not null order by timeouts desc limit 4)
+        (select flow_id from flows where limited_by is not null order by rto_expiries desc limit 4)
         union (select flow_id from flows order by limited_receiver desc nulls last limit 3)
         union (select flow_id from flows order by limited_mobile desc nulls last limit 3)
         union (select flow_id from flows order by data_packets_down desc limit 3)

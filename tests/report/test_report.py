@@ -122,7 +122,7 @@ def value(text: str) -> float:
 def test_numbers_are_those_of_the_flows(demo, page, network):
     """Means to the digits shown, medians to a bin of 2 %."""
     names = ["throughput", "throughput_received", "setup_delay", "bottleneck", "setup_class",
-             "setup_repeat"]  # fmt: skip
+             "setup_retransmission"]  # fmt: skip
     rows = flows(demo, names)
     rows = rows[rows["network"] == network]
     for counted, name in (("passed Gi", "throughput"), ("arrived", "throughput_received")):
@@ -136,7 +136,7 @@ def test_numbers_are_those_of_the_flows(demo, page, network):
     sides = rows["bottleneck"].dropna()
     shown = page.row("fig08", network)
     assert value(shown[1]) == pytest.approx(100 * (sides == "none").mean(), abs=0.051)
-    early = rows[rows["setup_class"].notna()]["setup_repeat"] == "premature"
+    early = rows[rows["setup_class"].notna()]["setup_retransmission"] == "premature"
     name = "\N{EM SPACE}" * 2 + "Slight problem: too short a timer"
     assert value(page.row("fig05", name, network)[1]) == pytest.approx(
         100 * early.mean(), abs=0.051

@@ -19,13 +19,15 @@ def ask(demo, question: str) -> dict:
 
 
 def test_five_sentences_hold_the_tables_numbers(demo):
-    flow = ask(demo, "resends > 20 and timeouts > 1 and lost_access > 5")
-    speed, limits, losses, resends, stalls = why(connection_of(demo.warehouse, flow["flow_id"]))
+    flow = ask(demo, "retransmissions > 20 and timeouts > 1 and lost_access > 5")
+    speed, limits, losses, retransmissions, stalls = why(
+        connection_of(demo.warehouse, flow["flow_id"])
+    )
     assert f"{flow['payload_bytes_down']:,} bytes" in speed
     assert f"{flow['goodput'] / 1000:,.1f} kbit/s" in speed
     assert f"{flow['lost_access']:,} were lost behind it" in losses
-    assert f"sent {flow['resends']:,} packets again" in resends
-    assert f"went off {flow['timeouts']:,} times" in resends
+    assert f"sent {flow['retransmissions']:,} packets again" in retransmissions
+    assert f"went off {flow['rto_expiries']:,} times" in retransmissions
     assert sum(map(int, re.findall(r"(\d+) %", limits))) == pytest.approx(100, abs=3)
     count, seconds = (
         demo.warehouse.connect()
@@ -49,10 +51,10 @@ def test_share_named_first_is_the_largest_limit(demo):
 
 def test_connection_that_never_came_about_is_not_known(demo):
     flow = ask(demo, "setup_class = 'no_response'")
-    _, limits, losses, resends, stalls = why(connection_of(demo.warehouse, flow["flow_id"]))
+    _, limits, losses, retransmissions, stalls = why(connection_of(demo.warehouse, flow["flow_id"]))
     assert limits == "What limited it is not known."
     assert losses.startswith("Of 0 data packets")
-    assert resends == "Whether anything was sent again, and why, is not known."
+    assert retransmissions == "Whether anything was retransmitted, and why, is not known."
     assert stalls == "It never stalled."
 
 

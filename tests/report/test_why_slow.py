@@ -10,7 +10,7 @@ from conftest import DAY, NOON
 from made_up import flow, publish
 from test_report import Page, told, value
 
-from schemas import FLOWS, LINKS, RETRANSMISSIONS, STALLS, TIMERS
+from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
 from schemas.flows import LIMITS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
@@ -21,7 +21,7 @@ from spark_jobs.report.samples import users_of_bits
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Warehouse
 
-SECTIONS = ("limits", "windows", "rtt-by-flight", "longest-rtt", "resends", "rto", "stalls")
+SECTIONS = ("limits", "windows", "rtt-by-flight", "longest-rtt", "retransmissions", "rto", "stalls")
 PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
 """Of flows, the peak hour of the demo, in UTC."""
 
@@ -77,7 +77,7 @@ def test_round_trips_by_flight_are_those_of_the_table(demo, page):
     trips = (
         demo.warehouse.connect()
         .sql("""
-        select rtt, flight from round_trips
+        select rtt, flight from rtt_samples
         where network = 'cc-dialup' and side = 'access' and (not delayed or flight >= 4096)
     """)
         .df()
@@ -108,10 +108,10 @@ def test_longest_round_trips_are_those_of_the_links(demo, page):
     )
 
 
-def test_resends_are_those_of_the_table_by_their_cause(demo, page):
-    where = f"{PEAK} and sack and not timestamps and resends is not null"
+def test_retransmissions_are_those_of_the_table_by_their_cause(demo, page):
+    where = f"{PEAK} and sack and not timestamps and retransmissions is not null"
     (packets, timeouts) = one(
-        demo, f"select sum(data_packets_down), sum(timeouts) from flows where {where}"
+        demo, f"select sum(data_packets_down), sum(rto_expiries) from flows where {where}"
     )
     data, timer, needless, soon = one(
         demo,
@@ -124,7 +124,7 @@ def test_resends_are_those_of_the_table_by_their_cause(demo, page):
         where {where} and not new_data
         """,
     )
-    shown = page.row("resends", "aa-gprs", "peak", "SACK")
+    shown = page.row("retransmissions", "aa-gprs", "peak", "SACK")
     assert shown[0] == f"{packets:,}"
     found = [told(text)[0] for text in (*shown[1:4], shown[5])]
     expected = [100 * data / packets, 100 * timer / packets, 100 * needless, 100 * soon]
@@ -135,16 +135,16 @@ def test_resends_are_those_of_the_table_by_their_cause(demo, page):
 def test_timeouts_are_weighted_with_how_long_they_lasted(demo, page):
     timers = demo.warehouse.connect().sql("""
         select rto, backed_off, greatest(epoch(coalesce(
-            lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as lasted
-        from timers join flows using (network, date, flow_id)
+            lead(ts) over (partition by flow_id order by ts, rto), end_ts) - ts), 0) as duration
+        from rto_values join flows using (network, date, flow_id)
         where network = 'bb-gprs' and sack and timestamps
     """).df().sort_values("rto")  # fmt: skip
-    reached = timers["lasted"].cumsum() / timers["lasted"].sum()
+    reached = timers["duration"].cumsum() / timers["duration"].sum()
     quartiles = [timers["rto"].iloc[np.searchsorted(reached, q)] for q in (0.25, 0.5, 0.75, 0.9)]
     count, _, *shown = page.row("rto", "bb-gprs", "peak", "both")
     assert count == f"{len(timers):,}"
     assert [value(text) for text in shown[:4]] == pytest.approx(quartiles, rel=0.05)
-    backed_off = timers.loc[timers["backed_off"], "lasted"].sum() / timers["lasted"].sum()
+    backed_off = timers.loc[timers["backed_off"], "duration"].sum() / timers["duration"].sum()
     assert value(shown[5]) == pytest.approx(100 * backed_off, abs=0.051)
 
 
@@ -169,7 +169,10 @@ def test_stalls_and_interruptions_are_those_of_the_table(demo, page):
 
 
 def test_papers_values_stand_beside_ours(page):
-    assert page.row("resends", "paper: GPRS, simulated", "", "SACK")[1:3] == ["3.3 %", "1.7 %"]
+    assert page.row("retransmissions", "paper: GPRS, simulated", "", "SACK")[1:3] == [
+        "3.3 %",
+        "1.7 %",
+    ]
     assert page.row("longest-rtt", "paper: buffer of 63 s, 1 slot")[4] == "48.0 s"
     calls = page.row("interruptions", "paper: preempted for 3 s")
     assert calls[1:] == ["21.6 kbit/s", "6.96 %", "2.91 s"]
@@ -202,18 +205,18 @@ def test_where_nothing_is_known_one_line_says_so(demo, warehouse, network, tmp_p
 def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, tmp_path):
     """At 20 h UTC, 21 h in Budapest; with SACK and without timestamps, no stall, no timer."""
     known = {f"limited_{limit}": 1.0 for limit in LIMITS} | {"start_ts": at(8), "end_ts": at(8)}
-    known |= {"sack": True, "timestamps": False, "resends": 0, "data_packets_down": 50}
+    known |= {"sack": True, "timestamps": False, "retransmissions": 0, "data_packets_down": 50}
     flows = [flow(demo, flow_id=n, user=f"u{n}", **known) for n in range(6)]
-    resend = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {
+    retransmission = dict.fromkeys(RETRANSMISSIONS.arrow.names) | {
         "flow_id": 0, "capture": "c", "frame": 1, "ts": at(8), "cause": "fast", "needed": True,
         "new_data": False,
     }  # fmt: skip
     publish_network(warehouse, network)
-    publish(warehouse, network.name, DAY, {FLOWS: flows, RETRANSMISSIONS: [resend]})
+    publish(warehouse, network.name, DAY, {FLOWS: flows, RETRANSMISSIONS: [retransmission]})
     page = page_of(warehouse, tmp_path)
     share = page.row("limits", network.name, "other")[2]
     assert value(share) == pytest.approx(100 / 6, abs=0.051)
-    packets, data, timer, *rest = page.row("resends", network.name, "other", "SACK")
+    packets, data, timer, *rest = page.row("retransmissions", network.name, "other", "SACK")
     assert packets == "300"
     assert told(data)[0] == pytest.approx(100 / 300, abs=0.051)
     assert told(timer)[0] == 0
@@ -224,20 +227,20 @@ def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, 
 def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
     """Two users' links and timers; and a flush that was never recovered from."""
     flows = [flow(demo, flow_id=n, user=f"u{n}", sack=True, timestamps=True) for n in range(2)]
-    timer = dict.fromkeys(TIMERS.arrow.names) | {
+    timer = dict.fromkeys(RTO_VALUES.arrow.names) | {
         "rule": "linux",
         "backed_off": False,
         "rto": 1.0,
-        "lasted": 1.0,
+        "duration": 1.0,
     }
-    link = dict.fromkeys(LINKS.arrow.names) | {"hour": at(-2), "round_trips": 9, "rtt_max": 3.0}
+    link = dict.fromkeys(LINKS.arrow.names) | {"hour": at(-2), "rtt_samples": 9, "rtt_max": 3.0}
     stall = dict.fromkeys(STALLS.arrow.names) | {
         "flow_id": 0, "start_ts": at(-2), "end_ts": at(-1.99), "class": "continuous_loss",
         "interruption": "flush", "ended_by": "server", "segments": 9, "slow_start": True,
     }  # fmt: skip
     tables = {
         FLOWS: [one | {"start_ts": at(-2), "end_ts": at(-1)} for one in flows],
-        TIMERS: [timer | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
+        RTO_VALUES: [timer | {"flow_id": n, "ts": at(-2)} for n in (0, 0, 0, 1, 1, 1)],
         LINKS: [link | {"user": f"u{n}", "rtt_min": 1.0} for n in range(2)],
         STALLS: [stall],
     }
@@ -282,5 +285,5 @@ def test_users_are_counted_by_their_bits():
 
 def test_paper_has_what_adds_up():
     """The study of options gives totals, too: 14.23, 5.03, 15.78 and 12.21 %."""
-    totals = [round(100 * (data + timer), 2) for data, timer in paper.RESENDS.values()]
+    totals = [round(100 * (data + timer), 2) for data, timer in paper.RETRANSMISSIONS.values()]
     assert totals == [14.23, 5.03, 15.78, 12.21]

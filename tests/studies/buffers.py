@@ -58,7 +58,7 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
     return TEXT.format(
         cells=table(
             ["buffer", "throughput, kbit/s: giscope", "truth", "paper",
-             "largest round trip, s: giscope, behind Gi", "kernel, smoothed, whole", "paper",
+             "largest round trip, s: giscope, on the access side", "kernel, smoothed, whole", "paper",
              "median, s",
              "the buffer's limit, s: giscope", "lost", "its page"],
             cells,

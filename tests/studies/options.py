@@ -28,16 +28,16 @@ TRANSFERS = """
     ),
     told as (
         select network, "user", sport as user_port, server,
-            max(total_retrans) as true_resends, max(data_segs_out) as true_sent,
+            max(total_retrans) as true_retransmissions, max(data_segs_out) as true_sent,
             max(total_rto) as true_timeouts
         from true_sender group by all
     )
-    select network, sack, timestamps, cells."user", start_ts, goodput, timeouts, resends,
+    select network, sack, timestamps, cells."user", start_ts, goodput, timeouts, retransmissions,
         data_packets_down + lost_internet as sent,
         lost_access / data_packets_down as lost,
         coalesce(fast, 0) as fast, coalesce(timer, 0) as timer, coalesce(probe, 0) as probe,
         coalesce(needless, 0) as needless, coalesce(spurious, 0) as spurious,
-        true_resends, true_sent, true_timeouts,
+        true_retransmissions, true_sent, true_timeouts,
         8 * bytes / ("end" - connected) as true_goodput
     from cells
     left join again using (network, flow_id)
@@ -48,11 +48,11 @@ TRANSFERS = """
 """
 RTO = """
     with trips as (
-        select network, flow_id, median(rtt) as rtt from round_trips
+        select network, flow_id, median(rtt) as rtt from rtt_samples
         where side = 'access' group by all
     ),
     kept as (
-        select network, flow_id, ts, max(rto) as rto from timers group by all
+        select network, flow_id, ts, max(rto) as rto from rto_values group by all
     )
     select network, sack, timestamps,
         quantile_cont(rto, [0.05, 0.5, 0.95, 1.0]) as rto, median(rto / rtt) as ratio
@@ -75,7 +75,7 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
     for (sack, timestamps), name in PAIRS.items():
         pair = _pair(of_network, sack, timestamps)
         sent, true_sent = pair.sent.sum(), pair.true_sent.sum()
-        fast, timer = paper.RESENDS[timers.PAIRS[sack, timestamps]]
+        fast, timer = paper.RETRANSMISSIONS[timers.PAIRS[sack, timestamps]]
         shares.append(
             (
                 name,
@@ -86,8 +86,8 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
                 percent(timer),
                 percent(pair.probe.sum() / sent),
                 percent(pair.needless.sum() / sent),
-                percent(pair.resends.sum() / sent),
-                percent(pair.true_resends.sum() / true_sent),
+                percent(pair.retransmissions.sum() / sent),
+                percent(pair.true_retransmissions.sum() / true_sent),
             )
         )
         spread = rto[(rto.network == network) & (rto.sack == sack) & (rto.timestamps == timestamps)]
@@ -109,9 +109,9 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
     return SETTING.format(
         words=words,
         shares=table(
-            ["", "transfers", "lost behind Gi", "data-driven: giscope", "paper",
+            ["", "transfers", "lost on the access side", "data-driven: giscope", "paper",
              "timer-driven: giscope", "paper", "probes", "of the timer's, needless",
-             "sent again: giscope", "kernel"],
+             "retransmitted: giscope", "kernel"],
             shares,
         ),
         speeds=table(
@@ -143,7 +143,7 @@ the figures differ:
 - *Timer-driven*: a quarter of the paper's for Reno. Its simulator has a timer for each segment,
   and sends on from the first lost one (go back N); Linux has one, restarts it with each ACK,
   and stops when the ACKs of the originals come (Eifel, D-SACK; F-RTO in a stack of today).
-- *Data-driven*: 2.0 to 2.3 %, as many as the radio loses: a segment that is lost is sent again
+- *Data-driven*: 2.0 to 2.3 %, as many as the radio loses: a segment that is lost is retransmitted
   once.
 - *With timestamps* the RTO is longer, not shorter: Linux takes a sample from every ACK either
   way.

@@ -14,7 +14,7 @@ OURS = f"""
         select flow_id, side, avg(rtt) as rtt,
             max(flight) filter (where ts < start_ts + interval 5 minute) as flight_first,
             max(flight) filter (where ts > start_ts + interval 10 minute) as flight_later
-        from round_trips join cells using (network, flow_id)
+        from rtt_samples join cells using (network, flow_id)
         where network = '{NETWORK}'
         group by all
     ),
@@ -27,7 +27,7 @@ OURS = f"""
         from stalls where network = '{NETWORK}' and interruption is not null
         group by all
     )
-    select cell, cells.flow_id, goodput, resends / (data_packets_down + lost_internet) as resent,
+    select cell, cells.flow_id, goodput, retransmissions / (data_packets_down + lost_internet) as retransmitted,
         access.rtt + internet.rtt as rtt, access.flight_first, access.flight_later,
         interruptions.* exclude flow_id
     from cells
@@ -43,7 +43,7 @@ TRUE = f"""
         from true_clients where network = '{NETWORK}' group by all
     ),
     kernel as (
-        select "user", max(total_retrans) / max(data_segs_out) as resent,
+        select "user", max(total_retrans) / max(data_segs_out) as retransmitted,
             avg(rtt) / 1e6 as rtt
         from true_sender where network = '{NETWORK}' group by all
     ),
@@ -66,14 +66,14 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
         assert group.access.preemption
         seconds = int(group.access.preemption.seconds)
         mine, truth = ours[cell], true[cell]
-        throughput, resent, round_trip = paper.PREEMPTED[seconds]
+        throughput, retransmitted, round_trip = paper.PREEMPTED[seconds]
         overview.append(
             (
                 f"{seconds} s",
                 *(number(goodput / 1000) for goodput in (mine["goodput"], truth["goodput"])),
                 number(throughput / 1000),
-                *(percent(each["resent"]) for each in (mine, truth)),
-                percent(resent),
+                *(percent(each["retransmitted"]) for each in (mine, truth)),
+                percent(retransmitted),
                 *(number(1000 * each["rtt"], 0) for each in (mine, truth)),
                 number(1000 * round_trip, 0),
             )
@@ -95,7 +95,7 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
     return TEXT.format(
         overview=table(
             ["preempted for", "throughput, kbit/s: giscope", "truth", "paper",
-             "sent again: giscope", "truth", "paper",
+             "retransmitted: giscope", "truth", "paper",
              "mean round trip, ms: giscope", "truth", "paper"],
             overview,
         ),

@@ -41,7 +41,7 @@ def test_page_is_what_the_command_prints(db, section):
 def test_preempted_transfer(db, cell):
     ours, true = rows(db, preemption.OURS)[cell], rows(db, preemption.TRUE)[cell]
     assert ours["goodput"] == pytest.approx(true["goodput"], rel=0.01)
-    assert ours["resent"] == pytest.approx(true["resent"], abs=0.001)
+    assert ours["retransmitted"] == pytest.approx(true["retransmitted"], abs=0.001)
     assert ours["found"] >= 0.9 * true["preemptions"]
     assert (ours["by_mobile"] > 0) == (true["by_mobile"] > 0)
     assert (ours["by_server"] > 0) == (true["by_server"] > 0)
@@ -61,12 +61,14 @@ def test_buffers_limit_is_told_where_it_is_reached(db):
 
 
 @pytest.mark.parametrize("network", options.NETWORKS)
-def test_resends_of_each_pair_of_options(db, network):
+def test_retransmissions_of_each_pair_of_options(db, network):
     transfers = db.sql(options.TRANSFERS).df().query("network == @network")
     for _, pair in transfers.groupby(["sack", "timestamps"]):
         assert len(pair) >= 15
-        assert pair.resends.sum() == pytest.approx(pair.true_resends.sum(), rel=0.02)
-        # Without SACK needless resends bring duplicate ACKs that look like losses.
+        assert pair.retransmissions.sum() == pytest.approx(
+            pair.true_retransmissions.sum(), rel=0.02
+        )
+        # Without SACK spurious retransmissions bring duplicate ACKs that look like losses.
         assert pair.timeouts.sum() == pytest.approx(pair.true_timeouts.sum(), rel=0.2)
         assert pair.goodput.mean() == pytest.approx(pair.true_goodput.mean(), rel=0.01)
         assert pair.lost.mean() == pytest.approx(0.023, abs=0.004)
@@ -77,7 +79,7 @@ def test_umts_loses_nothing_when_still(db):
     assert len(cells) == 36
     for cell in cells.values():
         assert cell["goodput"] == pytest.approx(cell["true_goodput"], rel=0.04)
-        assert cell["lost"] == cell["timeouts"] == 0
+        assert cell["lost"] == cell["rto_expiries"] == 0
 
 
 def test_albums_are_pages(db):

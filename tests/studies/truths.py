@@ -60,7 +60,7 @@ def _shown(figure: Figure) -> str:
 TEXT = """\
 ## How right
 
-Downlink data packets lost behind Gi:
+Downlink data packets lost on the access side:
 
 {losses}
 
@@ -70,7 +70,7 @@ What the servers' TCP did, ours against the sending kernel; sums: ours, in brack
 {why}
 
 - *Timeouts* and *slow_start* of the options' transfers: a link that stops for ten seconds again and
-  again lets the timer go off about ten times in a transfer, and needless resends bring duplicate
+  again lets the timer go off about ten times in a transfer, and spurious retransmissions bring duplicate
   ACKs. Of each fifth connection one more or less is told, of most without SACK too many.
 - *Probes and spurious timeouts* where the kernel says 0: TLP and F-RTO are off there, so it
   counts none. giscope tells by the packets what a server could have noticed.

@@ -13,8 +13,8 @@ NEAR = 15
 
 IPERF = f"""
     with ours as (
-        select cell, sum(goodput) / 1000 as goodput, sum(resends) as resends,
-            sum(lost_access) as lost, sum(timeouts) as timeouts
+        select cell, sum(goodput) / 1000 as goodput, sum(retransmissions) as retransmissions,
+            sum(lost_access) as lost, sum(rto_expiries) as rto_expiries
         from cells where network = '{NETWORK}' and cell like 'MSS %' group by all
     ),
     spurious as (
@@ -28,7 +28,7 @@ IPERF = f"""
     ),
     trips as (
         select cell, quantile_cont(rtt, [0.05, 0.5, 0.95]) as rtt
-        from round_trips join cells using (network, flow_id)
+        from rtt_samples join cells using (network, flow_id)
         where network = '{NETWORK}' and side = 'access' group by all
     )
     select * from ours left join truth using (cell) left join trips using (cell)
@@ -36,12 +36,12 @@ IPERF = f"""
 """
 MOVING = f"""
     with trips as (
-        select "user", epoch(round_trips.ts) as ts, rtt
-        from round_trips join cells using (network, flow_id)
+        select "user", epoch(rtt_samples.ts) as ts, rtt
+        from rtt_samples join cells using (network, flow_id)
         where network = '{NETWORK}' and cell = 'moving' and side = 'access'
     ),
     timeouts as (
-        select epoch(ts) as ts, max(rto) as rto from timers join cells using (network, flow_id)
+        select epoch(ts) as ts, max(rto) as rto from rto_values join cells using (network, flow_id)
         where network = '{NETWORK}' and cell = 'moving' group by all
     ),
     kernel as (
@@ -59,7 +59,7 @@ MOVING = f"""
         from true_events join cells using (network, "user")
         where network = '{NETWORK}' and event = 'handover'
     )
-    select flow_id, goodput / 1000 as goodput, delay_spikes, resends, timeouts, lost_access,
+    select flow_id, goodput / 1000 as goodput, delay_spikes, retransmissions, timeouts, lost_access,
         (select median(rtt) from trips) as rtt,
         (select list(handover order by seconds) from handover) as handovers,
         (select median(timeouts.rto) from kernel asof join timeouts
@@ -112,7 +112,7 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
     ]
     counted = {
         name: sum(row[name] or 0 for row in iperf.values())
-        for name in ("lost", "resends", "timeouts", "spurious")
+        for name in ("lost", "retransmissions", "rto_expiries", "spurious")
     }
     (moving,) = db.sql(MOVING).df().to_dict("records")
     albums = db.sql(ALBUMS).df().to_dict("records")
@@ -145,7 +145,7 @@ def _range(quantiles: list[float]) -> str:
 
 def _moving(row: dict) -> str:
     spikes = table(
-        ["handover, s after the start", "longest round trip behind Gi after it, s",
+        ["handover, s after the start", "longest RTT on the access side after it, s",
          "largest RTO, s: giscope", "kernel, once a second"],
         [
             (f"{each['seconds']:.0f}", *(number(each[name]) for name in ("rtt", "rto", "true_rto")))
@@ -155,7 +155,7 @@ def _moving(row: dict) -> str:
     return (
         f"{number(row['goodput'], 0)} kbit/s, a median round trip of {number(row['rtt'])} s, "
         f"{row['delay_spikes']:.0f} delay spikes; {row['lost_access']:.0f} packets lost, "
-        f"{row['resends']:.0f} sent again, {row['timeouts']:.0f} timeouts; RTO "
+        f"{row['retransmissions']:.0f} retransmitted, {row['rto_expiries']:.0f} timeouts; RTO "
         f"{number(row['rto'])} s in the median, by the kernel {number(row['true_rto'])} s "
         f"(`giscope plot {row['flow_id']}`).\n\n{spikes}"
     )
@@ -165,18 +165,18 @@ TEXT = """\
 ## UMTS in near-ideal conditions
 
 M. Kohlwes, J. Riihijärvi, P. Mähönen. {ceiling:.0f} kbit/s down, 64 kbit/s up, lost blocks are
-sent again by RLC; one user in the cell.
+retransmitted by RLC; one user in the cell.
 
 Throughput against window (Figs. 5 to 7), payload in kbit/s, giscope's and in brackets the truth:
 
 {throughput}
 
-Round trips behind Gi (Figs. 8 and 9), one connection, ms: the median, in brackets 5 to 95 %:
+Round trips on the access side (Figs. 8 and 9), one connection, ms: the median, in brackets 5 to 95 %:
 
 {trips}
 
-In all these transfers {lost} packets were lost, {resends} sent again, {timeouts} timeouts,
-{spurious} of the resends spurious. The paper: no losses when still, no spurious resends.
+In all these transfers {lost} packets were lost, {retransmissions} retransmitted, {timeouts} timeouts,
+{spurious} of the retransmissions spurious. The paper: no losses when still, no spurious retransmissions.
 
 A long transfer in a moving car with two handovers (Figs. 1 and 2): {moving}
 

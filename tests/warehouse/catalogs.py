@@ -9,7 +9,7 @@ from object_store import new_bucket, object_store
 
 from spark_jobs import places
 from spark_jobs.places import place
-from spark_jobs.warehouse import bucket_database
+from spark_jobs.warehouse import object_store_database
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def bucket(store: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     for name, value in store.items():
         monkeypatch.setenv(name, value)
     places._store.cache_clear()
-    monkeypatch.setattr(bucket_database, "FRESH_S", 0)
+    monkeypatch.setattr(object_store_database, "FRESH_S", 0)
     yield place(f"s3://{new_bucket(store)}")
     places._store.cache_clear()
 

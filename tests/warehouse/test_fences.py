@@ -22,7 +22,7 @@ from spark_jobs import places
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import read_if_changed, write_if_unchanged
-from spark_jobs.warehouse import Unit, Warehouse, bucket_database
+from spark_jobs.warehouse import Unit, Warehouse, object_store_database
 from spark_jobs.warehouse.journal import CATALOG, Changes, Shown
 
 UNIT = Unit("network", "aa-gprs")
@@ -47,8 +47,8 @@ def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
 @pytest.fixture
 def impatient(monkeypatch) -> None:
     """Locks are lost soon, and not renewed: as if their holders stood still."""
-    monkeypatch.setattr(bucket_database, "LOST_S", 0.5)
-    monkeypatch.setattr(bucket_database, "RENEWED_S", 3600)
+    monkeypatch.setattr(object_store_database, "LOST_S", 0.5)
+    monkeypatch.setattr(object_store_database, "RENEWED_S", 3600)
 
 
 def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
@@ -74,22 +74,22 @@ def test_who_let_go_of_a_lock_may_have_it_again(bucket):
 
 def test_another_s_lock_is_left_by_who_lost_it(bucket, impatient):
     lock = bucket / "lock"
-    with bucket_database.held(lock):
-        with bucket_database.held(lock) as second:
+    with object_store_database.held(lock):
+        with object_store_database.held(lock) as second:
             assert second.took_over
             mine = lock.read_bytes()
             first_tag = write_if_unchanged(bucket / "x", b"1", None)
             assert first_tag
-        assert lock.read_bytes() == bucket_database.FREE
-        assert mine != bucket_database.FREE
-    assert lock.read_bytes() == bucket_database.FREE
+        assert lock.read_bytes() == object_store_database.FREE
+        assert mine != object_store_database.FREE
+    assert lock.read_bytes() == object_store_database.FREE
 
 
 STOPPED = """
 import sys, time
 from spark_jobs.places import place
-from spark_jobs.warehouse import Unit, Warehouse, bucket_database
-bucket_database.RENEWED_S, bucket_database.LOST_S = 0.2, 2.0
+from spark_jobs.warehouse import Unit, Warehouse, object_store_database
+object_store_database.RENEWED_S, object_store_database.LOST_S = 0.2, 2.0
 warehouse = Warehouse(place(sys.argv[1]))
 with warehouse.locked("content-aa-gprs"):
     print("held", flush=True)
@@ -99,8 +99,8 @@ with warehouse.locked("content-aa-gprs"):
 
 
 def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
-    monkeypatch.setattr(bucket_database, "RENEWED_S", 0.2)
-    monkeypatch.setattr(bucket_database, "LOST_S", 2.0)
+    monkeypatch.setattr(object_store_database, "RENEWED_S", 0.2)
+    monkeypatch.setattr(object_store_database, "LOST_S", 2.0)
     root = bucket / "w"
     publish(Warehouse(root), "AA")
     job = subprocess.Popen(
@@ -215,7 +215,7 @@ def test_a_change_that_another_job_went_on_from_counts(bucket):
         write_if_unchanged(path, content, tag)
         losing.undo()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bucket_database.BucketSQLite, "locked", unlocked)
+            patch.setattr(object_store_database.ObjectStoreSQLite, "locked", unlocked)
             other.publish(Unit("network", "zz"), [], {"of": "other"})
         raise places.ConflictError(str(path))
 
@@ -229,7 +229,7 @@ def test_a_change_that_another_job_went_on_from_counts(bucket):
         return write(path, content, tag)
 
     losing = pytest.MonkeyPatch()
-    losing.setattr(bucket_database, "write_if_unchanged", only_catalog)
+    losing.setattr(object_store_database, "write_if_unchanged", only_catalog)
     one.publish(UNIT, [], {"of": "one"})
     reader = Warehouse(bucket / "w")
     assert reader.commit(UNIT).facts == {"of": "one"}
@@ -248,7 +248,7 @@ def test_published_files_stay_though_their_job_knows_no_answer(bucket, monkeypat
             raise OSError("the object store: timed out")
         return found
 
-    monkeypatch.setattr(bucket_database, "write_if_unchanged", unheard)
+    monkeypatch.setattr(object_store_database, "write_if_unchanged", unheard)
     with warehouse.staging() as staging:
         staging.write(NETWORKS, "aa-gprs", None, "BB", NETWORKS.arrow.empty_table())
         with pytest.raises(OSError, match="timed out"):

@@ -1,6 +1,6 @@
-"""Losses behind Gi and before it (INFOCOM 2004, Section V).
+"""Losses on the access side and before it (INFOCOM 2004, Section V).
 
-access     which packets were lost behind Gi, in three steps:
+access     which packets were lost on the access side, in three steps:
   exchange   reading: a user's copies and ACKs
   order      what order alone proves
   search     the likeliest history of what is left
@@ -9,6 +9,6 @@ access     which packets were lost behind Gi, in three steps:
     path, link, queue the access link: round trips, its clock, what its queue holds
   verdict    writing down
 internet   what Gi never saw
-  recovery   which resends a sender must have made
+  recovery   which retransmissions a sender must have made
   missing    what had to come and did not
 """

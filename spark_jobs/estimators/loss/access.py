@@ -1,9 +1,9 @@
-"""Which downlink data packets were lost behind Gi (INFOCOM 2004, Section V); `internet` has those
+"""Which downlink data packets were lost on the access side (INFOCOM 2004, Section V); `internet` has those
 lost before it.
 
 The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
-is a loss before the monitor, data sent again though it was seen a loss behind it, unless the
-resend was not needed. Here it is decided which copy reached the mobile:
+is a loss before the monitor, data retransmitted though it was seen a loss behind it, unless the
+retransmission was not needed. Here it is decided which copy reached the mobile:
 
 1. A copy that no other overlaps and that was acknowledged arrived.
 2. What the access link's order alone proves (`order`).

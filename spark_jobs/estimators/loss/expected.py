@@ -1,4 +1,4 @@
-"""How many downlink packets were lost before Gi, where some left no trace, and where a capture
+"""How many downlink packets were lost on the Internet side, where some left no trace, and where a capture
 dropped some.
 
 A lost copy of data that nobody missed leaves no trace but in IP IDs that count (see `id_gaps`).
@@ -7,7 +7,7 @@ of the packets sent to it, for each copy that Gi saw p / (1 - p) were lost on av
 are found, by what the sender did (see `internet`).
 
 A capture that drops packets makes gaps in IDs, too. Of the gaps in the sequence space some were
-filled by a resend, others were acknowledged, though Gi never saw what filled them: those are drops.
+filled by a retransmission, others were acknowledged, though Gi never saw what filled them: those are drops.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ def without_drops(internet, connections):
 
 
 def expected_losses(internet, connections):
-    """float64[C]: packets of each connection that are expected to have been lost before Gi; of
+    """float64[C]: packets of each connection that are expected to have been lost on the Internet side; of
     InternetLosses without drops."""
     lost, user, mine = internet.losses, connections.user, connections.mine
     count, users = len(user), user.max(initial=-1) + 1

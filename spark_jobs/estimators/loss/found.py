@@ -1,4 +1,4 @@
-"""Losses before Gi, as they are found."""
+"""Losses on the Internet side, as they are found."""
 
 from typing import NamedTuple
 

@@ -1,20 +1,20 @@
 """Gaps in a sender's IP IDs: packets that it sent and Gi never saw, missed or not.
 
 Where a sender counts a connection's packets alone by their IDs (see `ip_ids`), each ID that no
-packet came with is a packet lost before Gi; what was overtaken comes with its own a little later.
+packet came with is a packet lost on the Internet side; what was overtaken comes with its own a little later.
 What it was, its neighbours tell, the packets sent before and after it:
 
-- what else tells of it (see `internet`): new data, or a resend whose absence showed. A resend that
+- what else tells of it (see `internet`): new data, or a retransmission whose absence showed. A retransmission that
   is told to be lost though no ID is missing was not;
 - an answer without data, if uplink data was to be acknowledged and no such answer was seen;
 - an earlier copy of the next packet, if that is new though all was acknowledged a timeout ago;
 - new data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent;
-- what follows the resend before it (RFC 5681, 3.1: from there on all is sent again), but for what
+- what follows the retransmission before it (RFC 5681, 3.1: from there on all is retransmitted), but for what
   the mobile reported by SACK;
 - after a silence longer than a round trip, the last segment as a loss probe (RFC 8985, 7.3), which
   may be a FIN without data, or the first one not acknowledged (RFC 6298, 5.4);
 - after duplicate ACKs, the segment that they ask for;
-- an earlier copy of the next packet, if that is a resend, too.
+- an earlier copy of the next packet, if that is a retransmission, too.
 
 That many packets were data is thus known better than which. What nothing gives a reason for was
 spent on others: where this is more than a few of all, or more copies were lost than packets came,
@@ -89,7 +89,7 @@ class Sender(NamedTuple):
     largest: np.int64
     """Its largest segment (B)."""
     round_trip: float
-    """The least before Gi (µs), or 0;"""
+    """The least on the Internet side (µs), or 0;"""
     base: float
     """and behind it."""
     slack: int
@@ -160,7 +160,7 @@ def _take_away(gaps, number, sent):
 
 @inner
 def explain(gaps, found, begun):
-    """What the losses Found from `begun` on explain of Gaps. Returns whether some are of resends
+    """What the losses Found from `begun` on explain of Gaps. Returns whether some are of retransmissions
     that no ID shows."""
     unshown = False
     for of_holes in (True, False):
@@ -191,7 +191,7 @@ def refuse(found, begun):
 @inner
 def _gap_of(gaps, loss, is_hole):
     """The gap that a loss left, or -1: before the packet that showed it; of new data, it may be
-    before a resend in between."""
+    before a retransmission in between."""
     k = _gap_up_to(gaps, loss.shown)
     while k >= 0:
         gap = gaps.rows[k]
@@ -318,21 +318,23 @@ def _copied(gap, around, begin, segments, sender):
         return around.repeated
     if start < gap.data:
         return start
-    resent = _last_resend(around, begin, segments, wait)
+    retransmitted = _last_retransmission(around, begin, segments, wait)
     return (
-        _not_reported(max(resent, around.acked), gap, begin, segments) if resent != NONE else NONE
+        _not_reported(max(retransmitted, around.acked), gap, begin, segments)
+        if retransmitted != NONE
+        else NONE
     )
 
 
 @inner
-def _last_resend(around, begin, segments, wait):
-    """The number after the last resend within `wait` before the data sent last; NONE: no resend."""
+def _last_retransmission(around, begin, segments, wait):
+    """The number after the last retransmission within `wait` before the data sent last; NONE: no retransmission."""
     ts, ip_id = segments.ts, segments.ip_id
     at = around.data_at
     i = at
     while i > begin and ts[at] - ts[i] <= wait:
         i -= 1
-    highest = resent = NONE
+    highest = retransmitted = NONE
     highest_id = np.int64(0)
     while i < at:
         if _carries(i, segments):
@@ -340,14 +342,14 @@ def _last_resend(around, begin, segments, wait):
             if end > highest:
                 highest, highest_id = end, np.int64(ip_id[i])
             elif ip_ids.ahead(ip_id[i], highest_id) > 0:
-                resent = end
+                retransmitted = end
         i += 1
-    return resent
+    return retransmitted
 
 
 @inner
 def _is_probe(around, begin, segments, wait):
-    """Whether the data sent last was a loss probe: a resend of the last, or new data after a
+    """Whether the data sent last was a loss probe: a retransmission of the last, or new data after a
     silence (RFC 8985, 7.3)."""
     number, downlink = segments.number, segments.downlink
     at = around.data_at

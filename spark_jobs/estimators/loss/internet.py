@@ -1,27 +1,27 @@
-"""Downlink data lost before Gi (INFOCOM 2004, Section V): Gi never saw it, but it was sent.
+"""Downlink data lost on the Internet side (INFOCOM 2004, Section V): Gi never saw it, but it was sent.
 
 The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
-later. A resend that is lost, too, leaves none, nor does what nothing followed: of these the
+later. A retransmission that is lost, too, leaves none, nor does what nothing followed: of these the
 sender's behaviour tells. Five things are evidence:
 
 hole      What came lies higher than what was next, be it data or a packet without, which carries
-          the number of what its sender will send next (RFC 9293, 3.4). A resend filled the hole,
+          the number of what its sender will send next (RFC 9293, 3.4). A retransmission filled the hole,
           or it was still open when the connection ended.
 tail      The data came in order, but late. What had no PSH had more behind it in the server's
           buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window has room for a segment
           (for less a sender may wait: RFC 9293, 3.8.6.2.1) and yet the next data takes longer than
           a timeout, that data had been sent and lost. This is told only of senders that use PSH.
-skipped   A resend went past what had to be resent first (see `recovery`), and that came later.
-timeout   ACKs called for a resend at once (see `recovery`), but it came only after a timeout.
+skipped   A retransmission went past what had to be retransmitted first (see `recovery`), and that came later.
+timeout   ACKs called for a retransmission at once (see `recovery`), but it came only after a timeout.
 ip_id     IP IDs that count the connection's packets alone lack one (see `id_gaps`): that tells of
           all losses but those that nothing followed, of copies that nobody missed, too.
 
 A timeout is no shorter than a round trip on both sides and `slack_us`; tail and timeout are told
-where the round trip before Gi is known: the least of the connection's (see `sender.server`).
+where the RTT on the Internet side is known: the least of the connection's (see `sender.server`).
 
-What was overtaken was not lost, and is no resend. Who counts by IP IDs sent it before what overtook
+What was overtaken was not lost, and is no retransmission. Who counts by IP IDs sent it before what overtook
 it if its ID is lower; else, if its timestamp is older, or if it comes sooner than the server can
-know of a loss, within a round trip on both sides. Where the one before Gi is not known, it is
+know of a loss, within a round trip on both sides. Where the one on the Internet side is not known, it is
 undecided what of both happened until a long one has passed.
 
 What the mobile acknowledged though Gi never saw it is a drop of the capture; so may be what was
@@ -59,7 +59,7 @@ ROOM = 2 * MOST_HOLES + 2
 """More losses than one packet or a connection's end tells of."""
 
 UNKNOWN_US = 300_000
-"""A round trip before Gi that is not known is taken to be shorter: that of another continent."""
+"""A RTT on the Internet side that is not known is taken to be shorter: that of another continent."""
 
 STREAM = np.dtype(
     [
@@ -91,7 +91,7 @@ largest             its largest segment (B)
 all_acked           when the mobile last said that it has all (µs)
 last_window         the mobile's
 unseen              bytes acknowledged but never seen
-sent, copies        data packets seen, and those of them that were sent again
+sent, copies        data packets seen, and those of them that were retransmitted
 latest_id, far_id   the latest IP ID, counted on past 65535, and one that was too far from it
 last                the last packet
 counts, alone       IP IDs tell the order of sending, and count this connection's packets alone
@@ -113,7 +113,7 @@ class InternetLosses(NamedTuple):
     sent: np.ndarray
     """int64[C]: data packets seen,"""
     copies: np.ndarray
-    """int64[C]: and how many of these were sent again."""
+    """int64[C]: and how many of these were retransmitted."""
     counted: np.ndarray
     """bool[C]: whether IP IDs told of all losses."""
 
@@ -128,7 +128,7 @@ class Monitor(NamedTuple):
     holes: np.ndarray
     """MISSING[1]: in the sequence space."""
     skipped: np.ndarray
-    """MISSING[1]: what resends went past."""
+    """MISSING[1]: what retransmissions went past."""
     reported: np.ndarray
     """REPORTED[1]"""
     gaps: id_gaps.Gaps
@@ -157,7 +157,7 @@ class Delays(NamedTuple):
     """A connection's times (µs)."""
 
     base: float
-    """The user's least round trip behind Gi,"""
+    """The user's least RTT on the access side,"""
     internet: float
     """and the connection's before it; 0: unknown."""
     slack: int
@@ -168,7 +168,7 @@ class Delays(NamedTuple):
 def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
     """InternetLosses of Segments and their Connections.
 
-    base_us float64[C]: the user's least round trip behind Gi (µs); servers: SERVER[C]; slack_us:
+    base_us float64[C]: the user's least RTT on the access side (µs); servers: SERVER[C]; slack_us:
     see Delays.
     """
     first = connections.first
@@ -411,7 +411,7 @@ def _find(monitor, sent, delays, found):
 
 @inner
 def _see_again(monitor, sent, delays, found):
-    """The server sends what lies below the highest number: a hole's filling, or a resend."""
+    """The server sends what lies below the highest number: a hole's filling, or a retransmission."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     overtaken = again = False
     if stream.missing:
@@ -433,7 +433,7 @@ def _see_again(monitor, sent, delays, found):
         if not recovery.is_probe(sender, sent.start, sent.end, stream.highest):
             _skip(monitor, low, sent)
     anew = not sender.sack and sent.start <= sender.acked and not again
-    recovery.resend(sender, sent, stream.highest, by_timer, anew)
+    recovery.retransmission(sender, sent, stream.highest, by_timer, anew)
 
 
 @inner
@@ -497,7 +497,7 @@ def _is_late(gaps, k, sent, delays):
 
 @inner
 def _skip(monitor, low, sent):
-    """A resend goes past what lies from `low` up to it: what of that the mobile has not reported
+    """A retransmission goes past what lies from `low` up to it: what of that the mobile has not reported
     was skipped."""
     sender, reported, skipped = monitor.sender[0], monitor.reported[0], monitor.skipped[0]
     low = max(low, sender.blind)

@@ -40,7 +40,7 @@ PATH = np.dtype(
         ("again", "f8", (SINCE,)),
     ]
 )
-"""A user's path behind Gi: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
+"""A user's path on the access side: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
 stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
 queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`; 0:
 unknown); how late a certain ACK may be before it puts the clock right (µs); what a loss costs, by
@@ -57,7 +57,7 @@ class Traffic(NamedTuple):
     answered: np.ndarray
     """int64[n]: when they were acknowledged, where that is certain (µs; 0: it is not)."""
     lost: np.ndarray
-    """bool[n]: whether they were lost behind Gi, as far as it is known."""
+    """bool[n]: whether they were lost on the access side, as far as it is known."""
     clock: np.ndarray
     """float64[n]: the link's clock before them (µs)."""
     waiting: np.ndarray

@@ -8,8 +8,8 @@ had can only have come with copies sent before.
     mobile to Gi      a2 a2      ...   a4     and at that time 4 had not: the copy of 4 sent before
                                               2' was lost; 3 had, by the only copy there was.
 
-One thing stands above order: what is acknowledged before it was sent again had arrived, though it
-was overtaken behind Gi.
+One thing stands above order: what is acknowledged before it was retransmitted had arrived, though it
+was overtaken on the access side.
 """
 
 import numpy as np
@@ -113,7 +113,7 @@ def _prove_once(exchange, report, limit, above):
 
 @inner
 def _again_between(copies, k, end):
-    """Whether a copy's data was sent again before copy `end`."""
+    """Whether a copy's data was retransmitted before copy `end`."""
     for o in range(k + 1, end):
         if copies[o].low < copies[k].high and copies[k].low < copies[o].high:
             return True
@@ -231,7 +231,7 @@ def _reports_by_number(copies, cover):
 
 @making
 def _late(copies, top):
-    """int64[l]: the copies that came after a higher number, sent again or overtaken, in order of
+    """int64[l]: the copies that came after a higher number, retransmitted or overtaken, in order of
     their ranges."""
     late = np.empty(len(copies), np.int64)
     n = 0
@@ -357,7 +357,7 @@ def _only_copies(copies, top, report, limit):
 @inner
 def _told_before_sent_again(copies, top, acks, report):
     """ARRIVED for copies of what was reported before any other copy of it passed Gi. They may have
-    been overtaken behind Gi, which order alone would take for a loss."""
+    been overtaken on the access side, which order alone would take for a loss."""
     n = len(copies)
     for k in range(n):
         c = copies[k]

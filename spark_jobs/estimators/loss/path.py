@@ -1,4 +1,4 @@
-"""A user's path behind Gi: its idle round trip, the access link's pace, the longest queue."""
+"""A user's path on the access side: its idle round trip, the access link's pace, the longest queue."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ the second is for users who never had so much waiting."""
 
 @compiled
 def paths(clean, connections, packets):
-    """Each user's path behind Gi, PATH[U], from CleanAcks in Connections that are mine, and all
+    """Each user's path on the access side, PATH[U], from CleanAcks in Connections that are mine, and all
     Packets."""
     return paths_of(clean, owners(clean, connections), len(packets.first) - 1, packets)
 
@@ -33,7 +33,7 @@ def owners(clean, connections):
 
 @compiled
 def paths_of(clean, owner, count, packets):
-    """The path behind Gi of each of so many owners, PATH[count], from CleanAcks, all Packets, and
+    """The path on the access side of each of so many owners, PATH[count], from CleanAcks, all Packets, and
     whose each ACK is, int64[K]; those of one owner and connection stand together.
 
     The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi

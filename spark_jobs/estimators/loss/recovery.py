@@ -1,26 +1,26 @@
-"""Which resends a sender must have made, told at Gi from the ACKs that it got and its resends.
+"""Which retransmissions a sender must have made, told at Gi from the ACKs that it got and its retransmissions.
 
-A sender that conforms (RFC 5681, 6582, 6675, 8985) resends from the lowest number that is due to
+A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmissions from the lowest number that is due to
 the highest: without SACK, after a timeout, all that is not acknowledged; with SACK what is lost and
-not reported by the mobile. So what a resend goes past has been sent again before.
+not reported by the mobile. So what a retransmission goes past has been retransmitted before.
 
-And with nothing else in flight it resends what lies at the highest ACK at once, whatever its
+And with nothing else in flight it retransmissions what lies at the highest ACK at once, whatever its
 congestion window,
 
 - when duplicate ACKs tell that all else has arrived, three at least (RFC 5681, 3.2; RFC 6675, 5);
-- after a timeout, without SACK, when all that it resent since is acknowledged (RFC 5681, 3.1).
+- after a timeout, without SACK, when all that it retransmitted since is acknowledged (RFC 5681, 3.1).
 
-Without SACK it may also resend at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3). That
+Without SACK it may also retransmission at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3). That
 is its duty if it has done so in this recovery, for RFC 5681 alone does not ask for it; and if no
-more is in flight than half of what was when the recovery began: RFC 6937 holds resends back only
-above ssthresh, which is no lower (RFC 5681, 3.1). What lies below a resend is not due again.
+more is in flight than half of what was when the recovery began: RFC 6937 holds retransmissions back only
+above ssthresh, which is no lower (RFC 5681, 3.1). What lies below a retransmission is not due again.
 
-That an ACK reached the server is told by the resend that begins at its number in the end. A sender
-that takes its timeout for spurious stops resending: by timestamps (RFC 3522), so the ACK must echo
-the resend; or by the ACKs of new data (RFC 5682), which is seen.
+That an ACK reached the server is told by the retransmission that begins at its number in the end. A sender
+that takes its timeout for spurious stops retransmitting: by timestamps (RFC 3522), so the ACK must echo
+the retransmission; or by the ACKs of new data (RFC 5682), which is seen.
 
 Some wait for the next timeout instead, each time: of one that did so though an ACK showed that its
-resend, and more, had arrived, nothing is called for.
+retransmission, and more, had arrived, nothing is called for.
 
 Of a later recovery than the first, duplicate ACKs tell nothing: the sender may have learned from
 the first to await more than three of them (RFC 4653).
@@ -37,7 +37,7 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 MOST_REPORTED = 256
 """Ranges that the mobile reported by SACK remembered of a connection."""
 CALLS = 4
-"""Duplicate ACKs that call for a resend: three (RFC 5681, 3.2), and one that may have been lost
+"""Duplicate ACKs that call for a retransmission: three (RFC 5681, 3.2), and one that may have been lost
 between Gi and the server."""
 
 SENDER = np.dtype(
@@ -46,10 +46,10 @@ SENDER = np.dtype(
         ("acked", "i8"),
         ("recover", "i8"),
         ("reach", "i8"),
-        ("resent", "i8"),
-        ("resent_ts", "i8"),
-        ("resent_ts_val", "i8"),
-        ("resent_last", "?"),
+        ("retransmitted", "i8"),
+        ("retransmitted_ts", "i8"),
+        ("retransmitted_ts_val", "i8"),
+        ("retransmitted_last", "?"),
         ("duplicates", "i8"),
         ("block_low", "i8"),
         ("block_high", "i8"),
@@ -71,21 +71,21 @@ SENDER = np.dtype(
 
 sack, acked          whether it uses SACK; the highest ACK
 recover, reach       the highest number sent when its last recovery began (RFC 6582); up to where it
-                     has resent in order
-resent, resent_ts,   its last resend's end, time (µs) and timestamp, and whether no new data
-resent_ts_val,       followed it
-resent_last
+                     has retransmitted in order
+retransmitted, retransmitted_ts,   its last retransmission's end, time (µs) and timestamp, and whether no new data
+retransmitted_ts_val,       followed it
+retransmitted_last
 timed_out            whether a timeout was seen in this recovery, and no new data since
 flight               how much was in flight when its last recovery began (B)
 advanced, answers    whether the last ACK was of more and below `recover`; whether in this recovery,
-                     and since its last timeout, it has answered such a one by a resend at once
-invited, waits       whether the last ACK was of a timeout's resend and more; whether such a one was
+                     and since its last timeout, it has answered such a one by a retransmission at once
+invited, waits       whether the last ACK was of a timeout's retransmission and more; whether such a one was
                      not answered before the next timeout
 duplicates,          duplicate ACKs, and the SACK block that the last of them led with
 block_low, block_high
-heard, called        when the last ACK passed; since when a resend is called for (µs)
+heard, called        when the last ACK passed; since when a retransmission is called for (µs)
 timed, timed_ts,     the end and time (µs) of the segment whose round trip is being measured, never
-round_trip           one sent twice (Karn), and the last such round trip behind Gi (µs)
+round_trip           one sent twice (Karn), and the last such RTT on the access side (µs)
 blind                below which number ranges reported by SACK were forgotten
 """
 
@@ -112,13 +112,13 @@ class Ack(NamedTuple):
 
 @inner
 def begin(sender, sack, base_us):
-    """A sender of which nothing was seen; base_us: the least round trip behind Gi (µs)."""
+    """A sender of which nothing was seen; base_us: the least RTT on the access side (µs)."""
     sender.sack, sender.round_trip = sack, base_us
     sender.acked = sender.recover = sender.reach = sender.blind = NONE
-    sender.resent = sender.resent_ts = sender.resent_ts_val = NONE
+    sender.retransmitted = sender.retransmitted_ts = sender.retransmitted_ts_val = NONE
     sender.heard = sender.called = sender.timed = NONE
     sender.duplicates = sender.flight = 0
-    sender.resent_last = sender.timed_out = sender.advanced = sender.answers = False
+    sender.retransmitted_last = sender.timed_out = sender.advanced = sender.answers = False
     sender.invited = sender.waits = False
 
 
@@ -133,17 +133,17 @@ def acknowledge(sender, ack, base_us, highest):
     if sender.timed != NONE and number >= sender.timed:
         sender.round_trip = at - sender.timed_ts
         sender.timed = NONE
-    more = sender.timed_out and sender.resent_last and number > sender.resent
+    more = sender.timed_out and sender.retransmitted_last and number > sender.retransmitted
     if sender.timed_out:
-        due = sender.resent_last and number == sender.resent and not sender.waits
+        due = sender.retransmitted_last and number == sender.retransmitted and not sender.waits
     else:
         due = sender.answers and number >= sender.reach
         due &= 2 * (highest - number) <= sender.flight
     sender.invited = False
     if (due or more) and sender.advanced:
-        ours = at - sender.resent_ts >= base_us
-        if echoed != NONE and sender.resent_ts_val != NONE:
-            ours = np.int32(np.uint32(echoed) - np.uint32(sender.resent_ts_val)) >= 0
+        ours = at - sender.retransmitted_ts >= base_us
+        if echoed != NONE and sender.retransmitted_ts_val != NONE:
+            ours = np.int32(np.uint32(echoed) - np.uint32(sender.retransmitted_ts_val)) >= 0
         if ours and due:
             sender.called = at
         sender.invited = ours and more and echoed != NONE
@@ -175,14 +175,14 @@ def acknowledge_again(sender, ack, same_window, blocks, in_flight):
 def send(sender, end, at):
     """New data up to `end`."""
     sender.called = NONE
-    sender.resent_last = sender.timed_out = False
+    sender.retransmitted_last = sender.timed_out = False
     if sender.timed == NONE:
         sender.timed, sender.timed_ts = end, at
 
 
 @inner
 def is_by_timer(sender, at, internet_us, slack_us):
-    """Whether a resend answers no ACK: none was heard for longer than a timeout. Heard by the
+    """Whether a retransmission answers no ACK: none was heard for longer than a timeout. Heard by the
     server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
     trip and slack_us (RFC 6298: the smoothed round trip and more)."""
     timeout = sender.round_trip + 2 * internet_us + slack_us
@@ -190,8 +190,8 @@ def is_by_timer(sender, at, internet_us, slack_us):
 
 
 @inner
-def resend(sender, sent, highest, by_timer, anew):
-    """A resend of what lies below the highest number; by_timer: it answers no ACK; anew: those in
+def retransmission(sender, sent, highest, by_timer, anew):
+    """A retransmission of what lies below the highest number; by_timer: it answers no ACK; anew: those in
     order begin with it."""
     start, end = sent.start, sent.end
     if sender.recover == NONE or sender.acked >= sender.recover:
@@ -209,14 +209,18 @@ def resend(sender, sent, highest, by_timer, anew):
         sender.reach = end
     elif not is_probe(sender, start, end, highest):
         sender.reach = max(sender.reach, end)
-    sender.resent, sender.resent_ts, sender.resent_ts_val = end, sent.at, sent.stamp
-    sender.resent_last = True
+    sender.retransmitted, sender.retransmitted_ts, sender.retransmitted_ts_val = (
+        end,
+        sent.at,
+        sent.stamp,
+    )
+    sender.retransmitted_last = True
     sender.called = sender.timed = NONE
 
 
 @inner
 def is_probe(sender, start, end, highest):
-    """Whether a resend goes past others and ends with the highest number: with SACK it may probe
+    """Whether a retransmission goes past others and ends with the highest number: with SACK it may probe
     for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
     return sender.sack and start > max(sender.acked, sender.reach) and end >= highest
 

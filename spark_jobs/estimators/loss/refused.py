@@ -1,6 +1,6 @@
 """Segments that arrived and were thrown away for their old timestamp (PAWS, RFC 7323, 5.3).
 
-The mobile has nothing of them, so the resend was needed. The echoes tell: TS.Recent never goes
+The mobile has nothing of them, so the retransmission was needed. The echoes tell: TS.Recent never goes
 back, so an ACK that echoes a newer timestamp than an overtaken segment's says that this was refused
 if the newer one came first: Gi saw none such after it, or the ACK is too soon for it. So does one
 that lacks the first of its bytes, whenever it was sent: before it came, the same; after, it had not
@@ -20,9 +20,9 @@ REPLAY_WINDOW = 1
 
 @compiled
 def refused(segments, connections, base_us, at, original):
-    """uint8[K]: whether the originals of resends at these Segments, int64[K] each, were REFUSED if
+    """uint8[K]: whether the originals of retransmissions at these Segments, int64[K] each, were REFUSED if
     they arrived; UNKNOWN: it depends on the stack. Of their Connections; base_us float64[C]: the
-    user's least round trip behind Gi (µs)."""
+    user's least RTT on the access side (µs)."""
     out = np.zeros(len(at), np.uint8)
     for k in range(len(at)):
         if original[k] < 0 or not segments.has_timestamps[original[k]]:

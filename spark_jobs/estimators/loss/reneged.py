@@ -13,7 +13,7 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def reneged(segments, connections, at, original):
-    """bool[K]: whether the mobile had thrown away the originals of resends at these Segments,
+    """bool[K]: whether the mobile had thrown away the originals of retransmissions at these Segments,
     int64[K] each (-1: none); of their Connections."""
     out = np.zeros(len(at), np.bool_)
     for k in range(len(at)):

@@ -1,9 +1,9 @@
 """What a mobile says came twice (D-SACK, RFC 2883), and what it should have said.
 
-A mobile that reports what comes twice, reports it each time. So a resend of what is thought to have
+A mobile that reports what comes twice, reports it each time. So a retransmission of what is thought to have
 arrived, without such a report, leaves it open whether it was needed: either that did not arrive, or
-the resend or the report of it was lost. It is settled where the ACK of the data came too soon for
-the resend, or echoes an older timestamp (Eifel, RFC 3522).
+the retransmission or the report of it was lost. It is settled where the ACK of the data came too soon for
+the retransmission, or echoes an older timestamp (Eifel, RFC 3522).
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def unreported(segments, connections, base_us, at):
-    """bool[K]: whether the mobile should have said that the data of resends at these Segments,
+    """bool[K]: whether the mobile should have said that the data of retransmissions at these Segments,
     int64[K], came twice, if it did. Of their Connections; base_us float64[C]: the user's least
-    round trip behind Gi (µs)."""
+    RTT on the access side (µs)."""
     reports = _reporters(segments, connections)
     out = np.zeros(len(at), np.bool_)
     for k in range(len(at)):
@@ -53,28 +53,28 @@ def _reported(i, segments):
 
 
 @inner
-def is_settled(resend, begin, end, segments, base_us):
-    """Whether it is told that an earlier copy of a resend's data arrived; its connection's segments
+def is_settled(retransmission, begin, end, segments, base_us):
+    """Whether it is told that an earlier copy of a retransmission's data arrived; its connection's segments
     are begin to end."""
     ts, number = segments.ts, segments.number
-    low = number[resend]
-    high = low + np.int64(segments.payload_len[resend])
-    i = resend - 1
+    low = number[retransmission]
+    high = low + np.int64(segments.payload_len[retransmission])
+    i = retransmission - 1
     while i > begin and (segments.downlink[i] or number[i] == NONE):
         i -= 1
     if not segments.downlink[i] and number[i] >= high:
         return True
     acked = False
-    for i in range(resend + 1, end):
+    for i in range(retransmission + 1, end):
         if segments.downlink[i] or number[i] == NONE:
             continue
         if low <= _reported(i, segments) < high:
             return True
         if number[i] >= high and not acked:
             acked = True
-            if ts[i] < ts[resend] + base_us:
+            if ts[i] < ts[retransmission] + base_us:
                 return True
-            if segments.has_timestamps[i] and segments.has_timestamps[resend]:
-                if np.int32(segments.ts_ecr[i] - segments.ts_val[resend]) < 0:
+            if segments.has_timestamps[i] and segments.has_timestamps[retransmission]:
+                if np.int32(segments.ts_ecr[i] - segments.ts_val[retransmission]) < 0:
                     return True
     return False

@@ -20,7 +20,7 @@ BOTTLENECKS = ("none", "access", "internet", "equal")
 
 
 class AccessLosses(NamedTuple):
-    """What became behind Gi of N segments, in connection order."""
+    """What became on the access side of N segments, in connection order."""
 
     probability: np.ndarray
     """float32[N]: of having been lost; NaN: no downlink data, or the mobile's direction was not
@@ -34,7 +34,7 @@ class AccessLosses(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What became behind Gi of the downlink data of C connections."""
+    """What became on the access side of the downlink data of C connections."""
 
     has_data: np.ndarray
     """bool[C]: there is any."""
@@ -167,8 +167,8 @@ def _begins_in_recovery(begin, end, segments):
 
 
 @compiled
-def resends(segments, access, cause):
-    """bool[N]: which Segments were sent again: those of which AccessLosses know an earlier packet,
+def retransmissions(segments, access, cause):
+    """bool[N]: which Segments were retransmitted: those of which AccessLosses know an earlier packet,
     and what had another cause, uint8[N], than to be new (0)."""
     again = np.empty(len(cause), np.bool_)
     for i in range(len(cause)):
@@ -182,7 +182,7 @@ def bottleneck(access, internet):
 
 
 def needed(access, at):
-    """Whether resends at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
+    """Whether retransmissions at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
     earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
     original = access.original[at]
     lost = access.probability[original]

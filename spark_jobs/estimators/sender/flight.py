@@ -67,10 +67,10 @@ class Acked(NamedTuple):
     """when the last of them with data was sent, if once and Gi has seen it, or NONE (µs),"""
     flight: np.int64
     """and the bytes in flight then; 0: the very last, which the ACK answers, is a bare FIN;"""
-    resent_at: np.int64
-    """when the last copy was sent of one that had been sent again, or NONE (µs);"""
-    resent: bool
-    """some had been sent again;"""
+    retransmitted_at: np.int64
+    """when the last copy was sent of one that had been retransmitted, or NONE (µs);"""
+    retransmitted: bool
+    """some had been retransmitted;"""
     original: bool
     """some had been sent but once, before the last timeout."""
 
@@ -91,7 +91,7 @@ def add(s, sent, low, high, segment):
 
 @inner
 def first_beyond(s, sent, number):
-    """The first segment under way that ends above `number`, or s.tail."""
+    """The first segment in flight that ends above `number`, or s.tail."""
     low, high = s.head, s.tail
     while low < high:
         middle = (low + high) >> 1
@@ -116,9 +116,9 @@ def in_flight(s):
 def acknowledge(s, sent, number, echoed):
     """The mobile acknowledges all up to a number; echoed: a timestamp, or NONE. Returns Acked."""
     gained = arrived = np.int64(0)
-    first_sent = last_sent = resent_at = stamped = NONE
+    first_sent = last_sent = retransmitted_at = stamped = NONE
     under_way = np.int64(0)
-    resent = original = False
+    retransmitted = original = False
     while s.head < s.tail and sent[s.head].high <= number:
         segment = sent[s.head]
         gained += 1
@@ -127,8 +127,8 @@ def acknowledge(s, sent, number, echoed):
         elif echoed != NONE and segment.first_stamp == echoed:
             stamped = segment.sent
         if segment.copies > 1:
-            resent = True
-            resent_at = max(resent_at, segment.last)
+            retransmitted = True
+            retransmitted_at = max(retransmitted_at, segment.last)
         elif not segment.sacked:
             first_sent = segment.sent if first_sent == NONE else first_sent
             original |= segment.high <= s.recover
@@ -144,7 +144,15 @@ def acknowledge(s, sent, number, echoed):
     if s.head < s.tail and sent[s.head].low < number:
         sent[s.head].low = number
     return Acked(
-        gained, arrived, first_sent, stamped, last_sent, under_way, resent_at, resent, original
+        gained,
+        arrived,
+        first_sent,
+        stamped,
+        last_sent,
+        under_way,
+        retransmitted_at,
+        retransmitted,
+        original,
     )
 
 
@@ -175,7 +183,7 @@ def report(s, sent, low, high):
 
 @inner
 def _lose_below(s, sent, high):
-    """What lies below a range that the mobile reported, and has not been sent again, is lost."""
+    """What lies below a range that the mobile reported, and has not been retransmitted, is lost."""
     k = first_beyond(s, sent, s.highest_sacked)
     while k < s.tail and sent[k].high <= high:
         segment = sent[k]
@@ -212,8 +220,8 @@ def forgive(s, sent):
 
 
 @inner
-def resend(s, sent, segment):
-    """A Segment is sent again."""
+def retransmission(s, sent, segment):
+    """A Segment is retransmitted."""
     k = first_beyond(s, sent, segment.low)
     while k < s.tail and sent[k].low < segment.high:
         sent[k].copies += 1
@@ -227,6 +235,6 @@ def resend(s, sent, segment):
 
 @inner
 def empty(s):
-    """Nothing is under way any more."""
+    """Nothing is in flight any more."""
     s.head = s.tail
     s.sacked = s.lost = s.duplicates = 0

@@ -1,4 +1,4 @@
-"""SYN ACKs sent again: in answer to a SYN that came again, or by the timer (RFC 6298, 5).
+"""SYN ACKs retransmitted: in answer to a SYN that came again, or by the timer (RFC 6298, 5).
 
 The timer starts with an answer and doubles with each time that it goes off. What no SYN explains,
 the timer sent; if it came sooner than the timer can, or if there is no SYN ACK before it, Gi has
@@ -22,7 +22,7 @@ OPENING = np.dtype(
         ("asked_first", "i8"),
         ("asked", "i8"),
         ("unasked", "i8"),
-        ("timeouts", "i8"),
+        ("rto_expiries", "i8"),
         ("up_scale", "i8"),
         ("down_scale", "i8"),
         ("doubtful", "?"),
@@ -41,7 +41,7 @@ the server has sent a SYN, and no SYN ACK; done: it was acknowledged."""
 @inner
 def begin(o, no_scale):
     """A handshake of which nothing was seen."""
-    o.sent = o.seen = o.timeouts = 0
+    o.sent = o.seen = o.rto_expiries = 0
     o.first = NONE
     o.armed = o.asked_first = o.asked = o.unasked = LONG_AGO
     o.up_scale = o.down_scale = no_scale
@@ -55,7 +55,7 @@ def ask(o, now, clock):
         o.asked_first = now
     if now - o.unasked <= clock.half:
         o.unasked = LONG_AGO
-        o.timeouts -= 1
+        o.rto_expiries -= 1
     else:
         o.asked = now
 
@@ -63,7 +63,7 @@ def ask(o, now, clock):
 @inner
 def answer(o, now, clock, rules):
     """The server sends a SYN ACK. Returns whether it did so before. Where both have sent a SYN, the
-    first one is none sent again (RFC 9293, 3.5)."""
+    first one is none retransmitted (RFC 9293, 3.5)."""
     if o.called and o.asked != LONG_AGO:
         o.called, o.armed, o.asked = False, now, LONG_AGO
         return False
@@ -80,7 +80,7 @@ def answer(o, now, clock, rules):
         o.doubtful = False
         if o.sent:
             o.unasked = now
-            o.timeouts += 1
+            o.rto_expiries += 1
     o.asked = LONG_AGO
     o.first = now if not o.seen else o.first
     o.seen += 1
@@ -94,7 +94,7 @@ def call(o, now):
     again = o.sent > 0
     if not again:
         o.first = now
-    o.timeouts += again
+    o.rto_expiries += again
     o.called = True
     o.sent += 1
     o.seen += 1

@@ -1,4 +1,4 @@
-"""An ACK, as the server hears it: what is under way, the round trip, the state it leads to."""
+"""An ACK, as the server hears it: what is in flight, the round trip, the state it leads to."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 BY_FRTO, BY_EIFEL, BY_DSACK = 1, 2, 4
 """What tells that a timeout came too soon: data arrived that had been sent once, before it (RFC
-5682); an older timestamp than its resend's is echoed (RFC 3522); its resend came twice (RFC
+5682); an older timestamp than its retransmission's is echoed (RFC 3522); its retransmission came twice (RFC
 3708)."""
 
 
@@ -47,7 +47,7 @@ class Told(NamedTuple):
     original: bool
     """one such was sent before the last timeout;"""
     again: bool
-    """what the last timeout had sent again first came twice (D-SACK)."""
+    """what the last timeout had retransmitted first came twice (D-SACK)."""
 
 
 @inner
@@ -66,7 +66,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     acked = flight.acknowledge(s, sent, ack.number, ack.echoed)
     if advanced:
         s.acked = ack.number
-        s.resent_since = False
+        s.retransmitted_since = False
         if s.probed != NONE and ack.number >= s.probed:
             s.probed = NONE
     s.offered, s.heard, s.gained = ack.window, ack.at, acked.gained
@@ -83,7 +83,7 @@ def hear(s, sent, edges, ack, sack_edges, place):
     s.awaits = s.alone
     duplicate = told.news > 0 if s.sack else not (advanced or opened or ack.has_data)
     duplicate &= s.head < s.tail
-    original = (acked.original or told.original) and (s.sack or not acked.resent)
+    original = (acked.original or told.original) and (s.sack or not acked.retransmitted)
     spurious = _move_on(s, sent, ack, duplicate, original)
     if told.again:
         spurious |= BY_DSACK
@@ -131,7 +131,7 @@ def _read_blocks(s, sent, number, blocks):
 @inner
 def _measure(s, ack, acked, told, rules):
     """A round trip: of data sent once (Karn), else of a timestamp (RFC 7323, 4)."""
-    if acked.first_sent != NONE and not acked.resent:
+    if acked.first_sent != NONE and not acked.retransmitted:
         timer.measure(s, float(ack.at - acked.first_sent), rules)
     elif told.first_sent != NONE:
         timer.measure(s, float(ack.at - told.first_sent), rules)
@@ -143,7 +143,7 @@ def _measure(s, ack, acked, told, rules):
 def _share_time(s, now, news, limit, heard, place):
     """What held the server back between the ACK heard before and this one; news: (Acked, Told)."""
     acked, told = news
-    answered = acked.resent_at if acked.resent else acked.last_sent
+    answered = acked.retransmitted_at if acked.retransmitted else acked.last_sent
     if answered == NONE:
         answered = told.first_sent
     if answered != NONE:
@@ -155,10 +155,10 @@ def _share_time(s, now, news, limit, heard, place):
 def _see_round_trip(s, ack, acked, told, clock):
     """The round trip between Gi and the mobile, of what an ACK answers: a SACK block at once (RFC
     5681, 4.2)."""
-    answered = acked.resent or (not s.sack and s.duplicates > 0)
+    answered = acked.retransmitted or (not s.sack and s.duplicates > 0)
     sent_at = NONE if answered else acked.last_sent
     under_way, delayed = acked.flight, acked.gained == 1
-    if acked.resent and acked.gained == 1:
+    if acked.retransmitted and acked.gained == 1:
         sent_at = acked.stamped
     if acked.gained == 0 and told.last_sent != NONE:
         sent_at, under_way, delayed = told.last_sent, told.flight, False
@@ -192,7 +192,7 @@ def _move_on(s, sent, ack, duplicate, original):
 @inner
 def _is_repaired(s):
     """Without SACK one more byte must be acknowledged than was sent when the loss was noticed, lest
-    duplicate ACKs of resends tell of another (RFC 6582, 3.2)."""
+    duplicate ACKs of retransmissions tell of another (RFC 6582, 3.2)."""
     if s.sack or s.head == s.tail:
         return s.acked >= s.recover
     return s.acked > s.recover

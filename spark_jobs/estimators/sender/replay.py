@@ -30,15 +30,15 @@ STEP = 1 / 32
 TRANSFER = np.dtype(
     [
         ("known", "?"),
-        ("resends", "i8"),
-        ("timeouts", "i8"),
+        ("retransmissions", "i8"),
+        ("rto_expiries", "i8"),
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
         ("limited", "f8", (len(limits.LIMITS),)),
-        ("round_trips", samples.QUANTILES, (2,)),
+        ("rtt_samples", samples.QUANTILES, (2,)),
     ]
 )
-"""What a server did: known: that much is known of it; packets sent again, SYN ACKs and FINs among
+"""What a server did: known: that much is known of it; packets retransmitted, SYN ACKs and FINs among
 them, whether Gi saw them or not; how often the timer went off; how long it had data to send or not
 acknowledged, and for how long of that the mobile's window held it back (s); what limited the
 transfer for how long (s, see `limits`); round trips by side (see `samples`)."""
@@ -47,7 +47,7 @@ RTO = np.dtype(
     [("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1"), ("backed_off", "?")]
 )
 """A connection's timeout (s) from a time on (µs, the server's clock), whose timer it is (into
-timer.TIMERS), and whether it is longer because the timer went off."""
+timer.TIMER_RULES), and whether it is longer because the timer went off."""
 
 MOMENT = np.dtype(
     [
@@ -66,13 +66,13 @@ class Sending(NamedTuple):
     """Of N segments and C connections."""
 
     cause: np.ndarray
-    """uint8[N]: why each was sent again, into sending.CAUSES."""
+    """uint8[N]: why each was retransmitted, into sending.CAUSES."""
     spurious: np.ndarray
-    """uint8[N]: of the first that a timeout sent again, what tells that it came too soon: bits of
+    """uint8[N]: of the first that a timeout retransmitted, what tells that it came too soon: bits of
     hearing.BY_FRTO, BY_EIFEL, BY_DSACK."""
     transfers: np.ndarray
     """TRANSFER[C]"""
-    timers: np.ndarray
+    rto_values: np.ndarray
     """RTO[T], by connection and time."""
     samples: np.ndarray
     """SAMPLE[R], by connection and time."""
@@ -96,16 +96,15 @@ class Desk(NamedTuple):
     histograms: np.ndarray
     """int64[2, samples.BINS]"""
     written: np.ndarray
-    """int64[4]: how many of Sending.timers, samples, stalls and moments are written."""
+    """int64[4]: how many of Sending.rto_values, samples, stalls and moments are written."""
 
 
 @compiled
 def replay(segments, connections, servers, base_us, rules, watched):
     """Sending of Segments and their Connections.
 
-    servers: SERVER[C]; base_us float64[C]: the user's least round trip behind Gi (µs); rules: see
-    state.Rules; watched: whether each moment is told, too. A connection whose round trip before
-    Gi is not known is left out.
+    servers: SERVER[C]; base_us float64[C]: the user's least RTT on the access side (µs); rules: see
+    state.Rules; watched: whether each moment is told, too. A connection whose round trip on the Internet side is not known is left out.
     """
     first = connections.first
     count = len(first) - 1
@@ -144,7 +143,7 @@ def replay(segments, connections, servers, base_us, rules, watched):
             servers[c].alone,
         )
         _replay_as_it_fits((first[c], first[c + 1]), segments, desk, place, out)
-        out.timers["connection"][begun[0] : desk.written[0]] = c
+        out.rto_values["connection"][begun[0] : desk.written[0]] = c
         out.samples["connection"][begun[1] : desk.written[1]] = c
         out.stalls["connection"][begun[2] : desk.written[2]] = c
         _sum_up(desk, out.transfers[c])
@@ -152,7 +151,7 @@ def replay(segments, connections, servers, base_us, rules, watched):
         out.cause,
         out.spurious,
         out.transfers,
-        out.timers[: desk.written[0]].copy(),
+        out.rto_values[: desk.written[0]].copy(),
         out.samples[: desk.written[1]].copy(),
         out.stalls[: desk.written[2]].copy(),
         out.moments[: desk.written[3]].copy(),
@@ -164,13 +163,13 @@ def _replay_as_it_fits(span, segments, desk, place, out):
     """Replays a connection, segments [begin, end), into Sending: with Linux's timer, as most
     servers have it, and again with another if it strays and that fits better."""
     s = desk.sender[0]
-    timers, rows, silences = desk.written[0], desk.written[1], desk.written[2]
+    rto_values, rows, silences = desk.written[0], desk.written[1], desk.written[2]
     moments = desk.written[3]
     _replay(span, segments, desk, place, out, timer.LINUX)
     strayed = timer.strays(s)
     if strayed > timer.STRAYS:
         for kind in (timer.RFC6298, timer.LINUX):
-            desk.written[0], desk.written[1], desk.written[2] = timers, rows, silences
+            desk.written[0], desk.written[1], desk.written[2] = rto_values, rows, silences
             desk.written[3] = moments
             _replay(span, segments, desk, place, out, kind)
             if timer.strays(s) < strayed and s.went_off > 0:
@@ -189,7 +188,7 @@ def _replay(span, segments, desk, place, out, kind):
     sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
-    cause, spurious, timers, rows = out.cause, out.spurious, out.timers, out.samples
+    cause, spurious, rto_values, rows = out.cause, out.spurious, out.rto_values, out.samples
     histograms, written, silences = desk.histograms, desk.written, out.stalls
     moments, now = out.moments, state.LONG_AGO
     unrepaired = written[2]
@@ -214,9 +213,9 @@ def _replay(span, segments, desk, place, out, kind):
         if up < down < end:  # what Gi sees later, the server hears later than it sent
             hears = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
             if hears and number[up] > s.acked and not _is_calm(s, ts[up] + clock.half):
-                hears = not _resends_first(down, up, end, segments, s, clock)
+                hears = not _retransmissions_first(down, up, end, segments, s, clock)
         i = up if hears else down
-        timeouts = s.timeouts
+        timeouts = s.rto_expiries
         now = ts[i] + clock.half if hears else ts[i] - clock.half
         up, down = up + hears, down + (not hears)
         if flags[i] & (SYN | RST):
@@ -249,8 +248,8 @@ def _replay(span, segments, desk, place, out, kind):
                 np.int64(segments.sack_count[i]),
             )
             verdict = hearing.hear(s, sent, edges, ack, sack_edges, place)
-            if verdict and s.first_resend != NONE:
-                spurious[s.first_resend] |= verdict
+            if verdict and s.first_retransmission != NONE:
+                spurious[s.first_retransmission] |= verdict
         else:
             if s.highest == NONE or (o.sent == 0 and number[i] > s.highest):
                 s.highest = s.acked = number[i]
@@ -286,9 +285,9 @@ def _replay(span, segments, desk, place, out, kind):
                 written[1] += 1
             s.sample = NONE
         if abs(s.rto - s.told_rto) > STEP * s.told_rto:
-            row = timers[written[0]]
+            row = rto_values[written[0]]
             row.ts, row.rto, row.kind = now, s.rto / 1e6, kind
-            row.backed_off = s.timeouts > timeouts
+            row.backed_off = s.rto_expiries > timeouts
             s.told_rto = s.rto
             written[0] += 1
     _end(s, ts[end - 1])
@@ -308,7 +307,7 @@ def _tell_moment(s, moments, written, now):
 
 @inner
 def _end(s, now):
-    """The connection ends, with data under way or not."""
+    """The connection ends, with data in flight or not."""
     if s.busy_since != NONE:
         limits.share(s, limits.limit_of(s), now)
     state.close(s, now)
@@ -319,13 +318,13 @@ def _sum_up(desk, transfer):
     """What a connection's server did, as a TRANSFER."""
     s, o = desk.sender[0], desk.opening[0]
     transfer.known = True
-    transfer.timeouts = s.timeouts + o.timeouts
-    transfer.resends = s.resends + max(o.sent - 1, 0)
+    transfer.rto_expiries = s.rto_expiries + o.rto_expiries
+    transfer.retransmissions = s.retransmissions + max(o.sent - 1, 0)
     transfer.busy, transfer.rwnd_limited = s.busy / 1e6, s.rwnd_limited / 1e6
     for k in range(len(limits.LIMITS)):
         transfer.limited[k] = s.limited[k] / 1e6
     for side in range(2):
-        samples.quantiles(s, desk.histograms, side, transfer.round_trips[side])
+        samples.quantiles(s, desk.histograms, side, transfer.rtt_samples[side])
 
 
 @inner
@@ -339,8 +338,8 @@ def _is_calm(s, heard):
 
 
 @inner
-def _resends_first(down, up, end, segments, s, clock):
-    """Whether the server sends again what uplink segment `up` acknowledges, before it hears so: a
+def _retransmissions_first(down, up, end, segments, s, clock):
+    """Whether the server retransmits what uplink segment `up` acknowledges, before it hears so: a
     segment from `down` on that comes no later than an answer to what it heard before."""
     latest = segments.ts[up] + clock.round_trip + clock.half + clock.jitter
     acknowledged = min(segments.number[up], s.highest)
@@ -397,7 +396,7 @@ def _be_open(i, begin, segments, s, o, place):
         timer.measure(s, float(round_trip), place.rules)
         return
     timer.no_sample(s)
-    if o.sent > 2 and o.timeouts > 0:
+    if o.sent > 2 and o.rto_expiries > 0:
         s.cwnd = 1.0  # RFC 5681, 3.1
 
 

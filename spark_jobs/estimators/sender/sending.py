@@ -1,4 +1,4 @@
-"""A segment that the server sends: new, overtaken, or sent again, and then why.
+"""A segment that the server sends: new, overtaken, or retransmitted, and then why.
 
 What comes at once after an ACK answers it; what comes when none was heard for longer than an
 answer takes, the timer sent. Where both may be, the state decides: a sender that heard of no loss
@@ -33,11 +33,11 @@ def send(s, sent, edges, segment, place):
         s.latest_id = segment.ip_id
     unseen = ahead - 1 - missed if s.own_ids else np.int64(0)
     if unseen > 0 and s.head < s.tail:
-        _resend_unseen(s, sent, segment, unseen, place.clock)
+        _retransmission_unseen(s, sent, segment, unseen, place.clock)
     new = segment.low < s.highest and _is_overtaken(s, sent, segment, ahead, place)
     if ahead < 0 and s.passed > 0 and not new:
         s.passed -= 1
-        s.resends -= 1  # it counts when it comes
+        s.retransmissions -= 1  # it counts when it comes
     if segment.high == segment.low:
         return NOT_AGAIN
     if segment.low < s.highest:
@@ -130,24 +130,24 @@ def _was_sent(s, segment, clock):
 
 @inner
 def _send_tail(s):
-    """A segment that Gi has not seen before is sent again. Returns why, into CAUSES."""
-    s.resends += 1
+    """A segment that Gi has not seen before is retransmitted. Returns why, into CAUSES."""
+    s.retransmissions += 1
     if s.sack:
         return LOSS_PROBE
-    s.timeouts += 1
+    s.rto_expiries += 1
     return BY_TIMEOUT
 
 
 @inner
 def _send_again(s, sent, segment, clock):
-    """A Segment that was sent before is sent again. Returns why, into CAUSES."""
+    """A Segment that was sent before is retransmitted. Returns why, into CAUSES."""
     cause = _cause(s, sent, segment, clock)
-    s.resends += 1
+    s.retransmissions += 1
     is_head = flight.first_beyond(s, sent, segment.low) == s.head
     if cause == BY_TIMEOUT:
         _time_out(s, sent, segment.at)
-        if s.first_resend == NONE:
-            s.first_resend, s.first_stamp = segment.place, segment.stamp
+        if s.first_retransmission == NONE:
+            s.first_retransmission, s.first_stamp = segment.place, segment.stamp
             s.first_low, s.first_high = segment.low, segment.high
     elif cause == LOSS_PROBE:
         s.probed = s.highest
@@ -156,22 +156,22 @@ def _send_again(s, sent, segment, clock):
         timer.restart(s, segment.at)
     if cause == FAST and s.state == OPEN:
         s.state, s.recover = RECOVERY, s.highest
-        s.first_resend = s.first_stamp = NONE
+        s.first_retransmission = s.first_stamp = NONE
         if not s.sack:
             flight.lose_head(s, sent)
         window.begin_recovery(s)
     s.sent_in_recovery += 1
-    s.resent_since = True
-    flight.resend(s, sent, segment)
+    s.retransmitted_since = True
+    flight.retransmission(s, sent, segment)
     if cause != BY_TIMEOUT and cause != LOSS_PROBE:
         window.look(s, segment.at)
     return cause
 
 
 @inner
-def _resend_unseen(s, sent, segment, count, clock):
-    """So many resends passed before a Segment that Gi has not seen: their IP IDs are missing."""
-    s.resends += count
+def _retransmission_unseen(s, sent, segment, count, clock):
+    """So many retransmissions passed before a Segment that Gi has not seen: their IP IDs are missing."""
+    s.retransmissions += count
     s.passed += count
     if s.timer != timer.TIMEOUT or segment.at <= s.due + clock.jitter:
         return
@@ -185,9 +185,9 @@ def _resend_unseen(s, sent, segment, count, clock):
 @inner
 def _time_out(s, sent, now):
     """The retransmission timer goes off (RFC 6298, 5)."""
-    s.timeouts += 1
+    s.rto_expiries += 1
     if s.state != LOSS:
-        s.first_resend = s.first_stamp = NONE
+        s.first_retransmission = s.first_stamp = NONE
     window.time_out(s, s.state == LOSS)
     s.state, s.recover = LOSS, s.highest
     s.duplicates = 0
@@ -200,7 +200,7 @@ def _time_out(s, sent, now):
 
 @inner
 def _cause(s, sent, segment, clock):
-    """Why a segment is sent again."""
+    """Why a segment is retransmitted."""
     now = segment.at
     k = flight.first_beyond(s, sent, segment.low)
     is_head = k == s.head
@@ -208,7 +208,7 @@ def _cause(s, sent, segment, clock):
     _give_up_reordering(s, sent, now, clock)
     is_due = timer.is_due(s, now, clock.jitter)
     if s.state != OPEN:
-        in_vain = not s.sack and s.resent_since and k < s.tail and sent[k].copies > 1
+        in_vain = not s.sack and s.retransmitted_since and k < s.tail and sent[k].copies > 1
         if is_head and is_due and (in_vain or not answers):
             return BY_TIMEOUT
         return FAST if s.state == RECOVERY else SLOW_START

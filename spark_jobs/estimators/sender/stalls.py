@@ -7,16 +7,16 @@ data_unavailable   the server sends new data: it had none before
 client_idle        the mobile asks for more, or ends the connection
 zero_window        the mobile opens its window
 packet_delay       an ACK comes after all: data or the ACK was late
-double_resend      a segment is sent once more that had been sent again already
-tail_resend        so few segments were sent after the one sent again that their duplicate ACKs
+double_retransmission      a segment is sent once more that had been retransmitted already
+tail_retransmission        so few segments were sent after the one retransmitted that their duplicate ACKs
                    could not tell of its loss
-small_window       the same, for so few were under way
+small_window       the same, for so few were in flight
 continuous_loss    enough were, but nothing was heard of them: all were lost, or their ACKs
 ack_delay          one of the four above, but nothing was lost: ACKs were late, or lost. The sender
                    cannot tell; the loss estimator can
 
 A mobile network interrupts the link itself: then nothing at all comes from the mobile, of whatever
-connection or protocol. What was under way tells which interruption it was:
+connection or protocol. What was in flight tells which interruption it was:
 
 pause   it comes late, but comes: a cell reselection or a handover that forwards what is queued
 flush   of it more than a few segments in a row are lost, and what was sent after them arrives: the
@@ -41,8 +41,8 @@ from spark_jobs.estimators.sequence import NONE
     CLIENT_IDLE,
     ZERO_WINDOW,
     PACKET_DELAY,
-    DOUBLE_RESEND,
-    TAIL_RESEND,
+    DOUBLE_RETRANSMISSION,
+    TAIL_RETRANSMISSION,
     SMALL_WINDOW,
     CONTINUOUS_LOSS,
     ACK_DELAY,
@@ -52,13 +52,13 @@ CLASSES = (
     "client_idle",
     "zero_window",
     "packet_delay",
-    "double_resend",
-    "tail_resend",
+    "double_retransmission",
+    "tail_retransmission",
     "small_window",
     "continuous_loss",
     "ack_delay",
 )
-BY_RESEND = (DOUBLE_RESEND, TAIL_RESEND, SMALL_WINDOW, CONTINUOUS_LOSS)
+BY_RETRANSMISSION = (DOUBLE_RETRANSMISSION, TAIL_RETRANSMISSION, SMALL_WINDOW, CONTINUOUS_LOSS)
 
 BRIEF_US = 1_000_000
 """A silence that is no stall, but longer than this (µs)"""
@@ -80,7 +80,7 @@ STALL = np.dtype(
         ("brief", "?"),
     ]
 )
-"""A stall: of which connection, from when to when (µs, the server's clock); what was under way when
+"""A stall: of which connection, from when to when (µs, the server's clock); what was in flight when
 it began: its range of the stream, in how many segments; when all of that was acknowledged, or NONE;
 which segment of the connection ended it; its class (into CLASSES); by_timeout: the timer did, so
 that the server starts slowly; brief: no stall, unless it is a flush."""
@@ -130,15 +130,15 @@ def class_of_sent(s, sent, low):
         return DATA_UNAVAILABLE
     k = flight.first_beyond(s, sent, low)
     if k < s.tail and sent[k].copies > 1:
-        return DOUBLE_RESEND
+        return DOUBLE_RETRANSMISSION
     if s.tail - s.head <= DUPLICATES:
         return SMALL_WINDOW
-    return TAIL_RESEND if s.tail - k <= DUPLICATES else CONTINUOUS_LOSS
+    return TAIL_RETRANSMISSION if s.tail - k <= DUPLICATES else CONTINUOUS_LOSS
 
 
 @inner
 def recover(s, stalls, begin, end, now):
-    """What was under way in stalls [begin, end) may be acknowledged by now. Returns the first of
+    """What was in flight in stalls [begin, end) may be acknowledged by now. Returns the first of
     which it is not."""
     while begin < end and stalls[begin].high <= s.acked:
         stalls[begin].recovered = now
@@ -147,8 +147,8 @@ def recover(s, stalls, begin, end, now):
 
 
 LOST = np.dtype([("known", "?"), ("lost", "i8"), ("run", "i8"), ("after", "i8")])
-"""Of what was under way in a stall: whether it is known what became of it; how many segments were
-lost behind Gi, and how many in a row at most; how many of those sent after that run arrived."""
+"""Of what was in flight in a stall: whether it is known what became of it; how many segments were
+lost on the access side, and how many in a row at most; how many of those sent after that run arrived."""
 
 
 NO_INTERRUPTION, PAUSE, FLUSH = range(3)
@@ -177,7 +177,7 @@ def interruptions(stalls, lost, segments, connections, packets):
 @compiled
 def lost_in(stalls, segments, first, probability):
     """LOST[S] of STALL[S], of Segments of connections that begin at first, int64[C + 1];
-    probability float32[N]: of having been lost behind Gi."""
+    probability float32[N]: of having been lost on the access side."""
     out = np.zeros(len(stalls), LOST)
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]

@@ -47,9 +47,9 @@ SENDER = np.dtype(
         ("duplicates", "i8"),
         ("heard", "i8"),
         ("told", "i8"),
-        ("resent_since", "?"),
+        ("retransmitted_since", "?"),
         ("may_be_spurious", "?"),
-        ("first_resend", "i8"),
+        ("first_retransmission", "i8"),
         ("first_low", "i8"),
         ("first_high", "i8"),
         ("first_stamp", "i8"),
@@ -91,8 +91,8 @@ SENDER = np.dtype(
         ("rested_at", "i8"),
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
-        ("resends", "i8"),
-        ("timeouts", "i8"),
+        ("retransmissions", "i8"),
+        ("rto_expiries", "i8"),
         ("limited", "f8", (len(LIMITS),)),
         ("shared_until", "i8"),
         ("asked_at", "i8"),
@@ -120,17 +120,17 @@ scale                  of the mobile's window (RFC 7323)
 largest                its largest segment (B)
 acked, highest         the highest ACK it has heard; the highest number it has sent
 offered                the mobile's window (B)
-head, tail             its SENT[head:tail] are under way,
+head, tail             its SENT[head:tail] are in flight,
 pieces                 so many were put in between, for what Gi has not seen (see `sending`)
-sacked, lost           of which so many are reported, and taken for lost and not sent again
+sacked, lost           of which so many are reported, and taken for lost and not retransmitted
 highest_sacked         the highest number that the mobile reported
-latest_id, passed      the latest IP ID, -1: none yet; so many that are missing count as resends
+latest_id, passed      the latest IP ID, -1: none yet; so many that are missing count as retransmissions
 state, recover         OPEN, RECOVERY or LOSS, and the number that ends it
 duplicates             duplicate ACKs (RFC 5681, 2), in LOSS since the last ACK of more
 heard, told            when it last heard an ACK; one that told something: more, blocks, a window
-resent_since           it has sent again since the last ACK of more
+retransmitted_since           it has retransmitted since the last ACK of more
 may_be_spurious        the last timeout may turn out to have come too soon (RFC 5682)
-first_resend           the segment sent again by that timeout first; NONE: none,
+first_retransmission           the segment retransmitted by that timeout first; NONE: none,
 first_low, first_high  its range,
 first_stamp            and its timestamp
 srtt ... least_rtt     round trips measured (see `timer`)
@@ -145,7 +145,7 @@ sent_last              when it last sent new data
 busy_since, rested_at, since when it has data to send or unacknowledged, or NONE; since when it had
 busy                   none before; for how long it had before (µs)
 rwnd_limited           how long the mobile's window alone held it back (µs)
-resends, timeouts      how often it sent a segment again; its timer went off
+retransmissions, rto_expiries   how often it sent a segment again; its timer went off
 limited ... was_busy   what held it back, and for how long (see `limits`)
 last_at                when it last heard or sent anything
 awaits                 the last ACK came alone, and nothing has been sent since
@@ -173,7 +173,7 @@ class Place(NamedTuple):
     clock: Clock
     rules: Rules
     base: np.int64
-    """The user's least round trip behind Gi (µs)."""
+    """The user's least RTT on the access side (µs)."""
     sack: bool
     counts: bool
     """Its IP IDs tell the order of sending,"""
@@ -194,14 +194,14 @@ def begin(s, place, kind):
     s.latest_id, s.passed = -1, 0
     s.state = OPEN
     s.heard = s.told = s.sent_last = LONG_AGO
-    s.resent_since = s.may_be_spurious = False
-    s.first_resend = s.first_stamp = s.first_low = s.first_high = NONE
+    s.retransmitted_since = s.may_be_spurious = False
+    s.first_retransmission = s.first_stamp = s.first_low = s.first_high = NONE
     s.srtt = s.least_rtt = s.told_rto = 0.0
     s.rto = place.rules.initial
     s.timer, s.due = NO_TIMER, 0
     s.busy_since = s.rested_at = NONE
     s.busy = s.rwnd_limited = 0.0
-    s.resends = s.timeouts = 0
+    s.retransmissions = s.rto_expiries = 0
     s.awaits = False
     s.last_at = LONG_AGO
 

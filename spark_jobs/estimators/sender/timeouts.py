@@ -44,24 +44,24 @@ def _order(found):
     return by_time[np.argsort(found["connection"][by_time], kind="mergesort")]
 
 
-def lasted_us(timers: np.ndarray, end_us: np.ndarray) -> np.ndarray:
-    """int64[timers]: how long each was the timeout, up to the connection's next or its end; end_us:
+def lasted_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
+    """int64[rto_values]: how long each was the timeout, up to the connection's next or its end; end_us:
     when each connection ended (µs)."""
-    until = end_us[timers["connection"]]
-    goes_on = timers["connection"][1:] == timers["connection"][:-1]
-    until[:-1][goes_on] = timers["ts"][1:][goes_on]
-    return np.maximum(until - timers["ts"], 0)
+    until = end_us[rto_values["connection"]]
+    goes_on = rto_values["connection"][1:] == rto_values["connection"][:-1]
+    until[:-1][goes_on] = rto_values["ts"][1:][goes_on]
+    return np.maximum(until - rto_values["ts"], 0)
 
 
 @compiled
-def latest_us(timers, trips):
-    """float64[timers]: the round trip that was measured last in the connection by then (µs); NaN:
+def latest_us(rto_values, trips):
+    """float64[rto_values]: the round trip that was measured last in the connection by then (µs); NaN:
     none was. trips: samples.SAMPLE of one side."""
-    out = np.full(len(timers), np.nan)
+    out = np.full(len(rto_values), np.nan)
     after = 0
-    for i in range(len(timers)):
-        while after < len(trips) and not _before(timers[i], trips[after]):
+    for i in range(len(rto_values)):
+        while after < len(trips) and not _before(rto_values[i], trips[after]):
             after += 1
-        if after > 0 and trips[after - 1].connection == timers[i].connection:
+        if after > 0 and trips[after - 1].connection == rto_values[i].connection:
             out[i] = trips[after - 1].rtt
     return out

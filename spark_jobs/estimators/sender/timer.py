@@ -13,7 +13,7 @@ from spark_jobs.estimators.sender.state import NO_TIMER, OPEN, PROBE, REORDERING
 from spark_jobs.estimators.sequence import NONE
 
 LINUX, RFC6298 = 0, 1
-TIMERS = ("linux", "rfc6298")
+TIMER_RULES = ("linux", "rfc6298")
 """Whose timer it is."""
 STRAYS = 0.2
 """A timer that strays so much from when it was expected, as a logarithm, may be another's."""
@@ -115,7 +115,7 @@ def arm(s, sent, now, anew, rules):
 
 @inner
 def may_probe(s):
-    """Whether the timer is a loss probe's: with SACK, nothing amiss, none under way."""
+    """Whether the timer is a loss probe's: with SACK, nothing amiss, none in flight."""
     return s.sack and s.state == OPEN and s.probed == NONE and s.sacked == 0
 
 

@@ -11,7 +11,7 @@ from fsspec import AbstractFileSystem
 from spark_jobs.places import SCHEME, ObjectPath
 
 
-class Buckets(AbstractFileSystem):
+class ObjectStores(AbstractFileSystem):
     """Objects, to be read."""
 
     protocol = SCHEME
@@ -22,7 +22,11 @@ class Buckets(AbstractFileSystem):
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Name, size and type. Raises FileNotFoundError."""
         there = self._object(path)
-        return {"name": f"{there.bucket}/{there.key}", "size": there.stat().st_size, "type": "file"}
+        return {
+            "name": f"{there.bucket}/{there.key}",
+            "size": there.stat().st_size,
+            "type": "file",
+        }
 
     def modified(self, path: str) -> datetime:
         """When it was written. Raises FileNotFoundError."""

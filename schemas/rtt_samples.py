@@ -1,4 +1,4 @@
-"""round_trips: round trips through transfers, on either side of Gi."""
+"""rtt_samples: round trips through transfers, on either side of Gi."""
 
 import pyarrow as pa
 
@@ -12,8 +12,8 @@ DELAYED = Column(
     required=True,
 )
 
-ROUND_TRIPS = Table(
-    name="round_trips",
+RTT_SAMPLES = Table(
+    name="rtt_samples",
     row="one round trip of a connection, on the date on which it starts: of all seen, one in a "
     "round trip at most and ten a second (access) or one (internet), and those that differ by a "
     "factor of two; flows has the quantiles of all",

@@ -1,4 +1,4 @@
-"""What was sent again, out of its turn or to probe, and how long round trips took, agrees with what
+"""What was retransmitted, out of its turn or to probe, and how long round trips took, agrees with what
 tcptrace's authors published of their sample captures."""
 
 import re
@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_against_tcptrace import FOLDER, PUBLISHED, Difference, name_of, read_bucket
+from test_against_tcptrace import FOLDER, PUBLISHED, Difference, name_of, read_partition
 
 from spark_jobs.tables import ROWS
 
@@ -18,7 +18,7 @@ COPIED = "hardware dups"
 
 PROBE_AND_FIN = (
     "frame 26 brings 418 bytes for the first time, and a FIN again that frame 25 had brought: to "
-    "tcptrace one byte sent again, and no hole filled. What the data fills was lost before Gi"
+    "tcptrace one byte retransmitted, and no hole filled. What the data fills was lost on the Internet side"
 )
 NO_TIME = (
     "packet and ACK have one time, by a clock of 10 ms or 1 ms: a round trip of 0. tcptrace takes "
@@ -47,7 +47,7 @@ DIFFERENCES = {
         Difference("128.182.61.120:1066 > 128.182.40.126:1034", "least rtt", 0.0, NO_TIME),
     ],
     "single_byte_rexmit.dmp.gz": [
-        Difference("67.82.9.253:80 > 30.229.118.67:37143", "sent again", 1, PROBE_AND_FIN),
+        Difference("67.82.9.253:80 > 30.229.118.67:37143", "retransmitted", 1, PROBE_AND_FIN),
         Difference("67.82.9.253:80 > 30.229.118.67:37143", "filled holes", 2, PROBE_AND_FIN),
     ],
     "zwnd.dmp.gz": [
@@ -65,7 +65,7 @@ def ends_by_tcptrace(text: str) -> dict[str, dict[str, float]]:
         for end, other, side in ((a, b, 0), (b, a, 2)):
             said = {row[side]: row[side + 1] for row in rows}
             found[name_of(end, other, found)] = {
-                "sent again": int(said["rexmt data pkts"]),
+                "retransmitted": int(said["rexmt data pkts"]),
                 "filled holes": int(said["outoforder pkts"]),
                 "probes": int(said["zwnd probe pkts"]),
                 "least rtt": float(said.get("RTT min", "nan")),
@@ -77,18 +77,18 @@ def ends_by_tcptrace(text: str) -> dict[str, dict[str, float]]:
 
 def ends_by_giscope(path: Path, folder: Path) -> dict[str, dict[str, float | None]]:
     """The same of what was sent to each subscriber, for each end is one."""
-    bucket = read_bucket(path, folder)
-    if bucket is None:
+    partition = read_partition(path, folder)
+    if partition is None:
         return {}
-    tables = {table.name: rows(bucket).to_pylist() for table, rows in ROWS.items()}
-    resent = [row for row in tables["retransmissions"] if not row["new_data"]]
-    again = Counter(row["flow_id"] for row in resent if row["original_frame"] is not None)
-    filling = Counter(row["flow_id"] for row in resent if row["original_frame"] is None)
+    tables = {table.name: rows(partition).to_pylist() for table, rows in ROWS.items()}
+    retransmitted = [row for row in tables["retransmissions"] if not row["new_data"]]
+    again = Counter(row["flow_id"] for row in retransmitted if row["original_frame"] is not None)
+    filling = Counter(row["flow_id"] for row in retransmitted if row["original_frame"] is None)
     found: dict[str, dict[str, float | None]] = {}
     for flow in sorted(tables["flows"], key=lambda row: row["start_ts"]):
         end, other = (f"{flow[a]}:{flow[f'{a}_port']}" for a in ("server", "user"))
         found[name_of(end, other, found)] = {
-            "sent again": again[flow["flow_id"]],
+            "retransmitted": again[flow["flow_id"]],
             "filled holes": filling[flow["flow_id"]],
             "probes": flow["window_probes_down"],
             "least rtt": _ms(flow["rtt_access_min"]),
@@ -110,7 +110,7 @@ def differences(theirs: dict[str, dict], ours: dict[str, dict]) -> dict[tuple[st
         if said[COPIED]:
             continue
         mine = ours[end]
-        for name in ("sent again", "filled holes", "probes"):
+        for name in ("retransmitted", "filled holes", "probes"):
             if mine[name] != said[name]:
                 found[end, name] = mine[name]
         for name, sign in (("least rtt", 1), ("longest rtt", -1)):

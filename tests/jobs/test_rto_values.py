@@ -1,15 +1,15 @@
 """How long each timeout lasted, and the round trip before it: as SQL finds them in the tables,
 rows of a time in the order in which they are written."""
 
-from schemas import ROUND_TRIPS, TIMERS
+from schemas import RTO_VALUES, RTT_SAMPLES
 
 SQL = """
 with timed as (
     select network, date, flow_id, ts, rto, null as rtt, file_row_number as place
-    from read_parquet({timers}, file_row_number = true)
+    from read_parquet({rto_values}, file_row_number = true)
     union all
     select network, date, flow_id, ts, null, rtt, file_row_number
-    from read_parquet({round_trips}, file_row_number = true) where side = 'access'
+    from read_parquet({rtt_samples}, file_row_number = true) where side = 'access'
 ),
 known as (
     select
@@ -27,7 +27,7 @@ known as (
 )
 select
     network, date, flow_id, known.ts, rto,
-    greatest(epoch_us(coalesce(until, end_ts)) - epoch_us(known.ts), 0) / 1e6 as lasted, rtt
+    greatest(epoch_us(coalesce(until, end_ts)) - epoch_us(known.ts), 0) / 1e6 as duration, rtt
 from known join flows using (network, date, flow_id)
 where rto is not null
 order by all
@@ -37,10 +37,11 @@ order by all
 def test_timeouts_last_until_the_next_and_have_the_round_trip_before(demo):
     connection = demo.warehouse.connect()
     files = {
-        table.name: list(map(str, demo.warehouse.files(table))) for table in (TIMERS, ROUND_TRIPS)
+        table.name: list(map(str, demo.warehouse.files(table)))
+        for table in (RTO_VALUES, RTT_SAMPLES)
     }
     expected = connection.execute(SQL.format(**files)).fetchall()
-    query = "select network, date, flow_id, ts, rto, lasted, rtt from timers order by all"
+    query = "select network, date, flow_id, ts, rto, duration, rtt from rto_values order by all"
     assert connection.execute(query).fetchall() == expected
     assert len(expected) > 10_000
     assert any(rtt is None for *_, rtt in expected)

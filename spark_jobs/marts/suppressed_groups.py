@@ -1,7 +1,7 @@
 """Cells of the marts that could single out a person: of fewer users than the network's min_users.
 
 A cell is what a mart says of a network's day by local hour, or period, and categories
-(`Table.cells`); bins of histograms are values in it. Its users are counted by groups of users, of
+(`Table.group_columns`); bins of histograms are values in it. Its users are counted by groups of users, of
 which there are at most as many: none is kept that has too few, and one that has enough may be left
 out. Days and hours that are added up have no fewer users than each of them. A mart that tells no
 groups is of single connections, so each of its cells is of one user.
@@ -12,39 +12,39 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from schemas import SMALL_CELLS, Table
+from schemas import SUPPRESSED_GROUPS, Table
 
 WHERE = ("network", "date", "country", "access")
 
 
-def without_small(
+def without_small_groups(
     table: Table, rows: pa.Table, least: Mapping[str, int]
 ) -> tuple[pa.Table, pa.Table]:
     """A mart's rows, in their order, without the cells of fewer users than is the `least` of their
-    network; and what SMALL_CELLS says of it. Of networks that are not in `least` all are kept."""
+    network; and what SUPPRESSED_GROUPS says of it. Of networks that are not in `least` all are kept."""
     if not least:
-        return rows, SMALL_CELLS.arrow_with_partitions.empty_table()
+        return rows, SUPPRESSED_GROUPS.arrow_with_partitions.empty_table()
     import duckdb
 
-    names = ", ".join(f'"{name}"' for name in (*WHERE, *table.cells))
+    names = ", ".join(f'"{name}"' for name in (*WHERE, *table.group_columns))
     place = np.arange(rows.num_rows)
     with duckdb.connect() as connection:
         connection.register("numbered", rows.append_column("place", pa.array(place)))
         connection.register("least", _rows(least))
         connection.execute(f"""
-            create temp table cells as
+            create temp table groups as
             select {names}, min_users, {_users(table)} < min_users as small, list(place) as places
             from numbered join least using (network)
             group by {names}, min_users
         """)
-        left_out = connection.sql("select unnest(places) as place from cells where small")
-        kept = ~np.isin(place, left_out.fetchnumpy()["place"])
+        suppressed = connection.sql("select unnest(places) as place from groups where small")
+        kept = ~np.isin(place, suppressed.fetchnumpy()["place"])
         counted = connection.sql(f"""
             select {", ".join(WHERE)}, '{table.name}' as mart, min_users,
-                count(*) as cells, count_if(small) as left_out
-            from cells group by all
+                count(*) as groups, count_if(small) as suppressed
+            from groups group by all
         """).to_arrow_table()
-    columns = SMALL_CELLS.arrow_with_partitions
+    columns = SUPPRESSED_GROUPS.arrow_with_partitions
     return rows.filter(pa.array(kept)), counted.select(columns.names).cast(columns)
 
 

@@ -47,7 +47,7 @@ CHANGES = """create table if not exists giscope_changes (
     change text not null primary key, at bigint not null)"""
 
 
-class BucketSQLite:
+class ObjectStoreSQLite:
     """See Database."""
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):

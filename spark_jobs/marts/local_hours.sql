@@ -1,5 +1,5 @@
 -- Not a mart: where and when what marts count was, so that they group by one number.
--- One row: an hour of the local clock on a date of a network. `cell` is its number, that of the
+-- One row: an hour of the local clock on a date of a network. `local_hour` is its number, that of the
 -- date's first hour (`day`) and the hour.
 with days as (
     select network, date from flows
@@ -15,7 +15,7 @@ hours as (
     from numbered
 )
 select
-    cast(day + hour as int) as cell,
+    cast(day + hour as int) as local_hour,
     day,
     hours.network, date, country, access,
     cast(hour as int) as hour,

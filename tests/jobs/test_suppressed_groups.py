@@ -16,7 +16,7 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.marts.small_cells import WHERE, without_small
+from spark_jobs.marts.suppressed_groups import WHERE, without_small_groups
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date, write_report
 from spark_jobs.warehouse import Warehouse
@@ -39,9 +39,9 @@ def of(mart: str, *rows: dict) -> pa.Table:
 
 
 def without(mart: str, rows: pa.Table, **least: int) -> tuple[pa.Table, list[tuple]]:
-    kept, cells = without_small(TABLES[mart], rows, least)
-    names = ("network", "mart", "min_users", "cells", "left_out")
-    return kept, [tuple(row[name] for name in names) for row in cells.to_pylist()]
+    kept, groups = without_small_groups(TABLES[mart], rows, least)
+    names = ("network", "mart", "min_users", "groups", "suppressed")
+    return kept, [tuple(row[name] for name in names) for row in groups.to_pylist()]
 
 
 def test_users_are_counted_by_bits_in_all_bins_of_a_cell():
@@ -55,9 +55,9 @@ def test_users_are_counted_by_bits_in_all_bins_of_a_cell():
         {"hour": 9, "side": "internet", "bin": 6, "user_groups": 0b10},
         {"hour": 9, "side": "access", "bin": 5, "user_groups": 0b101},
     )
-    kept, cells = without("fig04_round_trip_time", rows, n=3)
+    kept, groups = without("fig04_round_trip_time", rows, n=3)
     assert kept == rows.take([0, 2, 4])
-    assert cells == [("n", "fig04_round_trip_time", 3, 3, 1)]
+    assert groups == [("n", "fig04_round_trip_time", 3, 3, 1)]
 
 
 def test_users_are_counted_by_groups_and_nulls_are_a_category():
@@ -68,9 +68,9 @@ def test_users_are_counted_by_groups_and_nulls_are_a_category():
         {"bottleneck": None, "user_group": 2},
         {"bottleneck": "access", "user_group": 1, "hour": 3},
     )
-    kept, cells = without("fig08_bottleneck", rows, n=2)
+    kept, groups = without("fig08_bottleneck", rows, n=2)
     assert kept == rows.take([0, 2])
-    assert cells == [("n", "fig08_bottleneck", 2, 3, 2)]
+    assert groups == [("n", "fig08_bottleneck", 2, 3, 2)]
 
 
 def test_each_network_has_its_own_and_another_all():
@@ -80,9 +80,9 @@ def test_each_network_has_its_own_and_another_all():
         {"network": "b", "user_group": 1},
         {"network": "c", "user_group": 1},
     )
-    kept, cells = without("fig08_bottleneck", rows, a=2, b=1)
+    kept, groups = without("fig08_bottleneck", rows, a=2, b=1)
     assert kept.column("network").to_pylist() == ["b", "c"]
-    assert sorted(cells) == [
+    assert sorted(groups) == [
         ("a", "fig08_bottleneck", 2, 1, 1),
         ("b", "fig08_bottleneck", 1, 1, 0),
     ]
@@ -110,8 +110,8 @@ def test_cells_have_the_hour_and_every_category(table: Table):
     """Whatever is in words, or yes or no."""
     named = [c.name for c in table.arrow if c.type in (pa.string(), pa.bool_())]
     categories = set(named) - {"country", "access", "period"}
-    assert categories <= set(table.cells) <= set(table.arrow.names)
-    assert ("hour" if "hour" in table.arrow.names else "period") in table.cells
+    assert categories <= set(table.group_columns) <= set(table.arrow.names)
+    assert ("hour" if "hour" in table.arrow.names else "period") in table.group_columns
 
 
 def change(warehouse: Warehouse, network: Network, min_users: int) -> list:
@@ -144,7 +144,7 @@ def ask(warehouse: Warehouse, query: str) -> list[tuple]:
     return warehouse.connect().execute(query).fetchall()
 
 
-def groups(table: Table) -> str:
+def groups_sql(table: Table) -> str:
     """SQL: of how many groups of users a cell is."""
     if "user_group" in table.arrow.names:
         return "count(distinct user_group)"
@@ -153,19 +153,19 @@ def groups(table: Table) -> str:
 
 @pytest.mark.parametrize("table", MARTS, ids=lambda table: table.name)
 def test_what_is_left_of_a_mart_is_its_cells_of_enough_users(demo, small, table):
-    """Value by value; and small_cells counts the others."""
-    names = ", ".join((*WHERE, *table.cells))
-    cells = ask(demo.warehouse, f"select {names}, {groups(table)} from {table.name} group by all")
-    enough = {cell[:-1] for cell in cells if cell[0] == "cc-dialup"}
-    enough |= {cell for *cell_, n in cells if (cell := (*cell_,))[0] == "aa-gprs" and n >= FEWEST}
+    """Value by value; and suppressed_groups counts the others."""
+    names = ", ".join((*WHERE, *table.group_columns))
+    groups = ask(
+        demo.warehouse, f"select {names}, {groups_sql(table)} from {table.name} group by all"
+    )
+    enough = {cell[:-1] for cell in groups if cell[0] == "cc-dialup"}
+    enough |= {cell for *cell_, n in groups if (cell := (*cell_,))[0] == "aa-gprs" and n >= FEWEST}
     before = ask(demo.warehouse, f"select {names}, * from {table.name}")
-    wanted = [row for row in before if row[: len(WHERE) + len(table.cells)] in enough]
+    wanted = [row for row in before if row[: len(WHERE) + len(table.group_columns)] in enough]
     assert Counter(wanted) == Counter(ask(small, f"select {names}, * from {table.name}"))
 
-    told = (
-        f"select network, min_users, cells, left_out from small_cells where mart = '{table.name}'"
-    )
-    counted = Counter(cell[0] for cell in cells)
+    told = f"select network, min_users, groups, suppressed from suppressed_groups where mart = '{table.name}'"
+    counted = Counter(cell[0] for cell in groups)
     of_few = counted["aa-gprs"] - sum(cell[0] == "aa-gprs" for cell in enough)
     assert sorted(ask(small, told)) == [
         ("aa-gprs", FEWEST, counted["aa-gprs"], of_few),
@@ -177,13 +177,13 @@ HOUR = "hour({} at time zone 'Europe/Budapest')"
 START = HOUR.format("start_ts")
 OF_FLOWS = {
     "fig08_bottleneck": f"{START}, bottleneck from flows where bottleneck is not null",
-    "rated_transfers": f"{START}, window_class from flows where payload_bytes_down > 102400",
+    "channel_rate_coverage": f"{START}, window_class from flows where payload_bytes_down > 102400",
     "recovery_by_restart": f"""
         {HOUR.format("stalls.start_ts")}, interruption, ended_by, slow_start
         from stalls join flows using (network, date, flow_id) where segments > 0
     """,
 }
-"""What tells the cells of some marts apart, and which connections are in them, as SQL."""
+"""What tells the groups of some marts apart, and which connections are in them, as SQL."""
 
 
 @pytest.mark.parametrize("mart", OF_FLOWS)
@@ -199,8 +199,8 @@ def test_flows_say_that_every_cell_is_of_enough_users(demo, small, mart):
         """,
     )
     users = {tuple(cell): count for *cell, count in found}
-    cells = f"select distinct {', '.join(TABLES[mart].cells)} from {mart}"
-    kept = ask(small, f"{cells} where network = 'aa-gprs'")
+    groups = f"select distinct {', '.join(TABLES[mart].groups)} from {mart}"
+    kept = ask(small, f"{groups} where network = 'aa-gprs'")
     assert min(users.values()) < FEWEST
     assert min(users[cell] for cell in kept) >= FEWEST
 
@@ -217,7 +217,7 @@ def test_without_min_users_marts_are_byte_for_byte_as_before(demo, small, networ
     assert change(warehouse, networks["aa-gprs"], FEWEST) == []
     assert change(warehouse, networks["aa-gprs"], 0) == [("aa-gprs", DAY)]
     assert files(warehouse, "aa-gprs") == files(demo.warehouse, "aa-gprs")
-    assert ask(warehouse, "select distinct network from small_cells") == [("bb-gprs",)]
+    assert ask(warehouse, "select distinct network from suppressed_groups") == [("bb-gprs",)]
 
 
 def text_of(path: Path) -> str:
@@ -226,15 +226,15 @@ def text_of(path: Path) -> str:
 
 def test_the_report_says_what_is_left_out(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html"))
-    query = "select sum(left_out), sum(cells) from small_cells where network = 'aa-gprs'"
-    ((left_out, cells),) = ask(small, query)
-    assert 0 < left_out < cells
-    assert f"aa-gprs: {left_out:,} of {cells:,} cells are of fewer than {FEWEST} users" in text
+    query = "select sum(suppressed), sum(groups) from suppressed_groups where network = 'aa-gprs'"
+    ((suppressed, groups),) = ask(small, query)
+    assert 0 < suppressed < groups
+    assert f"aa-gprs: {suppressed:,} of {groups:,} groups are of fewer than {FEWEST} users" in text
     assert "aa-gprs: each is of one user, and left out (Small groups)." in text
-    query = "select left_out, cells from small_cells where (network, mart) = ('aa-gprs', 'metrics')"
-    ((left_out, cells),) = ask(small, query)
+    query = "select suppressed, groups from suppressed_groups where (network, mart) = ('aa-gprs', 'metrics')"
+    ((suppressed, groups),) = ask(small, query)
     words = re.sub(r"<[^>]+>|\s", " ", text).split()
-    assert f"metrics aa-gprs {left_out:,} {cells:,}" in " ".join(words)
+    assert f"metrics aa-gprs {suppressed:,} {groups:,}" in " ".join(words)
 
 
 def test_a_report_without_min_users_does_not_speak_of_it(small, tmp_path):
@@ -255,9 +255,12 @@ def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
 
 def test_a_dashboard_says_what_is_left_out(small):
     shown = ask(
-        small, f"select network, users, sum(left_out), sum(cells) from ({SMALL.sql}) group by all"
+        small,
+        f"select network, users, sum(suppressed), sum(groups) from ({SMALL.sql}) group by all",
     )
-    counted = ask(small, "select network, sum(left_out), sum(cells) from small_cells group by all")
+    counted = ask(
+        small, "select network, sum(suppressed), sum(groups) from suppressed_groups group by all"
+    )
     ((_, *aa), (_, *bb)) = sorted(counted)
     assert sorted(shown) == [
         ("aa-gprs", f"fewer than {FEWEST}", *aa),
@@ -268,8 +271,8 @@ def test_a_dashboard_says_what_is_left_out(small):
 
 def test_a_report_of_which_all_is_left_out_says_so(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["bb-gprs"]))
-    ((cells,),) = ask(small, "select sum(cells) from small_cells where network = 'bb-gprs'")
-    assert f"bb-gprs: {cells:,} of {cells:,} cells are of fewer than {TOO_MANY} users" in text
+    ((groups,),) = ask(small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'")
+    assert f"bb-gprs: {groups:,} of {groups:,} groups are of fewer than {TOO_MANY} users" in text
     assert "None is shown." in text
 
 

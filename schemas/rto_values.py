@@ -1,11 +1,11 @@
-"""timers: the servers' retransmission timeouts over time."""
+"""rto_values: the servers' retransmission timeouts over time."""
 
 import pyarrow as pa
 
 from schemas.table import DELTA, TIMESTAMP, Column, Table
 
-TIMERS = Table(
-    name="timers",
+RTO_VALUES = Table(
+    name="rto_values",
     row="the retransmission timeout of a connection's server from a time on, on the date on which "
     "the connection starts; a row where it changed by 1/32 or more",
     columns=(
@@ -20,7 +20,7 @@ TIMERS = Table(
             required=True,
         ),
         Column(
-            "lasted",
+            "duration",
             pa.float64(),
             "until the connection's next row, or its last packet",
             "s",
@@ -29,7 +29,7 @@ TIMERS = Table(
         Column(
             "rtt",
             pa.float64(),
-            "the access side's round trip measured last by then (round_trips); null before any",
+            "the access side's round trip measured last by then (rtt_samples); null before any",
             "s",
         ),
         Column(

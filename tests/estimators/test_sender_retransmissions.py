@@ -1,6 +1,6 @@
 """Why a server sent something again, on short exchanges; see `replies` and `segments`.
 
-A resend is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what order tells in
+A retransmission is a prime: d2'. SYN ACKs are in `test_sender_handshake`, what order tells in
 `test_sender_order`.
 """
 
@@ -21,7 +21,7 @@ from replies import (
     did,
     duplicates,
     flight,
-    resent,
+    retransmitted,
     transfer,
 )
 from segments import DATA, RTT_US, acked, opened, sent
@@ -30,7 +30,7 @@ from segments import DATA, RTT_US, acked, opened, sent
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_resend_on_three_duplicate_acks_is_fast(sack):
+def test_retransmission_on_three_duplicate_acks_is_fast(sack):
     """
     Gi     | d1 d2 d3 d4 d5           d2'        RFC 5681, 3.2; RFC 6675
     mobile |            a1 a1 a1 a1       a5
@@ -43,7 +43,7 @@ def test_resend_on_three_duplicate_acks_is_fast(sack):
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_resends_at_partial_acks_are_fast(sack):
+def test_retransmissions_at_partial_acks_are_fast(sack):
     """
     Gi     | d1 ... d7                  d2'       d4'      d6'        RFC 6582
     mobile |          a1 a1 a1 a1 a1        a3        a5       a7
@@ -102,7 +102,7 @@ def test_three_duplicates_without_data_and_with_the_same_window_tell_of_a_loss(k
 
 
 @pytest.mark.parametrize("last", [1, 3])
-def test_head_resent_after_a_silence_is_the_timers(last):
+def test_head_retransmitted_after_a_silence_is_the_timers(last):
     at = BEGIN + TIMEOUT_US
     lines = [*opened(), *flight(1, last), sent(at, 1), acked(at + RTT_US, last)]
     assert did(lines) == (["rto"], 1, 1)
@@ -129,16 +129,16 @@ def test_losses_after_a_timeout_is_repaired_are_fast_again(sack):
     mobile |           a5 a5 a5 a5          a9
     """
     lines, at = after_a_timeout(sack)
-    causes, resends, timeouts = did(lines)
+    causes, retransmissions, timeouts = did(lines)
     at += ANSWER_US
     lines += [*flight(5, 9, at), acked(at + RTT_US, 5)]
     lines += duplicates(3, at + RTT_US + MS, upto=5, sack=sack)
     at += RTT_US + 3 * MS + ANSWER_US
     lines += [sent(at, 6), acked(at + RTT_US, 9)]
-    assert did(lines) == ([*causes, "fast"], resends + 1, timeouts)
+    assert did(lines) == ([*causes, "fast"], retransmissions + 1, timeouts)
 
 
-def test_resend_after_a_timeout_that_is_lost_too_waits_for_the_timer_again():
+def test_retransmission_after_a_timeout_that_is_lost_too_waits_for_the_timer_again():
     """
     Gi     | d1 d2 d3       d1'      d2'               d2''   4.2 s after a1 was heard: no sample
     mobile |                   a1                         a3  is taken of d1' (Karn)
@@ -152,7 +152,7 @@ def test_resend_after_a_timeout_that_is_lost_too_waits_for_the_timer_again():
 
 
 @pytest.mark.parametrize("sack", [False, True])
-def test_fast_resend_that_is_lost_too_waits_for_the_timer(sack):
+def test_fast_retransmission_that_is_lost_too_waits_for_the_timer(sack):
     """
     Gi     | d1 ... d5            d2'        d2''     2.1 s later
     mobile |           a1 a1 a1 a1               a5
@@ -190,7 +190,7 @@ def with_a_probe(sack: bool = True) -> tuple[list[Packet], int]:
     return [*opened(sack), *flight(1, 3), acked(FIRST_ACK, 1), sent(at, 3)], at
 
 
-def test_tail_resent_after_two_round_trips_is_a_loss_probe():
+def test_tail_retransmitted_after_two_round_trips_is_a_loss_probe():
     lines, at = with_a_probe()
     assert did([*lines, acked(at + RTT_US, 3)]) == (["tlp"], 1, 0)
 
@@ -219,7 +219,7 @@ def test_after_an_answer_there_is_a_probe_again():
     assert did([*lines, sent(at, 5), acked(at + RTT_US, 5)]) == (["tlp", "tlp"], 2, 0)
 
 
-def test_probe_that_finds_a_loss_is_followed_by_fast_resends():
+def test_probe_that_finds_a_loss_is_followed_by_fast_retransmissions():
     """
     Gi     | d1 d2 d3           d3'         d2'
     mobile |         a1            a1 (d3)     a3
@@ -249,7 +249,7 @@ def test_probe_may_carry_new_data():
     (row,) = rows["retransmissions"]
     assert (row["cause"], row["new_data"], row["needed"]) == ("tlp", True, None)
     assert row["original_frame"] is None
-    assert rows["flows"][0]["resends"] == 0
+    assert rows["flows"][0]["retransmissions"] == 0
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_new_data_that_answers_an_ack_is_no_probe():
     assert did([*lines, acked(at + RTT_US, 3)]) == ([], 0, 0)
 
 
-def test_resend_by_a_probe_is_not_new():
+def test_retransmission_by_a_probe_is_not_new():
     lines, at = with_a_probe()
-    (row,) = resent([*lines, acked(at + RTT_US, 3)])
+    (row,) = retransmitted([*lines, acked(at + RTT_US, 3)])
     assert row["new_data"] is False
 
 
@@ -285,7 +285,7 @@ def test_fin_sent_again_has_a_row_and_counts():
     lines = [*opened(), sent(BEGIN, 1), bare(BEGIN + MS, end, flags=FIN), acked(FIRST_ACK, 1)]
     lines += [bare(at, end, flags=FIN), replace(acked(at + RTT_US, 1), ack=end + 1)]
     assert did(lines) == (["rto"], 1, 1)
-    (row,) = resent(lines)
+    (row,) = retransmitted(lines)
     assert row["needed"] is None
 
 
@@ -301,7 +301,7 @@ def test_fin_whose_ack_was_lost_before_the_server_is_no_keepalive():
 
 
 @pytest.mark.parametrize("data", [0, 1])
-def test_keepalive_is_no_resend(data):
+def test_keepalive_is_no_retransmission(data):
     """One byte below what the mobile awaits (RFC 9293, 3.8.4)."""
     lines = transfer(2)
     end = 500 + 2 * DATA

@@ -1,20 +1,20 @@
-"""round_trips: round trips through transfers, on either side of Gi."""
+"""rtt_samples: round trips through transfers, on either side of Gi."""
 
 import pyarrow as pa
 
-from schemas import ROUND_TRIPS, TIMESTAMP
+from schemas import RTT_SAMPLES, TIMESTAMP
 from spark_jobs.estimators.sender import samples
-from spark_jobs.tables.bucket import Bucket
 from spark_jobs.tables.rows import column, dictionary, table_of
+from spark_jobs.tables.user_partition import UserPartition
 
 
-def rows(bucket: Bucket) -> pa.Table:
-    """The rows of schemas.ROUND_TRIPS."""
-    mine = bucket.round_trips
+def rows(partition: UserPartition) -> pa.Table:
+    """The rows of schemas.RTT_SAMPLES."""
+    mine = partition.rtt_samples
     return table_of(
-        ROUND_TRIPS,
+        RTT_SAMPLES,
         {
-            "flow_id": pa.array(bucket.flow_ids[mine["connection"]]),
+            "flow_id": pa.array(partition.flow_ids[mine["connection"]]),
             "ts": column(mine, "ts").cast(TIMESTAMP),
             "side": dictionary(mine["side"], samples.SIDES),
             "rtt": pa.array(mine["rtt"] / 1e6),

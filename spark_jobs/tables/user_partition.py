@@ -61,10 +61,10 @@ class Settings:
     network: str
     flight_size_bytes: int = 4500
     initial_rto_s: float = 1.0
-    least_rto_s: float = 0.2
+    min_rto_s: float = 0.2
 
 
-class Bucket:
+class UserPartition:
     """settings: the network's; span: connections that start in [from, until) (µs)
     are `mine`, those that the tables tell of; application_log: rows of that table that may be about
     them."""
@@ -223,7 +223,7 @@ class Bucket:
     @cached_property
     def split(self) -> np.ndarray:
         """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
-        known = self.sending.transfers["round_trips"][:, samples.ACCESS].copy()
+        known = self.sending.transfers["rtt_samples"][:, samples.ACCESS].copy()
         known["count"][self.stepped] = 0
         return split(self.segments, self.timed, self.handshake_rtts[0], known)
 
@@ -243,7 +243,7 @@ class Bucket:
 
     @cached_property
     def access_totals(self) -> Totals:
-        """What became of each connection's data behind Gi."""
+        """What became of each connection's data on the access side."""
         return access_totals(self.segments, self.connections, self.access_losses.probability)
 
     @cached_property
@@ -269,11 +269,11 @@ class Bucket:
 
     @cached_property
     def access_losses(self) -> AccessLosses:
-        """What became of the segments behind Gi."""
+        """What became of the segments on the access side."""
         return access_losses(self.segments, self.timed, self.packets, self.clean_acks, self.paths)
 
     def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether resends at these segments, int64[K], were needed: (bool[K]: the mobile had
+        """Whether retransmissions at these segments, int64[K], were needed: (bool[K]: the mobile had
         nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
         lost, decided = needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
@@ -287,7 +287,7 @@ class Bucket:
         """LINK[L]: users' access links by the hour."""
         limited = self.access_losses.paths
         found = links(self.clean_acks, self.timed, self.packets, limited)
-        longest = self.sending.transfers["round_trips"][:, samples.ACCESS]["longest"]
+        longest = self.sending.transfers["rtt_samples"][:, samples.ACCESS]["longest"]
         see_transfers(found, self.timed, np.where(self.replayed, longest, np.nan))
         return found
 
@@ -312,7 +312,7 @@ class Bucket:
         return self._replay(self.connections, self.servers)
 
     @cached_property
-    def round_trips(self) -> np.ndarray:
+    def rtt_samples(self) -> np.ndarray:
         """samples.SAMPLE[round trips]: those through transfers that are told."""
         seen = self.sending.samples
         of = seen["connection"]
@@ -331,12 +331,12 @@ class Bucket:
 
     def _replay(self, of: Connections, at: np.ndarray, watched: bool = False) -> Sending:
         """What the servers of some connections, SERVER[C], did."""
-        rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.least_rto_s)
+        rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
         return replay(self.segments, of, at, self.base_us[of.user], rules, watched)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:
-        """What was lost before Gi."""
+        """What was lost on the Internet side."""
         base_us = self.base_us[self.connections.user]
         found = internet_losses(self.segments, self.connections, base_us, self.servers)
         return without_drops(found, self.timed)

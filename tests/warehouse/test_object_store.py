@@ -19,7 +19,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, place, write_if_unchanged
 from spark_jobs.report import REPORT
-from spark_jobs.warehouse import VIEWS, Unit, Warehouse, bucket_database, compaction, orphans
+from spark_jobs.warehouse import VIEWS, Unit, Warehouse, compaction, object_store_database, orphans
 from spark_jobs.warehouse.journal import CATALOG, LOCKS
 
 UNIT = Unit("network", "aa-gprs")
@@ -147,16 +147,16 @@ def test_one_at_a_time_has_a_lock(bucket):
 
 
 def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
-    monkeypatch.setattr(bucket_database, "RENEWED_S", 0.05)
-    monkeypatch.setattr(bucket_database, "LOST_S", 1)
+    monkeypatch.setattr(object_store_database, "RENEWED_S", 0.05)
+    monkeypatch.setattr(object_store_database, "LOST_S", 1)
     lock, got = bucket / "lock", Event()
 
     def take() -> None:
-        with bucket_database.held(lock):
+        with object_store_database.held(lock):
             got.set()
 
     taking = Thread(target=take)
-    with bucket_database.held(lock):
+    with object_store_database.held(lock):
         taking.start()
         assert not got.wait(3)
     assert got.wait(10)
@@ -164,18 +164,18 @@ def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
 
 
 def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
-    monkeypatch.setattr(bucket_database, "LOST_S", 0.5)
+    monkeypatch.setattr(object_store_database, "LOST_S", 0.5)
     lock = bucket / "lock"
     lock.write_bytes(b"of a job that is no more")
-    with bucket_database.held(lock):
+    with object_store_database.held(lock):
         assert lock.read_bytes() != b"of a job that is no more"
-    assert lock.read_bytes() == bucket_database.FREE
+    assert lock.read_bytes() == object_store_database.FREE
 
 
 def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
-    monkeypatch.setattr(bucket_database, "RENEWED_S", 0)
+    monkeypatch.setattr(object_store_database, "RENEWED_S", 0)
     lock = bucket / "lock"
-    with bucket_database.held(lock):
+    with object_store_database.held(lock):
         lock.write_bytes(b"another's")
     assert lock.read_bytes() == b"another's"
 
@@ -184,7 +184,7 @@ def test_no_change_is_lost_though_locks_fail(bucket, monkeypatch):
     """The bucket's conditional writes decide."""
     one, other = Warehouse(bucket / "w"), Warehouse(bucket / "w")
     publish(one, "AA")
-    monkeypatch.setattr(bucket_database, "write_if_unchanged", meanwhile(bucket / "w", other))
+    monkeypatch.setattr(object_store_database, "write_if_unchanged", meanwhile(bucket / "w", other))
     with pytest.raises(UserError, match="another job changed it; try again"):
         one.publish(UNIT, [], {"of": "one"})
     monkeypatch.undo()
@@ -201,9 +201,11 @@ def meanwhile(root: Path, other: Warehouse):
             bypassed = write_if_unchanged
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(
-                    bucket_database.BucketSQLite, "locked", lambda *_, **__: nullcontext()
+                    object_store_database.ObjectStoreSQLite,
+                    "locked",
+                    lambda *_, **__: nullcontext(),
                 )
-                patch.setattr(bucket_database, "write_if_unchanged", bypassed)
+                patch.setattr(object_store_database, "write_if_unchanged", bypassed)
                 other.publish(UNIT, [], {"of": "other"})
         return write_if_unchanged(path, content, tag)
 
