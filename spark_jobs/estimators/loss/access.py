@@ -26,41 +26,41 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.loss import costs, link, queue, receiver, search, verdict
-from spark_jobs.estimators.loss.exchange import (
+from spark_jobs.estimators.loss.observation import (
     LOST,
     UNPROVEN,
-    UserExchanges,
-    exchange_of,
+    UserObservation,
+    connection_observation,
     read_user,
 )
-from spark_jobs.estimators.loss.order import prove
+from spark_jobs.estimators.loss.order import prove_fates
 from spark_jobs.estimators.records import Connections
 
-PROVEN, FIRST, AGAIN = range(3)
+PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
 """A user's connections are gone through in three turns: those that are proven throughout; the
 others; and, if these tell more of what the queue holds, the others again."""
-OVERFLOWING = 8
+MIN_QUEUE_LOSSES = 8
 """Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
-MORE = 1.25
+REFIT_FACTOR = 1.25
 """With so many times the losses that told what the queue holds, it is told anew."""
-PATIENCE = 2
+ACK_WAIT_RTTS = 2
 """An ACK is awaited for this multiple of the connection's longest round trip."""
-SHORTEST_WAIT_US = 40_000
+MIN_DELAYED_ACK_US = 40_000
 """An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
 
 
-class User(NamedTuple):
+class UserState(NamedTuple):
     """What is known of a user while the connections are gone through."""
 
-    exchanges: UserExchanges
+    observation: UserObservation
     traffic: link.Traffic
-    known: np.ndarray
+    fate_known: np.ndarray
     """bool[n]: what became of a packet of the traffic is known."""
     path: np.ndarray
     """PATH[1]: as the clean ACKs tell it,"""
-    limited: np.ndarray
+    path_with_queue: np.ndarray
     """PATH[1]: with what the losses tell of the queue."""
-    until: np.ndarray
+    observed_until: np.ndarray
     """int64[connections]: to when the user was observed for the sake of each (µs)."""
 
 
@@ -68,28 +68,32 @@ class User(NamedTuple):
 def access_losses(segments, connections, packets, clean, paths):
     """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
     path, PATH[U]."""
-    out = verdict.nothing_known(segments, paths)
-    space = search.space()
-    for number in range(len(packets.first) - 1):
-        mine = _of_user(connections, number)
-        exchanges = read_user(segments, mine, packets, out.original)
-        for x in range(len(exchanges.seen)):
-            if exchanges.seen[x].seen:
-                verdict.may_be_decided(mine.first[x], mine.first[x + 1], segments, out)
-        if len(exchanges.copies):
-            path = paths[number : number + 1]
-            _prove_all(exchanges, mine, segments.sack_edges, path)
-            traffic = link.traffic_of(number, connections, packets, clean)
-            known = np.zeros(len(traffic.ts), np.bool_)
-            until = _observed_until(mine, packets)
-            user = User(exchanges, traffic, known, path, path.copy(), until)
-            _decide_all(user, mine, segments.sack_edges, space, out)
-            out.paths[number] = user.limited[0]
+    out = verdict.initial_losses(segments, paths)
+    workspace = search.workspace()
+    for user_number in range(len(packets.first) - 1):
+        user_connections = _select_connections(connections, user_number)
+        user_observation = read_user(segments, user_connections, packets, out.original)
+        for x in range(len(user_observation.summaries)):
+            if user_observation.summaries[x].both_directions:
+                verdict.mark_measurable(
+                    user_connections.first[x], user_connections.first[x + 1], segments, out
+                )
+        if len(user_observation.transmissions):
+            path = paths[user_number : user_number + 1]
+            _prove_all(user_observation, user_connections, segments.sack_edges, path)
+            traffic = link.user_traffic(user_number, connections, packets, clean)
+            fate_known = np.zeros(len(traffic.ts), np.bool_)
+            observed_until = _observed_until(user_connections, packets)
+            user = UserState(
+                user_observation, traffic, fate_known, path, path.copy(), observed_until
+            )
+            _decide_all(user, user_connections, segments.sack_edges, workspace, out)
+            out.paths[user_number] = user.path_with_queue[0]
     return out
 
 
 @making
-def _of_user(connections, user):
+def _select_connections(connections, user):
     """A user's Connections."""
     begin, end = connections.of_user[user], connections.of_user[user + 1]
     return Connections(
@@ -110,216 +114,222 @@ def _of_user(connections, user):
 def _observed_until(connections, packets):
     """int64[C]: the user's last packet from the mobile before a connection could have gone on for
     good (µs): a mobile that is heard no more may still receive."""
-    until = np.empty(len(connections.user), np.int64)
-    for c in range(len(until)):
+    observed_until = np.empty(len(connections.user), np.int64)
+    for c in range(len(observed_until)):
         begin, end = packets.first[connections.user[c]], packets.first[connections.user[c] + 1]
-        before = connections.end_ts[c] + IDLE_TIMEOUT_US
-        last = begin + np.searchsorted(packets.ts[begin:end], before, "right") - 1
+        latest = connections.end_ts[c] + IDLE_TIMEOUT_US
+        last = begin + np.searchsorted(packets.ts[begin:end], latest, "right") - 1
         while last > begin and packets.downlink[last]:
             last -= 1
-        until[c] = packets.ts[last]
-    return until
+        observed_until[c] = packets.ts[last]
+    return observed_until
 
 
 @making
-def _prove_all(exchanges, connections, edges, path):
+def _prove_all(user_observation, connections, sack_edges, path):
     """Sets what order alone proves of a user's connections with questions; path: its PATH[1]."""
-    own = path.copy()  # kept to the loop's end: a record does not keep its array
-    for x in range(len(exchanges.seen)):
-        seen = exchanges.seen[x]
-        if not seen.questions:
+    own_path = path.copy()  # kept to the loop's end: a record does not keep its array
+    for x in range(len(user_observation.summaries)):
+        summary = user_observation.summaries[x]
+        if not summary.ambiguous:
             continue
-        exchange = exchange_of(exchanges, x, edges, connections.sack[x])
-        own[0].base = _least_round_trip(exchange, path[0].base)
-        seen.longest, seen.reached = prove(exchange, receiver.soonest(own[0]))
-        for k in range(len(exchange.copies)):
-            c = exchange.copies[k]
-            seen.unproven += c.ambiguous and c.fate == UNPROVEN
-            seen.lost += c.fate == LOST
+        observation = connection_observation(user_observation, x, sack_edges, connections.sack[x])
+        own_path[0].base_rtt = _connection_base_rtt(observation, path[0].base_rtt)
+        summary.max_rtt, summary.last_arrived = prove_fates(
+            observation, receiver.min_ack_delay(own_path[0])
+        )
+        for k in range(len(observation.transmissions)):
+            tx = observation.transmissions[k]
+            summary.unproven += tx.ambiguous and tx.fate == UNPROVEN
+            summary.lost += tx.fate == LOST
 
 
 @making
-def _decide_all(user, connections, edges, space, out):
+def _decide_all(user, connections, sack_edges, workspace, out):
     """Decides about a user's connections in three turns, into AccessLosses."""
-    copies, seen = user.exchanges.copies, user.exchanges.seen
-    for k in range(len(copies)):
-        c = copies[k]
-        user.traffic.lost[c.place] = c.fate == LOST
-        user.known[c.place] = c.data and (c.fate != UNPROVEN or not c.ambiguous)
-    _set_habit(user)
-    told = np.int64(0)
-    for turn in (PROVEN, FIRST, AGAIN):
-        if turn > PROVEN and user.path[0].pace > 0:
-            before, told = told, _fit_queue(user, told)
-            if turn == AGAIN and told == before:
+    sent, summaries = user.observation.transmissions, user.observation.summaries
+    for k in range(len(sent)):
+        tx = sent[k]
+        user.traffic.lost[tx.packet] = tx.fate == LOST
+        user.fate_known[tx.packet] = tx.has_data and (tx.fate != UNPROVEN or not tx.ambiguous)
+    _fit_loss_costs(user)
+    losses_fitted = np.int64(0)
+    for turn in (PROVEN_PASS, FIRST_PASS, SECOND_PASS):
+        if turn > PROVEN_PASS and user.path[0].pace > 0:
+            previous, losses_fitted = losses_fitted, _fit_queue(user, losses_fitted)
+            if turn == SECOND_PASS and losses_fitted == previous:
                 break
-            link.replay(user.traffic, user.limited[0])
-        if turn == AGAIN and user.limited[0].limit == 0:
+            link.replay(user.traffic, user.path_with_queue[0])
+        if turn == SECOND_PASS and user.path_with_queue[0].limit == 0:
             break
-        for x in range(len(seen)):
-            if seen[x].questions and (turn == PROVEN) == (seen[x].unproven == 0):
-                _decide_one(user, x, connections, edges, space, out)
-        if not seen["unproven"].any():
+        for x in range(len(summaries)):
+            if summaries[x].ambiguous and (turn == PROVEN_PASS) == (summaries[x].unproven == 0):
+                _decide_connection(user, x, connections, sack_edges, workspace, out)
+        if not summaries["unproven"].any():
             break
-    if told == 0 and user.path[0].pace > 0:  # nobody asked, but links are told of
-        _fit_queue(user, told)
-    elif user.limited[0].limit > 0:
-        link.replay(user.traffic, user.limited[0])
-        verdict.write_chances(copies, user.traffic, user.limited[0], out)
+    if losses_fitted == 0 and user.path[0].pace > 0:  # nobody asked, but links are told of
+        _fit_queue(user, losses_fitted)
+    elif user.path_with_queue[0].limit > 0:
+        link.replay(user.traffic, user.path_with_queue[0])
+        verdict.write_overflow_probabilities(sent, user.traffic, user.path_with_queue[0], out)
 
 
 @making
-def _set_habit(user):
+def _fit_loss_costs(user):
     """Sets what a loss costs by how many packets have arrived since the last one, as far as the
     proven tell: a full queue of which the link takes one packet for two that come loses every
     second. That losses are rarer than usual is believed of a mobile whose ACKs wait: its arrivals
     may go unanswered without a loss."""
-    lost, known = user.traffic.lost, user.known
-    since = link.SINCE
-    gone, seen = np.zeros(link.SINCE), np.zeros(link.SINCE)
+    lost, fate_known = user.traffic.lost, user.fate_known
+    since_loss = link.LOSS_MEMORY
+    lost_count, known_count = np.zeros(link.LOSS_MEMORY), np.zeros(link.LOSS_MEMORY)
     for p in range(len(lost)):
-        if not known[p]:
+        if not fate_known[p]:
             continue
-        n = min(since, link.SINCE - 1)
-        gone[n] += lost[p]
-        seen[n] += 1
-        since = 0 if lost[p] else since + 1
-    waits = _waits(user)
-    for n in range(link.SINCE):
-        usual = _usual(n)
-        weight = queue.USUAL_WEIGHT
-        cost = -np.log((gone[n] + weight * np.exp(-usual)) / (seen[n] + weight))
-        cost = min(cost, usual + (cost - usual) * waits)
-        user.limited[0].again[n] = user.path[0].again[n] = cost
+        n = min(since_loss, link.LOSS_MEMORY - 1)
+        lost_count[n] += lost[p]
+        known_count[n] += 1
+        since_loss = 0 if lost[p] else since_loss + 1
+    delayed_share = _delayed_ack_share(user)
+    for n in range(link.LOSS_MEMORY):
+        prior_cost = _prior_loss_cost(n)
+        weight = queue.PRIOR_WEIGHT
+        cost = -np.log((lost_count[n] + weight * np.exp(-prior_cost)) / (known_count[n] + weight))
+        cost = min(cost, prior_cost + (cost - prior_cost) * delayed_share)
+        user.path_with_queue[0].loss_cost[n] = user.path[0].loss_cost[n] = cost
 
 
 @inner
-def _waits(user):
+def _delayed_ack_share(user):
     """The share of a user's segments whose ACK waits for the next one: none if that takes longer to
     come than the shortest wait."""
-    size, seen = user.traffic.size, user.exchanges.seen
-    sent = volume = 0
+    size, summaries = user.traffic.size, user.observation.summaries
+    packet_count = byte_count = 0
     for p in range(len(size)):
-        sent += size[p] > 0
-        volume += size[p]
-    if user.path[0].pace * volume > SHORTEST_WAIT_US * sent:
+        packet_count += size[p] > 0
+        byte_count += size[p]
+    if user.path[0].pace * byte_count > MIN_DELAYED_ACK_US * packet_count:
         return 0.0
-    copies = share = 0.0
-    for x in range(len(seen)):
-        if seen[x].questions:
-            n = seen[x].copy_end - seen[x].copy
-            copies += n
-            share += n * np.exp(-seen[x].waited)
-    return share / max(copies, 1.0)
+    tx_count = delayed_count = 0.0
+    for x in range(len(summaries)):
+        if summaries[x].ambiguous:
+            n = summaries[x].tx_end - summaries[x].tx_begin
+            tx_count += n
+            delayed_count += n * np.exp(-summaries[x].delayed_ack_cost)
+    return delayed_count / max(tx_count, 1.0)
 
 
 @inner
-def _usual(n):
+def _prior_loss_cost(n):
     """What a loss costs when nothing is known but that n packets have arrived since the last."""
-    return costs.NEXT_LOSS if n == 0 else costs.LOSS
+    return costs.CONSECUTIVE_LOSS if n == 0 else costs.LOSS
 
 
 @making
-def _fit_queue(user, told):
+def _fit_queue(user, losses_fitted):
     """Tell what the queue holds from what was lost, if that has become many more than those that
     told it last; returns how many tell it now."""
-    telling = int(np.count_nonzero(user.traffic.lost & user.known))
-    if telling < max(OVERFLOWING, MORE * told):
-        return told
-    user.limited[0] = user.path[0]
-    queue.fit(user.limited, user.traffic, user.known)
-    return telling
+    known_losses = int(np.count_nonzero(user.traffic.lost & user.fate_known))
+    if known_losses < max(MIN_QUEUE_LOSSES, REFIT_FACTOR * losses_fitted):
+        return losses_fitted
+    user.path_with_queue[0] = user.path[0]
+    queue.fit(user.path_with_queue, user.traffic, user.fate_known)
+    return known_losses
 
 
 @making
-def _decide_one(user, x, connections, edges, space, out):
+def _decide_connection(user, x, connections, sack_edges, workspace, out):
     """Decides about a user's connection x, writes it down and to the user's traffic."""
-    exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])
-    copies, seen = exchange.copies, user.exchanges.seen[x]
-    if seen.unproven == 0:
-        lost = copies["fate"] == LOST
+    observation = connection_observation(user.observation, x, sack_edges, connections.sack[x])
+    sent, summary = observation.transmissions, user.observation.summaries[x]
+    if summary.unproven == 0:
+        lost = sent["fate"] == LOST
     else:
-        mine = user.limited.copy()
-        mine[0].longest = _longest(user.limited[0], seen)
-        mine[0].base = _least_round_trip(exchange, user.limited[0].base)
-        link.between(copies, user.traffic, user.limited[0])
-        longest = _longest_round_trip(exchange, user.path[0], seen)
-        _watch(exchange, longest, seen.reached, user.until[x])
-        lost = search.decide(exchange, mine, longest, space)
-    told_apart = exchange.heard.sack or user.limited[0].limit > 0
-    verdict.write_down(exchange, lost, told_apart, out)
-    for k in range(len(copies)):
-        user.traffic.lost[copies[k].place] = lost[k]
-        decided = out.evidence[copies[k].at] != verdict.UNDECIDED
-        user.known[copies[k].place] = copies[k].data and decided
+        own_path = user.path_with_queue.copy()
+        own_path[0].max_rtt = _full_queue_rtt(user.path_with_queue[0], summary)
+        own_path[0].base_rtt = _connection_base_rtt(observation, user.path_with_queue[0].base_rtt)
+        link.set_link_steps(sent, user.traffic, user.path_with_queue[0])
+        max_rtt = _connection_max_rtt(observation, user.path[0], summary)
+        _mark_observable(observation, max_rtt, summary.last_arrived, user.observed_until[x])
+        lost = search.likeliest_losses(observation, own_path, max_rtt, workspace)
+    distinguishable = observation.feedback.sack_permitted or user.path_with_queue[0].limit > 0
+    verdict.write_verdicts(observation, lost, distinguishable, out)
+    for k in range(len(sent)):
+        user.traffic.lost[sent[k].packet] = lost[k]
+        decided = out.evidence[sent[k].segment] != verdict.UNDECIDED
+        user.fate_known[sent[k].packet] = sent[k].has_data and decided
 
 
 @inner
-def _watch(exchange, longest, reached, until):
+def _mark_observable(observation, max_rtt, last_arrived, observed_until):
     """Sets which copies are watched: their ACKs would have been seen. longest: the longest round
     trip (µs); reached: see SEEN; until: to when the user was observed (µs)."""
-    patience = PATIENCE * longest
-    last_ack = exchange.heard.acks[-1].ts
-    for k in range(len(exchange.copies)):
-        c = exchange.copies[k]
-        in_time = c.ts + patience < until or c.ts + longest < last_ack
-        c.watched = k < reached or in_time
+    ack_wait = ACK_WAIT_RTTS * max_rtt
+    last_ack_ts = observation.feedback.acks[-1].ts
+    for k in range(len(observation.transmissions)):
+        tx = observation.transmissions[k]
+        in_time = tx.ts + ack_wait < observed_until or tx.ts + max_rtt < last_ack_ts
+        tx.ack_observable = k < last_arrived or in_time
 
 
 @inner
-def _longest_round_trip(exchange, path, seen):
+def _connection_max_rtt(observation, path, summary):
     """The longest round trip that is certain (µs), of a connection or its user; where none is, from
     the last copy that an ACK may be due to."""
-    copies, acks = exchange.copies, exchange.heard.acks
-    longest = max(seen.longest, np.int64(path.longest))
-    if longest > 0:
-        return longest
-    soonest = receiver.soonest(path)
-    missing, first = acks[0].value, 0
+    sent, acks = observation.transmissions, observation.feedback.acks
+    max_rtt = max(summary.max_rtt, np.int64(path.max_rtt))
+    if max_rtt > 0:
+        return max_rtt
+    min_ack_delay = receiver.min_ack_delay(path)
+    missing, first = acks[0].number, 0
     for j in range(1, len(acks)):
-        if acks[j].value <= missing:
+        if acks[j].number <= missing:
             continue
-        while first < len(copies) and exchange.top[first] <= missing:
+        while first < len(sent) and observation.highest_sent[first] <= missing:
             first += 1
         k, last = first, -1
-        while k < len(copies) and copies[k].ts + soonest <= acks[j].ts:
-            if copies[k].low <= missing < copies[k].high:
+        while k < len(sent) and sent[k].ts + min_ack_delay <= acks[j].ts:
+            if sent[k].low <= missing < sent[k].high:
                 last = k
             k += 1
         if last >= 0:
-            longest = max(longest, acks[j].ts - copies[last].ts)
-        missing = acks[j].value
-    return longest
+            max_rtt = max(max_rtt, acks[j].ts - sent[last].ts)
+        missing = acks[j].number
+    return max_rtt
 
 
 @inner
-def _least_round_trip(exchange, base):
+def _connection_base_rtt(observation, base_rtt):
     """The least round trip that an Exchange's ACKs allow (µs), by its user's: what an ACK is the
     first to tell of came with no earlier copy than the first that Gi saw and that is not known to
     be lost. Less than half the user's is no round trip: then Gi missed a copy."""
-    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
-    least = base
-    first, missing = 0, acks[0].value
+    sent, highest_sent, acks = (
+        observation.transmissions,
+        observation.highest_sent,
+        observation.feedback.acks,
+    )
+    min_rtt = base_rtt
+    first, missing = 0, acks[0].number
     for j in range(1, len(acks)):
-        if acks[j].value <= missing:
+        if acks[j].number <= missing:
             continue
-        while first < len(copies) and top[first] <= missing:
+        while first < len(sent) and highest_sent[first] <= missing:
             first += 1
         k = first
-        while k < len(copies) and not (
-            copies[k].low <= missing < copies[k].high and copies[k].fate != LOST
+        while k < len(sent) and not (
+            sent[k].low <= missing < sent[k].high and sent[k].fate != LOST
         ):
             k += 1
-        if k < len(copies) and 2 * (acks[j].ts - copies[k].ts) > base:
-            least = min(least, float(acks[j].ts - copies[k].ts))
-        missing = acks[j].value
-    return least
+        if k < len(sent) and 2 * (acks[j].ts - sent[k].ts) > base_rtt:
+            min_rtt = min(min_rtt, float(acks[j].ts - sent[k].ts))
+        missing = acks[j].number
+    return min_rtt
 
 
 @inner
-def _longest(path, seen):
+def _full_queue_rtt(path, summary):
     """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); seen: SEEN of a
     connection. Where the queue's limit is known, that tells more."""
-    if path.limit > 0 or seen.lost < OVERFLOWING:
+    if path.limit > 0 or summary.lost < MIN_QUEUE_LOSSES:
         return 0.0
-    return max(path.longest, seen.longest)
+    return max(path.max_rtt, summary.max_rtt)

@@ -7,10 +7,10 @@ from spark_jobs.estimators.sequence import unwrap
 
 
 @inner
-def is_d_sack(edges, acked):
+def is_d_sack(edges, ack):
     """Whether the first block tells of data that came again (RFC 2883, 4): it lies below the number
     acknowledged or within the second block. edges uint32: an ACK's, two or more."""
-    if unwrap(edges[1], acked) <= acked:
+    if unwrap(edges[1], ack) <= ack:
         return True
     if len(edges) < 4:
         return False

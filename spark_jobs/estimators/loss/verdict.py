@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss import link, queue
-from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
+from spark_jobs.estimators.loss.observation import LOST, UNPROVEN
 from spark_jobs.estimators.sequence import NONE, unwrap
 from spark_jobs.estimators.tcp import SYN
 
@@ -33,7 +33,7 @@ class AccessLosses(NamedTuple):
     """PATH[U]: each user's, with what the losses tell of the queue."""
 
 
-class Totals(NamedTuple):
+class AccessTotals(NamedTuple):
     """What became on the access side of the downlink data of C connections."""
 
     has_data: np.ndarray
@@ -47,7 +47,7 @@ class Totals(NamedTuple):
 
 
 @making
-def nothing_known(segments, paths):
+def initial_losses(segments, paths):
     """AccessLosses of Segments before anything was decided; paths: PATH[U]."""
     n = len(segments.ts)
     return AccessLosses(
@@ -59,7 +59,7 @@ def nothing_known(segments, paths):
 
 
 @inner
-def may_be_decided(begin, end, segments, out):
+def mark_measurable(begin, end, segments, out):
     """Of segments begin to end, a connection that was seen both ways, data is not lost so far."""
     for i in range(begin, end):
         if segments.downlink[i] and segments.payload_len[i] and segments.number[i] != NONE:
@@ -67,7 +67,7 @@ def may_be_decided(begin, end, segments, out):
 
 
 @inner
-def write_down(exchange, lost, told_apart, out):
+def write_verdicts(observation, lost, distinguishable, out):
     """Probability and evidence of a connection's data packets, into AccessLosses.
 
     lost bool[n]: which copies the likeliest history lost. What is unproven, not acknowledged and
@@ -75,49 +75,54 @@ def write_down(exchange, lost, told_apart, out):
     ACKs alone tell of, if they tell how many were lost and which is anybody's guess. told_apart:
     SACK tells which, or what waited.
     """
-    copies, heard = exchange.copies, exchange.heard
-    decided = decided_lost = silent = silent_lost = 0
-    for k in range(len(copies)):
-        c = copies[k]
-        if not c.data:
+    sent, feedback = observation.transmissions, observation.feedback
+    decided = decided_lost = unacked_count = unacked_lost = 0
+    for k in range(len(sent)):
+        tx = sent[k]
+        if not tx.has_data:
             continue
-        out.probability[c.at], out.evidence[c.at] = 0, NO_LOSS
-        unanswered = c.fate == UNPROVEN and c.high > heard.acked
-        if unanswered and not c.watched:
-            out.evidence[c.at] = UNDECIDED
+        out.probability[tx.segment], out.evidence[tx.segment] = 0, NO_LOSS
+        unacked = tx.fate == UNPROVEN and tx.high > feedback.highest_ack
+        if unacked and not tx.ack_observable:
+            out.evidence[tx.segment] = UNDECIDED
             continue
-        if unanswered:
-            silent += 1
-            silent_lost += lost[k]
+        if unacked:
+            unacked_count += 1
+            unacked_lost += lost[k]
         decided += 1
         if lost[k]:
             decided_lost += 1
-            out.probability[c.at] = 1
-            if c.fate == LOST:
-                out.evidence[c.at] = BY_ORDER
-            elif unanswered:
-                out.evidence[c.at] = BY_SILENCE
+            out.probability[tx.segment] = 1
+            if tx.fate == LOST:
+                out.evidence[tx.segment] = BY_ORDER
+            elif unacked:
+                out.evidence[tx.segment] = BY_SILENCE
             else:
-                out.evidence[c.at] = BY_SACK if heard.sack else BY_DUP_ACKS
-    counted = not told_apart and 0 < silent_lost < silent
-    share = queue.share(decided_lost, decided)
-    for k in range(len(copies)):
-        c = copies[k]
-        if out.evidence[c.at] == UNDECIDED:
-            out.probability[c.at] = share
-        elif counted and c.data and c.fate == UNPROVEN and c.high > heard.acked:
-            out.evidence[c.at] = UNDECIDED
-            out.probability[c.at] = silent_lost / silent
+                out.evidence[tx.segment] = BY_SACK if feedback.sack_permitted else BY_DUP_ACKS
+    only_count_known = not distinguishable and 0 < unacked_lost < unacked_count
+    share = queue.loss_share(decided_lost, decided)
+    for k in range(len(sent)):
+        tx = sent[k]
+        if out.evidence[tx.segment] == UNDECIDED:
+            out.probability[tx.segment] = share
+        elif (
+            only_count_known
+            and tx.has_data
+            and tx.fate == UNPROVEN
+            and tx.high > feedback.highest_ack
+        ):
+            out.evidence[tx.segment] = UNDECIDED
+            out.probability[tx.segment] = unacked_lost / unacked_count
 
 
 @inner
-def write_chances(copies, traffic, path, out):
+def write_overflow_probabilities(sent, traffic, path, out):
     """What is undecided of a user's copies counts with the probability that the queue had no room:
     of what waited, by the user's Traffic and PATH."""
-    for k in range(len(copies)):
-        if out.evidence[copies[k].at] == UNDECIDED:
-            waiting = traffic.waiting[copies[k].place]
-            out.probability[copies[k].at] = link.chance(waiting, path)
+    for k in range(len(sent)):
+        if out.evidence[sent[k].segment] == UNDECIDED:
+            backlog = traffic.backlog[sent[k].packet]
+            out.probability[sent[k].segment] = link.loss_probability(backlog, path)
 
 
 @compiled
@@ -138,7 +143,7 @@ def access_totals(segments, connections, probability):
             elif segments.number[i] >= 0:
                 measurable[c] = False
         measurable[c] &= not _begins_in_recovery(first[c], first[c + 1], segments)
-    return Totals(has_data, measurable, lost, expected)
+    return AccessTotals(has_data, measurable, lost, expected)
 
 
 @inner
@@ -146,7 +151,7 @@ def _begins_in_recovery(begin, end, segments):
     """Whether a connection, segments begin to end, of which the server's SYN was not seen, begins
     amid the repair of what was lost before: data comes that lies below the first seen, or the
     mobile reports data above all that was seen."""
-    lowest = top = NONE
+    lowest = highest = NONE
     for i in range(begin, end):
         number = segments.number[i]
         if segments.downlink[i] and segments.tcp_flags[i] & SYN:
@@ -156,13 +161,13 @@ def _begins_in_recovery(begin, end, segments):
         if not segments.downlink[i]:
             for k in range(1, np.int64(segments.sack_count[i]), 2):
                 edge = unwrap(segments.sack_edges[segments.sack_at[i] + k], number)
-                if lowest == NONE or edge > top:
+                if lowest == NONE or edge > highest:
                     return True
         elif segments.payload_len[i]:
             lowest = number if lowest == NONE else lowest
             if number < lowest:
                 return True
-            top = max(top, number + np.int64(segments.payload_len[i]))
+            highest = max(highest, number + np.int64(segments.payload_len[i]))
     return False
 
 
@@ -170,10 +175,10 @@ def _begins_in_recovery(begin, end, segments):
 def retransmissions(segments, access, cause):
     """bool[N]: which Segments were retransmitted: those of which AccessLosses know an earlier packet,
     and what had another cause, uint8[N], than to be new (0)."""
-    again = np.empty(len(cause), np.bool_)
+    is_retransmission = np.empty(len(cause), np.bool_)
     for i in range(len(cause)):
-        again[i] = cause[i] != 0 or access.original[i] >= 0
-    return again
+        is_retransmission[i] = cause[i] != 0 or access.original[i] >= 0
+    return is_retransmission
 
 
 def bottleneck(access, internet):
@@ -181,10 +186,10 @@ def bottleneck(access, internet):
     return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)
 
 
-def needed(access, at):
+def were_needed(access, segments):
     """Whether retransmissions at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
     earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
-    original = access.original[at]
+    original = access.original[segments]
     lost = access.probability[original]
     decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
     return lost > 0.5, decided & (original >= 0)
