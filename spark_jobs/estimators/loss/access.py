@@ -1,22 +1,25 @@
-"""Which downlink data packets were lost on the access side (INFOCOM 2004, Section V); `internet` has those
-lost before it.
+"""Losses of downlink data packets on the access side (INFOCOM 2004, Section V).
 
-The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
-is a loss before the monitor, data retransmitted though it was seen a loss behind it, unless the
-retransmission was not needed. Here it is decided which copy reached the mobile:
+`internet` finds the losses on the Internet side.
 
-1. A copy that no other overlaps and that was acknowledged arrived.
-2. What the access link's order alone proves (`order`).
-3. For what remains, the likeliest history of the receiver (`receiver`, `search`): all that the ACKs
-   tell by number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what
-   is known of the link: a FIFO of a certain pace that loses what finds its queue full (`link`).
-   Histories that have lost different numbers are compared by what is still to come (`lookahead`).
-4. What was lost so far tells how much the user's queue holds and how fast it drains (`queue`); with
-   that, what is still unproven is decided again.
+The paper cites Benkő and Veres (GLOBECOM 2002). They look at holes in the sequence space. A hole
+that is filled later is a loss before the monitor. Data that the monitor had seen and that is
+retransmitted is a loss behind it, unless the retransmission was not needed. This module decides for
+each transmission whether it reached the mobile:
 
-Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
-the probability that the queue had no room, or, where its limit is unknown, with the share lost
-among the connection's others.
+1. A transmission arrived if no other overlaps it and it was acknowledged.
+2. `order` proves fates from the order of packets on the access link alone.
+3. For the rest, `search` finds the likeliest history of the receiver (`receiver`). It weighs all
+   that the ACKs report: numbers, SACK blocks, D-SACKs, echoed timestamps and times. It also uses a
+   model of the access link: a FIFO of a certain pace that drops packets when its queue is full
+   (`link`). To compare histories with different numbers of losses, it adds a lower bound of the
+   costs still to come (`lookahead`).
+4. From the losses found, `queue` infers how much the user's queue holds and how fast it drains.
+   With this, the fates that are still unproven are decided again.
+
+Transmissions close to the end of the capture, whose ACK would come later, are undecided. They count
+with the probability that the queue had no room. If the queue's limit is unknown, they count with
+the share lost among the connection's other transmissions.
 """
 
 from typing import NamedTuple
@@ -37,46 +40,59 @@ from spark_jobs.estimators.loss.order import prove_fates
 from spark_jobs.estimators.records import Connections
 
 PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
-"""A user's connections are gone through in three turns: those that are proven throughout; the
-others; and, if these tell more of what the queue holds, the others again."""
+"""The three passes over a user's connections.
+
+PROVEN_PASS: connections in which order proves every fate.
+FIRST_PASS: the other connections.
+SECOND_PASS: the other connections again, if the first pass found more losses for the queue's fit.
+"""
 MIN_QUEUE_LOSSES = 8
-"""Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
+"""Minimum number of losses for conclusions about the queue.
+
+With so many losses that order proves in a connection, its longest RTT is taken for that of a full
+queue. With so many known losses of a user, the queue is fitted.
+"""
 REFIT_FACTOR = 1.25
-"""With so many times the losses that told what the queue holds, it is told anew."""
+"""The queue is fitted again when the number of known losses has grown by this factor."""
 ACK_WAIT_RTTS = 2
-"""An ACK is awaited for this multiple of the connection's longest round trip."""
+"""Time within which the ACK for a transmission comes (multiple of the connection's longest RTT)."""
 MIN_DELAYED_ACK_US = 40_000
-"""An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
+"""Minimum time for which a delayed ACK waits for a second segment (Linux: TCP_DELACK_MIN; µs)."""
 
 
 class UserState(NamedTuple):
-    """What is known of a user while the connections are gone through."""
+    """A user's data while the passes go over the connections."""
 
     observation: UserObservation
     traffic: link.Traffic
     fate_known: np.ndarray
-    """bool[n]: what became of a packet of the traffic is known."""
+    """bool[n]: whether the fate of each packet of the traffic is known."""
     path: np.ndarray
-    """PATH[1]: as the clean ACKs tell it,"""
+    """PATH[1]: the path by the clean ACKs."""
     path_with_queue: np.ndarray
-    """PATH[1]: with what the losses tell of the queue."""
+    """PATH[1]: the path with the queue inferred from the losses."""
     observed_until: np.ndarray
-    """int64[connections]: to when the user was observed for the sake of each (µs)."""
+    """int64[connections]: the time until which the user was observed, for each connection (µs)."""
 
 
 @compiled
 def access_losses(segments, connections, packets, clean, paths):
-    """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
-    path, PATH[U]."""
+    """Return the AccessLosses of Segments.
+
+    Needs their Connections, all Packets, the CleanAcks and each user's path, PATH[U].
+    """
     out = verdict.initial_losses(segments, paths)
     workspace = search.workspace()
     for user_number in range(len(packets.first) - 1):
         user_connections = _select_connections(connections, user_number)
         user_observation = read_user(segments, user_connections, packets, out.original)
-        for x in range(len(user_observation.summaries)):
-            if user_observation.summaries[x].both_directions:
+        for connection in range(len(user_observation.summaries)):
+            if user_observation.summaries[connection].both_directions:
                 verdict.mark_measurable(
-                    user_connections.first[x], user_connections.first[x + 1], segments, out
+                    user_connections.first[connection],
+                    user_connections.first[connection + 1],
+                    segments,
+                    out,
                 )
         if len(user_observation.transmissions):
             path = paths[user_number : user_number + 1]
@@ -94,7 +110,7 @@ def access_losses(segments, connections, packets, clean, paths):
 
 @making
 def _select_connections(connections, user):
-    """A user's Connections."""
+    """Return a user's Connections."""
     begin, end = connections.of_user[user], connections.of_user[user + 1]
     return Connections(
         connections.first[begin : end + 1],
@@ -112,8 +128,11 @@ def _select_connections(connections, user):
 
 @making
 def _observed_until(connections, packets):
-    """int64[C]: the user's last packet from the mobile before a connection could have gone on for
-    good (µs): a mobile that is heard no more may still receive."""
+    """Return, for each connection, the time until which its user was observed, int64[C] (µs).
+
+    This is the time of the mobile's last uplink packet before the connection's idle timeout would
+    have ended. A mobile that sends nothing any more may still receive.
+    """
     observed_until = np.empty(len(connections.user), np.int64)
     for c in range(len(observed_until)):
         begin, end = packets.first[connections.user[c]], packets.first[connections.user[c] + 1]
@@ -127,13 +146,18 @@ def _observed_until(connections, packets):
 
 @making
 def _prove_all(user_observation, connections, sack_edges, path):
-    """Sets what order alone proves of a user's connections with questions; path: its PATH[1]."""
-    own_path = path.copy()  # kept to the loop's end: a record does not keep its array
-    for x in range(len(user_observation.summaries)):
-        summary = user_observation.summaries[x]
+    """Set the fates that order alone proves in a user's ambiguous connections.
+
+    path: the user's PATH[1].
+    """
+    own_path = path.copy()  # a name of its own: a record does not keep its array alive
+    for connection in range(len(user_observation.summaries)):
+        summary = user_observation.summaries[connection]
         if not summary.ambiguous:
             continue
-        observation = connection_observation(user_observation, x, sack_edges, connections.sack[x])
+        observation = connection_observation(
+            user_observation, connection, sack_edges, connections.sack[connection]
+        )
         own_path[0].base_rtt = _connection_base_rtt(observation, path[0].base_rtt)
         summary.max_rtt, summary.last_arrived = prove_fates(
             observation, receiver.min_ack_delay(own_path[0])
@@ -146,7 +170,7 @@ def _prove_all(user_observation, connections, sack_edges, path):
 
 @making
 def _decide_all(user, connections, sack_edges, workspace, out):
-    """Decides about a user's connections in three turns, into AccessLosses."""
+    """Decide all fates of a user's connections in three passes and write them to AccessLosses."""
     sent, summaries = user.observation.transmissions, user.observation.summaries
     for k in range(len(sent)):
         tx = sent[k]
@@ -154,20 +178,24 @@ def _decide_all(user, connections, sack_edges, workspace, out):
         user.fate_known[tx.packet] = tx.has_data and (tx.fate != UNPROVEN or not tx.ambiguous)
     _fit_loss_costs(user)
     losses_fitted = np.int64(0)
-    for turn in (PROVEN_PASS, FIRST_PASS, SECOND_PASS):
-        if turn > PROVEN_PASS and user.path[0].pace > 0:
+    for current_pass in (PROVEN_PASS, FIRST_PASS, SECOND_PASS):
+        if current_pass > PROVEN_PASS and user.path[0].pace > 0:
             previous, losses_fitted = losses_fitted, _fit_queue(user, losses_fitted)
-            if turn == SECOND_PASS and losses_fitted == previous:
+            if current_pass == SECOND_PASS and losses_fitted == previous:
                 break
             link.replay(user.traffic, user.path_with_queue[0])
-        if turn == SECOND_PASS and user.path_with_queue[0].limit == 0:
+        if current_pass == SECOND_PASS and user.path_with_queue[0].limit == 0:
             break
-        for x in range(len(summaries)):
-            if summaries[x].ambiguous and (turn == PROVEN_PASS) == (summaries[x].unproven == 0):
-                _decide_connection(user, x, connections, sack_edges, workspace, out)
+        for connection in range(len(summaries)):
+            if summaries[connection].ambiguous and (current_pass == PROVEN_PASS) == (
+                summaries[connection].unproven == 0
+            ):
+                _decide_connection(user, connection, connections, sack_edges, workspace, out)
         if not summaries["unproven"].any():
             break
-    if losses_fitted == 0 and user.path[0].pace > 0:  # nobody asked, but links are told of
+    if (
+        losses_fitted == 0 and user.path[0].pace > 0
+    ):  # no search needs the queue, but the table of links does
         _fit_queue(user, losses_fitted)
     elif user.path_with_queue[0].limit > 0:
         link.replay(user.traffic, user.path_with_queue[0])
@@ -176,10 +204,13 @@ def _decide_all(user, connections, sack_edges, workspace, out):
 
 @making
 def _fit_loss_costs(user):
-    """Sets what a loss costs by how many packets have arrived since the last one, as far as the
-    proven tell: a full queue of which the link takes one packet for two that come loses every
-    second. That losses are rarer than usual is believed of a mobile whose ACKs wait: its arrivals
-    may go unanswered without a loss."""
+    """Set a loss's cost by the number of packets that have arrived since the last loss.
+
+    The costs come from the packets whose fate is proven. For example, a full queue loses every
+    second packet when two packets come for each packet that the link sends. A cost above the usual
+    one is adopted only as far as the mobile delays its ACKs, because then arrivals may go
+    unanswered without a loss.
+    """
     lost, fate_known = user.traffic.lost, user.fate_known
     since_loss = link.LOSS_MEMORY
     lost_count, known_count = np.zeros(link.LOSS_MEMORY), np.zeros(link.LOSS_MEMORY)
@@ -201,8 +232,10 @@ def _fit_loss_costs(user):
 
 @inner
 def _delayed_ack_share(user):
-    """The share of a user's segments whose ACK waits for the next one: none if that takes longer to
-    come than the shortest wait."""
+    """Return the share of a user's segments whose ACK waits for the next segment.
+
+    The share is 0 if the next segment takes longer to come than the shortest delay of an ACK.
+    """
     size, summaries = user.traffic.size, user.observation.summaries
     packet_count = byte_count = 0
     for p in range(len(size)):
@@ -211,24 +244,26 @@ def _delayed_ack_share(user):
     if user.path[0].pace * byte_count > MIN_DELAYED_ACK_US * packet_count:
         return 0.0
     tx_count = delayed_count = 0.0
-    for x in range(len(summaries)):
-        if summaries[x].ambiguous:
-            n = summaries[x].tx_end - summaries[x].tx_begin
+    for connection in range(len(summaries)):
+        if summaries[connection].ambiguous:
+            n = summaries[connection].tx_end - summaries[connection].tx_begin
             tx_count += n
-            delayed_count += n * np.exp(-summaries[x].delayed_ack_cost)
+            delayed_count += n * np.exp(-summaries[connection].delayed_ack_cost)
     return delayed_count / max(tx_count, 1.0)
 
 
 @inner
 def _prior_loss_cost(n):
-    """What a loss costs when nothing is known but that n packets have arrived since the last."""
+    """Return the usual cost of a loss after n arrivals since the last loss."""
     return costs.CONSECUTIVE_LOSS if n == 0 else costs.LOSS
 
 
 @making
 def _fit_queue(user, losses_fitted):
-    """Tell what the queue holds from what was lost, if that has become many more than those that
-    told it last; returns how many tell it now."""
+    """Fit the queue to the known losses if there are many more than at the last fit.
+
+    losses_fitted: the known losses at the last fit. Returns the known losses at the newest fit.
+    """
     known_losses = int(np.count_nonzero(user.traffic.lost & user.fate_known))
     if known_losses < max(MIN_QUEUE_LOSSES, REFIT_FACTOR * losses_fitted):
         return losses_fitted
@@ -238,10 +273,12 @@ def _fit_queue(user, losses_fitted):
 
 
 @making
-def _decide_connection(user, x, connections, sack_edges, workspace, out):
-    """Decides about a user's connection x, writes it down and to the user's traffic."""
-    observation = connection_observation(user.observation, x, sack_edges, connections.sack[x])
-    sent, summary = observation.transmissions, user.observation.summaries[x]
+def _decide_connection(user, connection, connections, sack_edges, workspace, out):
+    """Decide the fates in one connection; write them to AccessLosses and the user's traffic."""
+    observation = connection_observation(
+        user.observation, connection, sack_edges, connections.sack[connection]
+    )
+    sent, summary = observation.transmissions, user.observation.summaries[connection]
     if summary.unproven == 0:
         lost = sent["fate"] == LOST
     else:
@@ -250,7 +287,9 @@ def _decide_connection(user, x, connections, sack_edges, workspace, out):
         own_path[0].base_rtt = _connection_base_rtt(observation, user.path_with_queue[0].base_rtt)
         link.set_link_steps(sent, user.traffic, user.path_with_queue[0])
         max_rtt = _connection_max_rtt(observation, user.path[0], summary)
-        _mark_observable(observation, max_rtt, summary.last_arrived, user.observed_until[x])
+        _mark_observable(
+            observation, max_rtt, summary.last_arrived, user.observed_until[connection]
+        )
         lost = search.likeliest_losses(observation, own_path, max_rtt, workspace)
     distinguishable = observation.feedback.sack_permitted or user.path_with_queue[0].limit > 0
     verdict.write_verdicts(observation, lost, distinguishable, out)
@@ -262,8 +301,11 @@ def _decide_connection(user, x, connections, sack_edges, workspace, out):
 
 @inner
 def _mark_observable(observation, max_rtt, last_arrived, observed_until):
-    """Sets which copies are watched: their ACKs would have been seen. longest: the longest round
-    trip (µs); reached: see SEEN; until: to when the user was observed (µs)."""
+    """Set which transmissions have an ACK that Gi would have seen.
+
+    max_rtt: the longest RTT (µs); last_arrived: see SUMMARY; observed_until: the time until which
+    the user was observed (µs).
+    """
     ack_wait = ACK_WAIT_RTTS * max_rtt
     last_ack_ts = observation.feedback.acks[-1].ts
     for k in range(len(observation.transmissions)):
@@ -274,8 +316,11 @@ def _mark_observable(observation, max_rtt, last_arrived, observed_until):
 
 @inner
 def _connection_max_rtt(observation, path, summary):
-    """The longest round trip that is certain (µs), of a connection or its user; where none is, from
-    the last copy that an ACK may be due to."""
+    """Return the longest RTT that is certain, of a connection or its user (µs).
+
+    If none is certain, return the longest time from the last transmission that may have caused an
+    ACK to this ACK.
+    """
     sent, acks = observation.transmissions, observation.feedback.acks
     max_rtt = max(summary.max_rtt, np.int64(path.max_rtt))
     if max_rtt > 0:
@@ -300,9 +345,12 @@ def _connection_max_rtt(observation, path, summary):
 
 @inner
 def _connection_base_rtt(observation, base_rtt):
-    """The least round trip that an Exchange's ACKs allow (µs), by its user's: what an ACK is the
-    first to tell of came with no earlier copy than the first that Gi saw and that is not known to
-    be lost. Less than half the user's is no round trip: then Gi missed a copy."""
+    """Return the smallest RTT that a connection's ACKs allow, at most its user's base RTT (µs).
+
+    The first ACK that reports a byte answers the first transmission of the byte that Gi saw and
+    that is not known to be lost, or a later one. A time of less than half the user's base RTT is no
+    RTT: then Gi missed a transmission.
+    """
     sent, highest_sent, acks = (
         observation.transmissions,
         observation.highest_sent,
@@ -328,8 +376,10 @@ def _connection_base_rtt(observation, base_rtt):
 
 @inner
 def _full_queue_rtt(path, summary):
-    """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); seen: SEEN of a
-    connection. Where the queue's limit is known, that tells more."""
+    """Return the longest RTT if it can be taken for that of a full queue (µs; 0: it cannot).
+
+    summary: the connection's SUMMARY. If the queue's limit is known, this RTT is not needed.
+    """
     if path.limit > 0 or summary.lost < MIN_QUEUE_LOSSES:
         return 0.0
     return max(path.max_rtt, summary.max_rtt)

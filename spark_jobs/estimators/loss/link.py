@@ -181,10 +181,10 @@ def set_link_steps(sent, traffic, path):
             if traffic.lost[p] and path.limit == 0:
                 continue
             if traffic.lost[p] and overflow_probability(traffic.backlog[p], path) > 0.5:
-                clock_when_full = full_clock(ts, size, path)
+                when_full = full_clock(ts, size, path)
                 tx.floor, tx.ceiling = (
-                    max(tx.floor, clock_when_full),
-                    max(tx.ceiling, clock_when_full),
+                    max(tx.floor, when_full),
+                    max(tx.ceiling, when_full),
                 )
                 continue
             tx.work += size * path.pace

@@ -1,4 +1,4 @@
-"""A user's connections as Gi saw them: the copies of downlink segments, and the ACKs."""
+"""A user's connections as Gi saw them: downlink transmissions, and ACKs from the mobile."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from spark_jobs.estimators.sequence import NONE, first_above, sequence_length, u
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 UNPROVEN, LOST, ARRIVED = 0, 1, 2
-"""A copy's fate, as far as order alone proves it (see `order`)."""
+"""Fates of a transmission, as far as order alone proves them (see `order`)."""
 
 TRANSMISSION = np.dtype(
     [
@@ -38,13 +38,25 @@ TRANSMISSION = np.dtype(
         ("fate", "i1"),
     ]
 )
-"""A downlink segment at Gi: which of the segments it is, its range of the stream, time (µs), its
-place among the user's packets, its IP bytes; what the link did since the connection's last copy,
-the link's clock, when it was answered, if that is certain (see `link`); timestamp; old: something
-with a newer timestamp came before it; opens: a SYN;
-ambiguous: another copy overlaps it, or it was never acknowledged; last: no later copy can have
-brought in time what was acknowledged; data: it has payload; watched: the observation goes on long
-enough for its ACK to be seen; fate: what order alone proves (see `order`)."""
+"""A downlink segment as Gi saw it.
+
+segment: index of the segment.
+low, high: its range [low, high) in the downlink stream.
+ts: time at Gi (µs).
+packet: index among the user's packets.
+size: IP bytes.
+work, floor, ceiling: what the link did since the connection's previous transmission (see `link`).
+clock: the link's clock before it (see `link`).
+ack_ts: time of the ACK for it, if that is certain, else 0 (µs).
+ts_val, has_ts: TSval, and whether the segment has the timestamp option (RFC 7323).
+overtaken: a transmission with a newer timestamp passed Gi before it.
+is_syn: it has the SYN flag.
+ambiguous: another transmission overlaps it, or it was never acknowledged.
+last_candidate: no later transmission can have brought what was reported, at the time of the report.
+has_data: it has payload.
+ack_observable: the capture goes on long enough to have the ACK for it.
+fate: the fate that order alone proves.
+"""
 
 ACK = np.dtype(
     [
@@ -63,12 +75,23 @@ ACK = np.dtype(
         ("has_ts", "?"),
     ]
 )
-"""An uplink packet at Gi: time (µs), what it acknowledges, its SACK blocks' place and the first of
-them, what it costs as a stray and as a duplicate ACK of data (see `costs`); how many the mobile
-sent since the last one that Gi never saw (NOT_TOLD: who knows), or at most, for others share what
-was passed over; echoed timestamp, window."""
+"""An uplink packet as Gi saw it.
+
+ts: time at Gi (µs).
+number: the acknowledgment number.
+sack_begin, sack_count: its SACK edges, by the first one's index in all edges and their number.
+block_low, block_high: the first SACK block (NONE: it has none).
+unexplained_cost: its cost if no arrival explains it (see `costs`).
+window_change_cost: its cost, for a change of the window, as a duplicate ACK for data (see `costs`).
+unseen_before: packets that the mobile sent since its previous one and that Gi did not see (UNKNOWN:
+    IP IDs do not show it).
+unseen_shared: `unseen_before` is an upper bound, because other connections took some of the IP IDs.
+ts_ecr, has_ts: TSecr, and whether it has the timestamp option (RFC 7323).
+window: the window field.
+"""
 
 UNKNOWN = -1
+"""The number of unseen packets if IP IDs do not show it."""
 
 SUMMARY = np.dtype(
     [
@@ -87,61 +110,77 @@ SUMMARY = np.dtype(
         ("delayed_ack_cost", "f8"),
     ]
 )
-"""A connection: where its copies and ACKs lie among its user's; the highest ACK; the longest round
-trip that is certain (µs); a copy that had arrived, or a later one had (-1: none); how many copies
-are unproven and how many certainly lost; seen: both directions were; questions: a copy is
-ambiguous; twice: a D-SACK told of what came twice; waited: see `Heard`."""
+"""A connection of a user.
+
+tx_begin, tx_end: range of its transmissions among the user's.
+ack_begin, ack_end: range of its ACKs among the user's.
+highest_ack: the highest acknowledgment number.
+max_rtt: the longest RTT that is certain (µs).
+last_arrived: index of a transmission of which this is proven: it or a later one had arrived (-1:
+    none).
+unproven: number of ambiguous transmissions whose fate order does not prove.
+lost: number of transmissions that order proves lost.
+both_directions: Gi saw both directions.
+ambiguous: a transmission is ambiguous, and Gi saw both directions.
+d_sack: an ACK has a D-SACK (RFC 2883).
+delayed_ack_cost: see `Feedback`.
+"""
 
 
 class Feedback(NamedTuple):
-    """What the mobile told of a connection."""
+    """The mobile's reports in a connection."""
 
     acks: np.ndarray
-    """ACK_SEEN[m]"""
+    """ACK[m]"""
     sack_edges: np.ndarray
-    """uint32[..]: the SACK edges that the ACKs point to."""
+    """uint32[..]: the SACK edges to which the ACKs point."""
     sack_permitted: bool
-    """SACK is permitted."""
+    """Whether SACK is permitted."""
     highest_ack: int
-    """The highest ACK."""
+    """The highest acknowledgment number."""
     sends_d_sack: bool
-    """The mobile tells by D-SACK (RFC 2883) what came twice: it has done so."""
+    """Whether the mobile reports by D-SACK (RFC 2883) what it received twice: it has done so."""
     delayed_ack_cost: float
-    """What it costs that the ACK of a single segment waited for the next one (see `costs`)."""
+    """Cost if the ACK for a single segment waited for the next segment (see `costs`)."""
     max_rtt: int
-    """The longest round trip that is certain (µs; 0: none is)."""
+    """The longest RTT that is certain (µs; 0: none is)."""
 
 
 class Observation(NamedTuple):
-    """A connection."""
+    """A connection as Gi saw it."""
 
     transmissions: np.ndarray
-    """COPY[n]"""
+    """TRANSMISSION[n]"""
     highest_sent: np.ndarray
-    """int64[n]: the highest number sent up to each copy."""
+    """int64[n]: the end of the highest data sent up to and including each transmission."""
     feedback: Feedback
 
 
 class UserObservation(NamedTuple):
-    """A user's connections, one after another; of those without questions, nothing is kept but
-    their SEEN."""
+    """A user's connections, one after another.
+
+    Of a connection without ambiguous transmissions, only the SUMMARY is kept.
+    """
 
     transmissions: np.ndarray
-    """COPY[n]"""
+    """TRANSMISSION[n]"""
     highest_sent: np.ndarray
-    """int64[n]"""
+    """int64[n]: see `Observation`."""
     acks: np.ndarray
-    """ACK_SEEN[m]"""
+    """ACK[m]"""
     summaries: np.ndarray
-    """SEEN[connections]"""
+    """SUMMARY[connections]"""
     d_sack: bool
-    """A D-SACK is among all."""
+    """Whether an ACK of any connection has a D-SACK."""
 
 
 @making
-def connection_observation(user_observation, x, sack_edges, sack_permitted):
-    """A user's connection x; edges: all SACK edges; sack: whether it is permitted."""
-    summary = user_observation.summaries[x]
+def connection_observation(user_observation, connection, sack_edges, sack_permitted):
+    """Return the Observation of one of a user's connections.
+
+    sack_edges: all SACK edges; sack_permitted: whether SACK is permitted in this connection.
+    """
+    summary = user_observation.summaries[connection]
     acks = user_observation.acks[summary.ack_begin : summary.ack_end]
     return Observation(
         user_observation.transmissions[summary.tx_begin : summary.tx_end],
@@ -160,10 +199,9 @@ def connection_observation(user_observation, x, sack_edges, sack_permitted):
 
 @making
 def read_user(segments, connections, packets, original):
-    """UserExchanges of a user's Connections and all Segments and Packets.
+    """Return the UserObservation of a user's Connections, from all Segments and Packets.
 
-    Fills original int64[N]: the last packet before each that carried some of the same data, -1:
-    none.
+    Sets original int64[N]: the previous packet that carried some of the same data (-1: none).
     """
     begin, end = connections.first[0], connections.first[-1]
     downlink_count = np.count_nonzero(segments.downlink[begin:end])
@@ -175,16 +213,18 @@ def read_user(segments, connections, packets, original):
         False,
     )
     n = m = 0
-    for x in range(len(buffers.summaries)):
-        summary = buffers.summaries[x]
+    for connection in range(len(buffers.summaries)):
+        summary = buffers.summaries[connection]
         free = UserObservation(
             buffers.transmissions[n:],
             buffers.highest_sent[n:],
             buffers.acks[m:],
-            buffers.summaries[x : x + 1],
+            buffers.summaries[connection : connection + 1],
             False,
         )
-        tx_count, ack_count = _read_connection(x, segments, connections, packets, free, original)
+        tx_count, ack_count = _read_connection(
+            connection, segments, connections, packets, free, original
+        )
         if not summary.ambiguous:
             continue
         summary.tx_begin, summary.tx_end, summary.ack_begin, summary.ack_end = (
@@ -205,23 +245,27 @@ def read_user(segments, connections, packets, original):
 
 
 @inner
-def _read_connection(x, segments, connections, packets, out, original):
-    """Writes a connection's copies, ACKs and SEEN to the beginning of UserExchanges, and fills
-    original. Returns how many copies and ACKs there are."""
+def _read_connection(connection, segments, connections, packets, out, original):
+    """Write a connection's transmissions, ACKs and SUMMARY to the start of a UserObservation.
+
+    Sets `original`, too (see `read_user`). Returns the number of transmissions and of ACKs.
+    """
     sent, highest_sent, acks, summary = (
         out.transmissions,
         out.highest_sent,
         out.acks,
         out.summaries[0],
     )
-    user_begin = packets.first[connections.user[x]]
+    user_begin = packets.first[connections.user[connection]]
     number, downlink = segments.number, segments.downlink
-    if _is_unambiguous(connections.first[x], connections.first[x + 1], segments, summary):
+    if _is_unambiguous(
+        connections.first[connection], connections.first[connection + 1], segments, summary
+    ):
         return 0, 0
     n = m = 0
     highest = highest_ack = NONE
     newest_ts_val = np.uint32(0)
-    for i in range(connections.first[x], connections.first[x + 1]):
+    for i in range(connections.first[connection], connections.first[connection + 1]):
         if number[i] == NONE:
             continue
         if not downlink[i]:
@@ -260,15 +304,23 @@ def _read_connection(x, segments, connections, packets, out, original):
         summary.delayed_ack_cost = -np.log(
             1 - _immediate_ack_share(sent[:n], highest_sent, acks[:m])
         )
-        _set_unseen_before(connections.first[x], connections.first[x + 1], segments, packets, acks)
+        _set_unseen_before(
+            connections.first[connection],
+            connections.first[connection + 1],
+            segments,
+            packets,
+            acks,
+        )
     return n, m
 
 
 @inner
 def _is_unambiguous(begin, end, segments, summary):
-    """Whether segments [begin, end) of a connection leave nothing to decide: nothing was sent that
-    might have been sent before, all of it was acknowledged, no SACK block came. If so, SEEN is all
-    that is told of it."""
+    """Return whether segments [begin, end), one connection, leave nothing to decide.
+
+    This is so if no data was sent that might have been sent before, all data was acknowledged, and
+    no SACK block came. In that case the function fills the SUMMARY.
+    """
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
     flags, payload = segments.tcp_flags, segments.payload_len
     highest = data_end = highest_ack = NONE
@@ -294,8 +346,11 @@ def _is_unambiguous(begin, end, segments, summary):
 
 @inner
 def _set_unseen_before(begin, end, segments, packets, acks):
-    """Sets how many packets a mobile sent before each ACK that Gi never saw, by IP IDs, as far as
-    they count the packets of segments [begin, end); what else they count may stand between."""
+    """Set `unseen_before` and `unseen_shared` of a connection's ACKs, by the mobile's IP IDs.
+
+    The connection's segments are [begin, end). Other connections' packets may have taken some of
+    the IDs that are missing.
+    """
     counts, exclusive = ip_ids.count_these(begin, end, segments, False)
     previous = np.int64(-1)
     m, unseen, shared = 0, np.int64(0), False
@@ -324,8 +379,11 @@ def _set_unseen_before(begin, end, segments, packets, acks):
 
 @inner
 def _immediate_ack_share(sent, highest_sent, acks):
-    """The share of segments in order that the mobile acknowledges without waiting for a second
-    (RFC 9293, 3.8.6.3): of those that it does wait with, it acknowledges every second."""
+    """Return the share of in-order segments that the mobile acknowledges without delay.
+
+    With delay, the mobile waits for a second segment and acknowledges both (RFC 9293, 3.8.6.3). So
+    the segments without an ACK of their own are half of those whose ACK is delayed.
+    """
     in_order = acked_at_once = j = 0
     for k in range(1, len(sent)):
         tx = sent[k]
@@ -340,7 +398,7 @@ def _immediate_ack_share(sent, highest_sent, acks):
 
 @inner
 def _read_transmission(tx, i, segments):
-    """Segment i as a COPY, but for its place among the user's packets and its size."""
+    """Write segment i to a TRANSMISSION, except `packet` and `size`."""
     tx.segment, tx.ts = i, segments.ts[i]
     tx.low = segments.number[i]
     tx.high = tx.low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
@@ -353,7 +411,7 @@ def _read_transmission(tx, i, segments):
 
 @inner
 def _read_ack(ack, i, segments):
-    """Segment i as an ACK_SEEN, by itself."""
+    """Write segment i to an ACK, without regard to the ACK before it."""
     ack.ts, ack.number, ack.window = segments.ts[i], segments.number[i], segments.window[i]
     ack.ts_ecr, ack.has_ts = segments.ts_ecr[i], segments.has_timestamps[i]
     ack.sack_begin, ack.sack_count = segments.sack_at[i], segments.sack_count[i]
@@ -371,7 +429,10 @@ def _read_ack(ack, i, segments):
 
 @inner
 def _set_window_costs(ack, previous, sack_edges):
-    """What an ACK costs beside the one before it: where it moves the window, it may say no more."""
+    """Set what an ACK costs if its window differs from that of the previous ACK.
+
+    An ACK with another window may be no more than a window update.
+    """
     window_changed = ack.window != previous.window
     ack.window_change_cost = costs.DUP_ACK_MOVES_WINDOW if window_changed else 0.0
     if ack.unexplained_cost > 0 and window_changed and _has_same_blocks(ack, previous, sack_edges):
