@@ -1,16 +1,18 @@
-"""A user's access link: a FIFO of one pace, with a queue that holds so much and no more.
+"""A user's access link: a FIFO of one pace, whose queue holds a limited number of bytes.
 
-Its clock tells when the ACK of what waits last is due: one idle round trip after the link is done
-with it. What comes moves the clock on; what it finds waiting decides whether there is room:
+The link's clock says when the ACK for the last packet in the queue is due. This is one base RTT
+after the link has sent the packet. Each packet that enters the link moves the clock on. The backlog
+that the packet finds decides whether there is room:
 
-    clock before      the packet finds      it arrives                 it is lost
-    before its time   an idle link          clock = its time + size    (the radio lost it)
-    later             the rest waiting      clock += size              the queue was full
+    the clock is               the packet finds    if it arrives          if it is lost
+    earlier than the packet    an idle link        clock = time + size    it was lost on the radio
+    later than the packet      other packets       clock += size          the queue was full
 
-So each packet tells of the clock, too: what arrived had room, what was lost, most likely, had not.
-With that, the clock keeps time without the ACKs, which come late by their own jitter, and an error
-of the pace does not add up. To all of a user's packets the link is the same: between two copies of
-a connection, what was sent to the user's other connections moved the clock as well (`between`).
+So the fate of each packet also corrects the clock: a packet that arrived had room, and most lost
+packets had none. Thus the clock keeps time without the ACKs, which have a jitter of their own, and
+an error of the pace does not add up. All of a user's packets share the link. Packets of the user's
+other connections that pass between two transmissions of a connection move the clock, too
+(`set_link_steps`).
 """
 
 from typing import NamedTuple
@@ -22,10 +24,13 @@ from spark_jobs.compiled.arrays import gather
 from spark_jobs.estimators.sequence import first_above
 
 RANDOM_LOSS = 0.02
-"""An arrival without room in the queue; a loss with room, as long as its share is not known."""
+"""Probability of an arrival without room in the queue.
+
+Also the probability of a loss with room, as long as its share is unknown.
+"""
 
 LOSS_MEMORY = 8
-"""A loss so many packets ago or more makes another no likelier."""
+"""Number of packets since a loss from which on the loss makes another no likelier."""
 
 PATH = np.dtype(
     [
@@ -40,33 +45,40 @@ PATH = np.dtype(
         ("loss_cost", "f8", (LOSS_MEMORY,)),
     ]
 )
-"""A user's path on the access side: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
-stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
-queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`; 0:
-unknown); how late a certain ACK may be before it puts the clock right (µs); what a loss costs, by
-how many packets have arrived since the last (see `costs`)."""
+"""A user's path on the access side.
+
+base_rtt: the base RTT (µs).
+pace: time that the link needs for a byte (µs).
+jitter: mean deviation of the ACKs from the link's pace (µs).
+max_rtt: the longest RTT, that of a full queue (µs).
+limit: bytes that the queue holds (0: unknown; see `queue`).
+spread: uncertainty of the limit (B).
+random_loss: share of packets lost although the queue had room.
+slack: how late a certain ACK may be before it corrects the clock (µs).
+loss_cost: cost of a loss, by the number of packets that have arrived since the last (see `costs`).
+"""
 
 
 class Traffic(NamedTuple):
-    """A user's packets of any protocol, of the one direction and the other, n in number."""
+    """A user's n packets of any protocol and of both directions."""
 
     ts: np.ndarray
-    """int64[n]: when Gi saw them (µs)."""
+    """int64[n]: time at Gi (µs)."""
     size: np.ndarray
-    """int64[n]: IP bytes to the user; 0: from the user."""
+    """int64[n]: IP bytes of a downlink packet; 0 for an uplink packet."""
     ack_ts: np.ndarray
-    """int64[n]: when they were acknowledged, where that is certain (µs; 0: it is not)."""
+    """int64[n]: time of the packet's ACK, if that is certain, else 0 (µs)."""
     lost: np.ndarray
-    """bool[n]: whether they were lost on the access side, as far as it is known."""
+    """bool[n]: whether the packet was lost on the access side, as far as known."""
     clock: np.ndarray
-    """float64[n]: the link's clock before them (µs)."""
+    """float64[n]: the link's clock before the packet (µs)."""
     backlog: np.ndarray
-    """float64[n]: the bytes that waited when they came, themselves included."""
+    """float64[n]: bytes in the queue when the packet entered, with the packet."""
 
 
 @compiled
 def user_traffic(user, connections, packets, clean):
-    """A user's Traffic, of Connections, Packets and CleanAcks. None is known to be lost."""
+    """Return a user's Traffic, from Connections, Packets and CleanAcks, without any loss."""
     begin, end = packets.first[user], packets.first[user + 1]
     n = end - begin
     ack_ts = np.zeros(n, np.int64)
@@ -86,7 +98,7 @@ def user_traffic(user, connections, packets, clean):
 
 @compiled
 def select_packets(traffic, indices):
-    """The packets of a Traffic at these places, as a Traffic of their own."""
+    """Return the packets of a Traffic at these indices, as a Traffic of their own."""
     n = len(indices)
     return Traffic(
         gather(traffic.ts, indices),
@@ -100,33 +112,36 @@ def select_packets(traffic, indices):
 
 @compiled
 def loss_probability(backlog, path):
-    """The probability that a packet is lost that finds so many bytes waiting, itself included."""
+    """Return the probability that a packet is lost if it brings the backlog to so many bytes."""
     overflow = 1 / (1 + np.exp((path.limit - backlog) / path.spread))
     return path.random_loss + (1 - RANDOM_LOSS - path.random_loss) * overflow
 
 
 @compiled
 def backlog(clock, ts, size, path):
-    """The bytes that wait for the link when a packet comes, itself included."""
+    """Return the bytes in the queue when a packet has entered, with the packet."""
     return max(clock - ts - path.base_rtt, 0.0) / path.pace + size
 
 
 @compiled
 def overflow_probability(backlog, path):
-    """The probability that it was the queue that lost a packet."""
+    """Return the probability that a lost packet was lost by the queue, and not elsewhere."""
     return 1 - path.random_loss / loss_probability(backlog, path)
 
 
 @compiled
 def full_clock(ts, size, path):
-    """The clock that leaves just enough room for a packet."""
+    """Return the clock that leaves just enough room for a packet."""
     return ts + path.base_rtt + max(path.limit - size, 0.0) * path.pace
 
 
 @compiled
 def clock_after_arrival(clock, ts, size, ack_ts, path):
-    """The clock after a packet that had room: if it should have had none, the clock was fast. It
-    was fast, too, if the packet was answered before its time, and slow if it was answered late."""
+    """Return the clock after a packet that arrived.
+
+    The packet had room. If the clock leaves no room for it, the clock was fast. The clock was also
+    fast if the packet's ACK came before its time, and slow if the ACK came late.
+    """
     clock = max(clock, ts + path.base_rtt)
     if path.limit > 0:
         clock = min(clock, full_clock(ts, size, path))
@@ -138,8 +153,11 @@ def clock_after_arrival(clock, ts, size, ack_ts, path):
 
 @compiled
 def clock_after_loss(clock, ts, size, path):
-    """The clock after a packet that was lost. If it was the queue that had no room, but should have
-    had, the clock was slow; if it was the radio, the link had sent it."""
+    """Return the clock after a packet that was lost.
+
+    If the queue dropped the packet though the clock leaves room for it, the clock was slow. If the
+    packet was lost on the radio, the link had sent it.
+    """
     if path.limit == 0:
         return clock
     clock = max(clock, ts + path.base_rtt)
@@ -150,7 +168,7 @@ def clock_after_loss(clock, ts, size, path):
 
 @compiled
 def replay(traffic, path):
-    """Sets the link's clock before each of a user's packets, and what waited when it came."""
+    """Set the link's clock and the backlog for each packet of a user's Traffic."""
     now = 0.0
     clock, backlogs, lost, ack_ts = traffic.clock, traffic.backlog, traffic.lost, traffic.ack_ts
     for p in range(len(traffic.ts)):
@@ -167,9 +185,12 @@ def replay(traffic, path):
 
 @compiled
 def set_link_steps(sent, traffic, path):
-    """Sets what the link did between a connection's copies, COPY[n]: its clock when one comes, if
-    the connection's last one left it at t, is min(max(t + work, floor), ceiling). `replay` has told
-    the clock that each finds if all is as it is known, and why others' packets were lost."""
+    """Set what the link did between a connection's transmissions, TRANSMISSION[n].
+
+    If the clock after the connection's previous transmission is t, its value before this one is
+    min(max(t + work, floor), ceiling). Call `replay` first: it sets the clock before each packet,
+    under the fates known so far, and the backlogs that show why other packets were lost.
+    """
     for k in range(len(sent)):
         tx = sent[k]
         tx.clock, tx.ack_ts = traffic.clock[tx.packet], traffic.ack_ts[tx.packet]
@@ -194,11 +215,18 @@ def set_link_steps(sent, traffic, path):
 
 @compiled
 def clock_on_entry(clock, tx):
-    """The clock when a copy comes, from that after the connection's last one."""
+    """Return the clock before a transmission.
+
+    clock: the clock after the connection's previous transmission.
+    """
     return min(max(clock + tx.work, tx.floor), tx.ceiling)
 
 
 @compiled
 def start_clock(tx):
-    """The clock after a connection's last copy, with which this one finds what `replay` told."""
+    """Return the clock with which to start at a connection's transmission.
+
+    It stands for the clock after the previous transmission. `clock_on_entry` makes of it the clock
+    that `replay` set.
+    """
     return tx.clock - tx.work

@@ -1,4 +1,4 @@
-"""A user's path on the access side: its idle round trip, the access link's pace, the longest queue."""
+"""A user's path on the access side: its base RTT, the access link's pace, and the longest RTT."""
 
 import numpy as np
 
@@ -6,24 +6,36 @@ from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss.link import PATH
 
 NO_OWNER = np.int64(-1)
+"""The owner of an ACK that belongs to no user."""
 STRETCH_BYTES = 15_000
-"""The link's pace is that of the median stretch of so many bytes, and of a base round trip, without
-a gap (B)."""
+"""Minimum length of a stretch of packets without a gap whose pace is measured (B).
+
+A stretch also takes a base RTT or longer. The link's pace is the median of the stretches' paces.
+"""
 BUSY_MARGINS = (0.5, 0.0)
-"""A gap is where a packet came later than so many base round trips before the link would run dry;
-the second is for users who never had so much waiting."""
+"""Margins that define a gap, one after the other (multiples of the base RTT).
+
+A gap precedes a packet that passes Gi less than this time before the link runs empty. The second
+margin is for users in whose queue there was never so much.
+"""
 
 
 @compiled
 def user_paths(clean, connections, packets):
-    """Each user's path on the access side, PATH[U], from CleanAcks in Connections that are mine, and all
-    Packets."""
+    """Return each user's path on the access side, PATH[U].
+
+    The paths come from all Packets and from the CleanAcks of Connections that start in the time
+    asked for.
+    """
     return owner_paths(clean, ack_owners(clean, connections), len(packets.first) - 1, packets)
 
 
 @compiled
 def ack_owners(clean, connections):
-    """int64[K]: whose each CleanAck is, the user's; NOBODY's if the connection is not mine."""
+    """Return the user of each CleanAck, int64[K].
+
+    The owner is NO_OWNER if the connection does not start in the time asked for.
+    """
     out = np.empty(len(clean.ts), np.int64)
     for k in range(len(out)):
         c = clean.connection[k]
@@ -33,11 +45,13 @@ def ack_owners(clean, connections):
 
 @compiled
 def owner_paths(clean, owner, count, packets):
-    """The path on the access side of each of so many owners, PATH[count], from CleanAcks, all Packets, and
-    whose each ACK is, int64[K]; those of one owner and connection stand together.
+    """Return the path on the access side of each of `count` owners, PATH[count].
 
-    The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
-    before the earlier one's arrived.
+    Needs CleanAcks, the owner of each ACK, int64[K], and all Packets. The ACKs of an owner and
+    connection stand together.
+
+    The pace comes from ACKs between which the link was busy: the later ACK's packet had passed Gi
+    before the earlier ACK's packet arrived.
     """
     out = np.zeros(count, PATH)
     bytes_sent = packets.sent_before[clean.packet + 1]
@@ -51,7 +65,7 @@ def owner_paths(clean, owner, count, packets):
 
 @inner
 def _set_rtts(out, clean, owner, packets):
-    """The least and the longest of each PATH."""
+    """Set the smallest and the longest RTT of each PATH."""
     for k in range(len(clean.ts)):
         if owner[k] != NO_OWNER:
             path = out[owner[k]]
@@ -62,7 +76,10 @@ def _set_rtts(out, clean, owner, packets):
 
 @making
 def _busy_acks(out, margin, clean, owner, packets):
-    """bool[K]: whether the link was busy since the ACK before; margin: see MARGINS."""
+    """Return whether the link was busy since the previous ACK, bool[K].
+
+    margin: see BUSY_MARGINS.
+    """
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
         if owner[k] != NO_OWNER and owner[k] == owner[k - 1] and clean.joined[k]:
@@ -73,8 +90,10 @@ def _busy_acks(out, margin, clean, owner, packets):
 
 @making
 def _set_paces(out, busy, bytes_sent, clean, owner):
-    """The median of the paces of each user's stretches, where none is known yet; sent int64[K]: the
-    IP bytes sent to users up to and including each ACK's packet."""
+    """Set the pace of each user without one to the median of the paces of the user's stretches.
+
+    bytes_sent int64[K]: IP bytes sent to users up to and including each ACK's packet.
+    """
     ack_count = np.zeros(len(out) + 1, np.int64)
     for k in range(len(clean.ts)):
         if owner[k] != NO_OWNER:
@@ -101,7 +120,7 @@ def _set_paces(out, busy, bytes_sent, clean, owner):
 
 @making
 def _set_jitter(out, busy, bytes_sent, clean, owner):
-    """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
+    """Set the mean deviation of the ACKs from the pace; bytes_sent: see `_set_paces`."""
     pairs = np.zeros(len(out))
     for k in range(1, len(clean.ts)):
         if busy[k]:

@@ -1,8 +1,8 @@
-"""What the queue of a user's access link holds at most.
+"""The number of bytes that the queue of a user's access link holds.
 
-A buffer that drops what it has no room for tells its size: what was lost had found more waiting
-than what arrived, but for the few that the radio lost. How much waited is told by the link's clock
-(`link`).
+A queue that drops packets for which it has no room shows its size: lost packets had found a larger
+backlog than packets that arrived, except for the few that were lost on the radio. The link's clock
+gives the backlog (`link`).
 """
 
 import numpy as np
@@ -10,49 +10,55 @@ import numpy as np
 from spark_jobs.compiled import compiled, compiling
 from spark_jobs.compiled.arrays import places_where
 from spark_jobs.estimators.loss import link
-from spark_jobs.estimators.loss.link import RANDOM_LOSS, PATH
+from spark_jobs.estimators.loss.link import PATH, RANDOM_LOSS
 
 BINS, MAX_BACKLOG_RATIO = 128, 1.5
-"""The bytes waiting are told apart in so many steps, up to this multiple of their median at a
-loss."""
+"""The steps into which the backlogs are divided.
+
+BINS: number of steps.
+MAX_BACKLOG_RATIO: the end of the last step (multiple of the median backlog at a loss).
+"""
 SPREADS = 0.5 * 3.0 ** np.arange(5)
-"""Spreads tried (steps);"""
+"""The spreads tried (steps)."""
 SEARCH_RADIUS = 8
-"""with limits up to so many steps from the one that best divides the losses from the arrivals."""
+"""The limits tried: up to so many steps from the one that best separates losses from arrivals."""
 MAX_ITERATIONS = 5
-"""How often the limit found sets the clock that tells the limit,"""
+"""Maximum number of fits, each with the clock that the previous limit sets."""
 MIN_GAIN = 1.0
-"""as long as it explains the losses so much better each time (log likelihood)."""
+"""Gain in log likelihood that a fit needs for another one to follow."""
 MIN_EVIDENCE = 6.0
-"""A limit must explain the losses so much better than chance (log likelihood)."""
+"""Gain in log likelihood over losses by chance that a limit needs."""
 PRIOR_WEIGHT = 10
-"""Copies that ELSEWHERE is worth in the share found,"""
+"""Number of packets that RANDOM_LOSS is worth as a prior of the share lost."""
 CLEAR_SPREADS = 2
-"""which is of those so many spreads below the limit."""
+"""Number of spreads below the limit from which on a packet clearly had room."""
 
 _LOSS_PROBABILITY = RANDOM_LOSS + (1 - 2 * RANDOM_LOSS) / (
     1 + np.exp(-(np.arange(2 * BINS) - BINS) / SPREADS[:, np.newaxis])
 )
 LOG_LOST, LOG_ARRIVED = np.log(_LOSS_PROBABILITY), np.log(1 - _LOSS_PROBABILITY)
-"""The logarithms of the probabilities of a loss and of an arrival, for each of WIDTHS, from BINS
-steps below the limit to as many above."""
+"""Logarithms of the probabilities of a loss and of an arrival, float64[spreads, 2 * BINS].
+
+A row is for one of SPREADS. Its columns go from BINS steps below the limit to BINS steps above it.
+"""
 
 
 @compiled
 def loss_share(lost, total):
-    """The share that is lost, told from so many copies seen and lost."""
+    """Return the share of packets that are lost, with RANDOM_LOSS as a prior."""
     return (lost + RANDOM_LOSS * PRIOR_WEIGHT) / (total + PRIOR_WEIGHT)
 
 
 @compiled
 def fit(path, traffic, known):
-    """Sets the pace, slack, limit, spread and share lost with room of a user's PATH[1], from what
-    was lost of the user's `link.Traffic` whose fate is known, bool[n]; nothing if no limit explains
-    the losses.
+    """Fit a user's PATH[1] to the losses in the user's `link.Traffic`.
 
-    The pace is the one that the ACKs tell or the one that the losses tell. The clock that a limit
-    is told from runs freely at first, and then with the limit found; if that tells none, it is put
-    right by certain ACKs that come late by more than an idle round trip.
+    Sets the pace, slack, limit, spread and random_loss of the path. If no limit explains the
+    losses, the path stays as it is. known bool[n]: whether the fate of each packet is known.
+
+    Both the pace that the ACKs give and the pace that the losses give are tried. The clock that
+    gives the backlogs runs freely at first, and then with the limit that was fitted. If this finds
+    no limit, the clock is corrected by certain ACKs that come late by more than a base RTT.
     """
     trial, best_path = np.empty(1, PATH), path.copy()
     downlink = places_where(traffic.size > 0)
@@ -84,9 +90,11 @@ def fit(path, traffic, known):
 
 @compiled
 def pace_between_losses(traffic, path):
-    """The link's time a byte (µs; 0: unknown): when two packets are lost, its queue is full, so in
-    between it sends as much as arrives. Losses between which half a full queue could have drained
-    are not compared."""
+    """Return the link's time for a byte, from what it sends between losses (µs; 0: unknown).
+
+    The queue is full when a packet is lost. So between two losses the link sends as much as
+    arrives. Two losses are not compared if half a full queue could have drained between them.
+    """
     drain_time = (path.max_rtt - path.base_rtt) / 2
     paces = np.empty(len(traffic.ts))
     n = 0
@@ -112,7 +120,10 @@ def pace_between_losses(traffic, path):
 
 @compiled
 def _sharpest_limit(lost_bins, arrived_bins):
-    """The step above which the share of what was lost exceeds that of what arrived most."""
+    """Return the limit that best separates losses from arrivals, as a step.
+
+    Above this step the share of the losses most exceeds the share of the arrivals.
+    """
     lost_total, arrived_total = lost_bins.sum(), max(arrived_bins.sum(), 1.0)
     max_excess, excess, limit = 0.0, 0.0, 0
     for k in range(len(lost_bins) - 1, -1, -1):
@@ -124,7 +135,10 @@ def _sharpest_limit(lost_bins, arrived_bins):
 
 @compiling(fastmath=True, no_cpython_wrapper=True)
 def _likelihood(lost_bins, arrived_bins, log_lost, log_arrived):
-    """Of so many losses and arrivals in each step; in any order of summation, which is faster."""
+    """Return the log likelihood of so many losses and arrivals in each step.
+
+    The order of summation is free, because this is faster.
+    """
     out = 0.0
     for k in range(BINS):
         out += lost_bins[k] * log_lost[k] + arrived_bins[k] * log_arrived[k]
@@ -133,9 +147,12 @@ def _likelihood(lost_bins, arrived_bins, log_lost, log_arrived):
 
 @compiled
 def set_limit(path, backlog, lost):
-    """Sets a PATH's limit, spread and share lost with room, from the backlog float64[n] that each
-    copy found and whether it was lost, bool[n]. Returns by how much a limit explains the losses
-    better than chance (log likelihood; 0: none does)."""
+    """Set the limit, spread and random_loss of a PATH; return how well the limit explains the losses.
+
+    backlog float64[n]: the backlog with each packet; lost bool[n]: whether the packet was lost. The
+    return value is the gain in log likelihood over losses by chance and MIN_EVIDENCE (0: no limit
+    is good enough).
+    """
     step = MAX_BACKLOG_RATIO * np.median(backlog[lost]) / BINS
     lost_bins, arrived_bins = np.zeros(BINS), np.zeros(BINS)
     for k in range(len(backlog)):
