@@ -1,11 +1,12 @@
-"""What the rest of a connection costs at least, whatever was decided so far.
+"""Lower bounds of the cost that the rest of a connection adds, whatever was decided so far.
 
-A hypothesis of `receiver` that has lost nothing yet looks cheap until the ACKs run out: what comes
-out of order or again is answered at once, so of 30 such copies with 20 duplicate ACKs some ten were
-lost, but none in particular. To compare hypotheses that have lost different numbers, each bears the
-least that is still to come: the cheapest alignment of the copies and ACKs that remain, for a
-receiver that remembers nothing but the highest ACK. It is found backwards, as in the edit distance
-between two texts.
+A hypothesis of `receiver` that has lost nothing yet looks cheap until the ACKs run out. For
+example, the receiver answers at once each arrival that is out of order or known already. If there
+are 30 such transmissions and 20 duplicate ACKs, about ten transmissions were lost, but none in
+particular. To compare hypotheses that have lost different numbers, each gets a lower bound of the
+cost still to come. This is the cost of the cheapest alignment of the remaining transmissions and
+ACKs, for a receiver that remembers only the highest acknowledgment number. It is computed
+backwards, as in the edit distance between two texts.
 """
 
 from typing import NamedTuple
@@ -19,39 +20,50 @@ from spark_jobs.estimators.loss.order import highest_arrived_before
 from spark_jobs.estimators.sequence import NONE
 
 ROWS, HORIZON, SCRATCH_ROWS = 128, 256, 3
-"""Copies for which costs are kept at a time, how much farther is looked, and rows to work in."""
+"""Numbers of rows; a row has the bounds from one transmission on.
+
+ROWS: rows kept at a time.
+HORIZON: transmissions after these that the bounds take into account.
+SCRATCH_ROWS: rows to work in.
+"""
 MAX_ANSWERS = 512
-"""ACKs that may answer a copy."""
+"""Maximum number of ACKs that may answer a transmission."""
 MAX_UNSEEN = 255
-"""If more were sent at once that Gi never saw, they are not told from any number."""
+"""Maximum number of unseen ACKs before a seen one; if there are more, any number is allowed."""
 
 
 class Remainder(NamedTuple):
-    """What is to come of a connection with n copies and m ACKs. An ACK that Gi never saw, though
-    IP IDs tell that it was sent, stands before the next one that was seen: together they are M."""
+    """The rest of a connection with n transmissions and m ACKs.
+
+    An unseen ACK is one that the mobile sent, by its IP IDs, and that Gi did not see. Unseen ACKs
+    stand before the next ACK that Gi saw. Together with the m ACKs they are M positions.
+    """
 
     first_position: np.ndarray
-    """int64[m + 1]: of the M, the first that stands for each ACK;"""
+    """int64[m + 1]: the first position of each ACK, with the unseen ACKs before it."""
     ack_index: np.ndarray
-    """int64[M]: the ACK seen that each stands for, or before which it was sent;"""
+    """int64[M]: index of the ACK at each position; for an unseen one, of the next ACK seen."""
     is_unseen: np.ndarray
-    """bool[M]: Gi never saw it."""
+    """bool[M]: whether the ACK at each position is unseen."""
     first_answer: np.ndarray
-    """int64[n + 1]: the first of the M that may answer each copy or a later one;"""
+    """int64[n + 1]: the first position that may answer each transmission or a later one."""
     answer_count: np.ndarray
-    """int64[n + 1]: how many may, and one more."""
+    """int64[n + 1]: the number of positions that may answer each transmission, plus one."""
     skip_cost: np.ndarray
-    """float64[M + 1]: what it costs to explain those before each by no copy;"""
+    """float64[M + 1]: the cost if no arrival explains the ACKs before each position."""
     highest_before: np.ndarray
-    """int64[M + 1]: the highest number before each."""
+    """int64[M + 1]: the highest acknowledgment number before each position."""
     highest_arrived: np.ndarray
-    """int64[n]: the highest number that has certainly arrived before each copy."""
+    """int64[n]: see `order.highest_arrived_before`."""
 
 
 @making
 def prepare(observation, min_ack_delay, max_ack_delay):
-    """Rest of an Exchange; no ACK comes sooner than `soonest` after a copy (µs), nor, it is
-    supposed, later than `latest`."""
+    """Return the Remainder of an Observation.
+
+    min_ack_delay: minimum time from a transmission to its ACK (µs); max_ack_delay: assumed maximum
+    (µs).
+    """
     sent, acks = observation.transmissions, observation.feedback.acks
     first_position, ack_index, is_unseen = _insert_unseen(acks)
     n, m = len(sent), len(ack_index)
@@ -90,7 +102,7 @@ def prepare(observation, min_ack_delay, max_ack_delay):
 
 @making
 def _insert_unseen(acks):
-    """`first`, `ack` and `unseen` of a Rest."""
+    """Return `first_position`, `ack_index` and `is_unseen` of a Remainder."""
     first_position = np.zeros(len(acks) + 1, np.int64)
     for j in range(len(acks)):
         first_position[j + 1] = first_position[j] + 1 + _unseen_count(acks[j])
@@ -104,13 +116,16 @@ def _insert_unseen(acks):
 
 @inner
 def _unseen_count(ack):
-    """How many stand for what was sent before an ACK and not seen: if too many, none."""
+    """Return the number of positions for unseen ACKs before an ACK; if there are too many, 0."""
     return max(ack.unseen_before, 0) if ack.unseen_before <= MAX_UNSEEN else 0
 
 
 @inner
 def lower_bound(remainder, k, row, h):
-    """The least that is to come to a hypothesis from copy k on; row: its costs of `at_least`."""
+    """Return a lower bound of the cost that transmissions from k on add to hypothesis h.
+
+    row: the row of `fill_bounds` for transmission k.
+    """
     first_answer, skip_cost = remainder.first_answer, remainder.skip_cost
     position = remainder.first_position[h.next_ack]
     coalesced = 0
@@ -129,10 +144,14 @@ def lower_bound(remainder, k, row, h):
 
 @inner
 def fill_bounds(observation, remainder, start, path, out):
-    """Fill out float32[ROWS, WIDTH, 2], a row for each copy from `start` on: the least cost from
-    there on, for each ACK that may be the next to explain (from the first that may answer the copy
-    on), if the copy before has arrived or not. Of an Exchange, its Rest and its user's PATH; out
-    has SCRATCH more rows to work in."""
+    """Fill a row with lower bounds for each transmission from `start` on.
+
+    out: float32[ROWS + SCRATCH_ROWS, MAX_ANSWERS, 2]; the last SCRATCH_ROWS are to work in. A row's
+    columns are for the ACK that is the next to explain, from the first that may answer the
+    transmission. The last index is 0 if the transmission before arrived, 1 if it was lost.
+
+    Needs an Observation, its Remainder and its user's PATH.
+    """
     first_answer, answer_count, skip_cost, highest_before = (
         remainder.first_answer,
         remainder.answer_count,
@@ -202,8 +221,10 @@ def fill_bounds(observation, remainder, start, path, out):
 
 @inner
 def _missed_ack_cost(ack, is_unseen):
-    """What it costs that an arrival was not acknowledged, but for those that stand for what was not
-    seen, with this ACK next or, if it is itself not seen, with others before it."""
+    """Return the minimum cost of an arrival without an ACK, if this ACK is the next to explain.
+
+    The unseen ACKs that have a position of their own are not counted.
+    """
     if is_unseen or (ack.unseen_before > 0 and not _unseen_count(ack)):
         return 0.0
     return costs.missing_ack_cost(min(ack.unseen_before, 0), False)
@@ -211,20 +232,22 @@ def _missed_ack_cost(ack, is_unseen):
 
 @inner
 def _unseen_answer_cost(tx, ack):
-    """What an arrival costs that causes an ACK which Gi never saw, before this one; infinity if it
-    calls for none."""
+    """Return the cost of an arrival that causes an unseen ACK before this ACK.
+
+    The cost is infinite if the arrival calls for no ACK.
+    """
     return np.inf if tx.low == tx.high else costs.missing_ack_cost(1, ack.unseen_shared)
 
 
 @inner
 def _row_of(offset):
-    """Where the costs from a copy on are: those beyond ROWS are soon forgotten."""
+    """Return the row for the transmission at this offset; rows beyond ROWS are soon overwritten."""
     return offset if offset <= ROWS else ROWS + 1 + offset % (SCRATCH_ROWS - 1)
 
 
 @inner
 def _min_loss_costs(path):
-    """What a loss costs at least, and one right after another."""
+    """Return the minimum cost of a loss, and that of a loss right after another."""
     if path.limit > 0:
         min_cost = -np.log(1 - link.RANDOM_LOSS)
         return min_cost, min_cost
@@ -238,8 +261,11 @@ def _min_loss_costs(path):
 
 @inner
 def _no_answer_cost(tx, number, missing_cost, highest_before, sack_permitted):
-    """What an arrival costs that causes no ACK, when the next to explain is of `value` (NONE: there
-    is none); missed: what one that was due costs; before: what comes below is answered at once."""
+    """Return the minimum cost of an arrival that causes no ACK.
+
+    number: the number of the next ACK to explain (NONE: there is no further ACK). missing_cost:
+    cost of an ACK that was due and not seen. highest_before: data below it is acknowledged at once.
+    """
     if tx.low == tx.high:
         return 0.0
     if number != NONE and tx.low <= number < tx.high and not tx.overtaken:
@@ -253,7 +279,7 @@ def _no_answer_cost(tx, number, missing_cost, highest_before, sack_permitted):
 
 @inner
 def _answer_cost(tx, ack, highest_before, path):
-    """What an arrival costs that causes an ACK; infinity if it cannot."""
+    """Return the minimum cost of an arrival that causes this ACK; infinity if it cannot."""
     if tx.low == tx.high:
         return 0.0 if tx.low < ack.number == highest_before else np.inf
     if tx.low <= ack.number < tx.high:

@@ -1,15 +1,16 @@
-"""What the order of packets alone proves of their fate.
+"""Fates of transmissions that the order of packets alone proves.
 
-The access link keeps a user's packets in order. So an ACK that proves a copy's arrival decides the
-fate of all copies sent before it: what the receiver then still missed was lost, and what it then
-had can only have come with copies sent before.
+The access link keeps a user's packets in order. So an ACK that proves the arrival of a transmission
+also decides the fates of all earlier ones. Data that the receiver still missed at that time was
+lost. Data that it had can only have come with earlier transmissions.
 
-    Gi to mobile   1  2  3  4  ...  2'        ACK up to 4 (exclusive) and no further: 2' arrived,
-    mobile to Gi      a2 a2      ...   a4     and at that time 4 had not: the copy of 4 sent before
-                                              2' was lost; 3 had, by the only copy there was.
+    Gi to mobile   1  2  3  4  ...  2'        a4 acknowledges all below 4, so 2' arrived. At that
+    mobile to Gi      a2 a2      ...   a4     time 4 had not arrived. So the transmission of 4
+                                              before 2' was lost. 3 had arrived, with its only
+                                              transmission.
 
-One thing stands above order: what is acknowledged before it was retransmitted had arrived, though it
-was overtaken on the access side.
+One rule comes before order: data that is acknowledged before its retransmission had arrived, even
+if later data overtook it on the access side.
 """
 
 import numpy as np
@@ -21,30 +22,39 @@ from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, unwrap
 
 MAX_SACK_BLOCKS = 4
-"""SACK blocks in a segment (RFC 2018, 3)."""
+"""Maximum number of SACK blocks in a segment (RFC 2018, 3)."""
 MAX_LOST_REPORTS = 1
-"""A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
-told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
+"""Maximum number of ACKs lost in a row that may have reported an arrival.
+
+A receiver with SACK reports an arrival at once, and if this ACK is lost, with the next one. A
+transmission was lost if neither the ACK for a later arrival nor so many ACKs after it report it.
+"""
 MAX_D_SACK_SEARCH = 4096
-"""A D-SACK of data that so many copies followed is passed over."""
+"""Maximum number of transmissions that are searched for those that a D-SACK reports."""
 ROUNDS = 2
-"""Each round's proofs narrow the next one's choices; more than two change next to nothing."""
+"""Number of rounds: the proofs of one round narrow the choices of the next.
+
+More than two change next to nothing.
+"""
 
 
 @making
 def prove_fates(observation, min_ack_delay):
-    """Sets the fate of an Exchange's copies to LOST or ARRIVED where order alone proves it.
+    """Set the fate of transmissions to LOST or ARRIVED where order alone proves it.
 
-    soonest: no ACK comes earlier than this after a copy (µs).
+    observation: a connection's Observation; min_ack_delay: minimum time from a transmission to its
+    ACK (µs).
 
-    Among the copies that an ACK may be due to (the earliest and the latest that time and order
-    allow), only bounds are used: an ACK that advances is due to a copy of the byte that was
-    missing; a pure duplicate, to a copy of another byte, of its first SACK block if it has one.
-    What a SACK block reported arrived, even if the mobile drops it later (RFC 2018, 8).
+    The proofs use only bounds: the earliest and the latest transmission that may have caused an
+    ACK, by time and order. An ACK that advances was caused by a transmission of the byte that was
+    missing. A pure duplicate ACK was caused by a transmission of another byte; if it has SACK
+    blocks, of its first one. Data that a SACK block reported had arrived, even if the mobile drops
+    it later (RFC 2018, 8).
 
-    Returns the longest round trip of a copy whose answer is known for certain (µs), and a copy that
-    had arrived, or a later one had, when the last ACK was sent (-1: none): what became of those
-    before it is decided.
+    Returns two values. The first is the longest RTT of a transmission whose ACK is certain (µs).
+    The second is the index of a transmission of which this is proven: it or a later one had arrived
+    when the last ACK was sent (-1: there is none). The fates of all transmissions before it are
+    decided.
     """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     cause_end, highest_ack = _ack_bounds(sent, observation.feedback.acks, min_ack_delay)
@@ -67,18 +77,23 @@ def prove_fates(observation, min_ack_delay):
 
 @inner
 def _prove_once(observation, first_report, cause_end, highest_arrived):
-    """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`; above: see
-    `arrived_before`."""
+    """Prove fates in one round, ACK by ACK; return values as in `prove_fates`.
+
+    cause_end: see `_ack_bounds`; first_report: see `_first_reports`; highest_arrived: see
+    `highest_arrived_before`.
+    """
     sent, highest_sent, acks = (
         observation.transmissions,
         observation.highest_sent,
         observation.feedback.acks,
     )
     max_rtt = np.int64(0)
-    last_arrived = np.int64(-1)  # a copy of this index or a later one has arrived
-    checked = first_missing = 0  # after: the first copy of the byte that is missing, or beyond it
+    last_arrived = np.int64(-1)  # this transmission or a later one has arrived
+    checked = first_missing = 0  # first transmission of the missing byte, or beyond it
     missing, highest_reported = acks[0].number, max(acks[0].number, acks[0].block_high)
-    newest_reported = newest_report = -1  # the last copy that a SACK block told of, and that ACK
+    newest_reported = (
+        newest_report
+    ) = -1  # the newest transmission that a SACK block reported; its ACK
     for j in range(1, len(acks)):
         number = acks[j].number
         if number > missing:
@@ -123,7 +138,7 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
 
 @inner
 def _is_retransmitted_before(sent, k, end):
-    """Whether a copy's data was retransmitted before copy `end`."""
+    """Return whether data of transmission k was retransmitted before transmission `end`."""
     for i in range(k + 1, end):
         if sent[i].low < sent[k].high and sent[k].low < sent[i].high:
             return True
@@ -132,7 +147,7 @@ def _is_retransmitted_before(sent, k, end):
 
 @inner
 def _first_beyond(highest_sent, begin, number):
-    """The first copy, from `after` on, up to which more than `value` was sent."""
+    """Return the first transmission, from `begin` on, up to which data beyond `number` was sent."""
     while begin < len(highest_sent) and highest_sent[begin] <= number:
         begin += 1
     return begin
@@ -140,7 +155,7 @@ def _first_beyond(highest_sent, begin, number):
 
 @inner
 def _narrow_causes(cause_end, j, cause):
-    """ACK j was caused by this copy, so those before it by none from it on."""
+    """Limit the causes of the ACKs before ACK j to transmissions before the cause of ACK j."""
     for earlier in range(j - 1, -1, -1):
         if cause_end[earlier] <= cause:
             break
@@ -149,8 +164,10 @@ def _narrow_causes(cause_end, j, cause):
 
 @inner
 def _lose_unreported(sent, ack, first_report, begin, end, j):
-    """Sets LOST for copies that a receiver with SACK has not told of, though ACK j was for a later
-    arrival than theirs."""
+    """Set transmissions to LOST that a receiver with SACK has not reported.
+
+    ACK j, `ack`, was caused by a later arrival than those in [begin, end).
+    """
     for k in range(begin, end):
         tx = sent[k]
         if (
@@ -165,15 +182,21 @@ def _lose_unreported(sent, ack, first_report, begin, end, j):
 
 @inner
 def _may_be_paws_rejected(tx, ack):
-    """Whether a copy that had come before an ACK may have been thrown away for its old timestamp
-    (PAWS, RFC 7323, 5.3): it was overtaken, and TS.Recent, which the ACK echoes, is newer."""
+    """Return whether PAWS may have made the receiver drop a transmission before an ACK.
+
+    This is so if another transmission overtook it and TS.Recent, which the ACK echoes, is newer
+    (RFC 7323, 5.3).
+    """
     return tx.overtaken and ack.has_ts and np.int32(ack.ts_ecr - tx.ts_val) > 0
 
 
 @inner
 def _includes_unambiguous(sent, number, begin, end):
-    """Whether one of these copies is the only one of the byte that an ACK misses. It arrived, so
-    the ACK is not due to a later copy: the mobile repeated it for reasons of its own."""
+    """Return whether a transmission in [begin, end) is the only one of the byte that an ACK misses.
+
+    This transmission arrived. So no later transmission caused the ACK: the mobile repeated it for
+    reasons of its own.
+    """
     for k in range(begin, end):
         if not sent[k].ambiguous and sent[k].low <= number < sent[k].high:
             return True
@@ -182,15 +205,18 @@ def _includes_unambiguous(sent, number, begin, end):
 
 @making
 def highest_arrived_before(sent):
-    """int64[n]: the highest number that has certainly arrived before each copy. What comes below it
-    fills a hole or comes again: it is answered at once."""
+    """Return the end of the highest data that certainly arrived before each transmission, int64[n].
+
+    A transmission that ends below this fills a hole or is known already. The receiver answers it at
+    once.
+    """
     out = np.empty(len(sent), np.int64)
     highest = NONE
     for k in range(len(sent)):
         out[k] = highest
         tx = sent[k]
         if tx.low == tx.high:
-            continue  # a pure ACK bears the number of what comes next, but brings nothing
+            continue  # a pure ACK has the next sequence number, but no data
         if tx.fate == ARRIVED or (tx.fate == UNPROVEN and not tx.ambiguous):
             highest = max(highest, tx.high)
     return out
@@ -198,7 +224,11 @@ def highest_arrived_before(sent):
 
 @making
 def _ack_bounds(sent, acks, min_ack_delay):
-    """For each ACK: how many copies may have caused it or an earlier one; the highest so far."""
+    """Return bounds of the cause of each ACK, and the highest acknowledgment number so far.
+
+    The bound is the number of transmissions that may have caused the ACK or an earlier one. Both
+    are int64[m].
+    """
     cause_end = np.empty(len(acks), np.int64)
     highest_ack = np.empty(len(acks), np.int64)
     end, highest = 0, NONE
@@ -212,9 +242,12 @@ def _ack_bounds(sent, acks, min_ack_delay):
 
 @making
 def _first_reports(observation, highest_ack):
-    """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
-    a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
-    by number."""
+    """Return the first ACK that reports that each transmission's whole range arrived, int64[n].
+
+    The ACK reports the range by its number or by a SACK block. The index is len(acks) if no ACK
+    reports it. If a later transmission's range is exactly that of the first one, the first one's
+    report counts for it, too.
+    """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     first_report = _reports_by_number(sent, highest_ack)
     if observation.feedback.sack_permitted:
@@ -232,7 +265,10 @@ def _first_reports(observation, highest_ack):
 
 @making
 def _reports_by_number(sent, highest_ack):
-    """The first ACK of each copy's whole range, int64[n]; cover: see `_horizons`."""
+    """Return the first ACK whose number covers each transmission's whole range, int64[n].
+
+    highest_ack: see `_ack_bounds`.
+    """
     first_report = np.empty(len(sent), np.int64)
     j, highest = 0, NONE
     for k in range(len(sent)):
@@ -248,8 +284,10 @@ def _reports_by_number(sent, highest_ack):
 
 @making
 def _out_of_order(sent, highest_sent):
-    """int64[l]: the copies that came after a higher number, retransmitted or overtaken, in order of
-    their ranges."""
+    """Return the transmissions that came after higher data, int64[l], in order of their ranges.
+
+    They are retransmissions or were overtaken.
+    """
     out_of_order = np.empty(len(sent), np.int64)
     n = 0
     for k in range(1, len(sent)):
@@ -264,9 +302,11 @@ def _out_of_order(sent, highest_sent):
 
 @inner
 def _report_by_block(observation, first_report, out_of_order, blocks):
-    """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
-    of a block, what the ACK before had told is passed over. late: see `_late`; blocks: int64[2,
-    MOST_BLOCKS, 2] to work in."""
+    """Lower first_report to the first ACK with a transmission's range in a SACK block.
+
+    Of a block, the part that the previous ACK had reported is skipped. out_of_order: see
+    `_out_of_order`; blocks: int64[2, MAX_SACK_BLOCKS, 2] to work in.
+    """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     acks, sack_edges = observation.feedback.acks, observation.feedback.sack_edges
     previous, current = blocks[0], blocks[1]
@@ -296,7 +336,7 @@ def _report_by_block(observation, first_report, out_of_order, blocks):
 
 @inner
 def _first_from(out_of_order, low, sent):
-    """The first of the late copies whose range begins at `low` or above."""
+    """Return the first of the out-of-order transmissions whose range begins at `low` or above."""
     begin, end = 0, len(out_of_order)
     while begin < end:
         middle = (begin + end) >> 1
@@ -309,8 +349,11 @@ def _first_from(out_of_order, low, sent):
 
 @inner
 def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
-    """(the earliest copy that may have filled what was missing, or -1; whether it is the only
-    one). The echoed timestamp is that copy's (RFC 7323, 4.3), where it is any of them's."""
+    """Return the earliest transmission that may have brought the byte `missing`.
+
+    Also returns whether it is the only one. The transmission is -1 if there is none. If one has the
+    timestamp that the ACK echoes, it is the cause (RFC 7323, 4.3).
+    """
     for by_timestamp in (True, False):
         if by_timestamp and not ack.has_ts:
             continue
@@ -334,8 +377,11 @@ def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
 
 @inner
 def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, last_arrived, cause_end):
-    """The earliest copy of another byte that may have caused a duplicate ACK, or -1. A SACK block
-    that ends beyond all that was told before ends with it."""
+    """Return the earliest transmission of another byte that may have caused a duplicate ACK, or -1.
+
+    If a SACK block ends beyond all data reported before, the transmission that ends there is the
+    cause.
+    """
     if ack.block_high > max(ack.block_low, highest_reported):
         k = first_above(highest_sent, 0, len(highest_sent), ack.block_high - 1)
         if last_arrived < k < cause_end and sent[k].high == ack.block_high and sent[k].fate != LOST:
@@ -354,7 +400,7 @@ def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, last_arrived,
 
 @inner
 def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
-    """ARRIVED for copies of what was reported when no other copy of it can have arrived."""
+    """Set transmissions to ARRIVED that alone can have brought what was reported."""
     n, m = len(sent), len(cause_end)
     for k in range(n):
         tx = sent[k]
@@ -375,8 +421,10 @@ def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
 
 @inner
 def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report):
-    """ARRIVED for copies of what was reported before any other copy of it passed Gi. They may have
-    been overtaken on the access side, which order alone would take for a loss."""
+    """Set transmissions to ARRIVED whose data was reported before it was retransmitted.
+
+    Later data may have overtaken them on the access side. Order alone would take them as lost.
+    """
     n = len(sent)
     for k in range(n):
         tx = sent[k]
@@ -394,8 +442,11 @@ def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report
 
 @inner
 def _prove_d_sacked(observation, cause_end, d_sack_count):
-    """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
-    more of them than have come by then. again: int64[n] to work in."""
+    """Set transmissions to ARRIVED if D-SACKs report that all transmissions of their data arrived.
+
+    This is so if no more transmissions of the data have passed Gi than the D-SACKs (RFC 2883)
+    require. d_sack_count: int64[n] to work in.
+    """
     sent, highest_sent = observation.transmissions, observation.highest_sent
     acks, sack_edges = observation.feedback.acks, observation.feedback.sack_edges
     n = len(sent)
@@ -424,7 +475,11 @@ def _prove_d_sacked(observation, cause_end, d_sack_count):
 
 @inner
 def _mark_last_candidates(sent, first_report, cause_end):
-    """Sets copies.last: no later copy of the same can have arrived before it was reported."""
+    """Set `last_candidate` of transmissions.
+
+    It is set if no later transmission of the same data can have arrived before the data was
+    reported.
+    """
     for k in range(len(sent)):
         tx = sent[k]
         if (

@@ -147,7 +147,7 @@ def _likelihood(lost_bins, arrived_bins, log_lost, log_arrived):
 
 @compiled
 def set_limit(path, backlog, lost):
-    """Set the limit, spread and random_loss of a PATH; return how well the limit explains the losses.
+    """Set the limit, spread and random_loss of a PATH, and return the evidence for the limit.
 
     backlog float64[n]: the backlog with each packet; lost bool[n]: whether the packet was lost. The
     return value is the gain in log likelihood over losses by chance and MIN_EVIDENCE (0: no limit

@@ -1,20 +1,21 @@
-"""What a mobile's TCP must have received, told from the acknowledgements that it sent.
+"""A model of the receiver in the mobile's TCP, with what its ACKs show that it received.
 
-A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux builds it): it acknowledges at
-once what comes out of order, what comes again and what fills a hole; in-order data it acknowledges
-at every second segment or after a while. With SACK (RFC 2018) it names what it holds, the latest
-first, and what it got twice (D-SACK, RFC 2883); with timestamps (RFC 7323) it echoes the segment
-that was next in order when it last sent an ACK.
+A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux implements them). It
+acknowledges at once a segment that is out of order, one that it knows already, and one that fills a
+hole. It acknowledges segments in order after every second one or after a delay. With SACK (RFC
+2018) it reports the ranges that it holds, the latest first, and data that arrived twice (D-SACK,
+RFC 2883). With timestamps (RFC 7323) it echoes the segment that was next in order when it last sent
+an ACK.
 
-A hypothesis says of each copy of a segment whether it arrived. Copies arrive in the order in which
-Gi saw them (the access link is a FIFO), so a hypothesis can be played forward: each arrival changes
-what the receiver holds and uses up the ACK that it must have caused. `cost` is the negative log
-likelihood of what does not fit (see `costs`). Hypotheses that lead to the same receiver are one
-from then on; a beam of the best is kept, as in a Viterbi decoder (see `search`).
+A hypothesis says of each transmission whether it arrived. Transmissions arrive in the order in
+which they pass Gi, because the access link is a FIFO. So a hypothesis can be played forward: each
+arrival changes what the receiver holds, and explains the ACK that it must have caused. `cost` is
+the negative log likelihood of all that does not fit (see `costs`). Hypotheses that lead to the same
+receiver are merged. A beam of the best hypotheses is kept, as in a Viterbi decoder (see `search`).
 
-    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        cost: a loss
-    mobile to Gi     a2      a2    |  a2: 1 arrived; a2 again: 3     hypothesis "3 was lost, too":
-                                   |                                 a second loss and a stray ACK
+    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        hypothesis "2 and 3 were lost"
+    mobile to Gi     a2      a2    |  cost: a loss                   cost: two losses and a
+                                   |  a2: 1 arrived; a2 again: 3     duplicate ACK without a cause
 """
 
 import numpy as np
@@ -26,14 +27,14 @@ from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 MAX_HELD_RANGES = 256
-"""Ranges out of order that a hypothesis remembers; of more, the lowest is forgotten."""
+"""Maximum number of out-of-order ranges in a hypothesis; of more, it forgets the lowest."""
 MIN_ACK_DELAY_RTTS = 0.9
-"""No ACK comes before this part of the least round trip of the user."""
+"""Minimum time from a transmission to its ACK (multiple of the user's base RTT)."""
 SEGMENTS_PER_ACK = 2
-"""In-order segments after which an ACK is owed (RFC 5681, 4.2)."""
+"""Number of segments in order after which an ACK is due (RFC 5681, 4.2)."""
 
 MAX_DELAYED_ACK_US = 500_000
-"""An ACK waits for a second segment no longer (RFC 9293, 3.8.6.3)."""
+"""Maximum time for which an ACK waits for a second segment (RFC 9293, 3.8.6.3; µs)."""
 
 HYPOTHESIS = np.dtype(
     [
@@ -62,29 +63,54 @@ HYPOTHESIS = np.dtype(
         ("held_high", "i8", (MAX_HELD_RANGES,)),
     ]
 )
-"""A receiver: its cost, how much of that is for what it cannot explain, and what is to come at
-least (see `lookahead`); the next ACK to explain; RCV.NXT; the highest ACK explained and the last
-one sent; the end of a range held whose ACK was not seen (NONE: told); when the ACK of the last copy
-is due; when that of the last copy but one was due, if it may have waited for the last (0: it may
-not), and what that costs; the link's clock; TS.Recent, and what it may be after pure ACKs and old
-data; how many ranges are held, segments owe an ACK, and ACKs were sent and not seen since the last
-one explained; where it comes from; how many copies have arrived since the last loss, and whether
-the last copy was lost; the ranges held."""
+"""A hypothesis: the state of a receiver, and the costs so far.
+
+cost: the cost so far.
+unexplained_cost: the part of it for ACKs that no arrival explains.
+bound: a lower bound of the cost still to come (see `lookahead`).
+next_ack: index of the next ACK to explain.
+rcv_nxt: RCV.NXT (RFC 9293).
+last_ack_explained: the highest acknowledgment number explained.
+last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
+unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
+ack_due: time at which the ACK for the last transmission is due (µs).
+prev_ack_due: time at which the previous ACK was due, if it may have waited for the next arrival,
+    else 0 (µs).
+prev_ack_cost: cost if the previous ACK did wait.
+clock: the link's clock (see `link`).
+ts_recent: TS.Recent (RFC 7323).
+max_ts_recent: maximum of TS.Recent, if pure ACKs and old data change it.
+held_count: number of ranges held out of order.
+segments_owing_ack: number of segments that have arrived since the last ACK.
+acks_unseen: number of ACKs sent but not seen since the last ACK explained.
+acks_coalesced: number of arrivals in order since the last ACK explained that had no ACK of their
+    own.
+parent: index of the hypothesis in the previous beam from which this one derives.
+arrived_since_loss: number of transmissions that have arrived since the last loss.
+lost: whether the last transmission was lost.
+held_low, held_high: the ranges [low, high) held out of order.
+"""
 
 IN_ORDER, FILLS_HOLE, OUT_OF_ORDER, KNOWN, PAWS_REJECTED = range(5)
-"""What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
-its timestamp (PAWS, RFC 7323, 5.3)."""
+"""The kinds of arrival.
+
+IN_ORDER: next in order, without a hole.
+FILLS_HOLE: next in order, and it fills a hole.
+OUT_OF_ORDER: above a hole, and new.
+KNOWN: the receiver has its data already.
+PAWS_REJECTED: dropped for its old timestamp (PAWS, RFC 7323, 5.3).
+"""
 
 
 @inner
 def min_ack_delay(path):
-    """How long after a copy its ACK comes at the earliest (µs)."""
+    """Return the minimum time from a transmission to its ACK (µs)."""
     return np.int64(MIN_ACK_DELAY_RTTS * path.base_rtt)
 
 
 @inner
 def start(h, rcv_nxt, clock):
-    """A receiver before the first copy."""
+    """Set a HYPOTHESIS to the state before the first transmission."""
     h.cost = h.unexplained_cost = 0.0
     h.next_ack = 0
     h.ack_due = h.clock = clock
@@ -98,7 +124,7 @@ def start(h, rcv_nxt, clock):
 
 @inner
 def copy(target, h):
-    """Copy a hypothesis, of the ranges those in use."""
+    """Copy a HYPOTHESIS; of the ranges, only those in use."""
     target.cost, target.bound, target.next_ack, target.rcv_nxt, target.last_ack_explained = (
         h.cost,
         h.bound,
@@ -136,7 +162,7 @@ def copy(target, h):
 
 @inner
 def is_same_state(a, b):
-    """Whether two hypotheses have led to the same receiver."""
+    """Return whether two hypotheses have led to the same receiver."""
     if (
         a.next_ack != b.next_ack
         or a.rcv_nxt != b.rcv_nxt
@@ -157,7 +183,7 @@ def is_same_state(a, b):
 
 @inner
 def hold_range(h, low, high):
-    """Add a range to those held out of order; whether it was held already."""
+    """Add a range to those held out of order, and return whether it was held already."""
     known = False
     n = 0
     for k in range(h.held_count):
@@ -186,7 +212,7 @@ def hold_range(h, low, high):
 
 @inner
 def has_received(h, low, high):
-    """Whether a range has arrived."""
+    """Return whether a range has arrived."""
     if high <= h.rcv_nxt:
         return True
     for k in range(h.held_count):
@@ -197,7 +223,7 @@ def has_received(h, low, high):
 
 @inner
 def advance_rcv_nxt(h, rcv_nxt):
-    """All up to `to` arrived in order; what is held beyond it follows."""
+    """Set RCV.NXT after an arrival in order, and advance it over the ranges held above it."""
     h.rcv_nxt = rcv_nxt
     n = 0
     for k in range(h.held_count):
@@ -211,7 +237,7 @@ def advance_rcv_nxt(h, rcv_nxt):
 
 @inner
 def explain_acks_before(h, ts, acks):
-    """Explain the ACKs before `until`, which no later copy can have caused."""
+    """Explain the ACKs before time `ts` (µs), which no later transmission can have caused."""
     while h.next_ack < len(acks) and acks[h.next_ack].ts < ts:
         number, unexplained_cost = acks[h.next_ack].number, acks[h.next_ack].unexplained_cost
         if number > h.rcv_nxt:
@@ -228,8 +254,11 @@ def explain_acks_before(h, ts, acks):
 
 @inner
 def consume_ack(h, acks):
-    """The next ACK is that after this one; what the mobile sent before it that Gi never saw, some
-    arrivals must have called for."""
+    """Go on to the next ACK.
+
+    Adds the cost of packets that the mobile sent before this ACK, that Gi did not see, and that no
+    arrival called for.
+    """
     ack = acks[h.next_ack]
     unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
     if unprompted > 0 and not ack.unseen_shared:
@@ -249,35 +278,40 @@ def _take_as_unexplained(h, number, cost):
 
 @inner
 def _add_unexplained_cost(h, cost):
-    """What no arrival explains."""
+    """Add the cost of an ACK that no arrival explains."""
     h.cost += cost
     h.unexplained_cost += cost
 
 
 @inner
 def ack_due_after(previous_due, tx, path):
-    """When the ACK of a copy is due, if that of the one before it was: the link is a FIFO (µs)."""
+    """Return when the ACK for a transmission is due (µs).
+
+    previous_due: the due time of the ACK for the previous transmission. The link is a FIFO.
+    """
     return max(link.clock_on_entry(previous_due, tx), tx.ts + path.base_rtt) + tx.size * path.pace
 
 
 @inner
 def backlog(h, tx, path):
-    """The bytes that wait for the link when a copy comes, itself included."""
+    """Return the backlog of the link when a transmission has entered, with the transmission (B)."""
     return link.backlog(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
 @inner
 def lose(h, tx, path):
-    """A copy is lost: the link has no work with it."""
+    """Change the HYPOTHESIS by the loss of a transmission, on which the link spends no time."""
     h.ack_due = link.clock_on_entry(h.ack_due, tx)
     h.clock = link.clock_after_loss(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
 @inner
 def arrive(h, tx, feedback, path):
-    """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
-    COPY, what the connection's mobile was Heard to tell, and its user's PATH. Returns whether the
-    copy may have been answered by the ACK before, too (see `arrive_late`)."""
+    """Change the HYPOTHESIS by the arrival of a transmission and the ACK that it causes.
+
+    tx: TRANSMISSION; feedback: the Feedback of the connection's mobile; path: the user's PATH.
+    Returns whether the previous ACK may also be the answer (see `arrive_with_delayed_ack`).
+    """
     acks = feedback.acks
     if tx.low < tx.high:
         _assume_overdue_ack_lost(h, tx, feedback, path)
@@ -339,7 +373,7 @@ def arrive(h, tx, feedback, path):
 
 @inner
 def _assume_overdue_ack_lost(h, tx, feedback, path):
-    """If what came before a copy had owed an ACK for too long by then, it was sent and not seen."""
+    """Take the ACK for earlier arrivals as sent and not seen if it is overdue when `tx` arrives."""
     if h.next_ack < len(feedback.acks) and _is_ack_overdue(
         h, tx.ts + min_ack_delay(path), feedback
     ):
@@ -351,15 +385,21 @@ def _assume_overdue_ack_lost(h, tx, feedback, path):
 
 @inner
 def _is_ack_overdue(h, ts, feedback):
-    """Whether an ACK that is owed would be later than the FIFO's turn by more than any round trip
-    that is certain."""
+    """Return whether an ACK at time `ts` (µs) would be overdue.
+
+    It is overdue if an ACK is due and later than its turn in the FIFO by more than the longest
+    certain RTT.
+    """
     return h.segments_owing_ack > 0 and 0 < feedback.max_rtt < ts - h.ack_due
 
 
 @inner
 def arrive_with_delayed_ack(h, tx, feedback, path):
-    """A copy arrives, and is answered by the last ACK explained, which had waited; whether that
-    fits. The next ACK, which would answer it, too, is that of another."""
+    """Change the HYPOTHESIS by an arrival that the last ACK explained answers.
+
+    Returns whether this fits. The last ACK had waited for this arrival. The next ACK, which could
+    also be the answer, then answers another transmission.
+    """
     h.ack_due, prev_ack_due = ack_due_after(h.ack_due, tx, path), h.prev_ack_due
     h.clock = link.clock_after_arrival(
         link.clock_on_entry(h.clock, tx), tx.ts, tx.size, tx.ack_ts, path
@@ -372,7 +412,7 @@ def arrive_with_delayed_ack(h, tx, feedback, path):
 
 @inner
 def _missing_ack_cost(h, acks):
-    """What it costs that an arrival was not acknowledged."""
+    """Return the cost of an arrival that was not acknowledged."""
     if h.next_ack >= len(acks) or acks[h.next_ack].unseen_before == UNKNOWN:
         return costs.LOST_ACK
     ack = acks[h.next_ack]
@@ -381,9 +421,12 @@ def _missing_ack_cost(h, acks):
 
 @inner
 def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
-    """The last ACK, which was taken for that of segments in order, may have waited (RFC 9293,
-    3.8.6.3; Linux's waits for more than two until the application has read) until this copy called
-    for one at once; whether it fits. lent: when it was due."""
+    """Let the last ACK explained answer this transmission if that fits, and return whether it does.
+
+    The last ACK was explained by segments in order. It may have waited (RFC 9293, 3.8.6.3) until
+    this transmission called for an ACK at once. An ACK of Linux waits for more than two segments
+    until the application has read. prev_ack_due: the time at which the ACK was due.
+    """
     ack = feedback.acks[h.next_ack - 1]
     if (
         ack.number != h.rcv_nxt
@@ -407,9 +450,12 @@ def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
 
 @inner
 def _receive(h, tx, acks):
-    """What an arrival is to the receiver, which has it then; ACKs of less were strays. Whether old
-    data changes TS.Recent is up to the stack (RFC 7323, 4.3, does not say; Linux's does where it
-    ends with what was acknowledged last)."""
+    """Add a transmission to what the receiver has, and return the kind of arrival.
+
+    ACKs with a lower number than the new RCV.NXT are taken as unexplained. RFC 7323, 4.3, does not
+    say whether old data changes TS.Recent. Linux changes it if the data ends where its last ACK
+    did.
+    """
     if (
         tx.overtaken
         and tx.ambiguous
@@ -436,7 +482,7 @@ def _receive(h, tx, acks):
 
 @inner
 def _accept_answer(h, acks):
-    """The next ACK answers what arrived last."""
+    """Explain the next ACK by the last arrival."""
     ack = acks[h.next_ack]
     if ack.has_ts and h.ts_recent != 0:
         if np.int32(ack.ts_ecr - h.ts_recent) > 0:
@@ -450,7 +496,10 @@ def _accept_answer(h, acks):
 
 @inner
 def _receive_empty(h, tx, acks):
-    """A pure ACK or a keep-alive: it may change TS.Recent; one of old data is answered."""
+    """Receive a pure ACK or a keep-alive.
+
+    It may change TS.Recent. One with an old sequence number is answered.
+    """
     if tx.has_ts and tx.low == h.last_ack_sent and np.int32(tx.ts_val - h.ts_recent) > 0:
         h.max_ts_recent = tx.ts_val
     j = h.next_ack
@@ -461,7 +510,7 @@ def _receive_empty(h, tx, acks):
 
 @inner
 def _mismatch_cost(h, tx, ack, kind, feedback, path):
-    """What an ACK costs as the answer to a copy."""
+    """Return the cost of an ACK as the answer to a transmission."""
     cost = 0.0
     if ack.has_ts and h.ts_recent != 0 and ack.ts_ecr != h.ts_recent:
         if np.int32(ack.ts_ecr - h.ts_recent) <= 0 or np.int32(h.max_ts_recent - ack.ts_ecr) < 0:
@@ -480,8 +529,10 @@ def _mismatch_cost(h, tx, ack, kind, feedback, path):
 
 @inner
 def _long_rtt_cost(rtt, expected_rtt, path):
-    """What a round trip longer than the longest costs, beyond what was expected of a FIFO: where
-    one packet has waited so long, it is no wonder that those behind it do."""
+    """Return the cost of an RTT above the longest, beyond the cost of the RTT expected of a FIFO.
+
+    If one packet has waited for so long, it is likely that the packets after it do, too.
+    """
     return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The likeliest history of a connection's receiver: a beam search over what became of each copy."""
+"""The likeliest history of a connection's receiver: a beam search over transmissions' fates."""
 
 from typing import NamedTuple
 
@@ -11,54 +11,67 @@ from spark_jobs.estimators.loss.receiver import HYPOTHESIS
 from spark_jobs.estimators.sequence import NONE
 
 BEAM, WIDE_BEAM = 16, 64
-"""Hypotheses kept; and if the likeliest history then has too much that is odd, so many."""
+"""Number of hypotheses kept.
+
+BEAM: in the first search.
+WIDE_BEAM: in the second search, if the first one leaves too much unexplained.
+"""
 MAX_UNEXPLAINED_COST = costs.ACK_OF_MISSING_DATA
-"""What strays and the impossible cost together if they are too much: the beam has lost the way."""
+"""Unexplained cost from which on the beam is taken to have lost the likeliest history."""
 MAX_WINDOW_UPDATES = 2
-"""Window updates between a copy and its ACK that no copy caused."""
+"""Maximum number of window updates without a cause between a transmission and its ACK."""
 MAX_BRANCHES = MAX_WINDOW_UPDATES + 3
-"""So many follow from one at most: lost, arrived after none to UPDATES of them, or arrived and
-answered by an ACK that had waited."""
+"""Maximum number of hypotheses that derive from one in a step.
+
+The next transmission was lost; or it arrived after none to MAX_WINDOW_UPDATES window updates; or it
+arrived and was answered by an ACK that had waited.
+"""
 PRUNE_MARGIN = 20.0
-"""A hypothesis so much costlier than the best is given up."""
+"""A hypothesis is dropped if it costs so much more than the best one."""
 MAX_WITHOUT_LOOKAHEAD = 12
-"""With fewer hypotheses, none is given up that what is to come would have to save."""
+"""Maximum number of hypotheses that are compared without a bound of the cost to come.
+
+All of these fit the beam, so none needs the bound to stay in it.
+"""
 MAX_STEPS = 2048
-"""Copies after which the best hypothesis is taken, if it has not been agreed on before."""
+"""Number of transmissions after which the best hypothesis decides, if several are left."""
 
 
 class Workspace(NamedTuple):
-    """Memory of the search, used again for every connection."""
+    """Memory of the search, reused for every connection."""
 
     beam: np.ndarray
-    """HYPOTHESIS[WIDE_BEAM]: those that are kept."""
+    """HYPOTHESIS[WIDE_BEAM]: the hypotheses kept."""
     children: np.ndarray
-    """HYPOTHESIS[BRANCHES * WIDE_BEAM]: those that follow from them."""
+    """HYPOTHESIS[MAX_BRANCHES * WIDE_BEAM]: the hypotheses that derive from these in a step."""
     parents: np.ndarray
-    """int8[STEPS, WIDE_BEAM]: from which each followed, step by step, and"""
+    """int8[MAX_STEPS, WIDE_BEAM]: the hypothesis from which each one derives, for each step."""
     losses: np.ndarray
-    """bool[STEPS, WIDE_BEAM]: whether by a loss."""
+    """bool[MAX_STEPS, WIDE_BEAM]: whether the step of each hypothesis was a loss."""
     bounds: np.ndarray
-    """float32[lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
+    """float32[lookahead.ROWS + lookahead.SCRATCH_ROWS, lookahead.MAX_ANSWERS, 2]: lower bounds.
+
+    See `lookahead.fill_bounds`.
+    """
     order: np.ndarray
-    """int64[BRANCHES * WIDE_BEAM]: of `spare`, the cheapest first."""
+    """int64[MAX_BRANCHES * WIDE_BEAM]: indices into `children`, the cheapest first."""
 
 
 class Plan(NamedTuple):
-    """What is known of a connection before the search."""
+    """A connection's data that are computed before the search."""
 
     min_ack_delay: int
-    """How long after a copy its ACK comes at the earliest (µs)."""
+    """Minimum time from a transmission to its ACK (µs)."""
     remainder: lookahead.Remainder
     restart: np.ndarray
-    """int64[n],"""
+    """int64[n]: see `_restart_points`."""
     acks_before: np.ndarray
-    """int64[n]: see `_resumptions`."""
+    """int64[n]: see `_restart_points`."""
 
 
 @making
 def workspace():
-    """Memory for `decide`."""
+    """Return the Workspace for `likeliest_losses`."""
     return Workspace(
         np.zeros(WIDE_BEAM, HYPOTHESIS),
         np.zeros(MAX_BRANCHES * WIDE_BEAM, HYPOTHESIS),
@@ -71,8 +84,11 @@ def workspace():
 
 @making
 def likeliest_losses(observation, paths, max_rtt, workspace):
-    """Which copies the likeliest history of an Exchange's receiver lost, bool[n]. paths: its user's
-    PATH[1]; longest: the longest round trip that is certain (µs)."""
+    """Return which transmissions the likeliest history of a connection's receiver lost, bool[n].
+
+    observation: the connection's Observation; paths: its user's PATH[1]; max_rtt: the longest RTT
+    that is certain (µs).
+    """
     sent, path = observation.transmissions, paths[0]
     plan = _plan(observation, path, max_rtt)
     lost = np.zeros(len(sent), np.bool_)
@@ -86,7 +102,7 @@ def likeliest_losses(observation, paths, max_rtt, workspace):
 
 @making
 def _plan(observation, path, max_rtt):
-    """The Plan of an Exchange; path, longest: see `decide`."""
+    """Return the Plan of an Observation; path, max_rtt: see `likeliest_losses`."""
     min_ack_delay = receiver.min_ack_delay(path)
     max_ack_delay = np.int64(1.5 * path.max_rtt) if path.max_rtt > 0 else 2 * max_rtt
     restart, acks_before = _restart_points(observation)
@@ -100,8 +116,11 @@ def _plan(observation, path, max_rtt):
 
 @inner
 def _search(observation, path, plan, workspace, beam_width, lost):
-    """Writes the likeliest history of an Exchange's receiver, of so many at a time, to lost
-    bool[n]. Returns what it costs, and how much of that is odd."""
+    """Write the losses of the likeliest history of a connection's receiver to lost bool[n].
+
+    beam_width: the number of hypotheses kept. Returns the history's cost and the unexplained part
+    of it.
+    """
     cost = unexplained_cost = 0.0
     sent, feedback = observation.transmissions, observation.feedback
     beam, children = workspace.beam, workspace.children
@@ -109,7 +128,7 @@ def _search(observation, path, plan, workspace, beam_width, lost):
     receiver.start(beam[0], _initial_rcv_nxt(observation), link.start_clock(sent[0]))
     max_steps = min(MAX_STEPS, len(sent))
     beam_size, steps, decided = 1, np.int64(0), np.int64(0)
-    bounds_end = 0  # costs are known for the copies up to it, ROWS in number
+    bounds_end = 0  # the bounds in the workspace are for the ROWS transmissions before this one
     for k in range(len(sent)):
         if decided > k:
             continue
@@ -156,16 +175,21 @@ def _search(observation, path, plan, workspace, beam_width, lost):
 
 @inner
 def _initial_rcv_nxt(observation):
-    """What the receiver misses before the first copy."""
+    """Return RCV.NXT of the receiver before the first transmission."""
     first_tx, first_ack = observation.transmissions[0], observation.feedback.acks[0]
     return first_tx.low if first_ack.ts >= first_tx.ts else first_ack.number
 
 
 @making
 def _restart_points(observation):
-    """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
-    had been before, the last such up to the next open question, n if there is none; int64[n]: the
-    ACKs seen before each copy). It may where all that was sent before is acknowledged."""
+    """Return the points at which a history may start afresh, and the number of ACKs before each.
+
+    The history may start afresh at new data if all data sent before is acknowledged.
+
+    Returns two int64[n]. The first has, for each transmission, the last such point up to the next
+    transmission whose fate is open (-1: there is none; n: no later fate is open). The second has
+    the number of ACKs seen before each transmission.
+    """
     sent, highest_sent, acks = (
         observation.transmissions,
         observation.highest_sent,
@@ -196,7 +220,10 @@ def _restart_points(observation):
 
 @inner
 def _play_certain_arrival(h, tx, feedback, min_ack_delay, path):
-    """Play the only hypothesis forward if a copy leaves no question; whether it did."""
+    """Play the only hypothesis forward if a transmission arrived for certain.
+
+    Returns whether it did.
+    """
     if tx.fate == LOST or (tx.fate != ARRIVED and tx.ambiguous):
         return False
     receiver.explain_acks_before(h, tx.ts + min_ack_delay, feedback.acks)
@@ -209,8 +236,11 @@ def _play_certain_arrival(h, tx, feedback, min_ack_delay, path):
 
 @inner
 def _branch(parent, tx, feedback, path, workspace, child_count):
-    """What may become of hypothesis x with the next copy: lost, or arrived, perhaps after window
-    updates that no copy caused. Returns how many hypotheses `spare` then holds."""
+    """Derive the hypotheses that the next transmission makes possible from hypothesis `parent`.
+
+    The transmission was lost, or it arrived, perhaps after window updates without a cause. Returns
+    the number of hypotheses in `children`.
+    """
     h, children = workspace.beam[parent], workspace.children
     loss_cost, arrival_cost = _loss_and_arrival_costs(h, tx, path)
     if tx.fate == LOST or (tx.ambiguous and tx.fate == UNPROVEN):
@@ -251,7 +281,7 @@ def _branch(parent, tx, feedback, path, workspace, child_count):
 
 @inner
 def _derive(child, h, parent, lost):
-    """The same as hypothesis x, which it follows, by a loss or not."""
+    """Set a hypothesis to its parent's state before a loss or an arrival."""
     receiver.copy(child, h)
     child.bound, child.parent, child.lost = 0.0, parent, lost
     child.arrived_since_loss = 0 if lost else h.arrived_since_loss + 1
@@ -259,7 +289,7 @@ def _derive(child, h, parent, lost):
 
 @inner
 def _loss_and_arrival_costs(h, tx, path):
-    """What the loss of a copy costs a hypothesis, and what its arrival."""
+    """Return the cost of losing a transmission, and the cost of its arrival."""
     loss_cost = path.loss_cost[min(h.arrived_since_loss, link.LOSS_MEMORY - 1)]
     if path.limit > 0:
         p = link.loss_probability(receiver.backlog(h, tx, path), path)
@@ -270,7 +300,7 @@ def _loss_and_arrival_costs(h, tx, path):
 
 @inner
 def _may_be_window_update(h, j, acks):
-    """Whether an ACK may be a window update that no copy caused."""
+    """Return whether ACK j may be a window update without a cause."""
     if j >= len(acks) or acks[j].unexplained_cost >= costs.UNEXPLAINED_DUP_ACK:
         return False
     return acks[j].number == h.rcv_nxt == h.last_ack_explained
@@ -278,12 +308,14 @@ def _may_be_window_update(h, j, acks):
 
 @inner
 def _keep_best(workspace, child_count, step, beam_width):
-    """Move the best of the hypotheses made into the beam, of equal receivers the cheapest, up to
-    `width` of them; returns how many."""
+    """Move the best of the derived hypotheses into the beam, and return their number.
+
+    Of hypotheses with the same receiver, the cheapest is kept. The beam holds `beam_width` at most.
+    """
     children, beam, order = workspace.children, workspace.beam, workspace.order
     beam_size = 0
-    for place in range(_rank(children, child_count, order)):
-        pick = order[place]
+    for rank in range(_rank(children, child_count, order)):
+        pick = order[rank]
         if beam_size == beam_width:
             break
         is_new = True
@@ -301,8 +333,10 @@ def _keep_best(workspace, child_count, step, beam_width):
 
 @inner
 def _rank(children, child_count, order):
-    """Writes the hypotheses that are worth keeping to `order`, the cheapest first; returns how
-    many."""
+    """Write the hypotheses worth keeping to `order`, the cheapest first.
+
+    Returns their number.
+    """
     min_cost = np.inf
     for x in range(child_count):
         min_cost = min(min_cost, children[x].cost + children[x].bound)
@@ -325,7 +359,7 @@ def _rank(children, child_count, order):
 
 @inner
 def _cheapest_at_end(beam, acks):
-    """The cheapest hypothesis when all ACKs are explained."""
+    """Return the cheapest hypothesis when all ACKs are explained."""
     best = 0
     for x in range(len(beam)):
         receiver.explain_acks_before(beam[x], np.int64(2**62), acks)
@@ -336,7 +370,7 @@ def _cheapest_at_end(beam, acks):
 
 @inner
 def _trace_back(workspace, steps, x, lost):
-    """Sets which copies the history lost that led to hypothesis x in so many steps."""
+    """Set which transmissions were lost in the last steps of hypothesis x's history."""
     for step in range(steps - 1, -1, -1):
         lost[step] = workspace.losses[step, x]
         x = workspace.parents[step, x]

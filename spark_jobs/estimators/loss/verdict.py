@@ -1,4 +1,4 @@
-"""What became of each downlink packet, written down: probabilities, evidence, sums."""
+"""Results for each downlink packet on the access side: loss probabilities, evidence, sums."""
 
 from typing import NamedTuple
 
@@ -12,43 +12,45 @@ from spark_jobs.estimators.tcp import SYN
 
 NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
 EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
-"""What tells of a loss: order alone; the ACKs of a receiver with SACK, without SACK; that no ACK
-came; nothing yet."""
+"""The names of the evidence for a loss.
+
+order: order alone; sack, dup_acks: the ACKs of a receiver with SACK, without SACK; silence: no ACK
+came; undecided: there is none yet.
+"""
 
 BOTTLENECKS = ("none", "access", "internet", "equal")
-"""On which side a connection lost more (INFOCOM V)."""
+"""The side on which a connection lost more packets (INFOCOM V)."""
 
 
 class AccessLosses(NamedTuple):
-    """What became on the access side of N segments, in connection order."""
+    """Losses on the access side among N segments, in connection order."""
 
     probability: np.ndarray
-    """float32[N]: of having been lost; NaN: no downlink data, or the mobile's direction was not
-    seen."""
+    """float32[N]: probability of a loss; NaN for no downlink data, or if Gi saw no uplink packets."""
     evidence: np.ndarray
-    """uint8[N]: into EVIDENCE, for those likely lost."""
+    """uint8[N]: index into EVIDENCE, for likely losses."""
     original: np.ndarray
-    """int64[N]: the last segment before it that carried some of the same data, -1: none."""
+    """int64[N]: the previous segment that carried some of the same data (-1: none)."""
     paths: np.ndarray
-    """PATH[U]: each user's, with what the losses tell of the queue."""
+    """PATH[U]: each user's path, with the queue inferred from the losses."""
 
 
 class AccessTotals(NamedTuple):
-    """What became on the access side of the downlink data of C connections."""
+    """Losses on the access side among the downlink data of C connections."""
 
     has_data: np.ndarray
-    """bool[C]: there is any."""
+    """bool[C]: whether there is downlink data."""
     measurable: np.ndarray
-    """bool[C]: what became of all of it is known."""
+    """bool[C]: whether the loss probability of all downlink data is known."""
     lost: np.ndarray
     """int64[C]: packets lost."""
     expected: np.ndarray
-    """float64[C]: packets expected to be lost."""
+    """float64[C]: expected losses."""
 
 
 @making
 def initial_losses(segments, paths):
-    """AccessLosses of Segments before anything was decided; paths: PATH[U]."""
+    """Return the AccessLosses of Segments before any decision; paths: PATH[U]."""
     n = len(segments.ts)
     return AccessLosses(
         np.full(n, np.nan, np.float32),
@@ -60,7 +62,10 @@ def initial_losses(segments, paths):
 
 @inner
 def mark_measurable(begin, end, segments, out):
-    """Of segments begin to end, a connection that was seen both ways, data is not lost so far."""
+    """Set the loss probability of a connection's downlink data to 0, until a loss is found.
+
+    The segments are [begin, end). Gi saw both directions of the connection.
+    """
     for i in range(begin, end):
         if segments.downlink[i] and segments.payload_len[i] and segments.number[i] != NONE:
             out.probability[i] = 0
@@ -68,12 +73,14 @@ def mark_measurable(begin, end, segments, out):
 
 @inner
 def write_verdicts(observation, lost, distinguishable, out):
-    """Probability and evidence of a connection's data packets, into AccessLosses.
+    """Write the loss probability and the evidence of a connection's data packets to AccessLosses.
 
-    lost bool[n]: which copies the likeliest history lost. What is unproven, not acknowledged and
-    not watched is undecided. It counts with the share lost of the others. So does what duplicate
-    ACKs alone tell of, if they tell how many were lost and which is anybody's guess. told_apart:
-    SACK tells which, or what waited.
+    lost bool[n]: which transmissions the likeliest history lost. distinguishable: SACK or the
+    backlog shows which ones these are.
+
+    A transmission is undecided if its fate is unproven, its data is not acknowledged, and its ACK
+    would come too late to be seen. It counts with the share lost among the others. Transmissions
+    are also undecided if duplicate ACKs show how many of them were lost, but nothing shows which.
     """
     sent, feedback = observation.transmissions, observation.feedback
     decided = decided_lost = unacked_count = unacked_lost = 0
@@ -117,8 +124,10 @@ def write_verdicts(observation, lost, distinguishable, out):
 
 @inner
 def write_overflow_probabilities(sent, traffic, path, out):
-    """What is undecided of a user's copies counts with the probability that the queue had no room:
-    of what waited, by the user's Traffic and PATH."""
+    """Set the loss probability of a user's undecided transmissions to that of a full queue.
+
+    The probability depends on the backlog in the user's Traffic and on the user's PATH.
+    """
     for k in range(len(sent)):
         if out.evidence[sent[k].segment] == UNDECIDED:
             backlog = traffic.backlog[sent[k].packet]
@@ -127,7 +136,7 @@ def write_overflow_probabilities(sent, traffic, path, out):
 
 @compiled
 def access_totals(segments, connections, probability):
-    """Totals of Segments and their Connections; probability: see AccessLosses."""
+    """Return the AccessTotals of Segments and their Connections; probability: see AccessLosses."""
     first = connections.first
     count = len(first) - 1
     has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
@@ -148,9 +157,11 @@ def access_totals(segments, connections, probability):
 
 @inner
 def _begins_in_recovery(begin, end, segments):
-    """Whether a connection, segments begin to end, of which the server's SYN was not seen, begins
-    amid the repair of what was lost before: data comes that lies below the first seen, or the
-    mobile reports data above all that was seen."""
+    """Return whether a connection, segments [begin, end), begins amid a recovery from earlier losses.
+
+    This is possible if Gi did not see the server's SYN. It is so if data comes that lies below the
+    first data seen, or if the mobile reports data above all data seen.
+    """
     lowest = highest = NONE
     for i in range(begin, end):
         number = segments.number[i]
@@ -173,8 +184,11 @@ def _begins_in_recovery(begin, end, segments):
 
 @compiled
 def retransmissions(segments, access, cause):
-    """bool[N]: which Segments were retransmitted: those of which AccessLosses know an earlier packet,
-    and what had another cause, uint8[N], than to be new (0)."""
+    """Return which Segments are retransmissions, bool[N].
+
+    These are the segments for which AccessLosses has an earlier packet, and those with a cause,
+    uint8[N], other than 0 (new data).
+    """
     is_retransmission = np.empty(len(cause), np.bool_)
     for i in range(len(cause)):
         is_retransmission[i] = cause[i] != 0 or access.original[i] >= 0
@@ -182,13 +196,16 @@ def retransmissions(segments, access, cause):
 
 
 def bottleneck(access, internet):
-    """Places in BOTTLENECKS by the packets lost on either side, int64[C] each."""
+    """Return indices into BOTTLENECKS, by the packets lost on either side, int64[C] each."""
     return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)
 
 
 def were_needed(access, segments):
-    """Whether retransmissions at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
-    earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
+    """Return whether retransmissions repaired a loss, by AccessLosses.
+
+    segments int64[K]: the retransmissions. Returns two bool[K]: whether the earlier transmission
+    was lost, and whether that is decided (and Gi saw an earlier transmission).
+    """
     original = access.original[segments]
     lost = access.probability[original]
     decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
