@@ -26,7 +26,7 @@ class AccessLosses(NamedTuple):
     """Losses on the access side among N segments, in connection order."""
 
     probability: np.ndarray
-    """float32[N]: probability of a loss; NaN for no downlink data, or if Gi saw no uplink packets."""
+    """float32[N]: probability of a loss (NaN: no downlink data, or Gi saw no uplink packets)."""
     evidence: np.ndarray
     """uint8[N]: index into EVIDENCE, for likely losses."""
     original: np.ndarray
@@ -157,10 +157,11 @@ def access_totals(segments, connections, probability):
 
 @inner
 def _begins_in_recovery(begin, end, segments):
-    """Return whether a connection, segments [begin, end), begins amid a recovery from earlier losses.
+    """Return whether a connection begins amid a recovery from earlier losses.
 
-    This is possible if Gi did not see the server's SYN. It is so if data comes that lies below the
-    first data seen, or if the mobile reports data above all data seen.
+    Its segments are [begin, end). This is possible if Gi did not see the server's SYN. It is so if
+    data comes that lies below the first data seen, or if the mobile reports data above all data
+    seen.
     """
     lowest = highest = NONE
     for i in range(begin, end):
