@@ -3,9 +3,9 @@
 `internet` finds the losses on the Internet side.
 
 The paper cites Benkő and Veres (GLOBECOM 2002). They look at holes in the sequence space. A hole
-that is filled later is a loss before the monitor. Data that the monitor had seen and that is
-retransmitted is a loss behind it, unless the retransmission was not needed. This module decides for
-each transmission whether it reached the mobile:
+that is filled later is a loss on the Internet side. Data that was seen and is retransmitted is a
+loss on the access side, unless the retransmission was not needed. This module decides for each
+transmission whether it reached the mobile:
 
 1. A transmission arrived if no other overlaps it and it was acknowledged.
 2. `order` proves fates from the order of packets on the access link alone.
@@ -193,9 +193,8 @@ def _decide_all(user, connections, sack_edges, workspace, out):
                 _decide_connection(user, connection, connections, sack_edges, workspace, out)
         if not summaries["unproven"].any():
             break
-    if (
-        losses_fitted == 0 and user.path[0].pace > 0
-    ):  # no search needs the queue, but the table of links does
+    # Even if no search needs the queue, the table of links does.
+    if losses_fitted == 0 and user.path[0].pace > 0:
         _fit_queue(user, losses_fitted)
     elif user.path_with_queue[0].limit > 0:
         link.replay(user.traffic, user.path_with_queue[0])

@@ -40,7 +40,7 @@ More than two change next to nothing.
 
 @making
 def prove_fates(observation, min_ack_delay):
-    """Set the fate of transmissions to LOST or ARRIVED where order alone proves it.
+    """Set the fate of transmissions to LOST or ARRIVED if order alone proves it.
 
     observation: a connection's Observation; min_ack_delay: minimum time from a transmission to its
     ACK (µs).
@@ -89,11 +89,11 @@ def _prove_once(observation, first_report, cause_end, highest_arrived):
     )
     max_rtt = np.int64(0)
     last_arrived = np.int64(-1)  # this transmission or a later one has arrived
-    checked = first_missing = 0  # first transmission of the missing byte, or beyond it
+    # first_missing: the first transmission of the missing byte, or of later data.
+    checked = first_missing = 0
     missing, highest_reported = acks[0].number, max(acks[0].number, acks[0].block_high)
-    newest_reported = (
-        newest_report
-    ) = -1  # the newest transmission that a SACK block reported; its ACK
+    # The newest transmission that a SACK block reported, and the ACK with this block.
+    newest_reported = newest_report = -1
     for j in range(1, len(acks)):
         number = acks[j].number
         if number > missing:

@@ -12,6 +12,7 @@ which they pass Gi, because the access link is a FIFO. So a hypothesis can be pl
 arrival changes what the receiver holds, and explains the ACK that it must have caused. `cost` is
 the negative log likelihood of all that does not fit (see `costs`). Hypotheses that lead to the same
 receiver are merged. A beam of the best hypotheses is kept, as in a Viterbi decoder (see `search`).
+Parameters named h are a HYPOTHESIS, those named tx a TRANSMISSION.
 
     Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        hypothesis "2 and 3 were lost"
     mobile to Gi     a2      a2    |  cost: a loss                   cost: two losses and a
