@@ -29,10 +29,15 @@ from spark_jobs.estimators.links import links, see_transfers
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
-from spark_jobs.estimators.loss.path import paths
+from spark_jobs.estimators.loss.path import user_paths
 from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
 from spark_jobs.estimators.loss.reneged import reneged
-from spark_jobs.estimators.loss.verdict import AccessLosses, Totals, access_totals, needed
+from spark_jobs.estimators.loss.verdict import (
+    AccessLosses,
+    AccessTotals,
+    access_totals,
+    were_needed,
+)
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities, quic_activities, together
@@ -242,7 +247,7 @@ class UserPartition:
         return setup.background(self.handshakes, self.segments, self.connections, self.packets)
 
     @cached_property
-    def access_totals(self) -> Totals:
+    def access_totals(self) -> AccessTotals:
         """What became of each connection's data on the access side."""
         return access_totals(self.segments, self.connections, self.access_losses.probability)
 
@@ -259,13 +264,13 @@ class UserPartition:
     @cached_property
     def paths(self) -> np.ndarray:
         """PATH[U]"""
-        return paths(self.clean_acks, self.timed, self.packets)
+        return user_paths(self.clean_acks, self.timed, self.packets)
 
     @cached_property
     def base_us(self) -> np.ndarray:
         """float64[U]: users' least round trips (µs), side by side in memory, as those of one user
         always are: to Numba other arrays are of another type."""
-        return np.ascontiguousarray(self.paths["base"])
+        return np.ascontiguousarray(self.paths["base_rtt"])
 
     @cached_property
     def access_losses(self) -> AccessLosses:
@@ -275,7 +280,7 @@ class UserPartition:
     def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether retransmissions at these segments, int64[K], were needed: (bool[K]: the mobile had
         nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
-        lost, decided = needed(self.access_losses, at)
+        lost, decided = were_needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
         fate = refused(self.segments, self.connections, base_us, at, original)
