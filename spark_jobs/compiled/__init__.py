@@ -32,7 +32,7 @@ class _CompiledOnce(FunctionCache):
 
     _lock: int | None = None
 
-    def holds(self, sig: Any, target_context: Any) -> bool:
+    def is_compiled(self, sig: Any, target_context: Any) -> bool:
         """Whether the function is compiled for these types of arguments."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
@@ -55,7 +55,7 @@ class _CompiledOnce(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             if not data.target_context.enable_nrt:
-                _refuse_arrays(data)
+                _reject_arrays(data)
             super().save_overload(sig, data)
         finally:
             self.unlock()
@@ -67,12 +67,12 @@ class _CompiledOnce(FunctionCache):
             self._lock = None
 
 
-def _refuse_arrays(compiled: Any) -> None:
+def _reject_arrays(compiled: Any) -> None:
     """What does not count who holds an array can neither be handed one by a function nor hand one
     back: nobody would free it, or too early."""
     calls = compiled.fndesc.calltypes.items()
-    given = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
-    for type_ in (*given, compiled.signature.return_type):
+    exchanged = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
+    for type_ in (*exchanged, compiled.signature.return_type):
         if _has_array(type_):
             raise TypeError(f"{compiled.fndesc.qualname} is given or returns {type_}: see `making`")
 

@@ -23,16 +23,16 @@ def group_order(codes, first):
     """int32[first[-1]]: a stable sort of the items by code (counting sort); first: see
     group_offsets."""
     order = np.empty(first[-1], np.int32)
-    to = first.copy()
+    next_index = first.copy()
     for i, code in enumerate(codes):
         if code >= 0:
-            order[to[code]] = i
-            to[code] += 1
+            order[next_index[code]] = i
+            next_index[code] += 1
     return order
 
 
 @compiled
-def within_span(codes, times, wanted, begin, end, silence, until):
+def select_span(codes, times, wanted, begin, end, silence, until):
     """int32[N]: the items' codes, or -1 where they are not wanted. wanted: bool[codes]; of these
     codes all items of times from begin to end are, those up to `silence` earlier of codes that have
     some in as long after begin, and those before `until` of codes that have some in as long before
@@ -68,16 +68,16 @@ def sorted_within_groups(first, values):
 
 
 @compiled
-def places_of(order, items):
+def inverse_order(order, items):
     """int32[items]: where in `order` each item stands, -1 where it does not."""
-    places = np.full(items, np.int32(-1))
-    for place, item in enumerate(order):
-        places[item] = place
-    return places
+    out = np.full(items, np.int32(-1))
+    for index, item in enumerate(order):
+        out[item] = index
+    return out
 
 
 @compiled
-def places_where(chosen):
+def true_indices(chosen):
     """int64[..]: where bool[N] is true, in a fraction of the time that np.flatnonzero takes in
     compiled code."""
     out = np.empty(len(chosen), np.int64)
@@ -89,17 +89,17 @@ def places_where(chosen):
 
 
 @compiled
-def gather(values, places):
+def gather(values, indices):
     """values[places], in half the time that NumPy takes."""
-    out = np.empty(len(places), values.dtype)
-    for i in range(len(places)):
-        out[i] = values[places[i]]
+    out = np.empty(len(indices), values.dtype)
+    for i in range(len(indices)):
+        out[i] = values[indices[i]]
     return out
 
 
 @compiled
-def scatter(values, places, out):
+def scatter(values, indices, out):
     """Put each value into `out` at its place; those with a negative place are left out."""
     for i in range(len(values)):
-        if places[i] >= 0:
-            out[places[i]] = values[i]
+        if indices[i] >= 0:
+            out[indices[i]] = values[i]

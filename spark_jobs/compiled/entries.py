@@ -20,7 +20,7 @@ from numba.np.numpy_support import as_dtype, from_dtype
 
 from spark_jobs.sources import ENTRIES, ROOT
 
-WITH_ENTRIES = ("capture", "compiled", "estimators")
+PACKAGES = ("capture", "compiled", "estimators")
 
 
 def compile_entry(line: str) -> None:
@@ -30,8 +30,8 @@ def compile_entry(line: str) -> None:
     module, _, function = name.rpartition(".")
     with suppress(ImportError, AttributeError, IndexError, NumbaError, TypeError):
         dispatcher = getattr(import_module(module), function)
-        signature = tuple(read_type(argument) for argument in arguments)
-        if not dispatcher._cache.holds(signature, dispatcher.targetctx):
+        signature = tuple(type_from_json(argument) for argument in arguments)
+        if not dispatcher._cache.is_compiled(signature, dispatcher.targetctx):
             gc.disable()  # which takes a tenth of the time
             try:
                 dispatcher.compile(signature)
@@ -40,10 +40,10 @@ def compile_entry(line: str) -> None:
                 dispatcher._cache.unlock()
 
 
-def tell_type(type_: Any) -> Any:
+def type_to_json(type_: Any) -> Any:
     """A type as JSON: a number's name; an array as [dtype, dimensions, layout]; else {what: of
     what}. Raises TypeError for what Python does not hand to a function."""
-    record, of = getattr(type_, "instance_class", None), getattr(type_, "types", ())
+    record, items = getattr(type_, "instance_class", None), getattr(type_, "types", ())
     match type_:
         case types.Literal():
             raise TypeError(f"{type_} comes from compiled functions")
@@ -52,9 +52,9 @@ def tell_type(type_: Any) -> Any:
         case types.Omitted():
             return {"omitted": type_.value}
         case types.BaseNamedTuple() if record:
-            return {f"{record.__module__}.{record.__qualname__}": [*map(tell_type, of)]}
+            return {f"{record.__module__}.{record.__qualname__}": [*map(type_to_json, items)]}
         case types.BaseTuple():
-            return {"tuple": [*map(tell_type, of)]}
+            return {"tuple": [*map(type_to_json, items)]}
         case types.Array():
             dtype = np.lib.format.dtype_to_descr(as_dtype(type_.dtype))
             aligned = "a" * getattr(type_.dtype, "aligned", False)
@@ -62,21 +62,23 @@ def tell_type(type_: Any) -> Any:
     raise TypeError(f"{type_} is of no kind that Python hands to a function")
 
 
-def read_type(told: Any) -> types.Type:
+def type_from_json(encoded: Any) -> types.Type:
     """The type that was told so by tell_type."""
-    match told:
+    match encoded:
         case str():
-            return getattr(types, told)
+            return getattr(types, encoded)
         case [descr, ndim, layout]:
             dtype = from_dtype(_dtype(descr, "a" in layout))
             return types.Array(dtype, ndim, layout[0], readonly="r" in layout)
         case {"omitted": value}:
             return types.Omitted(value)
-        case {"tuple": of}:
-            return types.BaseTuple.from_types([*map(read_type, of)])
-    ((name, of),) = told.items()
+        case {"tuple": items}:
+            return types.BaseTuple.from_types([*map(type_from_json, items)])
+    ((name, items),) = encoded.items()
     module, _, record = name.rpartition(".")
-    return types.BaseTuple.from_types([*map(read_type, of)], getattr(import_module(module), record))
+    return types.BaseTuple.from_types(
+        [*map(type_from_json, items)], getattr(import_module(module), record)
+    )
 
 
 def _dtype(descr: Any, aligned: bool) -> np.dtype:
@@ -84,15 +86,17 @@ def _dtype(descr: Any, aligned: bool) -> np.dtype:
     if dtype.fields is None:
         return dtype
     formats, offsets = zip(*dtype.fields.values(), strict=True)
-    told: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
-    return np.dtype(told | {"itemsize": dtype.itemsize}, align=aligned)
+    fields: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
+    return np.dtype(fields | {"itemsize": dtype.itemsize}, align=aligned)
 
 
 def _with_tuples(descr: Any) -> Any:
     """What JSON made of a dtype's fields, as NumPy wants them."""
     if isinstance(descr, str):
         return descr
-    return [(name, _with_tuples(of), *(tuple(n) for n in shape)) for name, of, *shape in descr]
+    return [
+        (name, _with_tuples(field), *(tuple(n) for n in shape)) for name, field, *shape in descr
+    ]
 
 
 def compiled_entries() -> list[str]:
@@ -103,7 +107,7 @@ def compiled_entries() -> list[str]:
         for (signature, *_), data in cache._cache_file._load_index().items():
             name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
             with suppress(TypeError):
-                line = json.dumps([name, *map(tell_type, signature)], separators=(",", ":"))
+                line = json.dumps([name, *map(type_to_json, signature)], separators=(",", ":"))
                 size = Path(cache._cache_file._data_path(data)).stat().st_size
                 found.append((-size, line))
     return [line for _, line in sorted(found)]
@@ -111,7 +115,7 @@ def compiled_entries() -> list[str]:
 
 def _dispatchers() -> Iterator[Any]:
     """All functions that Python may call."""
-    paths = [p for room in WITH_ENTRIES for p in (ROOT / "spark_jobs" / room).rglob("*.py")]
+    paths = [p for package in PACKAGES for p in (ROOT / "spark_jobs" / package).rglob("*.py")]
     for path in sorted(paths):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for found in vars(import_module(name)).values():

@@ -23,14 +23,14 @@ import scipy
 CONFIDENCE = 0.95
 GROUPS = 64
 """Groups of users by hash: the marts hold sums of them, in a network."""
-FEWEST_SAMPLES, FEWEST_USERS = 5, 3
+MIN_SAMPLES, MIN_USERS = 5, 3
 """Of which something is said. One user's median is himself, and two tell nothing of a third; the
 number of samples is the one below which the paper's clusters were not drawn here."""
 
 
-FEWEST_EFFECTIVE = 2.0
+MIN_EFFECTIVE_GROUPS = 2.0
 """Effective groups of users below which a mean is one user's, whoever else is there."""
-NOTHING = 1e-12
+ROUNDING = 1e-12
 """What rounding makes of a share's spread of none."""
 
 
@@ -48,84 +48,86 @@ UNKNOWN = Estimate()
 
 def enough(samples: float, users: int) -> bool:
     """Whether so many samples of so many (groups of) users are enough to say something."""
-    return samples >= FEWEST_SAMPLES and users >= FEWEST_USERS
+    return samples >= MIN_SAMPLES and users >= MIN_USERS
 
 
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
     """Of the sums float64[G] and weights (or counts) float64[G] of groups of users."""
-    value, error, groups = _ratio(total, weight)
-    if groups < FEWEST_USERS or effective(weight) < FEWEST_EFFECTIVE:
+    value, error, groups = _ratio_and_error(total, weight)
+    if groups < MIN_USERS or effective_groups(weight) < MIN_EFFECTIVE_GROUPS:
         return UNKNOWN
-    half = _students_t(weight) * error
+    half_width = _t_quantile(weight) * error
     if value <= 0:
-        return Estimate(value, value - half, value + half)
-    factor = float(np.exp(half / value))
+        return Estimate(value, value - half_width, value + half_width)
+    factor = float(np.exp(half_width / value))
     return Estimate(value, value / factor, value * factor)
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> Estimate:
     """Of what the groups of users have of it, float64[G], in their wholes, float64[G]."""
-    value, error, groups = _ratio(part, whole)
-    if groups < FEWEST_USERS:
+    value, error, groups = _ratio_and_error(part, whole)
+    if groups < MIN_USERS:
         return UNKNOWN
     value = min(max(value, 0.0), 1.0)
-    spread = value * (1 - value)
+    variance = value * (1 - value)
     samples = float(groups)
-    if spread <= NOTHING:
+    if variance <= ROUNDING:
         value = round(value)
     elif error > 0:
-        samples = spread / error**2 * (_normal() / _students_t(whole)) ** 2
-    part_of_samples, tail = value * samples, (1 - CONFIDENCE) / 2
-    low = scipy.special.betaincinv(part_of_samples, samples - part_of_samples + 1, tail)
-    high = scipy.special.betaincinv(part_of_samples + 1, samples - part_of_samples, 1 - tail)
+        samples = variance / error**2 * (_normal_quantile() / _t_quantile(whole)) ** 2
+    successes, tail = value * samples, (1 - CONFIDENCE) / 2
+    low = scipy.special.betaincinv(successes, samples - successes + 1, tail)
+    high = scipy.special.betaincinv(successes + 1, samples - successes, 1 - tail)
     return Estimate(value, float(np.nan_to_num(low)), float(np.nan_to_num(high, nan=1.0)))
 
 
-def quantile(weights: np.ndarray, edges: np.ndarray, at: float) -> Estimate:
+def quantile(weights: np.ndarray, edges: np.ndarray, level: float) -> Estimate:
     """Of the groups' histograms float64[G, B] over the bins between edges float64[B + 1], spread
     evenly within a bin; at: the share below."""
-    reached = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
-    if reached[-1] <= 0:
+    cumulative = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
+    if cumulative[-1] <= 0:
         return UNKNOWN
-    reached /= reached[-1]
-    value = float(_where(at, reached, edges))
-    below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
-    found = share(weights @ below, weights.sum(axis=1))
+    cumulative /= cumulative[-1]
+    value = float(_position_of(level, cumulative, edges))
+    share_below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
+    interval = share(weights @ share_below, weights.sum(axis=1))
     groups = np.count_nonzero(weights.sum(axis=1))
-    if found.low is None or found.high is None or groups * min(at, 1 - at) < 1:
+    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1:
         return UNKNOWN
-    low, high = (float(_where(end, reached, edges)) for end in (found.low, found.high))
+    low, high = (
+        float(_position_of(end, cumulative, edges)) for end in (interval.low, interval.high)
+    )
     return Estimate(value, low, high)
 
 
-def _where(at: float, reached: np.ndarray, edges: np.ndarray) -> float:
+def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> float:
     """Where a cumulative distribution reaches `at`."""
-    k = int(np.clip(np.searchsorted(reached, at, "left"), 1, len(reached) - 1))
-    step = reached[k] - reached[k - 1]
-    within = (at - reached[k - 1]) / step if step > 0 else 1.0
-    return edges[k - 1] + min(max(within, 0.0), 1.0) * (edges[k] - edges[k - 1])
+    k = int(np.clip(np.searchsorted(cumulative, level, "left"), 1, len(cumulative) - 1))
+    step = cumulative[k] - cumulative[k - 1]
+    fraction = (level - cumulative[k - 1]) / step if step > 0 else 1.0
+    return edges[k - 1] + min(max(fraction, 0.0), 1.0) * (edges[k] - edges[k - 1])
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
+def _ratio_and_error(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
     """The ratio of sums, its standard error, and of how many groups."""
-    there = whole > 0
-    part, whole = part[there], whole[there]
+    positive = whole > 0
+    part, whole = part[positive], whole[positive]
     groups = len(whole)
     if groups < 2:
         return np.nan, np.nan, groups
     value = part.sum() / whole.sum()
-    turned = (part - value * whole) / (1 - whole / whole.sum())
-    return float(value), float(np.sqrt((turned**2).sum()) / whole.sum()), groups
+    residuals = (part - value * whole) / (1 - whole / whole.sum())
+    return float(value), float(np.sqrt((residuals**2).sum()) / whole.sum()), groups
 
 
-def effective(weight: np.ndarray) -> float:
+def effective_groups(weight: np.ndarray) -> float:
     """How many groups of equal weight tell as much."""
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def _students_t(weight: np.ndarray) -> float:
-    return float(scipy.special.stdtrit(max(effective(weight) - 1, 1), (1 + CONFIDENCE) / 2))
+def _t_quantile(weight: np.ndarray) -> float:
+    return float(scipy.special.stdtrit(max(effective_groups(weight) - 1, 1), (1 + CONFIDENCE) / 2))
 
 
-def _normal() -> float:
+def _normal_quantile() -> float:
     return float(scipy.special.ndtri((1 + CONFIDENCE) / 2))

@@ -78,15 +78,15 @@ class Periods(NamedTuple):
 
 
 @making
-def sent_again(segments, connections, packets):
+def retransmitted_packets(segments, connections, packet_count):
     """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
     was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
     packets: how many the user order holds.
     """
     first, number, downlink = connections.first, segments.number, segments.downlink
     tcp_flags, payload_len, place = segments.tcp_flags, segments.payload_len, segments.place
-    again = np.zeros(packets, np.bool_)
-    top = np.empty(len(number), np.int64)
+    retransmitted = np.zeros(packet_count, np.bool_)
+    highest_so_far = np.empty(len(number), np.int64)
     for c in range(len(first) - 1):
         highest = acked = NONE
         for i in range(first[c], first[c + 1]):
@@ -95,31 +95,31 @@ def sent_again(segments, connections, packets):
                 end = start + sequence_length(tcp_flags[i], payload_len[i])
                 start = max(start, acked)
                 if start < min(end, highest):
-                    for j in range(first_above(top, first[c], i, start), i):
+                    for j in range(first_above(highest_so_far, first[c], i, start), i):
                         if not downlink[j] or number[j] == NONE or number[j] >= end:
                             continue
                         if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:
-                            again[place[j]] = again[place[i]] = True
+                            retransmitted[place[j]] = retransmitted[place[i]] = True
                 highest = max(highest, end)
             elif number[i] != NONE:
                 acked = max(acked, number[i])
-            top[i] = highest
-    return again
+            highest_so_far[i] = highest
+    return retransmitted
 
 
 @making
-def least_rtts(clean, connections, packets):
+def min_rtts(clean, connections, packets):
     """float64[U, LENGTH_CLASSES, 2, 3]: for each user and class of packet length the least round
     trips from Gi to the mobile and back that two connections had (us), the packet's length (bytes)
     and the connection; of CleanAcks, in connections that are mine."""
-    least = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
+    found = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
     for k in range(len(clean.ts)):
         c, packet = clean.connection[k], clean.packet[k]
-        if not connections.mine[c]:
+        if not connections.starts_in_window[c]:
             continue
         length = np.int64(packets.ip_len[packet])
-        kind = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
-        best = least[connections.user[c], kind]
+        length_class = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
+        best = found[connections.user[c], length_class]
         rtt = clean.ts[k] - packets.ts[packet]
         rank = 0 if rtt < best[0, 0] or c == best[0, 2] else 1
         if rtt < best[rank, 0]:
@@ -128,26 +128,26 @@ def least_rtts(clean, connections, packets):
             best[rank, 0] = rtt
             best[rank, 1] = length
             best[rank, 2] = c
-    return least
+    return found
 
 
 @inner
-def base_rtt(least, us_per_byte):
+def base_rtt(rtts, us_per_byte):
     """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte: the
     least that two connections had, or the only one."""
     base = confirmed = np.inf
-    whose = -1.0
-    for kind in range(len(least)):
+    connection = -1.0
+    for length_class in range(len(rtts)):
         for rank in range(2):
-            if least[kind, rank, 0] == np.inf:
+            if rtts[length_class, rank, 0] == np.inf:
                 continue
-            rtt = least[kind, rank, 0] - least[kind, rank, 1] * us_per_byte
-            if least[kind, rank, 2] == whose:
+            rtt = rtts[length_class, rank, 0] - rtts[length_class, rank, 1] * us_per_byte
+            if rtts[length_class, rank, 2] == connection:
                 base = min(base, rtt)
             elif rtt < base:
                 confirmed = base
                 base = rtt
-                whose = least[kind, rank, 2]
+                connection = rtts[length_class, rank, 2]
             else:
                 confirmed = min(confirmed, rtt)
     return max(confirmed if confirmed < np.inf else base, 0.0)
@@ -185,124 +185,135 @@ def prompt_us_per_byte(ts, sent):
 
 
 @inner
-def most_prompt(ts, sent, us_per_byte):
+def most_prompt_ack(ts, sent, us_per_byte):
     """Of the ACKs of a period: when the one that answers byte 0 would come (us), were it as prompt
     as the most prompt; and how late they are behind that one, on average (us)."""
     total = 0.0
-    least = np.inf
+    min_lateness = np.inf
     for k in range(len(ts)):
-        late = (ts[k] - ts[0]) - (sent[k] - sent[0]) * us_per_byte
-        total += late
-        least = min(least, late)
-    return ts[0] - sent[0] * us_per_byte + least, total / len(ts) - least
+        lateness = (ts[k] - ts[0]) - (sent[k] - sent[0]) * us_per_byte
+        total += lateness
+        min_lateness = min(min_lateness, lateness)
+    return ts[0] - sent[0] * us_per_byte + min_lateness, total / len(ts) - min_lateness
 
 
 @inner
-def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
+def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
     """Whether the link had a packet to send at all times from the packet that ACK k answers to
     the one that ACK k + 1 answers, with queue_margin base round trips to spare."""
-    at, sent_before = clean.ts[k], packets.sent_before
+    ack_ts, bytes_before = clean.ts[k], packets.downlink_bytes_before
     answered, next_answered = clean.packet[k], clean.packet[k + 1]
-    served = sent_before[next_answered + 1] - sent_before[answered + 1]
-    if clean.ts[k + 1] - at > base + served * us_per_byte:
+    served = bytes_before[next_answered + 1] - bytes_before[answered + 1]
+    if clean.ts[k + 1] - ack_ts > base + served * us_per_byte:
         return False
     # the link has sent all up to byte b by this time plus b * us_per_byte, or sooner
-    empty_at = at - base * (1 + queue_margin) - sent_before[answered + 1] * us_per_byte
+    idle_at = ack_ts - base * (1 + queue_margin) - bytes_before[answered + 1] * us_per_byte
     for j in range(answered + 1, next_answered + 1):
-        if packets.downlink[j] and packets.ts[j] > empty_at + sent_before[j] * us_per_byte:
+        if packets.downlink[j] and packets.ts[j] > idle_at + bytes_before[j] * us_per_byte:
             return False
     return True
 
 
 @inner
-def mark_dry(dry, answered, latest, us_per_byte, packets):
+def mark_idle(idle, answered, deadline, us_per_byte, packets):
     """Marks in dry, bool[K - 1], those of K ACKs after which the link may have run dry, and tells
     whether there were any.
 
     answered: the packets that they answer; latest: when a packet must be at Gi that has no byte
     ahead of it (us), each later one us_per_byte later for every byte ahead of it.
     """
-    ts, downlink, sent_before = packets.ts, packets.downlink, packets.sent_before
-    found = False
-    for k in range(len(dry)):
+    ts, downlink, bytes_before = packets.ts, packets.downlink, packets.downlink_bytes_before
+    any_idle = False
+    for k in range(len(idle)):
         for j in range(answered[k] + 1, answered[k + 1] + 1):
-            if downlink[j] and ts[j] > latest + sent_before[j] * us_per_byte:
-                dry[k] = found = True
-    return found
+            if downlink[j] and ts[j] > deadline + bytes_before[j] * us_per_byte:
+                idle[k] = any_idle = True
+    return any_idle
 
 
 @inner
-def undisturbed_until(lo, clean, retransmitted_before, flight_size_bytes):
+def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
     """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
     nothing sent to the user that was retransmitted later (retransmitted_before: a prefix count)."""
     packet = clean.packet
-    hi = lo
+    last = first
     while (
-        hi + 1 < len(clean.ts)
-        and clean.joined[hi + 1]
-        and clean.flight[hi] > flight_size_bytes
-        and retransmitted_before[packet[hi + 1] + 1] == retransmitted_before[packet[hi] + 1]
+        last + 1 < len(clean.ts)
+        and clean.undisturbed[last + 1]
+        and clean.flight[last] > flight_size_bytes
+        and retransmitted_before[packet[last + 1] + 1] == retransmitted_before[packet[last] + 1]
     ):
-        hi += 1
-    return hi
+        last += 1
+    return last
 
 
 @compiled
 def channel_rates(segments, connections, packets, clean, saturation):
     """Periods of the connections that are mine (the retransmissions of others still cut periods), of
     Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
-    at, packet = clean.ts, clean.packet
-    least = least_rtts(clean, connections, packets)
-    retransmitted_before = count_before(sent_again(segments, connections, len(packets.ts)))
-    sent = packets.sent_before[packet + 1]  # up to and including what each ACK answers
+    ack_ts, packet = clean.ts, clean.packet
+    user_min_rtts = min_rtts(clean, connections, packets)
+    retransmitted_before = count_before(
+        retransmitted_packets(segments, connections, len(packets.ts))
+    )
+    sent = packets.downlink_bytes_before[packet + 1]  # up to and including what each ACK answers
 
-    found = np.empty((len(at), 2), np.int64)
-    rate = np.empty(len(at), np.float64)
-    dry = np.empty(len(at), np.bool_)
+    spans = np.empty((len(ack_ts), 2), np.int64)
+    rate = np.empty(len(ack_ts), np.float64)
+    idle = np.empty(len(ack_ts), np.bool_)
     periods = 0
     next_run = 0
-    while next_run < len(at):
+    while next_run < len(ack_ts):
         start = next_run
-        end = undisturbed_until(start, clean, retransmitted_before, saturation.flight_size_bytes)
+        end = last_undisturbed(start, clean, retransmitted_before, saturation.flight_size_bytes)
         next_run = end + 1
         c = clean.connection[start]
-        if not connections.mine[c] or sent[end] - sent[start] < saturation.min_period_bytes:
+        if (
+            not connections.starts_in_window[c]
+            or sent[end] - sent[start] < saturation.min_period_bytes
+        ):
             continue
-        pace = prompt_us_per_byte(at[start : end + 1], sent[start : end + 1])
-        base = base_rtt(least[connections.user[c]], pace)
+        pace = prompt_us_per_byte(ack_ts[start : end + 1], sent[start : end + 1])
+        base = base_rtt(user_min_rtts[connections.user[c]], pace)
         for k in range(start, end):
-            dry[k] = not kept_busy(clean, k, pace, base, saturation.queue_margin, packets)
-        dry[end] = True
+            idle[k] = not is_busy(clean, k, pace, base, saturation.queue_margin, packets)
+        idle[end] = True
         while start <= end:
             k = start
-            while not dry[k]:
+            while not idle[k]:
                 k += 1
-            if _long_enough(at[k] - at[start], sent[k] - sent[start], k - start, base, saturation):
-                us_per_byte = prompt_us_per_byte(at[start : k + 1], sent[start : k + 1])
-                prompt, late = most_prompt(at[start : k + 1], sent[start : k + 1], us_per_byte)
-                latest = prompt - base - late
+            if _is_long_enough(
+                ack_ts[k] - ack_ts[start], sent[k] - sent[start], k - start, base, saturation
+            ):
+                us_per_byte = prompt_us_per_byte(ack_ts[start : k + 1], sent[start : k + 1])
+                prompt_ts, lateness = most_prompt_ack(
+                    ack_ts[start : k + 1], sent[start : k + 1], us_per_byte
+                )
+                deadline = prompt_ts - base - lateness
                 answered = packet[start : k + 1]
-                if mark_dry(dry[start:k], answered, latest, us_per_byte, packets):
+                if mark_idle(idle[start:k], answered, deadline, us_per_byte, packets):
                     continue  # with what is left of the period
-                if us_per_byte > 0 and late <= saturation.max_lateness * (at[k] - at[start]):
-                    found[periods] = start, k
+                if us_per_byte > 0 and lateness <= saturation.max_lateness * (
+                    ack_ts[k] - ack_ts[start]
+                ):
+                    spans[periods] = start, k
                     rate[periods] = 8e6 / us_per_byte
                     periods += 1
             start = k + 1
-    from_ack, to_ack = found[:periods, 0], found[:periods, 1]
+    from_ack, to_ack = spans[:periods, 0], spans[:periods, 1]
     return Periods(
         clean.connection[from_ack],
-        at[from_ack],
-        at[to_ack],
+        ack_ts[from_ack],
+        ack_ts[to_ack],
         sent[to_ack] - sent[from_ack],
         rate[:periods].copy(),
     )
 
 
 @inner
-def _long_enough(time, ip_bytes, acks, base, saturation):
+def _is_long_enough(time, ip_bytes, acks, base, saturation):
     """Whether a period of so much time (us), bytes and ACKs outlasts the ACKs' jitter."""
     if ip_bytes < saturation.min_period_bytes or time < saturation.min_base_rtts * base:
         return False
-    least = saturation.min_ack_delays
-    return acks >= least or time >= least * saturation.ack_delay_us
+    min_acks = saturation.min_ack_delays
+    return acks >= min_acks or time >= min_acks * saturation.ack_delay_us

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from spark_jobs.estimators.by_user import CONFIDENCE, effective, enough
+from spark_jobs.estimators.by_user import CONFIDENCE, effective_groups, enough
 
-FEWEST_TELLING = 10
+MIN_GROUPS_FOR_INTERVAL = 10
 """Groups of users on either side below which no interval is given."""
 
 
@@ -71,38 +71,45 @@ def difference(first: Sums, second: Sums) -> Difference:
     """The first's metric less the second's."""
     if first.value is None or second.value is None:
         return Difference(first.value, second.value)
-    if min(len(first.group), len(second.group)) < FEWEST_TELLING:
+    if min(len(first.group), len(second.group)) < MIN_GROUPS_FOR_INTERVAL:
         return Difference(first.value, second.value)
-    error = _error(first, second)
+    error = _standard_error(first, second)
     if not error > 0:
         return Difference(first.value, second.value)
-    freedom = max(min(effective(first.denominator), effective(second.denominator)) - 1, 1.0)
+    degrees_of_freedom = max(
+        min(effective_groups(first.denominator), effective_groups(second.denominator)) - 1, 1.0
+    )
     estimate = first.value - second.value
-    reach = float(scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
-    p = float(2 * scipy.special.stdtr(freedom, -abs(estimate) / error))
-    return Difference(first.value, second.value, Interval(estimate - reach, estimate + reach, p))
+    half_width = float(scipy.special.stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * error
+    p = float(2 * scipy.special.stdtr(degrees_of_freedom, -abs(estimate) / error))
+    return Difference(
+        first.value, second.value, Interval(estimate - half_width, estimate + half_width, p)
+    )
 
 
-def _error(first: Sums, second: Sums) -> float:
+def _standard_error(first: Sums, second: Sums) -> float:
     """The standard error of the difference: how far each group of users turns it."""
     sides = (first, second)
-    group = np.concatenate([side.group for side in sides])
-    pulls = [
+    labels = np.concatenate([side.group for side in sides])
+    influences = [
         (side.numerator - side.numerator.sum() / side.denominator.sum() * side.denominator)
         for side in sides
     ]
-    pulls = [pull / side.denominator.sum() for pull, side in zip(pulls, sides, strict=True)]
-    groups, place = np.unique(group, return_inverse=True)
-    turned = np.bincount(place, np.concatenate([pulls[0], -pulls[1]]))
-    few = len(groups) / (len(groups) - 1) * (len(group) - 1) / (len(group) - 2)
-    return float(np.sqrt(few * (turned**2).sum()))
+    influences = [
+        influence / side.denominator.sum()
+        for influence, side in zip(influences, sides, strict=True)
+    ]
+    distinct, codes = np.unique(labels, return_inverse=True)
+    combined = np.bincount(codes, np.concatenate([influences[0], -influences[1]]))
+    correction = len(distinct) / (len(distinct) - 1) * (len(labels) - 1) / (len(labels) - 2)
+    return float(np.sqrt(correction * (combined**2).sum()))
 
 
-def supported(differences: Sequence[Difference]) -> list[bool]:
+def significant(differences: Sequence[Difference]) -> list[bool]:
     """Which of the differences on one page are more than chance makes of so many: with all of them
     none, one in twenty pages has one that is called so (Holm 1979)."""
-    p = sorted(d.interval.p for d in differences if d.interval)
-    allowed = (1 - CONFIDENCE) / np.arange(len(p), 0, -1)
-    failed = np.flatnonzero(p > allowed)
-    least_failed = p[failed[0]] if len(failed) else np.inf
-    return [d.interval is not None and d.interval.p < least_failed for d in differences]
+    p_values = sorted(d.interval.p for d in differences if d.interval)
+    allowed = (1 - CONFIDENCE) / np.arange(len(p_values), 0, -1)
+    failed = np.flatnonzero(p_values > allowed)
+    min_failed = p_values[failed[0]] if len(failed) else np.inf
+    return [d.interval is not None and d.interval.p < min_failed for d in differences]

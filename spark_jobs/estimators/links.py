@@ -20,9 +20,9 @@ LINK = np.dtype(
         ("user", "i8"),
         ("hour", "i8"),
         ("rtt_samples", "i8"),
-        ("base", "f8"),
-        ("median", "f8"),
-        ("longest", "f8"),
+        ("rtt_min", "f8"),
+        ("rtt_median", "f8"),
+        ("rtt_max", "f8"),
         ("rate", "f8"),
         ("queue_bytes", "f8"),
         ("queue_s", "f8"),
@@ -35,50 +35,52 @@ for how long a packet waits when it is full (s); the share that is lost with roo
 nothing tells it."""
 
 
-def links(clean, connections, packets, limited):
+def links(clean, connections, packets, day_paths):
     """LINK[L] by user and hour, from CleanAcks of Connections that are mine, and all Packets;
     limited: PATH[U] with what the losses of the day tell of the queue."""
     owner, users, hours = _by_hour(clean, owners(clean, connections))
     first = group_offsets(owner, len(users))
     out = np.zeros(len(users), LINK)
     out["user"], out["hour"], out["rtt_samples"] = users, hours * HOUR_US, np.diff(first)
-    out["median"] = _medians(group_order(owner, first), first, clean, packets)
+    out["rtt_median"] = _medians(group_order(owner, first), first, clean, packets)
     path = paths_of(clean, owner, len(users), packets)
-    out["base"], out["longest"] = path["base"] / 1e6, path["longest"] / 1e6
+    out["rtt_min"], out["rtt_max"] = path["base"] / 1e6, path["longest"] / 1e6
     out["rate"] = 8e6 / np.where(path["pace"] > 0, path["pace"], np.nan)
-    of_day = limited[users]
-    knows_queue = of_day["limit"] > 0
-    out["queue_bytes"] = np.where(knows_queue, of_day["limit"], np.nan)
+    day_path = day_paths[users]
+    queue_known = day_path["limit"] > 0
+    out["queue_bytes"] = np.where(queue_known, day_path["limit"], np.nan)
     out["queue_s"] = 8 * out["queue_bytes"] / out["rate"]
-    out["lost_with_room"] = np.where(knows_queue, of_day["with_room"], np.nan)
+    out["lost_with_room"] = np.where(queue_known, day_path["with_room"], np.nan)
     return out[np.lexsort((out["hour"], out["user"]))]
 
 
-def see_transfers(links, connections, longest):
+def raise_max_rtts(links, connections, max_rtts):
     """Raises the longest round trips of LINK[L] to those of Connections that lie within an hour, s,
     float64[C] (NaN: unknown): while losses are repaired, only SACK blocks tell of round trips."""
     hour = connections.start_ts // HOUR_US
-    told = connections.mine & (hour == connections.end_ts // HOUR_US) & ~np.isnan(longest)
-    place = _places(links, connections.user[told], connections.start_ts[told])
-    of_link = place >= 0
-    np.fmax.at(links["longest"], place[of_link], longest[told][of_link])
+    usable = (
+        connections.starts_in_window & (hour == connections.end_ts // HOUR_US) & ~np.isnan(max_rtts)
+    )
+    index = _link_indices(links, connections.user[usable], connections.start_ts[usable])
+    has_link = index >= 0
+    np.fmax.at(links["rtt_max"], index[has_link], max_rtts[usable][has_link])
 
 
 def rates_at(links, users, times):
     """float64[n], bit/s: the rates of users' links, LINK[L], in the hours of these times (µs); NaN
     where they are not known."""
-    place = _places(links, users, times)
-    return np.where(place >= 0, np.append(links["rate"], np.nan)[place], np.nan)
+    index = _link_indices(links, users, times)
+    return np.where(index >= 0, np.append(links["rate"], np.nan)[index], np.nan)
 
 
-def _places(links, users, times):
+def _link_indices(links, users, times):
     """int64[n]: where in LINK[L] users are in the hours of these times (µs); -1: nowhere."""
     if not len(links):
         return np.full(len(users), -1)
-    known, wanted = _keys(links["user"], links["hour"]), _keys(users, times)
-    order = np.argsort(known)
-    place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(links) - 1)]
-    return np.where(known[place] == wanted, place, -1)
+    keys, wanted = _keys(links["user"], links["hour"]), _keys(users, times)
+    order = np.argsort(keys)
+    index = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(links) - 1)]
+    return np.where(keys[index] == wanted, index, -1)
 
 
 def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -92,20 +94,20 @@ def _by_hour(clean, user):
     the hour of each, int64[L]); user int64[K]: the user of each. A user's ACKs stand together."""
     owner = np.full(len(user), NOBODY)
     users, hours = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
-    count = begun = np.int64(0)
+    count = first_of_user = np.int64(0)
     for k in range(len(user)):
         if user[k] == NOBODY:
             continue
         hour = clean.ts[k] // HOUR_US
         if count and user[k] != users[count - 1]:
-            begun = count
-        at = begun
-        while at < count and hours[at] != hour:
-            at += 1
-        if at == count:
-            users[at], hours[at] = user[k], hour
+            first_of_user = count
+        link = first_of_user
+        while link < count and hours[link] != hour:
+            link += 1
+        if link == count:
+            users[link], hours[link] = user[k], hour
             count += 1
-        owner[k] = at
+        owner[k] = link
     return owner, users[:count], hours[:count]
 
 
@@ -115,6 +117,6 @@ def _medians(order, first, clean, packets):
     first[g + 1]."""
     out = np.empty(len(first) - 1)
     for g in range(len(out)):
-        mine = order[first[g] : first[g + 1]]
-        out[g] = np.median(clean.ts[mine] - packets.ts[clean.packet[mine]]) / 1e6
+        acks = order[first[g] : first[g + 1]]
+        out[g] = np.median(clean.ts[acks] - packets.ts[clean.packet[acks]]) / 1e6
     return out

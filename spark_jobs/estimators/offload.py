@@ -18,15 +18,15 @@ from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.tcp import CWR, FIN, PSH, RST, SYN
 
 ETHERNET_MTU = 1500
-LARGEST_FRAME = 2000
+MAX_FRAME = 2000
 """IEEE 802.3as: with tags and labels an Ethernet carries no more."""
-LEAST_ANNOUNCED = 88
+MIN_ANNOUNCED_MSS = 88
 """Linux's least MSS: what an end announces below that, no sender goes by."""
-MOST_SEGMENTS = 65_535
+MAX_SEGMENTS = 65_535
 """Linux's GSO_MAX_SEGS: more are no merged packet."""
-LEAST_MSS = 536
+DEFAULT_MSS = 536
 """RFC 9293, 3.7.1: smaller packets do not show what a sender's segments may hold."""
-HEADERS, HEADERS_IPV6 = 40, 60
+HEADERS_IPV4, HEADERS_IPV6 = 40, 60
 """IP and TCP without options, B."""
 
 
@@ -50,16 +50,16 @@ def on_the_wire(packets, connection, count, server_ipv6):
     """
     announced, largest = _sizes(packets, connection, count)
     limit = announced[:, ::-1]
-    merged = np.where(limit > 0, largest["payload"] > limit, largest["ip_len"] > LARGEST_FRAME)
+    merged = np.where(limit > 0, largest["payload"] > limit, largest["ip_len"] > MAX_FRAME)
     if not merged.any():
         return Wire(packets, connection, np.zeros(count, np.int64))
-    headers = np.where(server_ipv6, HEADERS_IPV6, HEADERS)[packets.server]
-    size = _segment_sizes(packets, connection, headers, announced, merged)
-    piece = _pieces(packets, connection, headers, size)
-    return _cut(packets, connection, count, piece)
+    headers = np.where(server_ipv6, HEADERS_IPV6, HEADERS_IPV4)[packets.server]
+    segment_size = _segment_sizes(packets, connection, headers, announced, merged)
+    piece_size = _piece_sizes(packets, connection, headers, segment_size)
+    return _split(packets, connection, count, piece_size)
 
 
-LARGEST = np.dtype([("payload", "i8"), ("ip_len", "i8")])
+LARGEST_SEGMENT = np.dtype([("payload", "i8"), ("ip_len", "i8")])
 
 
 @compiled
@@ -68,18 +68,18 @@ def _sizes(packets, connection, count):
     downlink, flags, mss = packets.downlink, packets.tcp_flags, packets.mss
     payload_len, ip_len = packets.payload_len, packets.ip_len
     announced = np.zeros((count, 2), np.int64)
-    largest = np.zeros((count, 2), LARGEST)
+    largest = np.zeros((count, 2), LARGEST_SEGMENT)
     for i in range(len(connection)):
         c = connection[i]
         if c < 0:
             continue
-        way = 1 if downlink[i] else 0
+        direction = 1 if downlink[i] else 0
         if flags[i] & SYN:
-            if mss[i] >= LEAST_ANNOUNCED:
-                announced[c, way] = max(announced[c, way], np.int64(mss[i]))
-        elif payload_len[i] > largest[c, way].payload and not flags[i] & RST:
-            largest[c, way].payload = payload_len[i]
-            largest[c, way].ip_len = ip_len[i]
+            if mss[i] >= MIN_ANNOUNCED_MSS:
+                announced[c, direction] = max(announced[c, direction], np.int64(mss[i]))
+        elif payload_len[i] > largest[c, direction].payload and not flags[i] & RST:
+            largest[c, direction].payload = payload_len[i]
+            largest[c, direction].ip_len = ip_len[i]
     return announced, largest
 
 
@@ -96,76 +96,84 @@ def _segment_sizes(packets, connection, headers, announced, merged):
     payload_len = packets.payload_len
     agreed, seen = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
     fits_agreed, fits_seen = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
-    for fitting in range(2):
+    for pass_ in range(2):
         for i in range(len(connection)):
-            c, way = connection[i], 1 if downlink[i] else 0
-            if c < 0 or not merged[c, way] or not _is_data(flags[i], payload_len[i]):
+            c, direction = connection[i], 1 if downlink[i] else 0
+            if c < 0 or not merged[c, direction] or not _is_data(flags[i], payload_len[i]):
                 continue
-            limit, payload = announced[c, 1 - way], np.int64(payload_len[i])
-            whole = payload <= limit if limit else ip_len[i] <= LARGEST_FRAME
+            limit, payload = announced[c, 1 - direction], np.int64(payload_len[i])
+            is_whole = payload <= limit if limit else ip_len[i] <= MAX_FRAME
             options = np.int64(ip_len[i]) - payload - headers[i]
-            if fitting == 0:
-                both = min(limit, announced[c, way]) if announced[c, way] else limit
-                agreed[c, way] = both if limit else ETHERNET_MTU - headers[i]
-                if whole and payload + options >= LEAST_MSS:
-                    seen[c, way] = max(seen[c, way], payload + options)
-            elif not whole:
-                fits_agreed[c, way] += payload % max(1, agreed[c, way] - options) == 0
-                fits_seen[c, way] += payload % max(1, seen[c, way] - options) == 0
+            if pass_ == 0:
+                mss = min(limit, announced[c, direction]) if announced[c, direction] else limit
+                agreed[c, direction] = mss if limit else ETHERNET_MTU - headers[i]
+                if is_whole and payload + options >= DEFAULT_MSS:
+                    seen[c, direction] = max(seen[c, direction], payload + options)
+            elif not is_whole:
+                fits_agreed[c, direction] += payload % max(1, agreed[c, direction] - options) == 0
+                fits_seen[c, direction] += payload % max(1, seen[c, direction] - options) == 0
     for c in range(len(merged)):
-        for way in range(2):
-            least = fits_agreed[c, way] + (1 if announced[c, 1 - way] else 0)
-            if seen[c, way] and fits_seen[c, way] >= least:
-                agreed[c, way] = seen[c, way]
+        for direction in range(2):
+            min_fits = fits_agreed[c, direction] + (1 if announced[c, 1 - direction] else 0)
+            if seen[c, direction] and fits_seen[c, direction] >= min_fits:
+                agreed[c, direction] = seen[c, direction]
     return agreed
 
 
 @compiled
-def _pieces(packets, connection, headers, size):
+def _piece_sizes(packets, connection, headers, segment_size):
     """int64[M]: the payload (B) of the segments into which a packet is cut, 0: it is one. size: see
     _segment_sizes."""
     out = np.zeros(len(connection), np.int64)
     for i in range(len(connection)):
-        c, way = connection[i], 1 if packets.downlink[i] else 0
+        c, direction = connection[i], 1 if packets.downlink[i] else 0
         payload = np.int64(packets.payload_len[i])
-        if c < 0 or not size[c, way] or not _is_data(packets.tcp_flags[i], payload):
+        if c < 0 or not segment_size[c, direction] or not _is_data(packets.tcp_flags[i], payload):
             continue
-        piece = size[c, way] - (np.int64(packets.ip_len[i]) - payload - headers[i])
-        if MOST_SEGMENTS * piece >= payload > piece > 0:
-            out[i] = piece
+        piece_size = segment_size[c, direction] - (
+            np.int64(packets.ip_len[i]) - payload - headers[i]
+        )
+        if MAX_SEGMENTS * piece_size >= payload > piece_size > 0:
+            out[i] = piece_size
     return out
 
 
-def _cut(packets, connection, count, piece):
+def _split(packets, connection, count, piece_size):
     """The Wire; piece: see _pieces."""
     payload = packets.payload_len.astype(np.int64)
-    pieces = np.where(piece > 0, -(-payload // np.maximum(piece, 1)), 1)
-    begins = np.concatenate(([0], np.cumsum(pieces)))
-    place = np.repeat(np.arange(len(pieces)), pieces)
+    piece_counts = np.where(piece_size > 0, -(-payload // np.maximum(piece_size, 1)), 1)
+    first_pieces = np.concatenate(([0], np.cumsum(piece_counts)))
+    packet = np.repeat(np.arange(len(piece_counts)), piece_counts)
     columns = {
-        name: gather(values, place)
+        name: gather(values, packet)
         for name, values in packets._asdict().items()
-        if name not in ("first", "sack_edges", "sent_before")
+        if name not in ("first", "sack_edges", "downlink_bytes_before")
     }
-    number = np.arange(len(place)) - begins[place]
-    is_last = number == pieces[place] - 1
-    part = piece[place]
-    held = np.where(part == 0, payload[place], np.minimum(part, payload[place] - number * part))
+    piece = np.arange(len(packet)) - first_pieces[packet]
+    is_last = piece == piece_counts[packet] - 1
+    full_payload = piece_size[packet]
+    piece_payload = np.where(
+        full_payload == 0,
+        payload[packet],
+        np.minimum(full_payload, payload[packet] - piece * full_payload),
+    )
     flags = columns["tcp_flags"]
     flags = np.where(is_last, flags, flags & ~np.uint16(FIN | PSH))
-    ip_len = (columns["ip_len"] - payload[place] + held).astype(np.uint32)
+    ip_len = (columns["ip_len"] - payload[packet] + piece_payload).astype(np.uint32)
     changed = {
-        "seq": (columns["seq"] + number * part).astype(np.uint32),
-        "payload_len": held.astype(np.uint32),
+        "seq": (columns["seq"] + piece * full_payload).astype(np.uint32),
+        "payload_len": piece_payload.astype(np.uint32),
         "ip_len": ip_len,
-        "ip_id": np.where(columns["ip_id"] == 0, 0, columns["ip_id"] + number).astype(np.uint16),
-        "tcp_flags": np.where(number == 0, flags, flags & ~np.uint16(CWR)),
+        "ip_id": np.where(columns["ip_id"] == 0, 0, columns["ip_id"] + piece).astype(np.uint16),
+        "tcp_flags": np.where(piece == 0, flags, flags & ~np.uint16(CWR)),
     }
     wire = Packets(
         **columns | changed,
-        first=begins[packets.first],
+        first=first_pieces[packets.first],
         sack_edges=packets.sack_edges,
-        sent_before=downlink_bytes_before(columns["downlink"], ip_len),
+        downlink_bytes_before=downlink_bytes_before(columns["downlink"], ip_len),
     )
-    merged = np.bincount(connection[pieces > 1], pieces[pieces > 1], count).astype(np.int64)
-    return Wire(wire, connection[place], merged)
+    merged = np.bincount(
+        connection[piece_counts > 1], piece_counts[piece_counts > 1], count
+    ).astype(np.int64)
+    return Wire(wire, connection[packet], merged)

@@ -8,7 +8,7 @@ from spark_jobs.estimators.tcp import ACK, RST, SYN
 
 NO, YES, NOT_KNOWN = 0, 1, -1
 
-LARGEST_SHIFT = 14
+MAX_WINDOW_SHIFT = 14
 """RFC 7323, 2.3."""
 
 OPTIONS = np.dtype([("sack", "i1"), ("timestamps", "i1"), ("max_window", "i8")], align=True)
@@ -27,38 +27,42 @@ def options(segments, connections, options_cut):
     first, flags, window = connections.first, segments.tcp_flags, segments.window
     out = np.zeros(len(first) - 1, OPTIONS)
     for c in range(len(first) - 1):
-        seen, scale, sack = np.zeros(2, np.bool_), np.full(2, NO_SCALE), np.zeros(2, np.bool_)
-        stamped, cut, cut_syn = np.zeros((3, 2), np.bool_)
-        in_syn = in_others = np.int64(-1)
-        others = False
+        syn_seen, scale, sack = np.zeros(2, np.bool_), np.full(2, NO_SCALE), np.zeros(2, np.bool_)
+        has_timestamps, is_cut, cut_syn = np.zeros((3, 2), np.bool_)
+        max_syn_window = max_other_window = np.int64(-1)
+        has_other_packets = False
         for i in range(first[c], first[c + 1]):
-            way = 1 if segments.downlink[i] else 0
-            stamped[way] |= segments.has_timestamps[i]
-            cut[way] |= options_cut[i]
+            direction = 1 if segments.downlink[i] else 0
+            has_timestamps[direction] |= segments.has_timestamps[i]
+            is_cut[direction] |= options_cut[i]
             if flags[i] & SYN:
-                cut_syn[way] |= options_cut[i]
-                seen[way] = True
-                sack[way] |= segments.sack_permitted[i]
-                scale[way] = max(scale[way], segments.window_scale[i])
-                if not way:
-                    in_syn = max(in_syn, np.int64(window[i]))
+                cut_syn[direction] |= options_cut[i]
+                syn_seen[direction] = True
+                sack[direction] |= segments.sack_permitted[i]
+                scale[direction] = max(scale[direction], segments.window_scale[i])
+                if not direction:
+                    max_syn_window = max(max_syn_window, np.int64(window[i]))
             elif not flags[i] & RST:
-                others = True
-                if not way and flags[i] & ACK:
-                    in_others = max(in_others, np.int64(window[i]))
-        out[c].timestamps = YES if stamped[0] and stamped[1] else NO
-        for way in range(2):
-            if cut[way] and not stamped[way] and (stamped[1 - way] or cut[1 - way]):
+                has_other_packets = True
+                if not direction and flags[i] & ACK:
+                    max_other_window = max(max_other_window, np.int64(window[i]))
+        out[c].timestamps = YES if has_timestamps[0] and has_timestamps[1] else NO
+        for direction in range(2):
+            if (
+                is_cut[direction]
+                and not has_timestamps[direction]
+                and (has_timestamps[1 - direction] or is_cut[1 - direction])
+            ):
                 out[c].timestamps = NOT_KNOWN
-        out[c].sack = _agreed(seen & (sack | ~cut_syn), sack, others)
+        out[c].sack = _negotiated(syn_seen & (sack | ~cut_syn), sack, has_other_packets)
         has_scale = scale > NO_SCALE
-        scaled = _agreed(seen & (has_scale | ~cut_syn), has_scale, others)
-        out[c].max_window = in_syn
-        if in_others >= 0 and scaled == NOT_KNOWN:
+        scaling = _negotiated(syn_seen & (has_scale | ~cut_syn), has_scale, has_other_packets)
+        out[c].max_window = max_syn_window
+        if max_other_window >= 0 and scaling == NOT_KNOWN:
             out[c].max_window = NOT_KNOWN
-        elif in_others >= 0:
-            shift = min(scale[0], LARGEST_SHIFT) if scaled == YES else 0
-            out[c].max_window = max(in_syn, in_others << shift)
+        elif max_other_window >= 0:
+            shift = min(scale[0], MAX_WINDOW_SHIFT) if scaling == YES else 0
+            out[c].max_window = max(max_syn_window, max_other_window << shift)
     return out
 
 
@@ -68,24 +72,24 @@ def uses_sack(segments, first):
     begin, int64[C + 1]."""
     out = np.empty(len(first) - 1, np.bool_)
     for c in range(len(out)):
-        up = down = used = False
+        permitted_up = permitted_down = used = False
         for i in range(first[c], first[c + 1]):
             permitted, downlink = segments.sack_permitted[i], segments.downlink[i]
-            down |= permitted and downlink
-            up |= permitted and not downlink
+            permitted_down |= permitted and downlink
+            permitted_up |= permitted and not downlink
             used |= segments.sack_count[i] > 0
-        out[c] = (up and down) or used
+        out[c] = (permitted_up and permitted_down) or used
     return out
 
 
 @inner
-def _agreed(seen, has, others):
+def _negotiated(syn_seen, has_option, has_other_packets):
     """Whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
-    if (seen[0] and not has[0]) or (seen[1] and not has[1]):
+    if (syn_seen[0] and not has_option[0]) or (syn_seen[1] and not has_option[1]):
         return NO
-    if seen[0] and seen[1]:
+    if syn_seen[0] and syn_seen[1]:
         return YES
-    if (seen[0] or seen[1]) and not others:
+    if (syn_seen[0] or syn_seen[1]) and not has_other_packets:
         return NO
     return NOT_KNOWN
 

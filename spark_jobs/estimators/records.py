@@ -72,9 +72,9 @@ class Packets(NamedTuple):
     """bool[M]: the capture cut the options: one that is not there may have been."""
     clock_steps: np.ndarray
     """uint8[M]"""
-    sent_before: np.ndarray
+    downlink_bytes_before: np.ndarray
     """int64[M + 1], B: IP bytes sent to mobiles before each packet (`downlink_bytes_before`)."""
-    outside: np.ndarray
+    out_of_window: np.ndarray
     """bool[M]: TCP packets that no end of their connection could have sent (see `connections`)."""
 
 
@@ -115,7 +115,7 @@ class Connections(NamedTuple):
 
     first: np.ndarray
     """int64[C + 1]: connection c's segments are first[c]:first[c + 1]."""
-    of_user: np.ndarray
+    user_offsets: np.ndarray
     """int64[U + 1]: user u's connections are of_user[u]:of_user[u + 1]."""
     user: np.ndarray
     """int32[C]: number of the user."""
@@ -131,11 +131,11 @@ class Connections(NamedTuple):
     """int64[C], µs: of the last packet."""
     sack: np.ndarray
     """bool[C]: SACK is permitted in both directions, or used (`uses_sack`)."""
-    mine: np.ndarray
+    starts_in_window: np.ndarray
     """bool[C]: starts in the time asked for. What is known of a user comes from these alone, so
     that it does not depend on how much was read beside them."""
 
 
 NO_SCALE = -1
-WINDOW_PROBE, KEEPALIVE, ANSWER = np.arange(1, 4, dtype=np.uint8)
+WINDOW_PROBE, KEEPALIVE, PROBE_ANSWER = np.arange(1, 4, dtype=np.uint8)
 """What a segment is that brings no data (`probes`)."""

@@ -19,14 +19,14 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import RST
 
-NOT_TOLD, MOBILE, SERVER, BETWEEN = range(-1, 3)
+UNKNOWN, MOBILE, SERVER, BETWEEN = range(-1, 3)
 RESETTERS = ("mobile", "server", "between")
 
 INITIAL_TTLS = (64, 128, 255)
 """Those of today's systems; 32 is of the past, and within 64's reach."""
 ROUTE_CHANGE = 1
 """Hops by which a way may change."""
-COUNTS_ON = 16
+MAX_ID_STEP = 16
 """An IP ID counts on if it is ahead by fewer than these."""
 
 
@@ -35,7 +35,7 @@ def reset_by(segments, connections):
     """int8[C]: who sent the first RST of each of the Connections, into RESETTERS, or NOT_TOLD; of
     Segments."""
     first, flags = connections.first, segments.tcp_flags
-    out = np.full(len(first) - 1, np.int8(NOT_TOLD))
+    out = np.full(len(first) - 1, np.int8(UNKNOWN))
     for c in range(len(out)):
         for i in range(first[c], first[c + 1]):
             if flags[i] & RST:
@@ -48,29 +48,29 @@ def reset_by(segments, connections):
 def _sender(reset, begin, end, segments):
     """Who sent segment `reset` of a connection, segments begin to end."""
     down = segments.downlink[reset]
-    distance = _distance(segments.ttl[reset])
-    seen = near = False
+    hops = _hops(segments.ttl[reset])
+    has_packets = distance_fits = False
     last = -1
     for i in range(begin, end):
         if segments.downlink[i] == down and not segments.tcp_flags[i] & RST:
-            seen = True
-            near |= abs(_distance(segments.ttl[i]) - distance) <= ROUTE_CHANGE
+            has_packets = True
+            distance_fits |= abs(_hops(segments.ttl[i]) - hops) <= ROUTE_CHANGE
             last = i if i < reset else last
-    if not seen:
-        return NOT_TOLD
-    counts_on = last >= 0 and _follows(segments.ip_id[reset], segments.ip_id[last])
-    if not (near or counts_on) or _goes_on(reset, begin, end, segments):
+    if not has_packets:
+        return UNKNOWN
+    counts_on = last >= 0 and _is_next_ip_id(segments.ip_id[reset], segments.ip_id[last])
+    if not (distance_fits or counts_on) or _acknowledges_later_data(reset, begin, end, segments):
         return BETWEEN
     return SERVER if down else MOBILE
 
 
 @inner
-def _follows(ip_id, last):
-    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < COUNTS_ON
+def _is_next_ip_id(ip_id, last):
+    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < MAX_ID_STEP
 
 
 @inner
-def _distance(ttl):
+def _hops(ttl):
     """Over how many hops a packet has come."""
     for initial in INITIAL_TTLS:
         if ttl <= initial:
@@ -79,17 +79,17 @@ def _distance(ttl):
 
 
 @inner
-def _goes_on(reset, begin, end, segments):
+def _acknowledges_later_data(reset, begin, end, segments):
     """Whether the end that is said to have sent the RST acknowledges what passed Gi after it."""
     down = segments.downlink[reset]
-    heard = highest = NONE  # of what the other end sent: acknowledged, and sent before the RST
+    acked = highest = NONE  # of what the other end sent: acknowledged, and sent before the RST
     for i in range(begin, end):
         own = segments.up_number[i] if down else segments.number[i]
         if own == NONE:
             continue
         if segments.downlink[i] == down:
-            heard = own if i > reset else heard
-            if heard != NONE and highest != NONE and heard > highest:
+            acked = own if i > reset else acked
+            if acked != NONE and highest != NONE and acked > highest:
                 return True
         elif i < reset:
             length = sequence_length(segments.tcp_flags[i], segments.payload_len[i])

@@ -13,12 +13,12 @@ from spark_jobs.compiled import compiled
 
 
 @compiled
-def least_round_trips(clean, connections, packets):
+def min_access_rtts(clean, connections, packets):
     """float64[C], s: the least round trip of a downlink data packet of each connection, a delayed
     ACK's wait included; NaN without any. Of CleanAcks, their Connections and all Packets."""
-    least = np.full(len(connections.user), np.nan)
+    min_rtts = np.full(len(connections.user), np.nan)
     for k in range(len(clean.ts)):
         c, packet = clean.connection[k], clean.packet[k]
         if packets.payload_len[packet]:
-            least[c] = np.fmin(least[c], (clean.ts[k] - packets.ts[packet]) / 1e6)
-    return least
+            min_rtts[c] = np.fmin(min_rtts[c], (clean.ts[k] - packets.ts[packet]) / 1e6)
+    return min_rtts

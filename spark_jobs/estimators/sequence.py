@@ -31,14 +31,14 @@ def stream_numbers(first, downlink, tcp_flags, seq, ack):
         for i in range(first[c], first[c + 1]):
             if tcp_flags[i] & RST:
                 continue
-            answers = tcp_flags[i] & ACK != 0
+            has_ack = tcp_flags[i] & ACK != 0
             if downlink[i]:
                 near_down = down[i] = unwrap(seq[i], near_down)
-                if answers:
+                if has_ack:
                     near_up = up[i] = unwrap(ack[i], near_up)
             else:
                 near_up = up[i] = unwrap(seq[i], near_up)
-                if answers:
+                if has_ack:
                     near_down = down[i] = unwrap(ack[i], near_down)
     return down, up
 

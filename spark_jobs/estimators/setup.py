@@ -18,7 +18,7 @@ And why they were: something was lost, or the first timer (1 s by RFC 6298, 2.1)
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.probes import quiet_before
+from spark_jobs.estimators.probes import ignored_packets_before
 from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 UNKNOWN, MOBILE, SERVER = 0, 1, 2
@@ -34,8 +34,8 @@ INITIAL_RTO_US = 3_000_000
 
 NO_TIME = np.int64(-(2**62))
 
-NOT_TOLD, PREMATURE, LOST = range(-1, 2)
-REPEATS = ("premature", "lost")
+UNDECIDED, PREMATURE, LOST = range(-1, 2)
+RETRANSMISSION_CAUSES = ("premature", "lost")
 """Why a SYN or SYN ACK came again."""
 FIRST, LATER = 0, 1
 
@@ -49,8 +49,8 @@ HANDSHAKE = np.dtype(
         ("syn_ts", "i8"),
         ("synack_ts", "i8"),
         ("ack_ts", "i8"),
-        ("asked_ts", "i8"),
-        ("answered_ts", "i8"),
+        ("answered_syn_ts", "i8"),
+        ("answered_synack_ts", "i8"),
         ("last_ts", "i8"),
     ],
     align=True,
@@ -74,15 +74,15 @@ def handshakes(segments, connections):
 def _handshake(start, end, segments, out):
     ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
-    out.asked_ts = out.answered_ts = NO_TIME
+    out.answered_syn_ts = out.answered_synack_ts = NO_TIME
     refused = other_traffic = by_initiator = False
     synack_seq = np.uint32(0)
-    opening = start
-    while opening < end and flags[opening] & (SYN | ACK) != SYN:
-        opening += 1
-    initiator_downlink = opening < end and downlink[opening]
+    first_syn = start
+    while first_syn < end and flags[first_syn] & (SYN | ACK) != SYN:
+        first_syn += 1
+    initiator_downlink = first_syn < end and downlink[first_syn]
     for i in range(start, end):
-        from_initiator = opening < end and downlink[i] == initiator_downlink
+        from_initiator = first_syn < end and downlink[i] == initiator_downlink
         if flags[i] & SYN and not flags[i] & ACK:
             if out.syn_count == 0:
                 out.initiator = SERVER if downlink[i] else MOBILE
@@ -97,21 +97,21 @@ def _handshake(start, end, segments, out):
                 out.last_ts = ts[i]
                 if out.synack_ts == NO_TIME:
                     out.synack_ts = ts[i]
-                    out.asked_ts = _echoed_ts(start, i, segments)
+                    out.answered_syn_ts = _echoed_ts(start, i, segments)
         elif out.ack_ts != NO_TIME:
             continue
         elif flags[i] & RST:
             if out.synack_count:
                 out.reset, by_initiator = True, from_initiator
                 out.last_ts = ts[i]
-            elif opening < end and not from_initiator:
+            elif first_syn < end and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
         elif from_initiator and out.synack_count and (by_initiator or not out.reset):
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
                 out.reset = False  # its RST was for another's SYN ACK
                 out.ack_ts = ts[i]
-                out.answered_ts = _echoed_ts(start, i, segments)
+                out.answered_synack_ts = _echoed_ts(start, i, segments)
         else:
             other_traffic = True
     out.setup_class = _setup_class(out, refused, other_traffic)
@@ -152,7 +152,7 @@ def _setup_class(handshake, refused, other_traffic):
 
 
 @compiled
-def repeats(handshake, segments, connections, base_us):
+def setup_retransmissions(handshake, segments, connections, base_us):
     """int8[C]: why a SYN or SYN ACK came again, into REPEATS, or NOT_TOLD; of HANDSHAKE[C],
     Segments and their Connections; base_us float64[C]: the user's least RTT on the access side (µs).
 
@@ -162,43 +162,51 @@ def repeats(handshake, segments, connections, base_us):
     too shortly before it. A SYN ACK that came again though its server must have heard the ACK is
     not told: the ACK was lost, or the server waits for data.
     """
-    out = np.full(len(handshake), np.int8(NOT_TOLD))
+    out = np.full(len(handshake), np.int8(UNDECIDED))
     for c in range(len(out)):
-        h = handshake[c]
-        if h.setup_class != SLIGHT_PROBLEM:
+        row = handshake[c]
+        if row.setup_class != SLIGHT_PROBLEM:
             continue
         begin, end = connections.first[c], connections.first[c + 1]
-        from_mobile = h.initiator == MOBILE
-        access = np.int64(base_us[c]) if base_us[c] > 0 else np.int64(0)
-        first_syn = (h.syn_ts, h.asked_ts, np.int64(0) if from_mobile else access)
-        first_synack = (h.synack_ts, h.answered_ts, access if from_mobile else np.int64(0))
-        asked = _answered(first_syn, h.synack_ts, (begin, end), segments, not from_mobile)
-        answered = _answered(first_synack, h.ack_ts, (begin, end), segments, from_mobile)
-        if asked == LATER or answered == LATER:
+        from_mobile = row.initiator == MOBILE
+        access_us = np.int64(base_us[c]) if base_us[c] > 0 else np.int64(0)
+        first_syn = (row.syn_ts, row.answered_syn_ts, np.int64(0) if from_mobile else access_us)
+        first_synack = (
+            row.synack_ts,
+            row.answered_synack_ts,
+            access_us if from_mobile else np.int64(0),
+        )
+        syn_answered = _answered_syn(
+            first_syn, row.synack_ts, (begin, end), segments, not from_mobile
+        )
+        synack_answered = _answered_syn(
+            first_synack, row.ack_ts, (begin, end), segments, from_mobile
+        )
+        if syn_answered == LATER or synack_answered == LATER:
             out[c] = LOST
-        elif asked == FIRST and answered == FIRST:
-            heard = h.ack_ts + (h.synack_ts - h.syn_ts)
-            if _last_syn(begin, end, segments, from_mobile) <= heard:
+        elif syn_answered == FIRST and synack_answered == FIRST:
+            ack_arrival_ts = row.ack_ts + (row.synack_ts - row.syn_ts)
+            if _last_syn(begin, end, segments, from_mobile) <= ack_arrival_ts:
                 out[c] = PREMATURE
     return out
 
 
 @inner
-def _answered(first, answer_ts, span, segments, downlink):
+def _answered_syn(first, answer_ts, span, segments, downlink):
     """Which SYN or SYN ACK of one way is answered at answer_ts: FIRST, LATER or NOT_TOLD.
 
     first: when the first of them passed, when the one did whose timestamp is echoed or NO_TIME, how
     long an answer takes at least (µs); span: the connection's segments.
     """
-    first_ts, echoed_ts, least_us = first
+    first_ts, echoed_ts, min_answer_us = first
     if echoed_ts != NO_TIME:
         return FIRST if echoed_ts == first_ts else LATER
     for i in range(span[0], span[1]):
-        if segments.ts[i] + least_us > answer_ts:
+        if segments.ts[i] + min_answer_us > answer_ts:
             break
         if segments.tcp_flags[i] & SYN and segments.downlink[i] == downlink:
             if segments.ts[i] > first_ts:
-                return NOT_TOLD
+                return UNDECIDED
     return FIRST
 
 
@@ -220,7 +228,7 @@ def background(handshake, segments, connections, packets):
     fill a buffer. Of HANDSHAKE[C], Segments, their Connections and all Packets.
     """
     out = np.zeros(len(handshake), np.bool_)
-    before = quiet_before(segments, packets)
+    ignored_before = ignored_packets_before(segments, packets)
     for c in range(len(handshake)):
         if handshake[c].syn_ts == NO_TIME:
             continue
@@ -228,19 +236,21 @@ def background(handshake, segments, connections, packets):
         acked = handshake[c].ack_ts != NO_TIME
         high = handshake[c].ack_ts if acked else handshake[c].last_ts
         user = connections.user[c]
-        place, end = _within(packets.ts, packets.first[user], packets.first[user + 1], low, high)
-        loud = end - place - (before[end] - before[place])
+        first_packet, end = _within(
+            packets.ts, packets.first[user], packets.first[user + 1], low, high
+        )
+        packet_count = end - first_packet - (ignored_before[end] - ignored_before[first_packet])
         begin, end = _within(segments.ts, connections.first[c], connections.first[c + 1], low, high)
-        out[c] = loud > np.count_nonzero(segments.probe[begin:end] == 0)
+        out[c] = packet_count > np.count_nonzero(segments.probe[begin:end] == 0)
     return out
 
 
 @inner
 def _within(ts, begin, end, low, high):
     """Which of ts[begin:end], which ascend, lie in (low, high]: from, to."""
-    mine = ts[begin:end]
-    since, until = np.searchsorted(mine, low, "right"), np.searchsorted(mine, high, "right")
-    return begin + since, begin + until
+    times = ts[begin:end]
+    start, stop = np.searchsorted(times, low, "right"), np.searchsorted(times, high, "right")
+    return begin + start, begin + stop
 
 
 def setup_delay(handshake):
@@ -251,12 +261,12 @@ def setup_delay(handshake):
 
 def _in_order(handshake):
     """bool[C]: the SYN was seen, and not after the SYN ACK."""
-    answered = handshake["synack_ts"]
-    late = (answered != NO_TIME) & (answered < handshake["syn_ts"])
-    return (handshake["syn_count"] > 0) & ~late
+    synack_ts = handshake["synack_ts"]
+    is_late = (synack_ts != NO_TIME) & (synack_ts < handshake["syn_ts"])
+    return (handshake["syn_count"] > 0) & ~is_late
 
 
-def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
+def handshake_rtts(handshake, had_background, max_rtt_us=INITIAL_RTO_US):
     """(access side, Internet side) round trips of the handshake (INFOCOM III.B), s.
 
     NaN unless the handshake was completed, there were just one SYN and one SYN ACK, or timestamps
@@ -264,26 +274,28 @@ def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
     retransmission timeout.
     """
     once = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1)
-    alone = (handshake["ack_ts"] != NO_TIME) & ~had_background & _in_order(handshake)
-    short_us = (longest_us - 1) / 1e6
-    asked = np.where(once, handshake["syn_ts"], handshake["asked_ts"])
-    answered = np.where(once, handshake["synack_ts"], handshake["answered_ts"])
-    responder = _seconds(asked, handshake["synack_ts"], alone)
-    initiator = _seconds(answered, handshake["ack_ts"], alone)
-    for rtt in (responder, initiator):
-        rtt[~(rtt <= short_us)] = np.nan
+    is_usable = (handshake["ack_ts"] != NO_TIME) & ~had_background & _in_order(handshake)
+    max_rtt_s = (max_rtt_us - 1) / 1e6
+    syn_ts = np.where(once, handshake["syn_ts"], handshake["answered_syn_ts"])
+    synack_ts = np.where(once, handshake["synack_ts"], handshake["answered_synack_ts"])
+    responder_rtt = _seconds(syn_ts, handshake["synack_ts"], is_usable)
+    initiator_rtt = _seconds(synack_ts, handshake["ack_ts"], is_usable)
+    for rtt in (responder_rtt, initiator_rtt):
+        rtt[~(rtt <= max_rtt_s)] = np.nan
     mobile = handshake["initiator"] == MOBILE
-    return np.where(mobile, initiator, responder), np.where(mobile, responder, initiator)
+    return np.where(mobile, initiator_rtt, responder_rtt), np.where(
+        mobile, responder_rtt, initiator_rtt
+    )
 
 
-def internet_us(handshake):
+def internet_rtt_us(handshake):
     """float64[C]: from a mobile's first SYN to the first SYN ACK (µs), or 0. With a SYN or SYN ACK
     lost it is too long, but what waits for a round trip waits no shorter for it."""
     known = (handshake["initiator"] == MOBILE) & (handshake["synack_ts"] != NO_TIME)
     return np.where(known, (handshake["synack_ts"] - handshake["syn_ts"]).astype(float), 0.0)
 
 
-def _seconds(start, end, where):
+def _seconds(start, end, is_usable):
     """end - start in s; NaN where a time is missing or they run backwards."""
-    known = where & (start != NO_TIME) & (end != NO_TIME) & (end >= start)
+    known = is_usable & (start != NO_TIME) & (end != NO_TIME) & (end >= start)
     return np.where(known, (end - start) / 1e6, np.nan)

@@ -21,54 +21,56 @@ from spark_jobs.estimators.tcp import RST, SYN
 
 ROUTE_CHANGE = 1
 """Hops by which a way may change."""
-FEWEST_ACKS = 4
+MIN_ACKS = 4
 """ACKs after the first data that tell of another distance."""
-FEWEST_SAMPLES = 8
+MIN_DATA_RTTS = 8
 """Round trips of data, and"""
-FEWEST_HANDSHAKES = 3
+MIN_HANDSHAKES = 3
 """of a user's handshakes that are compared."""
-SOONER = 4
+MIN_RTT_RATIO = 4
 """How many times sooner data is answered than a handshake."""
 
 
-def split(segments, connections, handshake_s, trips):
+def split_connections(segments, connections, handshake_s, data_rtts):
     """bool[C]: whether the Connections of Segments show a sign; handshake_s float64[C]: round trip
     of the handshake on the access side (s; NaN: not known); trips: QUANTILES[C] of the data's."""
-    return _elsewhere(segments, connections) | _sooner(connections, handshake_s, trips)
+    return _has_other_distance(segments, connections) | _answers_too_soon(
+        connections, handshake_s, data_rtts
+    )
 
 
 @compiled
-def _elsewhere(segments, connections):
+def _has_other_distance(segments, connections):
     """bool[C]: the mobile's ACKs of data come from another distance than its SYN."""
     out = np.zeros(len(connections.first) - 1, np.bool_)
     flags, downlink, ttl = segments.tcp_flags, segments.downlink, segments.ttl
     for c in range(len(out)):
-        syn = np.int64(-1)
+        syn_ttl = np.int64(-1)
         acks = np.int64(0)
-        data = False
+        data_seen = False
         for i in range(connections.first[c], connections.first[c + 1]):
             if downlink[i]:
-                data |= segments.payload_len[i] > 0
+                data_seen |= segments.payload_len[i] > 0
             elif flags[i] & SYN:
-                syn = np.int64(ttl[i])
-            elif data and syn >= 0 and not flags[i] & RST:
-                if abs(np.int64(ttl[i]) - syn) <= ROUTE_CHANGE:
+                syn_ttl = np.int64(ttl[i])
+            elif data_seen and syn_ttl >= 0 and not flags[i] & RST:
+                if abs(np.int64(ttl[i]) - syn_ttl) <= ROUTE_CHANGE:
                     acks = np.int64(0)
                     break
                 acks += 1
-            elif syn < 0 and data:
+            elif syn_ttl < 0 and data_seen:
                 break
-        out[c] = acks >= FEWEST_ACKS
+        out[c] = acks >= MIN_ACKS
     return out
 
 
-def _sooner(connections, handshake_s, trips):
+def _answers_too_soon(connections, handshake_s, data_rtts):
     """bool[C]: the mobile's ACKs of data come far sooner than those of any of its user's
     handshakes."""
-    told = connections.mine & ~np.isnan(handshake_s)
-    user, users = connections.user[told], len(connections.of_user) - 1
-    least = np.full(users, np.inf)
-    np.minimum.at(least, user, handshake_s[told])
-    least[np.bincount(user, minlength=users) < FEWEST_HANDSHAKES] = 0
-    known = (trips["count"] >= FEWEST_SAMPLES) & ~np.isnan(handshake_s)
-    return known & (SOONER * trips["p95"] <= least[connections.user])
+    usable = connections.starts_in_window & ~np.isnan(handshake_s)
+    user, users = connections.user[usable], len(connections.user_offsets) - 1
+    min_handshake_s = np.full(users, np.inf)
+    np.minimum.at(min_handshake_s, user, handshake_s[usable])
+    min_handshake_s[np.bincount(user, minlength=users) < MIN_HANDSHAKES] = 0
+    known = (data_rtts["count"] >= MIN_DATA_RTTS) & ~np.isnan(handshake_s)
+    return known & (MIN_RTT_RATIO * data_rtts["p95"] <= min_handshake_s[connections.user])

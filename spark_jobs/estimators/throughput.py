@@ -47,14 +47,14 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
-from spark_jobs.estimators.probes import quiet_before
+from spark_jobs.estimators.probes import ignored_packets_before
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
-NOT_TOLD = -1
+UNKNOWN = -1
 PLAIN_HTTP_PORTS = (80, 8080)
 """http and http-alt in IANA's registry of service names and ports."""
-PARTS = 1 << 16
+FRACTIONS = 1 << 16
 """Of a byte, in which expected bytes are counted."""
 TLS_TURNS = 2
 """Of a full handshake with TLS 1.2 (RFC 5246, 7.3)."""
@@ -84,10 +84,10 @@ same of what arrived."""
 class Requests(NamedTuple):
     """What tells whether a connection is one request and its response."""
 
-    told: np.ndarray
+    by_log: np.ndarray
     """int8[C]: 1 where a log tells of one request and one response, 0 where it tells of others,
     else -1."""
-    handshakes: np.ndarray
+    handshake_turns: np.ndarray
     """int8[C]: how many turns may belong to TLS's handshake (`handshake_turns`)."""
 
 
@@ -123,7 +123,7 @@ class Transfers(NamedTuple):
 
 
 @making
-def alone(segments, connections, quiet_before):
+def single_transfers(segments, connections, ignored_packets_before):
     """bool[C]: the user has no packet of anything else from the connection's first packet to its
     last, but for probes: those that are none are neighbours in user order. quiet_before: see
     `probes.quiet_before`."""
@@ -132,8 +132,8 @@ def alone(segments, connections, quiet_before):
     for c in range(len(first) - 1):
         begin, end = first[c], first[c + 1]
         others = place[end - 1] + 1 - place[begin] - (end - begin)
-        quiet = quiet_before[place[end - 1] + 1] - quiet_before[place[begin]]
-        single[c] = others == 0 or others == quiet - np.count_nonzero(segments.probe[begin:end])
+        ignored = ignored_packets_before[place[end - 1] + 1] - ignored_packets_before[place[begin]]
+        single[c] = others == 0 or others == ignored - np.count_nonzero(segments.probe[begin:end])
     return single
 
 
@@ -143,19 +143,19 @@ def handshake_turns(server_port: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def arrived_before(segments, packets, lost):
+def arrived_bytes_before(segments, packets, lost):
     """int64[M + 1], B / PARTS: of the IP bytes sent to mobiles before each of the Packets, those
     expected to arrive; lost float32[N]: each of the Segments' probability of being lost on the access side,
     NaN where it is not known, which counts as arrived. Whole numbers, so that a difference does not
     depend on what other users' packets stand before."""
-    out = packets.sent_before * PARTS
-    gone = np.zeros(len(out), np.int64)
+    out = packets.downlink_bytes_before * FRACTIONS
+    lost_bytes = np.zeros(len(out), np.int64)
     for i in range(len(lost)):
         if lost[i] > 0:
-            gone[segments.place[i] + 1] = np.int64(PARTS * lost[i] * segments.ip_len[i])
+            lost_bytes[segments.place[i] + 1] = np.int64(FRACTIONS * lost[i] * segments.ip_len[i])
     total = np.int64(0)
     for m in range(len(out)):
-        total += gone[m]
+        total += lost_bytes[m]
         out[m] -= total
     return out
 
@@ -163,65 +163,65 @@ def arrived_before(segments, packets, lost):
 @making
 def responses(segments, connections, requests, handshake_bytes=16 * 1024):
     """Responses of Segments, their Connections and Requests."""
-    told, handshakes = requests.told, requests.handshakes
+    by_log, handshake_turns = requests.by_log, requests.handshake_turns
     first, downlink, tcp_flags = connections.first, segments.downlink, segments.tcp_flags
     number, up_number = segments.number, segments.up_number
-    request_response = np.zeros(len(told), np.bool_)
-    data_start = np.full(len(told), NONE)
-    data_end = np.full(len(told), NONE)
-    for c in range(len(told)):
-        asked = accepted = unasked = finished = broken_off = False
-        top = up_top = acked = origin = answer = NONE
-        turns = answered = 0
+    request_response = np.zeros(len(by_log), np.bool_)
+    data_start = np.full(len(by_log), NONE)
+    data_end = np.full(len(by_log), NONE)
+    for c in range(len(by_log)):
+        syn_seen = synack_seen = server_first = fin_seen = was_reset = False
+        highest = up_highest = acked = first_data = last_response = NONE
+        turns = answered_turns = 0
         for i in range(first[c], first[c + 1]):
             length = np.int64(segments.payload_len[i])
-            opens = np.int64(tcp_flags[i] & SYN != 0)
+            syn = np.int64(tcp_flags[i] & SYN != 0)
             if downlink[i] and tcp_flags[i] & RST:
-                if acked < top and not finished:
-                    broken_off = True
+                if acked < highest and not fin_seen:
+                    was_reset = True
             elif downlink[i] and number[i] != NONE:
                 if tcp_flags[i] & FIN:
-                    finished = True
-                low = number[i] + opens
-                if opens:
-                    accepted = True
-                    top = max(top, low)
+                    fin_seen = True
+                low = number[i] + syn
+                if syn:
+                    synack_seen = True
+                    highest = max(highest, low)
                 if length:
-                    if origin == NONE:
-                        origin = top = top if accepted else low
-                    if low + length > top:
-                        if answered < turns:
-                            answered = turns
-                            answer = top
-                        unasked |= turns == 0
-                        top = low + length
+                    if first_data == NONE:
+                        first_data = highest = highest if synack_seen else low
+                    if low + length > highest:
+                        if answered_turns < turns:
+                            answered_turns = turns
+                            last_response = highest
+                        server_first |= turns == 0
+                        highest = low + length
             elif not downlink[i]:
                 acked = max(acked, number[i])
-                if opens:
-                    asked = True
-                if length and up_number[i] != NONE and up_number[i] + opens + length > up_top:
-                    up_top = up_number[i] + opens + length
-                    if turns == 0 or (answered == turns and acked >= top):
+                if syn:
+                    syn_seen = True
+                if length and up_number[i] != NONE and up_number[i] + syn + length > up_highest:
+                    up_highest = up_number[i] + syn + length
+                    if turns == 0 or (answered_turns == turns and acked >= highest):
                         turns += 1
-        if origin == NONE:
+        if first_data == NONE:
             continue
-        data_start[c], data_end[c] = origin, top
-        whole = asked and accepted and acked >= top and not broken_off
-        if told[c] >= 0:
-            request_response[c] = whole and told[c] == 1
+        data_start[c], data_end[c] = first_data, highest
+        is_complete = syn_seen and synack_seen and acked >= highest and not was_reset
+        if by_log[c] >= 0:
+            request_response[c] = is_complete and by_log[c] == 1
         elif (
-            whole
-            and not unasked
-            and 0 < answered <= handshakes[c] + 1
-            and answer - origin <= handshake_bytes
+            is_complete
+            and not server_first
+            and 0 < answered_turns <= handshake_turns[c] + 1
+            and last_response - first_data <= handshake_bytes
         ):
             request_response[c] = True
-            data_start[c] = answer
+            data_start[c] = last_response
     return Responses(request_response, data_start, data_end)
 
 
 @inner
-def _answered(segments, t1, t1_ack, duplicate):
+def _answered_segment(segments, t1, t1_ack, duplicate):
     """The segment that the first ACK, `t1_ack`, answers: the last data from `t1` on that it
     acknowledges; of a duplicate none is known, and `t1` stands for it."""
     answered = t1
@@ -235,31 +235,31 @@ def _answered(segments, t1, t1_ack, duplicate):
 
 
 @making
-def transfers(segments, connections, packets, arrived_before, response):
+def transfers(segments, connections, packets, arrived_bytes_before, response):
     """Transfers of Segments, their Connections, all Packets, `arrived_before` and the connections'
     Responses."""
     first, ts, number = connections.first, segments.ts, segments.number
-    place, sent_before = segments.place, packets.sent_before
+    place, bytes_before = segments.place, packets.downlink_bytes_before
     downlink, payload_len = segments.downlink, segments.payload_len
     data_start, data_end = response.data_start, response.data_end
-    b_tcp = np.full(len(data_start), np.int64(NOT_TOLD))
-    b_other = np.full(len(data_start), np.int64(NOT_TOLD))
-    time = np.full(len(data_start), np.int64(NOT_TOLD))
-    arrived = np.full(len(data_start), np.int64(NOT_TOLD))
+    b_tcp = np.full(len(data_start), np.int64(UNKNOWN))
+    b_other = np.full(len(data_start), np.int64(UNKNOWN))
+    time = np.full(len(data_start), np.int64(UNKNOWN))
+    arrived = np.full(len(data_start), np.int64(UNKNOWN))
     received, user_received = np.full((2, len(data_start)), np.nan)
     for c in range(len(data_start)):
-        t1 = t2 = t1_ack = t2_ack = early = -1
+        t1 = t2 = t1_ack = t2_ack = first_data_ack = -1
         first_end = NONE
-        again = False  # the first data was retransmitted, or is the filling of a hole
-        largest = np.int64(0)
-        seen = payload = np.int64(0)  # of the connection, since T1
-        own = np.int64(0)  # up to T2
+        was_disturbed = False  # the first data was retransmitted, or is the filling of a hole
+        max_payload = np.int64(0)
+        ip_bytes = payload = np.int64(0)  # of the connection, since T1
+        ip_bytes_to_t2 = np.int64(0)  # up to T2
         for i in range(first[c], first[c + 1]):
             if data_start[c] == NONE:
                 break
             if number[i] == NONE:
                 if t1 >= 0 and downlink[i]:
-                    seen += segments.ip_len[i]
+                    ip_bytes += segments.ip_len[i]
                 continue
             if downlink[i]:
                 low = number[i] + np.int64(segments.tcp_flags[i] & SYN != 0)
@@ -268,55 +268,57 @@ def transfers(segments, connections, packets, arrived_before, response):
                 if data and t1 < 0:
                     t1 = i
                     first_end = end
-                    again = low > data_start[c]
+                    was_disturbed = low > data_start[c]
                 elif data and low < first_end:
-                    again = True
+                    was_disturbed = True
                 if t1 >= 0:
-                    seen += segments.ip_len[i]
+                    ip_bytes += segments.ip_len[i]
                     payload += payload_len[i]
-                    largest = max(largest, np.int64(payload_len[i]))
+                    max_payload = max(max_payload, np.int64(payload_len[i]))
                     if data:
                         t2 = i
-                        own = seen
+                        ip_bytes_to_t2 = ip_bytes
             elif t1 >= 0:
-                if early < 0 and payload_len[i] == 0 and number[i] >= data_start[c]:
-                    early = i  # an ACK of any data, perhaps a duplicate
+                if first_data_ack < 0 and payload_len[i] == 0 and number[i] >= data_start[c]:
+                    first_data_ack = i  # an ACK of any data, perhaps a duplicate
                 if t1_ack < 0 and number[i] >= first_end:
                     # a receiver owes an ACK every second segment: more at once filled a hole
-                    filled = again and number[i] > first_end + 2 * largest
-                    t1_ack = early if filled and early >= 0 else i
+                    fills_hole = was_disturbed and number[i] > first_end + 2 * max_payload
+                    t1_ack = first_data_ack if fills_hole and first_data_ack >= 0 else i
                 if number[i] >= data_end[c]:
                     t2_ack = i
                     break
-        missed = payload < data_end[c] - data_start[c]
-        if t2_ack > t1_ack >= 0 and ts[t2_ack] > ts[t1_ack] and not missed:
-            b_tcp[c] = own
-            b_other[c] = sent_before[place[t2] + 1] - sent_before[place[t1]] - own
+        has_gap = payload < data_end[c] - data_start[c]
+        if t2_ack > t1_ack >= 0 and ts[t2_ack] > ts[t1_ack] and not has_gap:
+            b_tcp[c] = ip_bytes_to_t2
+            b_other[c] = bytes_before[place[t2] + 1] - bytes_before[place[t1]] - ip_bytes_to_t2
             time[c] = ts[t2_ack] - ts[t1_ack]
-            duplicate = t1_ack == early and number[t1_ack] < first_end
-            known = data_start[c] + payload_len[t1] if duplicate else number[t1_ack]
-            arrived[c] = data_end[c] - known
-            answered = _answered(segments, t1, t1_ack, duplicate)
+            duplicate = t1_ack == first_data_ack and number[t1_ack] < first_end
+            acked_by_t1_ack = data_start[c] + payload_len[t1] if duplicate else number[t1_ack]
+            arrived[c] = data_end[c] - acked_by_t1_ack
+            answered = _answered_segment(segments, t1, t1_ack, duplicate)
             own_received = np.int64(0)
             for i in range(answered + 1, t2 + 1):
                 if downlink[i]:
-                    own_received += arrived_before[place[i] + 1] - arrived_before[place[i]]
-            received[c] = own_received / PARTS
+                    own_received += (
+                        arrived_bytes_before[place[i] + 1] - arrived_bytes_before[place[i]]
+                    )
+            received[c] = own_received / FRACTIONS
             user_received[c] = (
-                arrived_before[place[t2] + 1] - arrived_before[place[answered] + 1]
-            ) / PARTS
+                arrived_bytes_before[place[t2] + 1] - arrived_bytes_before[place[answered] + 1]
+            ) / FRACTIONS
     return Transfers(b_tcp, b_other, time, arrived, received, user_received)
 
 
 @compiled
 def throughputs(
-    segments, connections, packets, arrived_before, requests, min_transfer_bytes=100 * 1024
+    segments, connections, packets, arrived_bytes_before, requests, min_transfer_bytes=100 * 1024
 ):
     """Throughput of each connection and of its user meanwhile: TRANSFER[C] of Segments, their
     Connections and Requests, all Packets and their `arrived_before`."""
-    single = alone(segments, connections, quiet_before(segments, packets))
+    single = single_transfers(segments, connections, ignored_packets_before(segments, packets))
     response = responses(segments, connections, requests)
-    transferred = transfers(segments, connections, packets, arrived_before, response)
+    transferred = transfers(segments, connections, packets, arrived_bytes_before, response)
     out = np.zeros(len(single), TRANSFER)
     for c in range(len(single)):
         transfer = out[c]

@@ -91,10 +91,10 @@ def access_losses(segments, connections, packets, clean, paths):
 @making
 def _of_user(connections, user):
     """A user's Connections."""
-    begin, end = connections.of_user[user], connections.of_user[user + 1]
+    begin, end = connections.user_offsets[user], connections.user_offsets[user + 1]
     return Connections(
         connections.first[begin : end + 1],
-        connections.of_user[user : user + 2],
+        connections.user_offsets[user : user + 2],
         connections.user[begin:end],
         connections.user_port[begin:end],
         connections.server[begin:end],
@@ -102,7 +102,7 @@ def _of_user(connections, user):
         connections.start_ts[begin:end],
         connections.end_ts[begin:end],
         connections.sack[begin:end],
-        connections.mine[begin:end],
+        connections.starts_in_window[begin:end],
     )
 
 

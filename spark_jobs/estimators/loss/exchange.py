@@ -214,7 +214,7 @@ def _read(x, segments, connections, packets, to, original):
             newest = newest if c.old else c.ts_val
         place = segments.place[i]
         c.place = place - begins
-        c.size = packets.sent_before[place + 1] - packets.sent_before[place]
+        c.size = packets.downlink_bytes_before[place + 1] - packets.downlink_bytes_before[place]
         if highest != NONE and c.low < min(c.high, highest):
             for k in range(first_above(top, 0, n, c.low), n):
                 if max(c.low, copies[k].low) < min(c.high, copies[k].high):
@@ -266,7 +266,7 @@ def _leaves_no_question(begin, end, segments, seen):
 def _set_unseen(begin, end, segments, packets, acks):
     """Sets how many packets a mobile sent before each ACK that Gi never saw, by IP IDs, as far as
     they count the packets of segments [begin, end); what else they count may stand between."""
-    counts, alone = ip_ids.count_these(begin, end, segments, False)
+    counts, alone = ip_ids.counter_kind(begin, end, segments, False)
     before = np.int64(-1)
     m, passed, shared = 0, np.int64(0), False
     for i in range(begin, end):
@@ -278,7 +278,9 @@ def _set_unseen(begin, end, segments, packets, acks):
             step = ip_ids.ahead(segments.ip_id[i], latest) if before >= 0 else np.int64(0)
             told = step > 0
             if told:
-                others = ip_ids.of_others(packets, segments.place[before], segments.place[i], step)
+                others = ip_ids.packets_of_others(
+                    packets, segments.place[before], segments.place[i], step
+                )
                 shared |= others > 0
                 passed += step - 1 - others
             if step > 0 or before < 0:

@@ -27,7 +27,7 @@ def owners(clean, connections):
     out = np.empty(len(clean.ts), np.int64)
     for k in range(len(out)):
         c = clean.connection[k]
-        out[k] = connections.user[c] if connections.mine[c] else NOBODY
+        out[k] = connections.user[c] if connections.starts_in_window[c] else NOBODY
     return out
 
 
@@ -40,7 +40,7 @@ def paths_of(clean, owner, count, packets):
     before the earlier one's arrived.
     """
     out = np.zeros(count, PATH)
-    sent = packets.sent_before[clean.packet + 1]
+    sent = packets.downlink_bytes_before[clean.packet + 1]
     _set_round_trips(out, clean, owner, packets)
     for margin in MARGINS:
         busy = _busy(out, margin, clean, owner, packets)
@@ -65,7 +65,7 @@ def _busy(out, margin, clean, owner, packets):
     """bool[K]: whether the link was busy since the ACK before; margin: see MARGINS."""
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
-        if owner[k] != NOBODY and owner[k] == owner[k - 1] and clean.joined[k]:
+        if owner[k] != NOBODY and owner[k] == owner[k - 1] and clean.undisturbed[k]:
             arrives = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base
             busy[k] = arrives <= clean.ts[k - 1]
     return busy

@@ -8,7 +8,7 @@ than what arrived, but for the few that the radio lost. How much waited is told 
 import numpy as np
 
 from spark_jobs.compiled import compiled, compiling
-from spark_jobs.compiled.arrays import places_where
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss import link
 from spark_jobs.estimators.loss.link import ELSEWHERE, PATH
 
@@ -55,8 +55,8 @@ def fit(path, traffic, known):
     right by certain ACKs that come late by more than an idle round trip.
     """
     trial, found = np.empty(1, PATH), path.copy()
-    sent = places_where(traffic.size > 0)
-    told = places_where(known[sent])
+    sent = true_indices(traffic.size > 0)
+    told = true_indices(known[sent])
     traffic = link.some(traffic, sent)
     lost = traffic.lost[told]
     best = 0.0
