@@ -1,18 +1,21 @@
-"""How sure a mean, a share or a quantile is, where what one user meets is alike.
+"""Confidence intervals for means, shares and quantiles of samples that are alike within a user.
 
-Users are a sample of those who might have been there; their own samples share a radio channel, a
-phone and habits. So an interval comes from how much users differ, not from how many samples there
-are. It is told from sums by group of users (a group is a user where they are few):
+Users are a sample of those who might have been there. One user's samples share a radio channel, a
+phone and habits. So an interval comes from the differences between users, not from the number of
+samples. It is computed from sums by group of users (a group is one user if there are few users):
 
-mean      ratio of sums; its error as the users' jackknife has it (HC3 of the weighted mean of the
-          groups: MacKinnon and White 1985), Student's t with one degree of freedom less than there
-          are effective groups: (sum of weights)² / sum of squares, for a heavy user counts more.
-          What is above zero, as rates and times are, has its interval on the logarithm
-share     of a mean of zeros and ones, the number of independent samples that would have the same
-          error; exact interval of as many (Korn and Graubard, Survey Methodology 1998). Where all
-          users are at 0 or at 1, each group is one sample
-quantile  where the distribution reaches the ends of the interval of the share that lies below it
-          (Woodruff, JASA 1952); none where less than one group is expected beyond it
+mean      ratio of sums. Its standard error is the users' jackknife (HC3 of the weighted mean of the
+          groups: MacKinnon and White 1985). Its interval is Student's t with one degree of freedom
+          less than there are effective groups: (sum of weights)² / sum of squares, because a heavy
+          user counts more. Values above zero, such as rates and times, have their interval on the
+          logarithm.
+share     a mean of zeros and ones. The number of independent samples that would have the same
+          error is computed first. The interval is the exact interval of that many samples (Korn
+          and Graubard, Survey Methodology 1998). If all users are at 0 or all at 1, each group is
+          one sample.
+quantile  the points at which the distribution reaches the ends of the interval of the share that
+          lies below the quantile (Woodruff, JASA 1952). There is none if less than one group is
+          expected beyond it.
 """
 
 from dataclasses import dataclass
@@ -21,22 +24,26 @@ import numpy as np
 import scipy
 
 CONFIDENCE = 0.95
+"""Confidence level of all intervals."""
 GROUPS = 64
 """Groups of users by hash: the marts hold sums of them, in a network."""
 MIN_SAMPLES, MIN_USERS = 5, 3
-"""Of which something is said. One user's median is himself, and two tell nothing of a third; the
-number of samples is the one below which the paper's clusters were not drawn here."""
+"""Minimum number of samples and of users (or groups of users) to report an estimate.
+
+One user's median describes only that user, and two users say nothing about a third. The number of
+samples is the number below which the paper's clusters were not drawn.
+"""
 
 
 MIN_EFFECTIVE_GROUPS = 2.0
-"""Effective groups of users below which a mean is one user's, whoever else is there."""
+"""Effective groups of users below which a mean describes one user, however many users there are."""
 ROUNDING = 1e-12
-"""What rounding makes of a share's spread of none."""
+"""Upper bound on the spread that rounding errors give a share without any spread."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval; null where there are too few samples, or users, to tell."""
+    """A value and its interval; null if there are too few samples or users."""
 
     value: float | None = None
     low: float | None = None
@@ -44,15 +51,17 @@ class Estimate:
 
 
 UNKNOWN = Estimate()
+"""The estimate if there are too few samples or users."""
 
 
 def enough(samples: float, users: int) -> bool:
-    """Whether so many samples of so many (groups of) users are enough to say something."""
+    """Return whether there are enough samples and enough users (or groups of users) to report."""
     return samples >= MIN_SAMPLES and users >= MIN_USERS
 
 
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
-    """Of the sums float64[G] and weights (or counts) float64[G] of groups of users."""
+    """Return the mean from sums float64[G] and weights (or counts) float64[G] of groups of users.
+    """
     value, error, groups = _ratio_and_error(total, weight)
     if groups < MIN_USERS or effective_groups(weight) < MIN_EFFECTIVE_GROUPS:
         return UNKNOWN
@@ -64,7 +73,7 @@ def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> Estimate:
-    """Of what the groups of users have of it, float64[G], in their wholes, float64[G]."""
+    """Return the share from the groups' parts float64[G] and wholes float64[G]."""
     value, error, groups = _ratio_and_error(part, whole)
     if groups < MIN_USERS:
         return UNKNOWN
@@ -82,8 +91,11 @@ def share(part: np.ndarray, whole: np.ndarray) -> Estimate:
 
 
 def quantile(weights: np.ndarray, edges: np.ndarray, level: float) -> Estimate:
-    """Of the groups' histograms float64[G, B] over the bins between edges float64[B + 1], spread
-    evenly within a bin; at: the share below."""
+    """Return the quantile below which the share `level` of the groups' histograms lies.
+
+    weights: float64[G, B] over the bins between edges, float64[B + 1]. Weight is spread evenly
+    within a bin.
+    """
     cumulative = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
     if cumulative[-1] <= 0:
         return UNKNOWN
@@ -101,7 +113,7 @@ def quantile(weights: np.ndarray, edges: np.ndarray, level: float) -> Estimate:
 
 
 def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> float:
-    """Where a cumulative distribution reaches `at`."""
+    """Return the position at which a cumulative distribution reaches `level`."""
     k = int(np.clip(np.searchsorted(cumulative, level, "left"), 1, len(cumulative) - 1))
     step = cumulative[k] - cumulative[k - 1]
     fraction = (level - cumulative[k - 1]) / step if step > 0 else 1.0
@@ -109,7 +121,7 @@ def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> flo
 
 
 def _ratio_and_error(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
-    """The ratio of sums, its standard error, and of how many groups."""
+    """Return (ratio of sums, its standard error, number of groups with a positive whole)."""
     positive = whole > 0
     part, whole = part[positive], whole[positive]
     groups = len(whole)
@@ -121,7 +133,7 @@ def _ratio_and_error(part: np.ndarray, whole: np.ndarray) -> tuple[float, float,
 
 
 def effective_groups(weight: np.ndarray) -> float:
-    """How many groups of equal weight tell as much."""
+    """Return the number of groups of equal weight that carry as much information."""
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 

@@ -1,36 +1,39 @@
 """Available downlink channel rate (INFOCOM 2004, Section IV).
 
-The rate at which the access link serves a user is read off the ACKs of one connection while the
-link never runs dry: no loss, reordering or retransmission, and more data in flight than the path holds.
-The link keeps a user's packets in order, so between two ACKs it has carried exactly what Gi saw
-for the user, of any connection and protocol, after the packet that the first ACK answers, up to
-and including the packet that the second answers.
+The ACKs of one connection show the rate at which the access link serves a user, as long as the link
+is never idle: no loss, reordering or retransmission, and more data in flight than the path holds.
+The link keeps a user's packets in order. So between two ACKs it carried exactly the user's packets,
+of any connection and protocol, that passed Gi after the packet that the first ACK answers, up to
+and including the packet that the second ACK answers.
 
     Gi        | d1 d2 x1 d3 x2 d4          d: this connection, x: the user's other traffic
     ACKs      |       a1       a3   a4     a1 .. a4: bytes x1 + ... of d2, x1, d3, x2, d4
 
 Departures from the paper
+
 - 4500 bytes exceed GPRS's bandwidth-delay product (34 kbit/s x 0.7 s = 3000 bytes) by one half. On
-  faster links they do not, so the same is asked of the measured product: the next packet must be
-  at Gi half a base round trip before the link would run dry (`queue_margin`). Where it is not, or
-  where service stops for more than a base round trip (preemption), the period is cut.
-- What a window's round trip does not spend in the queue its ACK may be late by: a window of about
-  one bandwidth-delay product is answered late and sent late, round after round, and every ACK
-  looks as if its packet had been queued. So the same is asked of ACKs as prompt as the period's
-  most prompt (`mark_dry`). How late that one was nobody knows, but less than the others are on
-  average: by so much sooner the packet must be at Gi.
-- Too short a base round trip hides a dry link as well, and a single packet stamped late makes one.
-  So it is the shortest that two of the user's connections had.
-- 16 KB outlast the ACKs' jitter on GPRS: five base round trips at its highest rate. The same is
-  asked in time (`min_base_rtts`). As a delayed ACK is late by up to 200 ms, but by no more than the
-  wait for the next segment, 20 ACKs or 4 s are asked (`min_ack_delays`); and the ACKs' measured
-  lateness may be, on average, no more than 2.5 % of the time (`max_lateness`).
-- ACKs are only ever late. The rate is that between two prompt ACKs, corners of the lower convex
-  hull of (bytes, time) in the first and the last quarter (Moon, Skelly and Towsley, INFOCOM 1999,
-  take clock skew so), not between the first and the last. The paper's is ip_bytes over the time.
-- Other traffic's losses falsify the bytes. So a period is also cut where any connection of the
-  user has data that Gi sees twice: any copy may have been dropped before the link. Packets that
-  were lost and never retransmitted, and those of other protocols, go unseen.
+  faster links they do not. So the same is required of the measured product: the next packet must be
+  at Gi half a base RTT before the link would be idle (`queue_margin`). If it is not, or if service
+  stops for more than a base RTT (preemption), the period is cut.
+- The part of a window's RTT that is not spent in the queue may hide a late ACK. A window of about
+  one bandwidth-delay product is answered late and sent late, round after round, and every ACK looks
+  as if its packet had been queued. So the same is required of ACKs as prompt as the period's most
+  prompt ACK (`mark_idle`). The lateness of that ACK is unknown, but it is smaller than the mean
+  lateness of the others. So the packet must be at Gi earlier by that mean.
+- Too short a base RTT hides an idle link as well, and a single packet with a late timestamp makes
+  one. So the base RTT is the shortest that two of the user's connections had.
+- 16 KB outlast the ACKs' jitter on GPRS: five base RTTs at its highest rate. The same is required
+  in time (`min_base_rtts`). A delayed ACK is late by up to 200 ms, but by no more than the wait for
+  the next segment. So 20 ACKs or 4 s are required (`min_ack_delays`). The ACKs' measured lateness
+  may be, on average, at most 2.5 % of the time (`max_lateness`).
+- ACKs can only be late, never early. The rate is that between two prompt ACKs, not between the
+  first and the last. These two are corners of the lower convex hull of (bytes, time) in the first
+  and the last quarter (Moon, Skelly and Towsley, INFOCOM 1999, remove clock skew in this way). The
+  paper's rate is ip_bytes divided by the time.
+- Losses of the user's other traffic falsify the bytes. So a period is also cut where any connection
+  of the user has data that Gi sees twice: any transmission of it may have been dropped before the
+  link. Lost packets that were never retransmitted, and lost packets of other protocols, are not
+  detected.
 """
 
 from typing import NamedTuple
@@ -41,47 +44,50 @@ from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
 LENGTH_CLASSES = 13  # of 128 bytes
+"""Number of classes of packet length, of 128 bytes each."""
 
 
 class Saturation(NamedTuple):
-    """What a period must show of a link that is kept saturated."""
+    """Requirements for a period in which a link is kept saturated."""
 
     flight_size_bytes: int = 4500
-    """More in flight than so much (Section IV)."""
+    """More data than this is in flight (Section IV)."""
     min_period_bytes: int = 16 * 1024
-    """At least so much acknowledged (Section IV),"""
+    """Minimum of acknowledged bytes (Section IV)."""
     min_base_rtts: float = 5
-    """in so many base round trips, and"""
+    """Minimum duration in base RTTs."""
     min_ack_delays: int = 20
-    """by so many ACKs, or in so many times"""
+    """Minimum number of ACKs; instead the period may last for as many times ack_delay_us."""
     ack_delay_us: int = 200_000
-    """the longest delay of an ACK."""
+    """Maximum delay of a delayed ACK (µs)."""
     queue_margin: float = 0.5
-    """Base round trips before the link would run dry by which the next packet must be at Gi."""
+    """Base RTTs by which the next packet must be at Gi before the link would be idle."""
     max_lateness: float = 0.025
-    """Mean lateness of the ACKs at most, as a share of the time."""
+    """Maximum mean lateness of the ACKs, as a share of the time."""
 
 
 class Periods(NamedTuple):
     """Periods in which a connection kept its user's link saturated."""
 
     connection: np.ndarray
-    """int64[K]"""
+    """int64[K]."""
     start_ts: np.ndarray
-    """int64[K], µs: its first ACK."""
+    """int64[K], µs: time of the period's first ACK."""
     end_ts: np.ndarray
-    """int64[K], µs: its last ACK."""
+    """int64[K], µs: time of the period's last ACK."""
     ip_bytes: np.ndarray
-    """int64[K], B: what the link carried."""
+    """int64[K], B: bytes that the link carried."""
     rate: np.ndarray
     """float64[K]: the link's rate (bit/s, IP layer)."""
 
 
 @making
 def retransmitted_packets(segments, connections, packet_count):
-    """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
-    was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
-    packets: how many the user order holds.
+    """Return bool[packet_count], user order: packets with downlink data that Gi saw more than once.
+
+    Only data that Gi saw again before it was acknowledged counts. All transmissions of it are
+    marked; which of them got lost is not decided here. packet_count: number of packets in user
+    order.
     """
     first, number, downlink = connections.first, segments.number, segments.downlink
     tcp_flags, payload_len, place = segments.tcp_flags, segments.payload_len, segments.place
@@ -109,9 +115,11 @@ def retransmitted_packets(segments, connections, packet_count):
 
 @making
 def min_rtts(clean, connections, packets):
-    """float64[U, LENGTH_CLASSES, 2, 3]: for each user and class of packet length the least round
-    trips from Gi to the mobile and back that two connections had (us), the packet's length (bytes)
-    and the connection; of CleanAcks, in connections that are mine."""
+    """Return float64[U, LENGTH_CLASSES, 2, 3]: two smallest RTTs of each user and packet length class.
+
+    The RTTs are from Gi to the mobile and back, of two different connections that start in the
+    window. The last axis has the RTT (µs), the packet's length (B) and the connection.
+    """
     found = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
     for k in range(len(clean.ts)):
         c, packet = clean.connection[k], clean.packet[k]
@@ -133,8 +141,10 @@ def min_rtts(clean, connections, packets):
 
 @inner
 def base_rtt(rtts, us_per_byte):
-    """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte: the
-    least that two connections had, or the only one."""
+    """Return the base RTT (µs) of an empty packet on an idle link that serves a byte in us_per_byte.
+
+    It is the smallest RTT that two connections had, or that of the only connection.
+    """
     base = confirmed = np.inf
     connection = -1.0
     for length_class in range(len(rtts)):
@@ -155,10 +165,10 @@ def base_rtt(rtts, us_per_byte):
 
 @making
 def prompt_us_per_byte(ts, sent):
-    """The link's time a byte, between two ACKs that came promptly (see the module's text).
+    """Return the link's time per byte (µs), between two prompt ACKs (see the module's text).
 
-    ts, sent int64[K]: when each ACK of a period came (us) and the bytes sent up to the packet
-    that it answers. NaN if they do not tell.
+    ts, sent: int64[K], time of each ACK of a period (µs), and bytes sent up to and including the
+    packet that it answers. NaN if they do not show it.
     """
     corner = np.empty(len(ts), np.int64)
     m = 0
@@ -186,8 +196,11 @@ def prompt_us_per_byte(ts, sent):
 
 @inner
 def most_prompt_ack(ts, sent, us_per_byte):
-    """Of the ACKs of a period: when the one that answers byte 0 would come (us), were it as prompt
-    as the most prompt; and how late they are behind that one, on average (us)."""
+    """Return (time at which the ACK of byte 0 would come, mean lateness of a period's ACKs), µs.
+
+    The ACK of byte 0 is taken to be as prompt as the period's most prompt ACK. The lateness is
+    relative to that ACK.
+    """
     total = 0.0
     min_lateness = np.inf
     for k in range(len(ts)):
@@ -199,8 +212,11 @@ def most_prompt_ack(ts, sent, us_per_byte):
 
 @inner
 def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
-    """Whether the link had a packet to send at all times from the packet that ACK k answers to
-    the one that ACK k + 1 answers, with queue_margin base round trips to spare."""
+    """Return whether the link always had a packet to send between the packets of ACKs k and k + 1.
+
+    This covers the time from the packet that ACK k answers to the packet that ACK k + 1 answers,
+    with queue_margin base RTTs to spare.
+    """
     ack_ts, bytes_before = clean.ts[k], packets.downlink_bytes_before
     answered, next_answered = clean.packet[k], clean.packet[k + 1]
     served = bytes_before[next_answered + 1] - bytes_before[answered + 1]
@@ -216,11 +232,10 @@ def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
 
 @inner
 def mark_idle(idle, answered, deadline, us_per_byte, packets):
-    """Marks in dry, bool[K - 1], those of K ACKs after which the link may have run dry, and tells
-    whether there were any.
+    """Mark in idle, bool[K - 1], the ACKs after which the link may have been idle; return if any was.
 
-    answered: the packets that they answer; latest: when a packet must be at Gi that has no byte
-    ahead of it (us), each later one us_per_byte later for every byte ahead of it.
+    answered: the packets that the K ACKs answer. deadline: latest time (µs) at which a packet with
+    no byte ahead of it must be at Gi; for every byte ahead of it, it may come us_per_byte later.
     """
     ts, downlink, bytes_before = packets.ts, packets.downlink, packets.downlink_bytes_before
     any_idle = False
@@ -233,8 +248,11 @@ def mark_idle(idle, answered, deadline, us_per_byte, packets):
 
 @inner
 def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
-    """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
-    nothing sent to the user that was retransmitted later (retransmitted_before: a prefix count)."""
+    """Return the last ACK of the run that begins with ACK `first`.
+
+    In a run there is no disturbance, enough data is in flight, and no packet to the user was
+    retransmitted later. retransmitted_before: a prefix count.
+    """
     packet = clean.packet
     last = first
     while (
@@ -249,8 +267,10 @@ def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
 
 @compiled
 def channel_rates(segments, connections, packets, clean, saturation):
-    """Periods of the connections that are mine (the retransmissions of others still cut periods), of
-    Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
+    """Return the Periods of the connections that start in the window.
+
+    Retransmissions of the user's other connections still cut periods.
+    """
     ack_ts, packet = clean.ts, clean.packet
     user_min_rtts = min_rtts(clean, connections, packets)
     retransmitted_before = count_before(
@@ -312,7 +332,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
 
 @inner
 def _is_long_enough(time, ip_bytes, acks, base, saturation):
-    """Whether a period of so much time (us), bytes and ACKs outlasts the ACKs' jitter."""
+    """Return whether a period of this time (µs), bytes and ACKs outlasts the ACKs' jitter."""
     if ip_bytes < saturation.min_period_bytes or time < saturation.min_base_rtts * base:
         return False
     min_acks = saturation.min_ack_delays

@@ -1,8 +1,11 @@
-"""ACKs from the mobile that tell when a packet had arrived: all before it was sent once, in order,
-and answered without duplicate ACKs.
+"""ACKs from the mobile that show when a packet had arrived.
 
-A disturbance (a retransmission, a hole, data that overtook, a duplicate ACK, an ACK of data that Gi never
-saw, a closed window, a reset) ends once all sent until then is acknowledged.
+Such an ACK is clean: all data before it was sent once, in order, and answered without duplicate
+ACKs.
+
+A disturbance ends when all data sent until then is acknowledged. Disturbances are: a
+retransmission, a hole, data that overtook other data, a duplicate ACK, an ACK of data that Gi never
+saw, a closed window, and a reset.
 """
 
 from typing import NamedTuple
@@ -15,26 +18,28 @@ from spark_jobs.estimators.tcp import RST
 
 
 class CleanAcks(NamedTuple):
-    """K such ACKs, by connection and time."""
+    """K clean ACKs, sorted by connection and time."""
 
     connection: np.ndarray
-    """int64[K]"""
+    """int64[K]."""
     ts: np.ndarray
-    """int64[K], µs"""
+    """int64[K], µs."""
     packet: np.ndarray
-    """int64[K]: the last packet that it acknowledges in full, in user order."""
+    """int64[K]: the last packet that the ACK acknowledges in full, in user order."""
     flight: np.ndarray
-    """int64[K], B: what is still in flight after it."""
+    """int64[K], B: data still in flight after the ACK."""
     undisturbed: np.ndarray
-    """bool[K]: nothing disturbed the connection since its previous one."""
+    """bool[K]: nothing disturbed the connection since its previous clean ACK."""
     maybe_delayed: np.ndarray
-    """bool[K]: no more than one packet with data had come since the ACK before: it may have waited
-    for a second (RFC 9293, 3.8.6.3)."""
+    """bool[K]: at most one data packet came since the previous ACK, so this may be a delayed ACK.
+
+    A delayed ACK waits for a second segment (RFC 9293, 3.8.6.3).
+    """
 
 
 @compiled
 def clean_acks(segments, connections):
-    """CleanAcks of Segments and their Connections."""
+    """Return the CleanAcks of Segments and their Connections."""
     first, number, window = connections.first, segments.number, segments.window
     ts, downlink, place = segments.ts, segments.downlink, segments.place
     tcp_flags, payload_len = segments.tcp_flags, segments.payload_len

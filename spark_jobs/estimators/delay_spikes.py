@@ -1,11 +1,15 @@
-"""Delay spikes: RTTs on the access side that are of a sudden far above the running mean.
+"""Delay spikes: RTTs on the access side that are suddenly far above the running mean.
 
-A handover, a cell reselection or a preemption holds up what is in flight to a user (Gurtov and
-Ludwig, INFOCOM 2003; RFC 3481, 2.2). So a round trip of SPIKE times the running mean or more is
-one, if it is DEVIATIONS mean deviations above it, too (both taken as RFC 6298 does), and neither
-the user's own data in flight explains it, which wait for each other at the link's pace, nor a
-delayed ACK. One spike lasts until a round trip is below that again. Only clean ACKs count: of a
-spike that sets off the server's timer, its spurious timeout tells (`sender`).
+A handover, a cell reselection or a preemption holds up the data in flight to a user (Gurtov and
+Ludwig, INFOCOM 2003; RFC 3481, 2.2). An RTT is a spike under these conditions:
+
+- it is at least MIN_RATIO times the running mean;
+- it is more than MIN_DEVIATIONS mean deviations above the mean (both computed as in RFC 6298);
+- neither the queueing of the user's own data in flight, at the link's rate, nor a delayed ACK
+  explains it.
+
+A spike lasts until an RTT is below these limits again. Only clean ACKs count. A spike that makes
+the server's retransmission timer expire is visible as a spurious RTO expiry instead (see `sender`).
 """
 
 import numpy as np
@@ -14,17 +18,25 @@ from spark_jobs.compiled import compiled, inner
 
 MIN_RATIO, MIN_DEVIATIONS = 2, 4
 MAX_ACK_DELAY_US = 500_000
-"""An ACK may wait so long for a second packet (RFC 9293, 3.8.6.3)."""
+"""Maximum time that an ACK waits for a second packet (RFC 9293, 3.8.6.3)."""
 
 RUNNING_MEANS = np.dtype([("rtt", "f8"), ("deviation", "f8"), ("flight", "f8"), ("in_spike", "?")])
-"""A user's running mean of round trips (µs), their mean deviation, the mean of the bytes in flight;
-whether the last was a spike's."""
+"""A user's running means.
+
+rtt: mean RTT (µs)
+deviation: mean deviation of the RTTs (µs)
+flight: mean of the bytes in flight (B)
+in_spike: the last RTT belonged to a spike
+"""
 
 
 @compiled
 def delay_spikes(clean, connections, packets, pace):
-    """int64[C]: in how many spikes each connection was the first, of CleanAcks of Connections that
-    are mine and all Packets; pace float64[U]: of users' links, µs a byte, 0: not known."""
+    """Return int64[C]: the number of spikes in which each connection was the first.
+
+    Arguments: the CleanAcks of Connections that start in the window, and all Packets. pace:
+    float64[U], of users' links, µs a byte; 0 if it is not known.
+    """
     out = np.zeros(len(connections.user), np.int64)
     ack_of_packet = np.full(len(packets.ts), np.int32(-1))
     for k in range(len(clean.ts)):
@@ -56,7 +68,10 @@ def delay_spikes(clean, connections, packets, pace):
 
 @inner
 def _spike_begins(means, rtt, flight, pace, maybe_delayed):
-    """Whether a spike begins with a round trip (µs), with so many bytes in flight."""
+    """Update the running means with an RTT (µs) and return whether a spike begins with it.
+
+    flight: bytes in flight (B); pace: µs a byte, 0 if it is not known.
+    """
     if means.rtt == 0:
         means.rtt, means.deviation, means.flight = rtt, rtt / 2, flight
         return False

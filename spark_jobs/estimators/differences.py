@@ -1,10 +1,11 @@
-"""How two selections of connections differ in a metric, and how sure that is.
+"""Differences of a metric between two selections of connections, with confidence intervals.
 
-A metric is a ratio of sums: of lost packets by packets, of seconds by connections. What one user
-has is alike, and users are in both selections: so sums are kept by group of users, and intervals
-are robust to groups being alike (Liang and Zeger 1986; Cameron and Miller 2015, whose correction
-for few groups, V-A, is made). Groups that weigh little tell little: degrees of freedom are those
-of as many equal groups as tell the same (Kish 1965, 8.2; Carter, Schnepel and Steigerwald 2017).
+A metric is a ratio of sums, such as lost packets per packet, or seconds per connection. One user's
+connections are alike, and the same users are in both selections. So sums are kept by group of
+users, and intervals are robust to similarity within a group (Liang and Zeger 1986; Cameron and
+Miller 2015, with their correction for few groups, V-A). Groups of little weight carry little
+information. So the degrees of freedom are those of the number of equal groups with the same
+information (Kish 1965, 8.2; Carter, Schnepel and Steigerwald 2017).
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import scipy
 from spark_jobs.estimators.by_user import CONFIDENCE, effective_groups, enough
 
 MIN_GROUPS_FOR_INTERVAL = 10
-"""Groups of users on either side below which no interval is given."""
+"""Minimum number of groups of users on each side for an interval."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,17 @@ class Sums:
     """A metric of one selection, by G groups of users."""
 
     group: np.ndarray
-    """[G]: labels of the groups, each once. The same label in two selections is the same users."""
+    """[G]: distinct labels of the groups. The same label in two selections means the same users."""
     numerator: np.ndarray
-    """float64[G]"""
+    """float64[G]."""
     denominator: np.ndarray
-    """float64[G], positive"""
+    """float64[G], positive."""
     measured: int
-    """Connections, or whatever else was measured."""
+    """Number of connections, or of whatever else was measured."""
 
     @property
     def value(self) -> float | None:
-        """The metric; null if it rests on too few."""
+        """The metric; null if it rests on too few samples or groups."""
         if not enough(self.measured, len(self.group)):
             return None
         return float(self.numerator.sum() / self.denominator.sum())
@@ -42,8 +43,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Interval:
-    """How sure a difference is: its ends at CONFIDENCE, and how likely chance alone would make one
-    as large."""
+    """The confidence interval of a difference.
+
+    low, high: its ends at CONFIDENCE
+    p: probability that chance alone makes a difference at least as large
+    """
 
     low: float
     high: float
@@ -52,8 +56,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of two selections; null where it rests on too few, or on too few to say how sure
-    their difference is."""
+    """A metric of two selections, and the interval of their difference.
+
+    A metric is null if it rests on too few samples. The interval is null if there are too few
+    groups.
+    """
 
     first: float | None
     second: float | None
@@ -61,14 +68,14 @@ class Difference:
 
     @property
     def estimate(self) -> float | None:
-        """By how much the first exceeds the second."""
+        """The first metric minus the second."""
         if self.first is None or self.second is None:
             return None
         return self.first - self.second
 
 
 def difference(first: Sums, second: Sums) -> Difference:
-    """The first's metric less the second's."""
+    """Return the difference: the first selection's metric minus the second's."""
     if first.value is None or second.value is None:
         return Difference(first.value, second.value)
     if min(len(first.group), len(second.group)) < MIN_GROUPS_FOR_INTERVAL:
@@ -88,7 +95,7 @@ def difference(first: Sums, second: Sums) -> Difference:
 
 
 def _standard_error(first: Sums, second: Sums) -> float:
-    """The standard error of the difference: how far each group of users turns it."""
+    """Return the standard error of the difference, from each group's influence on it."""
     sides = (first, second)
     labels = np.concatenate([side.group for side in sides])
     influences = [
@@ -106,8 +113,10 @@ def _standard_error(first: Sums, second: Sums) -> float:
 
 
 def significant(differences: Sequence[Difference]) -> list[bool]:
-    """Which of the differences on one page are more than chance makes of so many: with all of them
-    none, one in twenty pages has one that is called so (Holm 1979)."""
+    """Return, for each difference on a page, whether it is significant (Holm 1979).
+
+    If no difference on a page is real, a page has a false one with a probability of one in twenty.
+    """
     p_values = sorted(d.interval.p for d in differences if d.interval)
     allowed = (1 - CONFIDENCE) / np.arange(len(p_values), 0, -1)
     failed = np.flatnonzero(p_values > allowed)

@@ -1,9 +1,10 @@
-"""IP IDs (RFC 6864): where a sender counts its packets with them, they tell the order of sending.
+"""IP IDs (RFC 6864): if a sender counts its packets with them, they show the order of sending.
 
-Linux counts by connection; SYN ACKs and what a connection in TIME-WAIT sends have other IDs, 0
-among them. Other senders count all that they send, or all that they send to a host: this order
-holds, too, but what others were sent lies between. Many send random IDs, or 0: those tell nothing,
-nor do counters in the wrong byte order, whose steps are of 256.
+Linux counts per connection. Its SYN ACKs, and packets of a connection in TIME-WAIT, have other IDs,
+among them 0. Other senders count all packets that they send, or all packets to a host. This order
+holds, too, but packets to other connections take IDs in between. Many senders use random IDs or 0,
+which show no order. Counters in the wrong byte order show none either, because their steps are of
+256.
 """
 
 import numpy as np
@@ -12,18 +13,21 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.tcp import ACK, RST, SYN
 
 MAX_STEP = 16
-"""IP IDs count a connection's packets up if most steps, forth or back, are of fewer than these,"""
+"""Limit of a small step: in a counter most steps, forward or back, are smaller."""
 MIN_SHARE = 0.8
-"""which is this share."""
+"""Minimum share of small steps in a counter."""
 LOOKAHEAD_PER_ID = 16
-"""For each ID that was passed over, so many packets are looked through for who came with it."""
+"""Number of packets searched, for each skipped ID, for the packet that has it."""
 MAX_REORDERING = 1000
-"""An ID that lies so little behind the latest is of an earlier packet (RFC 6864)."""
+"""Maximum distance behind the latest ID at which an ID belongs to an earlier packet (RFC 6864)."""
 
 
 @inner
 def ahead(number, latest):
-    """By how many an IP ID is ahead of the latest; negative: behind; 0: neither, or too far."""
+    """Return by how many an IP ID is ahead of the latest.
+
+    Negative: it is behind. 0: it is the same, or too far away.
+    """
     step = (np.int64(number) - latest) & 0xFFFF
     if step < MAX_REORDERING:
         return step
@@ -34,24 +38,31 @@ def ahead(number, latest):
 
 @inner
 def is_counter(begin, end, segments, downlink):
-    """Whether the IDs of the segments of one direction in [begin, end) tell the order of sending.
-    They may have overtaken each other."""
+    """Return whether the IDs of one direction's segments in [begin, end) show the order of sending.
+
+    The segments may have overtaken each other.
+    """
     steps, small, _ = _count_steps(begin, end, segments, downlink)
     return steps > 0 and small >= MIN_SHARE * steps
 
 
 @inner
 def counter_kind(begin, end, segments, downlink):
-    """(whether the IDs of the segments of one direction in [begin, end) tell the order of sending;
-    whether they count, as far as can be told, no others)."""
+    """Return (whether the IDs show the order of sending, whether they count only these segments).
+
+    The segments are those of one direction in [begin, end). The second value holds as far as the
+    IDs show it.
+    """
     steps, small, next_ones = _count_steps(begin, end, segments, downlink)
     return steps > 0 and small >= MIN_SHARE * steps, steps > 0 and next_ones >= MIN_SHARE * steps
 
 
 @inner
 def _count_steps(begin, end, segments, downlink):
-    """Of the segments of one direction in [begin, end): how many IDs followed another, how many of
-    these were close to it, and how many were the next one."""
+    """Return (steps from one ID to another, small steps, steps of one) of one direction's segments.
+
+    The segments are those in [begin, end).
+    """
     latest = np.int64(-1)
     steps = small = next_ones = 0
     for i in range(begin, end):
@@ -72,9 +83,11 @@ def _count_steps(begin, end, segments, downlink):
 
 @inner
 def is_connection_counter(begin, end, segments):
-    """Whether IDs that count up count this connection's packets alone: Linux does so, begins
-    anywhere, and gives a SYN ACK another ID. Who counts all packets, or those to a host, counts
-    SYN ACKs, too: the next ID is little higher."""
+    """Return whether IDs that count up count only this connection's packets.
+
+    Linux does so: it begins at any number and gives a SYN ACK another ID. A sender that counts all
+    packets, or those to a host, counts SYN ACKs, too; its next ID is little higher.
+    """
     synack_seen = False
     last_id = np.int64(0)
     for i in range(begin, end):
@@ -91,8 +104,10 @@ def is_connection_counter(begin, end, segments):
 
 @inner
 def packets_of_others(packets, before, after, step):
-    """With how many of the IDs between those of two Packets of a mobile, `step` apart, others of
-    its packets came in between."""
+    """Return how many IDs between those of two Packets of a mobile belong to its other packets.
+
+    `step` is the distance of the two IDs.
+    """
     latest, found = packets.ip_id[before], np.int64(0)
     if step > 1:
         for p in range(before + 1, min(after, before + LOOKAHEAD_PER_ID * step)):

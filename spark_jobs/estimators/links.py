@@ -1,10 +1,10 @@
-"""Each user's access link, hour by hour: round trips, rate, and what its queue holds.
+"""Each user's access link, hour by hour: RTTs, rate, and queue size.
 
-The least round trip is that of an idle link, the rest is waiting (RFC 8085, 3.1.1 calls the two
-base and queueing delay). The rate is the pace of ACKs between which the link was busy (see `path`).
-What the queue holds is told by what it lost (see `queue`), of the whole day, for it takes many
-losses to tell; so much takes as long as the link's rate says to drain, which is its limit where
-what waits is dropped by age (Wennström, Brunstrom and Rendón, Electronics Letters 2004).
+The base RTT is that of an idle link; the rest of an RTT is queueing delay (RFC 8085, 3.1.1). The
+rate is the pace of ACKs between which the link was busy (see `path`). The losses of a whole day
+show the queue size (see `queue`), because it takes many losses. The queue's delay follows from its
+size and the link's rate. This delay is the limit if the queue drops packets by age (Wennström,
+Brunstrom and Rendón, Electronics Letters 2004).
 """
 
 import numpy as np
@@ -29,15 +29,24 @@ LINK = np.dtype(
         ("lost_with_room", "f8"),
     ]
 )
-"""A user's link in an hour (its beginning, µs): how many round trips told of it; the least, the
-median and the longest (s); the rate at the IP layer (bit/s); how many bytes its queue holds, and
-for how long a packet waits when it is full (s); the share that is lost with room in it. NaN where
-nothing tells it."""
+"""A user's link in an hour; values are NaN if they are not known.
+
+hour: beginning of the hour (µs)
+rtt_samples: number of RTT samples
+rtt_min, rtt_median, rtt_max: the smallest, median and largest RTT (s)
+rate: rate at the IP layer (bit/s)
+queue_bytes: size of the queue (B)
+queue_s: time that a packet waits when the queue is full (s)
+lost_with_room: share of packets that are lost while the queue has room
+"""
 
 
 def links(clean, connections, packets, day_paths):
-    """LINK[L] by user and hour, from CleanAcks of Connections that are mine, and all Packets;
-    limited: PATH[U] with what the losses of the day tell of the queue."""
+    """Return LINK[L] by user and hour, from CleanAcks of Connections and all Packets.
+
+    Only connections that start in the window count. day_paths: PATH[U] with what the day's losses
+    show of the queue.
+    """
     owner, users, hours = _by_hour(clean, owners(clean, connections))
     first = group_offsets(owner, len(users))
     out = np.zeros(len(users), LINK)
@@ -55,8 +64,11 @@ def links(clean, connections, packets, day_paths):
 
 
 def raise_max_rtts(links, connections, max_rtts):
-    """Raises the longest round trips of LINK[L] to those of Connections that lie within an hour, s,
-    float64[C] (NaN: unknown): while losses are repaired, only SACK blocks tell of round trips."""
+    """Raise the largest RTTs of LINK[L] to those of Connections that lie within an hour.
+
+    max_rtts: float64[C], s (NaN: unknown). While losses are repaired, only SACK blocks give RTT
+    samples.
+    """
     hour = connections.start_ts // HOUR_US
     usable = (
         connections.starts_in_window & (hour == connections.end_ts // HOUR_US) & ~np.isnan(max_rtts)
@@ -67,14 +79,17 @@ def raise_max_rtts(links, connections, max_rtts):
 
 
 def rates_at(links, users, times):
-    """float64[n], bit/s: the rates of users' links, LINK[L], in the hours of these times (µs); NaN
-    where they are not known."""
+    """Return float64[n], bit/s: the rates of users' links, LINK[L], in the hours of the times (µs).
+
+    NaN if a rate is not known.
+    """
     index = _link_indices(links, users, times)
     return np.where(index >= 0, np.append(links["rate"], np.nan)[index], np.nan)
 
 
 def _link_indices(links, users, times):
-    """int64[n]: where in LINK[L] users are in the hours of these times (µs); -1: nowhere."""
+    """Return int64[n]: index in LINK[L] of the users in the hours of these times (µs); -1 if none.
+    """
     if not len(links):
         return np.full(len(users), -1)
     keys, wanted = _keys(links["user"], links["hour"]), _keys(users, times)
@@ -84,14 +99,17 @@ def _link_indices(links, users, times):
 
 
 def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """int64[n]: of a user and an hour."""
+    """Return int64[n]: a key for each pair of a user and an hour."""
     return users.astype(np.int64) << 32 | times // HOUR_US
 
 
 @compiled
 def _by_hour(clean, user):
-    """(whose each CleanAck is, int64[K]: a user's in an hour, NOBODY's without a user; the user and
-    the hour of each, int64[L]); user int64[K]: the user of each. A user's ACKs stand together."""
+    """Return (link of each CleanAck, user of each link, hour of each link).
+
+    A link is a user in an hour. The first array is int64[K], NOBODY without a user; the others are
+    int64[L]. user: int64[K], the user of each ACK. A user's ACKs are next to each other.
+    """
     owner = np.full(len(user), NOBODY)
     users, hours = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
     count = first_of_user = np.int64(0)
@@ -113,8 +131,7 @@ def _by_hour(clean, user):
 
 @compiled
 def _medians(order, first, clean, packets):
-    """The median round trip (s) of each group of CleanAcks: those that order names from first[g] to
-    first[g + 1]."""
+    """Return the median RTT (s) of each group of CleanAcks, order[first[g]:first[g + 1]]."""
     out = np.empty(len(first) - 1)
     for g in range(len(out)):
         acks = order[first[g] : first[g + 1]]

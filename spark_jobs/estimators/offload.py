@@ -1,10 +1,13 @@
-"""Packets that are several segments: what a network card or its driver merged before the monitor
-captured it (LRO, GRO) or would only cut behind it (TSO, GSO), back to the segments on the wire.
+"""Packets that hold several segments, split into the segments that were on the wire.
 
-A packet is merged where it carries more than the other end allows (MSS; RFC 9293, 3.7.1), or where
-that was not seen, where it is larger than an Ethernet's largest frames. The segments' size is what
-both ends announced, less options (RFC 6691), unless the largest packet that is not merged fits more
-of the merged ones: these are mostly whole multiples of it, for a sender whose path carries less.
+A network card or its driver merges segments before the monitor captures them (LRO, GRO), or would
+split them only after the monitor (TSO, GSO).
+
+A packet is merged if it carries more than the other end allows (MSS; RFC 9293, 3.7.1). If the MSS
+was not seen, it is merged if it is larger than Ethernet's largest frames. The segments' size is the
+size that both ends announced, less options (RFC 6691). The exception is a sender whose path carries
+less: then most merged packets are whole multiples of the largest packet that is not merged, and
+that size is used.
 """
 
 from typing import NamedTuple
@@ -19,15 +22,15 @@ from spark_jobs.estimators.tcp import CWR, FIN, PSH, RST, SYN
 
 ETHERNET_MTU = 1500
 MAX_FRAME = 2000
-"""IEEE 802.3as: with tags and labels an Ethernet carries no more."""
+"""B: the largest Ethernet frame, with tags and labels (IEEE 802.3as)."""
 MIN_ANNOUNCED_MSS = 88
-"""Linux's least MSS: what an end announces below that, no sender goes by."""
+"""B: Linux's minimum MSS; no sender uses a smaller one that is announced."""
 MAX_SEGMENTS = 65_535
-"""Linux's GSO_MAX_SEGS: more are no merged packet."""
+"""Linux's GSO_MAX_SEGS: a packet with more segments is not a merged packet."""
 DEFAULT_MSS = 536
-"""RFC 9293, 3.7.1: smaller packets do not show what a sender's segments may hold."""
+"""B: RFC 9293, 3.7.1; smaller packets do not show the size of a sender's full segments."""
 HEADERS_IPV4, HEADERS_IPV6 = 40, 60
-"""IP and TCP without options, B."""
+"""B: IP and TCP headers without options."""
 
 
 class Wire(NamedTuple):
@@ -35,18 +38,17 @@ class Wire(NamedTuple):
 
     packets: Packets
     connection: np.ndarray
-    """int32[M]: of each packet, -1 where there is none."""
+    """int32[M]: the connection of each packet; -1 if there is none."""
     merged: np.ndarray
-    """int64[C]: how many of a connection's segments the capture had merged."""
+    """int64[C]: number of a connection's segments that the capture had merged."""
 
 
 def on_the_wire(packets, connection, count, server_ipv6):
-    """The Wire of Packets, their connections (int32[M]) and how many these are; server_ipv6:
-    bool[servers].
+    """Return the Wire of Packets, their connections int32[M] and the number of connections.
 
-    Each segment has its packet's frame and time, its own sequence number and length, and headers of
-    its own; identifications count up where they are not 0; PSH and FIN are the last one's, CWR the
-    first one's (RFC 3168). SYNs and RSTs stay as they are.
+    server_ipv6: bool[servers]. Each segment has its packet's frame and time, its own sequence
+    number and length, and its own headers. IP IDs count up if they are not 0. Only the last segment
+    has PSH and FIN, only the first one CWR (RFC 3168). SYNs and RSTs stay as they are.
     """
     announced, largest = _sizes(packets, connection, count)
     limit = announced[:, ::-1]
@@ -60,11 +62,15 @@ def on_the_wire(packets, connection, count, server_ipv6):
 
 
 LARGEST_SEGMENT = np.dtype([("payload", "i8"), ("ip_len", "i8")])
+"""Sizes of the largest data segment: payload and IP packet (B)."""
 
 
 @compiled
 def _sizes(packets, connection, count):
-    """(int64[C, 2] MSS that either end announced, 0: not seen; LARGEST[C, 2] of what it sent)."""
+    """Return (MSS that either end announced, LARGEST_SEGMENT of what it sent), [C, 2] each.
+
+    The MSS is int64; 0 if it was not seen.
+    """
     downlink, flags, mss = packets.downlink, packets.tcp_flags, packets.mss
     payload_len, ip_len = packets.payload_len, packets.ip_len
     announced = np.zeros((count, 2), np.int64)
@@ -90,8 +96,10 @@ def _is_data(flags, payload_len):
 
 @compiled
 def _segment_sizes(packets, connection, headers, announced, merged):
-    """int64[C, 2]: what a segment holds, options and payload (B), where an end's were merged; else
-    0. headers: int64[M], B without options; announced, merged: see on_the_wire."""
+    """Return int64[C, 2]: options and payload (B) of a full segment if an end's were merged; else 0.
+
+    headers: int64[M], B without options. announced, merged: see on_the_wire.
+    """
     downlink, flags, ip_len = packets.downlink, packets.tcp_flags, packets.ip_len
     payload_len = packets.payload_len
     agreed, seen = np.zeros(merged.shape, np.int64), np.zeros(merged.shape, np.int64)
@@ -122,8 +130,10 @@ def _segment_sizes(packets, connection, headers, announced, merged):
 
 @compiled
 def _piece_sizes(packets, connection, headers, segment_size):
-    """int64[M]: the payload (B) of the segments into which a packet is cut, 0: it is one. size: see
-    _segment_sizes."""
+    """Return int64[M]: the payload (B) of the segments into which a packet is split; 0: not split.
+
+    segment_size: see _segment_sizes.
+    """
     out = np.zeros(len(connection), np.int64)
     for i in range(len(connection)):
         c, direction = connection[i], 1 if packets.downlink[i] else 0
@@ -139,7 +149,7 @@ def _piece_sizes(packets, connection, headers, segment_size):
 
 
 def _split(packets, connection, count, piece_size):
-    """The Wire; piece: see _pieces."""
+    """Return the Wire; piece_size: see _piece_sizes."""
     payload = packets.payload_len.astype(np.int64)
     piece_counts = np.where(piece_size > 0, -(-payload // np.maximum(piece_size, 1)), 1)
     first_pieces = np.concatenate(([0], np.cumsum(piece_counts)))

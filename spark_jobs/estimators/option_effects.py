@@ -1,21 +1,24 @@
-"""What a TCP option changes in goodput: the difference as measured within networks, and adjusted
-for the channel's rate, the other options, the transfers' sizes, network and hour.
+"""Effects of TCP options on goodput, as measured within networks and adjusted for other causes.
+
+The adjustment covers the channel's rate, the other options, the transfers' sizes, network and hour.
 
 The paper (INFOCOM 2004, Section VII) compares clusters' means and warns that the clustering
 variables are not independent of one another. Here log goodput is regressed on all of them at once,
-so that an effect is a ratio of goodputs, other things equal.
+so an effect is a ratio of goodputs, other things equal.
 
-Covariates lie before the transfer: what its user's channel gives in that hour, as all of the user's
-connections measured it (`channel_rate`), and what was agreed on. Losses and round trips lie on the
-way from the option to the goodput, and are left out. The window's effect is not adjusted for the
-channel's rate: a small window hides that rate, so transfers with one known are no fair sample of
-windows. Access technologies differ in what an option can do: `effects` is given one at a time.
+Covariates are known before the transfer: the rate of its user's channel in that hour, as measured
+over all of the user's connections (`channel_rate`), and the options that were negotiated. Losses
+and RTTs lie on the way from the option to the goodput, so they are left out. The window's effect is
+not adjusted for the channel's rate: a small window hides that rate, so transfers with a known rate
+are no fair sample of windows. Access technologies differ in the effect that an option can have, so
+`effects` is given one technology at a time.
 
 Transfers of one user share a channel and a phone and are not independent. The intervals are those
-of the jackknife that leaves out a group of users at a time (CV3: MacKinnon, Nielsen and Webb,
-Journal of Applied Econometrics 2023), which are not too narrow where groups are few, with Student's
-t of twice the groups on the side that has fewer, less two. What is not measured may still differ
-between those with an option and those without: this is no experiment.
+of the jackknife that leaves out one group of users at a time (CV3: MacKinnon, Nielsen and Webb,
+Journal of Applied Econometrics 2023). They are not too narrow if there are few groups. Student's t
+has twice the number of groups on the smaller side, less two, as its degrees of freedom. Transfers
+with and without an option may still differ in something that is not measured: this is no
+experiment.
 """
 
 from collections.abc import Sequence
@@ -27,13 +30,19 @@ import scipy
 from spark_jobs.estimators.by_user import CONFIDENCE
 
 MIN_GROUPS = 5
-"""Groups of users on each side of a comparison below which nothing is said: one who is left out
-would turn the estimate, and often leaves nothing to tell the option from the others by."""
+"""Minimum number of groups of users on each side of a comparison.
+
+With fewer groups, leaving out one would change the estimate a lot, and often the option could not
+be distinguished from the other covariates.
+"""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """One option's two values: `value` against `base`; at_rate: adjusted for the channel's rate."""
+    """A comparison of one option's `value` with its `base`.
+
+    adjusts_rate: the difference is adjusted for the channel's rate.
+    """
 
     name: str
     column: str
@@ -52,16 +61,17 @@ CONTRASTS = (
 )
 OPTIONS = ("mss", "window", "sack", "timestamps")
 Columns = dict[str, np.ndarray]
-"""Cells' columns by name: texts, or numbers, float64[N]; `user` and `flows` are int64[N]."""
+"""Columns by name: texts, or numbers float64[N]; `user` and `flows` are int64[N]."""
 GROUP_COLUMNS = ("network", "hour", "size_class", "user_group", "rate_bin", *OPTIONS)
+"""Columns whose values form the groups of transfers that `effects` is given."""
 BINS_PER_UNIT = 100
-"""rate_bin: so many times the natural logarithm of the rate."""
+"""Bins of rate_bin per unit of the natural logarithm of the rate."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A relative difference of goodput (0.1: a tenth more) and its interval; null where it cannot
-    be told."""
+    """A relative difference of goodput (0.1: one tenth more) and its interval; null if not known.
+    """
 
     estimate: float | None
     low: float | None = None
@@ -69,28 +79,31 @@ class Difference:
 
     @property
     def supported(self) -> bool:
-        """Whether the interval leaves out no difference."""
+        """Whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one side of a comparison rests on: transfers, and how many groups of users of which
-    network they are of."""
+    """The data of one side of a comparison: transfers, and number of groups of users by network."""
 
     transfers: int
     groups: dict[str, int]
 
     @property
     def users(self) -> int:
-        """Groups of users in all."""
+        """Number of groups of users in all networks."""
         return sum(self.groups.values())
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A contrast; its sides, with and without the option's value; what of them the adjusted
-    difference rests on; its differences."""
+    """A contrast with its differences and the data behind them.
+
+    sides: data with and without the option's value
+    adjusted_sides: the part of it that the adjusted difference rests on
+    raw, adjusted: the differences
+    """
 
     contrast: Contrast
     sides: tuple[Side, Side]
@@ -100,12 +113,12 @@ class Effect:
 
 
 def effects(rows: Sequence[dict]) -> list[Effect]:
-    """Every contrast's effect within one access technology.
+    """Return the effect of every contrast within one access technology.
 
-    cells: rows with the columns of CELL (any hashable values; the options' as in CONTRASTS;
-    rate_bin null where the rate is not known), `flows` (transfers) and `log_goodput_sum`. Sums lose
-    nothing: all covariates are the same within a cell, so weighted cell means give what the single
-    transfers would give.
+    rows: dicts with the columns of GROUP_COLUMNS, `flows` (transfers) and `log_goodput_sum`. The
+    values may be any hashable values; those of the options are as in CONTRASTS. rate_bin is null if
+    the rate is not known. Sums lose nothing: all covariates are the same within a row, so weighted
+    means give the same result as the single transfers.
     """
     nonempty = [row for row in rows if row["flows"] > 0]
     columns = {name: np.array([str(row[name]) for row in nonempty]) for name in GROUP_COLUMNS}
@@ -123,7 +136,7 @@ def effects(rows: Sequence[dict]) -> list[Effect]:
 
 
 def _codes(*columns: np.ndarray) -> np.ndarray:
-    """int64[N]: a number for each combination of values."""
+    """Return int64[N]: a number for each combination of values."""
     numbers = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, codes = np.unique(column, return_inverse=True)
@@ -166,8 +179,10 @@ def _sides(columns: Columns, contrast: Contrast) -> tuple[Side, Side]:
 
 
 def _without_single_user_classes(columns: Columns, classes: Sequence[str]) -> Columns:
-    """Without the classes that one group of users alone has: they tell it from the others, and
-    nothing of the option."""
+    """Return the columns without the rows whose class only one group of users has.
+
+    Such a class distinguishes the group from the others and shows nothing about the option.
+    """
     while True:
         is_shared = np.ones(len(columns["user"]), bool)
         for name in classes:
@@ -178,7 +193,7 @@ def _without_single_user_classes(columns: Columns, classes: Sequence[str]) -> Co
 
 
 def _users_per_class(classes: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """int64[N]: how many users have the class of each."""
+    """Return int64[N]: number of users that have the class of each row."""
     codes = _codes(classes)
     pairs = np.unique(np.column_stack([codes, users]), axis=0)
     return np.bincount(pairs[:, 0])[codes]
@@ -187,8 +202,8 @@ def _users_per_class(classes: np.ndarray, users: np.ndarray) -> np.ndarray:
 def _difference(
     columns: Columns, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
 ) -> Difference:
-    """The contrast's coefficient in a weighted regression on covariates, classes and numbers, as a
-    ratio less one."""
+    """Return the contrast's coefficient in a weighted regression on covariates, as a ratio minus one.
+    """
     min_users = min(side.users for side in _sides(columns, contrast))
     if min_users < MIN_GROUPS:
         return Difference(None)
@@ -213,7 +228,8 @@ def _difference(
 def _first_coefficient(
     values: np.ndarray, columns: np.ndarray, weights: np.ndarray, groups: np.ndarray
 ) -> tuple[float, float] | None:
-    """The first column's coefficient and its error by CV3; None where it hangs on one group."""
+    """Return the first column's coefficient and its error by CV3; None if it depends on one group.
+    """
     root = np.sqrt(weights)
     values, columns = values * root, columns * root[:, None]
     products, sums = columns.T @ columns, columns.T @ values
@@ -231,7 +247,8 @@ def _first_coefficient(
 
 
 def _covariates(columns: Columns, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
-    """A column of ones, those of the classes but for each one's first, and the numbers, centred."""
+    """Return a column of ones, indicators of each class except its first, and the centred numbers.
+    """
     parts = [np.ones((len(columns["user"]), 1))]
     parts += [columns[name][:, None] == np.unique(columns[name])[1:] for name in classes]
     parts += [(columns[name] - columns[name].mean())[:, None] for name in numbers]
@@ -239,7 +256,7 @@ def _covariates(columns: Columns, classes: Sequence[str], numbers: Sequence[str]
 
 
 def _independent_columns(columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """As many columns as are independent of each other."""
+    """Return a largest set of columns that are linearly independent."""
     _, triangle, order = scipy.linalg.qr(
         columns * np.sqrt(weights)[:, None], mode="economic", pivoting=True
     )
@@ -248,7 +265,7 @@ def _independent_columns(columns: np.ndarray, weights: np.ndarray) -> np.ndarray
 
 
 def _is_identified(treated: np.ndarray, others: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether an effect can be told from the others': its column is no combination of theirs."""
+    """Return whether the treatment's column is no linear combination of the other columns."""
     root = np.sqrt(weights)
     weighted, weighted_others = treated * root, others * root[:, None]
     residual = (

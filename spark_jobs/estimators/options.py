@@ -1,4 +1,4 @@
-"""Which options and sizes a connection used (INFOCOM II, Table I)."""
+"""Options and window sizes that a connection used (INFOCOM II, Table I)."""
 
 import numpy as np
 
@@ -9,20 +9,25 @@ from spark_jobs.estimators.tcp import ACK, RST, SYN
 NO, YES, NOT_KNOWN = 0, 1, -1
 
 MAX_WINDOW_SHIFT = 14
-"""RFC 7323, 2.3."""
+"""Maximum shift count of the window scale option (RFC 7323, 2.3)."""
 
 OPTIONS = np.dtype([("sack", "i1"), ("timestamps", "i1"), ("max_window", "i8")], align=True)
-"""A connection's options: SACK permitted in both SYNs, timestamps seen in both directions (NO, YES,
-NOT_KNOWN), largest window that the mobile advertised (B, scaled; NOT_KNOWN without the scale)."""
+"""A connection's options.
+
+sack: SACK permitted in both SYNs (NO, YES, NOT_KNOWN)
+timestamps: timestamps seen in both directions (NO, YES, NOT_KNOWN)
+max_window: largest window that the mobile advertised (B, scaled; NOT_KNOWN without the scale)
+"""
 
 
 @compiled
 def options(segments, connections, options_cut):
-    """OPTIONS[C] of Segments and their Connections; options_cut: bool[N], of each segment.
+    """Return OPTIONS[C] of Segments and their Connections; options_cut: bool[N], of each segment.
 
-    The window of a SYN is never scaled, and a scale counts only where both SYNs carried the
-    option (RFC 7323, 2.2). An option of a SYN that was not seen, or that the capture may have cut
-    off, is not known, unless the other SYN does without it or the connection never came about.
+    The window of a SYN is never scaled, and a scale counts only if both SYNs carried the option
+    (RFC 7323, 2.2). If a SYN was not seen, or the capture may have cut off its option, the option
+    is not known. There are two exceptions: the other SYN does not have the option, or the
+    connection was never established.
     """
     first, flags, window = connections.first, segments.tcp_flags, segments.window
     out = np.zeros(len(first) - 1, OPTIONS)
@@ -68,8 +73,10 @@ def options(segments, connections, options_cut):
 
 @compiled
 def uses_sack(segments, first):
-    """bool[C]: SACK permitted in both directions, or used; of Segments, and where each connection's
-    begin, int64[C + 1]."""
+    """Return bool[C]: SACK is permitted in both directions, or used.
+
+    first: int64[C + 1], index of each connection's first segment.
+    """
     out = np.empty(len(first) - 1, np.bool_)
     for c in range(len(out)):
         permitted_up = permitted_down = used = False
@@ -84,7 +91,7 @@ def uses_sack(segments, first):
 
 @inner
 def _negotiated(syn_seen, has_option, has_other_packets):
-    """Whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
+    """Return whether both SYNs carried an option: NO, YES or NOT_KNOWN."""
     if (syn_seen[0] and not has_option[0]) or (syn_seen[1] and not has_option[1]):
         return NO
     if syn_seen[0] and syn_seen[1]:
@@ -99,12 +106,13 @@ WINDOW_CLASSES = ("low", "med", "high")
 
 
 def mss_class(max_ip_len):
-    """Places in MSS_CLASSES by the largest IP packet (B): low 400-600, high 1400-1600."""
+    """Return indices in MSS_CLASSES by the largest IP packet (B): low 400-600, high 1400-1600."""
     low = (max_ip_len >= 400) & (max_ip_len <= 600)
     high = (max_ip_len >= 1400) & (max_ip_len <= 1600)
     return np.select([low, high], [0, 1], 2)
 
 
 def window_class(max_window):
-    """Places in WINDOW_CLASSES by the largest window (B): below 10 000, up to 20 000, above."""
+    """Return indices in WINDOW_CLASSES by the largest window (B): below 10 000, up to 20 000, above.
+    """
     return np.select([max_window < 10_000, max_window <= 20_000], [0, 1], 2)
