@@ -60,8 +60,7 @@ def enough(samples: float, users: int) -> bool:
 
 
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
-    """Return the mean from sums float64[G] and weights (or counts) float64[G] of groups of users.
-    """
+    """Return the mean from the sums and the weights (or counts) of groups of users, float64[G]."""
     value, error, groups = _ratio_and_error(total, weight)
     if groups < MIN_USERS or effective_groups(weight) < MIN_EFFECTIVE_GROUPS:
         return UNKNOWN

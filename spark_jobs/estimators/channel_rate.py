@@ -115,7 +115,7 @@ def retransmitted_packets(segments, connections, packet_count):
 
 @making
 def min_rtts(clean, connections, packets):
-    """Return float64[U, LENGTH_CLASSES, 2, 3]: two smallest RTTs of each user and packet length class.
+    """Return the two smallest RTTs by user and packet length: float64[U, LENGTH_CLASSES, 2, 3].
 
     The RTTs are from Gi to the mobile and back, of two different connections that start in the
     window. The last axis has the RTT (µs), the packet's length (B) and the connection.
@@ -141,7 +141,7 @@ def min_rtts(clean, connections, packets):
 
 @inner
 def base_rtt(rtts, us_per_byte):
-    """Return the base RTT (µs) of an empty packet on an idle link that serves a byte in us_per_byte.
+    """Return the RTT (µs) of an empty packet on an idle link that serves a byte in us_per_byte.
 
     It is the smallest RTT that two connections had, or that of the only connection.
     """
@@ -232,10 +232,11 @@ def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
 
 @inner
 def mark_idle(idle, answered, deadline, us_per_byte, packets):
-    """Mark in idle, bool[K - 1], the ACKs after which the link may have been idle; return if any was.
+    """Mark the ACKs after which the link may have been idle and return whether there are any.
 
-    answered: the packets that the K ACKs answer. deadline: latest time (µs) at which a packet with
-    no byte ahead of it must be at Gi; for every byte ahead of it, it may come us_per_byte later.
+    idle: bool[K - 1], set to True for these of K ACKs. answered: the packets that the ACKs answer.
+    deadline: latest time (µs) at which a packet with no byte ahead of it must be at Gi; for every
+    byte ahead of it, it may come us_per_byte later.
     """
     ts, downlink, bytes_before = packets.ts, packets.downlink, packets.downlink_bytes_before
     any_idle = False

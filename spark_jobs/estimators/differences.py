@@ -35,7 +35,7 @@ class Sums:
 
     @property
     def value(self) -> float | None:
-        """The metric; null if it rests on too few samples or groups."""
+        """Return the metric, or null if it rests on too few samples or groups."""
         if not enough(self.measured, len(self.group)):
             return None
         return float(self.numerator.sum() / self.denominator.sum())
@@ -68,7 +68,7 @@ class Difference:
 
     @property
     def estimate(self) -> float | None:
-        """The first metric minus the second."""
+        """Return by how much the first metric exceeds the second."""
         if self.first is None or self.second is None:
             return None
         return self.first - self.second

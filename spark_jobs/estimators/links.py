@@ -88,8 +88,7 @@ def rates_at(links, users, times):
 
 
 def _link_indices(links, users, times):
-    """Return int64[n]: index in LINK[L] of the users in the hours of these times (µs); -1 if none.
-    """
+    """Return int64[n]: index in LINK[L] of each user in the hour of a time (µs); -1 if none."""
     if not len(links):
         return np.full(len(users), -1)
     keys, wanted = _keys(links["user"], links["hour"]), _keys(users, times)

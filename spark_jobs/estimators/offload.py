@@ -96,7 +96,7 @@ def _is_data(flags, payload_len):
 
 @compiled
 def _segment_sizes(packets, connection, headers, announced, merged):
-    """Return int64[C, 2]: options and payload (B) of a full segment if an end's were merged; else 0.
+    """Return int64[C, 2]: options and payload (B) of a full segment; 0 if none was merged.
 
     headers: int64[M], B without options. announced, merged: see on_the_wire.
     """

@@ -70,8 +70,7 @@ BINS_PER_UNIT = 100
 
 @dataclass(frozen=True)
 class Difference:
-    """A relative difference of goodput (0.1: one tenth more) and its interval; null if not known.
-    """
+    """A relative difference of goodput (0.1: one tenth more) and its interval; null if unknown."""
 
     estimate: float | None
     low: float | None = None
@@ -79,7 +78,7 @@ class Difference:
 
     @property
     def supported(self) -> bool:
-        """Whether the interval excludes zero."""
+        """Return whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -92,7 +91,7 @@ class Side:
 
     @property
     def users(self) -> int:
-        """Number of groups of users in all networks."""
+        """Return the number of groups of users in all networks."""
         return sum(self.groups.values())
 
 
@@ -202,7 +201,9 @@ def _users_per_class(classes: np.ndarray, users: np.ndarray) -> np.ndarray:
 def _difference(
     columns: Columns, contrast: Contrast, classes: Sequence[str], numbers: Sequence[str]
 ) -> Difference:
-    """Return the contrast's coefficient in a weighted regression on covariates, as a ratio minus one.
+    """Return the contrast's coefficient in a weighted regression, as a ratio minus one.
+
+    classes, numbers: the columns that are covariates.
     """
     min_users = min(side.users for side in _sides(columns, contrast))
     if min_users < MIN_GROUPS:
@@ -228,8 +229,7 @@ def _difference(
 def _first_coefficient(
     values: np.ndarray, columns: np.ndarray, weights: np.ndarray, groups: np.ndarray
 ) -> tuple[float, float] | None:
-    """Return the first column's coefficient and its error by CV3; None if it depends on one group.
-    """
+    """Return the first coefficient and its error by CV3; None if it depends on one group."""
     root = np.sqrt(weights)
     values, columns = values * root, columns * root[:, None]
     products, sums = columns.T @ columns, columns.T @ values
@@ -247,7 +247,9 @@ def _first_coefficient(
 
 
 def _covariates(columns: Columns, classes: Sequence[str], numbers: Sequence[str]) -> np.ndarray:
-    """Return a column of ones, indicators of each class except its first, and the centred numbers.
+    """Return a column of ones, indicators of the classes, and the centred numbers.
+
+    There is no indicator of the first class of each column.
     """
     parts = [np.ones((len(columns["user"]), 1))]
     parts += [columns[name][:, None] == np.unique(columns[name])[1:] for name in classes]

@@ -113,6 +113,5 @@ def mss_class(max_ip_len):
 
 
 def window_class(max_window):
-    """Return indices in WINDOW_CLASSES by the largest window (B): below 10 000, up to 20 000, above.
-    """
+    """Return indices in WINDOW_CLASSES by the largest window (B): < 10 000, <= 20 000, above."""
     return np.select([max_window < 10_000, max_window <= 20_000], [0, 1], 2)

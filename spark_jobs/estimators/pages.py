@@ -1,16 +1,17 @@
-"""Pages: a user's bursts of connections, and how many of them are in flight at once.
+"""Pages: a user's bursts of connections, and the number of them that are active in parallel.
 
-A connection is active from when the mobile asks, by a SYN or by data, or the server sends, until
-all is answered and acknowledged. Between two pages a user is idle: no connection is active for
-longer than the second after which a new page begins (Smith, Hernández-Campos, Jeffay and Ott,
-SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998) and two of the user's least round trips
-on the access side, in which a name is looked up. A request that stays without an answer for longer than a
-person waits (Nielsen, Usability Engineering, 1993: 10 s) waits for news, not for a page.
+A connection becomes active when the mobile sends a SYN or data, or when the server sends. It stays
+active until everything is answered and acknowledged. Between two pages a user is idle: no
+connection is active for longer than a limit. The limit is the second after which a new page begins
+(Smith, Hernández-Campos, Jeffay and Ott, SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998),
+plus two of the user's base RTTs on the access side, in which a name is looked up. A request that
+stays unanswered for longer than a person waits (Nielsen, Usability Engineering, 1993: 10 s) waits
+for news, not for a page.
 
-QUIC's connections are active, too. Their acknowledgements are encrypted: one is active until
-nothing passes for as long as a user is idle between two pages.
+QUIC's connections are active, too. Their acknowledgments are encrypted. So such a connection is
+active until no packet passes for as long as a user is idle between two pages.
 
-Pages and what is in flight are told of connections that are mine alone.
+Pages and parallel connections are reported only of connections that start in the window.
 """
 
 import numpy as np
@@ -21,8 +22,11 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
 IDLE_US = 1_000_000
+"""Minimum idle time between two pages, without the name lookup."""
 BASE_RTTS = 2
+"""Base RTTs that a name lookup takes."""
 MAX_WAIT_US = 10_000_000
+"""Maximum time for which a request without an answer keeps its connection active."""
 QUIC_PORT = 443
 """UDP's https in IANA's registry of service names and ports."""
 
@@ -37,10 +41,15 @@ ACTIVITY = np.dtype(
         ("parallel", "i8"),
     ]
 )
-"""A user's connection, QUIC's numbered after TCP's, is active: from when to when (µs), the IP bytes
-sent to the mobile in it, and the bytes of the downlink stream that are new, as far as Gi saw what
-followed them (QUIC: 0); how many of the user's were active at once with it, at most, itself
-included."""
+"""A time in which a user's connection is active.
+
+user: number of the user
+connection: number of the connection; QUIC's are numbered after TCP's
+start, end: time (µs)
+ip_bytes: IP bytes sent to the mobile in the connection (B)
+payload_bytes: new bytes of the downlink stream, as far as Gi saw what followed them (B; QUIC: 0)
+parallel: maximum number of the user's connections that were active at the same time, with it
+"""
 
 PAGE = np.dtype(
     [
@@ -54,14 +63,24 @@ PAGE = np.dtype(
         ("complete", "?"),
     ]
 )
-"""A page: whose, from when to when (µs), the connections that had a part in it, the most that were
-active at once, what was sent to the mobile (B), as in ACTIVITY, and whether Gi saw all of that."""
+"""A page.
+
+user: number of the user
+start, end: time (µs)
+connections: number of connections with a part in the page
+parallel: maximum number of connections that were active at the same time
+ip_bytes, payload_bytes: bytes sent to the mobile (B), as in ACTIVITY
+complete: Gi saw all of it
+"""
 
 
 @compiled
 def activities(segments, connections, base_us):
-    """ACTIVITY[A] of Segments and their Connections that are mine, by connection and time; base_us
-    float64[U]: each user's least RTT on the access side."""
+    """Return ACTIVITY[A] of Segments and the Connections that start in the window.
+
+    It is sorted by connection and time. base_us: float64[U], each user's base RTT on the access
+    side.
+    """
     first = connections.first
     out = np.empty(len(segments.ts), ACTIVITY)
     n = np.int64(0)
@@ -76,8 +95,10 @@ def activities(segments, connections, base_us):
 
 @compiled
 def quic_activities(packets, base_us, count):
-    """ACTIVITY[A] of QUIC's connections among all Packets, by user; numbered from `count` on;
-    base_us: see `activities`."""
+    """Return ACTIVITY[A] of QUIC's connections among all Packets, by user.
+
+    Connections are numbered from `count` on. base_us: see `activities`.
+    """
     first, is_tcp, server_port = packets.first, packets.is_tcp, packets.server_port
     ts, server, user_port = packets.ts, packets.server, packets.user_port
     packet_counts = np.zeros(len(first) - 1, np.int64)
@@ -125,7 +146,7 @@ def quic_activities(packets, base_us, count):
 
 
 def merge_activities(active, quic):
-    """ACTIVITY[A] of both, by user, with how many were active at once."""
+    """Return ACTIVITY[A] of TCP and QUIC, by user, with the numbers of parallel connections."""
     both = np.concatenate([active, quic])
     both = both[np.argsort(both["user"], kind="stable")] if len(quic) else both
     _count_parallel(both)
@@ -134,14 +155,16 @@ def merge_activities(active, quic):
 
 @inner
 def _page_gap_us(base_us):
-    """How long a user is idle between two pages (µs)."""
+    """Return how long a user is idle between two pages (µs)."""
     return np.int64(IDLE_US + (BASE_RTTS * base_us if base_us > 0 else 0.0))
 
 
 @inner
 def _write_activities(span, segments, gap, out, n):
-    """Writes a connection's activity, segments [begin, end), to out[n:]; returns how many there are
-    then."""
+    """Write a connection's activities to out[n:] and return the new number of rows.
+
+    span: the connection's segments, [begin, end).
+    """
     number, downlink, ts = segments.number, segments.downlink, segments.ts
     flags, payload_len, ip_len = segments.tcp_flags, segments.payload_len, segments.ip_len
     probe = segments.probe
@@ -185,7 +208,7 @@ def _start_activity(row, now):
 
 @inner
 def _end_of_user(active, begin):
-    """Where a user's part of ACTIVITY[A] ends that begins at `begin`."""
+    """Return the end of a user's part of ACTIVITY[A] that begins at `begin`."""
     end = begin
     while end < len(active) and active[end].user == active[begin].user:
         end += 1
@@ -194,10 +217,11 @@ def _end_of_user(active, begin):
 
 @compiled
 def _count_parallel(active):
-    """Sets how many of a user's are active at once with each.
+    """Set the number of parallel connections in ACTIVITY[A].
 
-    Starts and ends are gone through in time. A stack holds the starts after which never so many
-    were active as then: the first of them behind an activity's start tells its most.
+    Starts and ends are processed in order of time. A stack holds the starts after which never as
+    many connections were active as at that start. The first of them after an activity's start has
+    its maximum.
     """
     begin = 0
     while begin < len(active):
@@ -232,8 +256,10 @@ def _count_parallel(active):
 
 @compiled
 def max_parallel(active, count):
-    """int64[C]: how many of a user's connections were active at once with each of so many of TCP,
-    at most; 0 where it was not active."""
+    """Return int64[C]: maximum number of a user's connections that were active with each of TCP's.
+
+    count: C. The value is 0 for a connection that was not active.
+    """
     out = np.zeros(count, np.int64)
     for k in range(len(active)):
         c = active[k].connection
@@ -244,8 +270,11 @@ def max_parallel(active, count):
 
 @compiled
 def pages(active, complete, base_us):
-    """PAGE[P] by user and time, of ACTIVITY[A]; complete bool[C]: Gi saw all of a connection of
-    TCP; base_us float64[U]: see activities. What sends no data by TCP to the mobile is no page."""
+    """Return PAGE[P] by user and time, of ACTIVITY[A].
+
+    complete: bool[C], Gi saw all of a connection of TCP. base_us: float64[U], see `activities`.
+    Activities without TCP data to the mobile are no page.
+    """
     out = np.zeros(len(active), PAGE)
     connection_count = len(complete)
     for k in range(len(active)):

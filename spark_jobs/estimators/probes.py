@@ -1,15 +1,18 @@
-"""Segments that only ask whether the other end has room, or is there: zero-window probes (RFC 9293,
-3.8.6.1), keep-alives (RFC 9293, 3.8.4), and the ACKs that answer them. They bring no data.
+"""Segments that only test whether the other end has room or is there, and the ACKs that answer them.
+
+These are zero-window probes (RFC 9293, 3.8.6.1) and keep-alives (RFC 9293, 3.8.4). They bring no
+data.
 
     sent and acknowledged up to n      window closed: a probe       open: a keep-alive
     Linux and others                   n-1, no data                 n-1, no data
     BSD, Windows                       n, the next byte             n-1, one byte
     a few                              n, a whole segment
 
-The next data is a probe while there is no room for it: one byte where the window is closed, more
-only beyond all that was ever offered, as far as the windows' scale is known. If it is acknowledged
-before it is retransmitted, the last probe was taken in, and is data. What was sent as a segment of one
-byte may come again because its ACK was lost: that is a keep-alive only after longer than a timeout.
+The next data is a probe while the receiver has no room for it: one byte if the window is closed,
+more only beyond all room that was ever offered, as far as the windows' scale is known. If the data
+is acknowledged before it is retransmitted, the receiver accepted the last probe, so it is data. A
+segment of one byte may be retransmitted because its ACK was lost. Such a segment is a keep-alive
+only if more time has passed than an RTO.
 """
 
 import numpy as np
@@ -21,7 +24,7 @@ from spark_jobs.estimators.sequence import NONE, count_before, sequence_length
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 MAX_RTO_US = 60_000_000
-"""RFC 6298, (2.5): a timeout may be bounded by so much."""
+"""RTO above which a sender may limit it (RFC 6298, 2.5)."""
 
 NO_PROBE = np.uint8(0)
 
@@ -42,16 +45,25 @@ END = np.dtype(
         ("fin_seen", "?"),
     ]
 )
-"""An end of a connection: up to where it sent, and was acknowledged; up to where it was ever
-offered room (NONE: not known); its last data: from where, when (µs); the last probe with a next
-byte of which it is not known what became, or -1, and that byte; how many probes are not answered;
-the scale of its SYN. closed: it is offered no room; stalled: so it was since it last sent new data;
-opened, finished: its SYN, its FIN was seen."""
+"""An end of a connection; NONE: not known.
+
+highest: end of the data that it sent
+acked: end of the data that was acknowledged
+right_edge: end of all room that it was ever offered
+last_start, last_ts: start and time (µs) of its last data
+open_probe: its last probe with a next byte whose fate is not known; -1 if there is none
+open_probe_start: that byte
+unanswered_probes: number of its probes without an answer
+window_scale: shift count of its SYN
+closed: it is offered no room
+was_closed: it was offered no room at some time since it last sent new data
+syn_seen, fin_seen: its SYN, its FIN was seen
+"""
 
 
 @compiled
 def probes(segments, connections):
-    """uint8[N]: which Segments of the Connections are WINDOW_PROBE, KEEPALIVE or ANSWER; else 0."""
+    """Return uint8[N]: which Segments are WINDOW_PROBE, KEEPALIVE or PROBE_ANSWER; else 0."""
     out = np.zeros(len(segments.ts), np.uint8)
     ends = np.empty(2, END)
     first, flags, downlink = connections.first, segments.tcp_flags, segments.downlink
@@ -114,7 +126,7 @@ def _clear_end(end):
 
 @inner
 def _classify(sender, start, end, now):
-    """What a segment is that begins no higher than where its sender was acknowledged."""
+    """Return the kind of a segment that begins no higher than its sender's acknowledged data."""
     length = end - start
     if start == sender.acked - 1 and length <= 1:
         if sender.closed:
@@ -133,7 +145,7 @@ def _classify(sender, start, end, now):
 
 @inner
 def _record_data(sender, start, end, now):
-    """Data, a SYN or a FIN is sent."""
+    """Record that an end sends data, a SYN or a FIN."""
     if sender.open_probe >= 0 and start <= sender.open_probe_start < end:
         sender.open_probe = -1
     if end > sender.highest:
@@ -144,7 +156,7 @@ def _record_data(sender, start, end, now):
 
 @inner
 def _record_window(end, offering, window_field, in_syn):
-    """The other end offers room, by its window as on the wire; opening: in its SYN."""
+    """Record that the other end offers room; window_field: as on the wire; in_syn: in its SYN."""
     end.closed = window_field == 0
     end.was_closed |= end.closed
     if not in_syn and end.syn_seen and offering.syn_seen:
@@ -157,8 +169,11 @@ def _record_window(end, offering, window_field, in_syn):
 
 @compiled
 def remove_probe_numbers(segments, connections):
-    """Takes the numbers away, in place, that Segments carry in order to probe or to answer that:
-    in their own stream all, in the other one what repeats an acknowledgement."""
+    """Remove, in place, the numbers that Segments carry only to probe or to answer a probe.
+
+    In their own stream, probes lose all numbers. In the other stream, numbers that repeat an
+    acknowledgment are removed.
+    """
     number, up_number, probe = segments.number, segments.up_number, segments.probe
     for c in range(len(connections.first) - 1):
         acked = NONE
@@ -178,8 +193,10 @@ def remove_probe_numbers(segments, connections):
 
 @making
 def ignored_packets_before(segments, packets):
-    """int64[M + 1]: how many packets of the user order before each bring no data, or none that an
-    end would take."""
+    """Return int64[M + 1]: number of packets before each, in user order, that bring nothing new.
+
+    These are probes, their answers, and packets that are out of window.
+    """
     ignored = packets.out_of_window.copy()
     for i in range(len(segments.probe)):
         if segments.probe[i]:

@@ -1,8 +1,7 @@
-"""SACK blocks that tell of data: those within what the other end has sent, and not across what is
-acknowledged (RFC 2018, 3).
+"""Valid SACK blocks: within the data that the other end sent, and not across the acknowledged data.
 
-A firewall that changes sequence numbers, and not those in SACK options, makes blocks of anything;
-senders ignore them (RFC 2018, 5), and so does what is estimated of the connection.
+See RFC 2018, 3. A firewall that changes sequence numbers, but not those in SACK options, makes
+blocks with arbitrary numbers. Senders ignore them (RFC 2018, 5), and so do the estimators.
 """
 
 import numpy as np
@@ -15,9 +14,11 @@ from spark_jobs.estimators.window import FAR, NEAR
 
 @compiled
 def filter_sack_blocks(segments, first):
-    """(uint8[N]: how many SACK edges of each of the Segments are left; bool[C]: connections that
-    have blocks, of which none tells of data). first int64[C + 1]: where each connection's segments
-    begin. segments.sack_edges is changed: blocks that are left stand first, the others are empty.
+    """Remove invalid SACK blocks from segments.sack_edges, in place.
+
+    Returns (uint8[N]: number of valid SACK edges of each of the Segments; bool[C]: connections that
+    have blocks, but no valid one). first: int64[C + 1], index of each connection's first segment.
+    In segments.sack_edges, valid blocks are moved to the front, and the other edges become 0.
     """
     count = segments.sack_count.copy()
     invalid = np.zeros(len(first) - 1, np.bool_)
@@ -55,7 +56,7 @@ def filter_sack_blocks(segments, first):
 
 @inner
 def _filter_blocks(segments, span, acked, lowest, highest):
-    """How many edges of segment span[0] are left; span[1]: where its connection ends."""
+    """Return the number of valid edges of segment span[0]; span[1]: its connection's end."""
     offset, edges = segments.sack_at[span[0]], segments.sack_edges
     count = np.int64(0)
     for k in range(offset, offset + np.int64(segments.sack_count[span[0]]) - 1, 2):
@@ -71,8 +72,10 @@ def _filter_blocks(segments, span, acked, lowest, highest):
 
 @inner
 def _may_be_unseen_data(segments, span, right, highest):
-    """Whether data up to `right`, above all that was seen, `top`, can have been sent unseen: the
-    sender does not go on below it."""
+    """Return whether data up to `right`, above the `highest` that was seen, can have been sent unseen.
+
+    It cannot if the sender continues below it.
+    """
     if right - highest > NEAR:
         return False
     down = segments.downlink[span[0]]

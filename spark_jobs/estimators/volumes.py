@@ -1,4 +1,4 @@
-"""How much a connection carried: packets, bytes, distinct payload."""
+"""Volumes of a connection: packets, bytes, distinct payload."""
 
 import numpy as np
 
@@ -6,10 +6,13 @@ from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.tcp import RST, SYN, seq_diff
 
 MAX_HOLES = 256
-"""Holes remembered in a direction's sequence space; of more, the oldest are forgotten, and what
-fills them counts as seen before."""
+"""Maximum number of holes remembered in a direction's sequence space.
+
+If there are more, the oldest are forgotten. Data that fills a forgotten hole counts as seen before.
+"""
 
 MAX_DISTANCE = 1 << 31
+"""Maximum distance of a segment below the first one."""
 
 VOLUME = np.dtype(
     [
@@ -23,19 +26,25 @@ VOLUME = np.dtype(
         ("max_ip_len", "i8"),
     ]
 )
-"""A connection's volumes: packets, IP bytes and distinct payload bytes by direction, downlink
-packets with payload, and the largest IP packet (B)."""
+"""A connection's volumes.
+
+packets_up, packets_down: packets
+ip_bytes_up, ip_bytes_down: IP bytes (B)
+payload_bytes_up, payload_bytes_down: distinct payload (B)
+data_packets_down: downlink packets with payload
+max_ip_len: the largest IP packet (B)
+"""
 
 
 @compiled
 def volumes(segments, connections):
-    """VOLUME[C] of Segments and their Connections.
+    """Return VOLUME[C] of Segments and their Connections.
 
-    Distinct payload is the size of the union of the segments' ranges of sequence space: data
-    retransmitted counts once, data that the monitor never saw does not count, nor what a probe brings
-    that was not taken in. Payload of an RST is
-    text for people (RFC 9293, 3.5.2), not data. What lies before the SYN's place, as keep-alives
-    may, is not data either; a SYN with another sequence number moves the place until data came.
+    Distinct payload is the size of the union of the segments' ranges of sequence space.
+    Retransmitted data counts once. Data that the monitor never saw does not count, nor does the
+    data of a probe that the receiver did not accept. Payload of an RST is text for people (RFC
+    9293, 3.5.2), not data. A segment below the SYN's number, such as a keep-alive, brings no data
+    either. A SYN with another sequence number moves that number until data came.
     """
     first, flags, ip_len = connections.first, segments.tcp_flags, segments.ip_len
     out = np.zeros(len(first) - 1, VOLUME)
@@ -79,10 +88,10 @@ def volumes(segments, connections):
 
 @inner
 def _count_new_bytes(low, size, end, holes, count):
-    """The bytes of [low, low + size) seen for the first time.
+    """Return (bytes of [low, low + size) seen for the first time, new end, number of holes left).
 
-    end: highest position seen; holes: int64[.., 2], the ranges below it not seen, n of them.
-    Returns (bytes, new end, holes left).
+    end: highest position seen. holes: int64[.., 2], the ranges below it that were not seen; count:
+    their number.
     """
     high = low + size
     if low >= end:
