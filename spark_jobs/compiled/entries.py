@@ -1,7 +1,7 @@
-"""The functions that Python calls, with the types of what they are given: what is to be compiled.
+"""The functions that Python calls, with the types of their arguments, for compilation in advance.
 
-ENTRIES has a line for each, those that take longest first; `make entries` makes it anew from what a
-run compiles. What it lacks is compiled when it is needed.
+ENTRIES has a line for each, with the slowest to compile first. `make entries` rewrites it from the
+functions that a run compiles. Functions that are not in it are compiled when they are needed.
 """
 
 import gc
@@ -21,11 +21,14 @@ from numba.np.numpy_support import as_dtype, from_dtype
 from spark_jobs.sources import ENTRIES, ROOT
 
 PACKAGES = ("capture", "compiled", "estimators")
+"""Packages of spark_jobs that are searched for compiled functions."""
 
 
 def compile_entry(line: str) -> None:
-    """Compile the function that a line of ENTRIES tells of, if no process has. One that is there no
-    more, or not for such types, is passed over."""
+    """Compile the function of a line of ENTRIES, if no process has compiled it yet.
+
+    A function that no longer exists, or no longer accepts these types, is skipped.
+    """
     name, *arguments = json.loads(line)
     module, _, function = name.rpartition(".")
     with suppress(ImportError, AttributeError, IndexError, NumbaError, TypeError):
@@ -41,8 +44,11 @@ def compile_entry(line: str) -> None:
 
 
 def type_to_json(type_: Any) -> Any:
-    """A type as JSON: a number's name; an array as [dtype, dimensions, layout]; else {what: of
-    what}. Raises TypeError for what Python does not hand to a function."""
+    """Return a type as JSON.
+
+    A number is its name, an array [dtype, dimensions, layout], any other type {kind: its items}.
+    Raises TypeError for a type that Python does not pass to a function.
+    """
     record, items = getattr(type_, "instance_class", None), getattr(type_, "types", ())
     match type_:
         case types.Literal():
@@ -63,7 +69,7 @@ def type_to_json(type_: Any) -> Any:
 
 
 def type_from_json(encoded: Any) -> types.Type:
-    """The type that was told so by tell_type."""
+    """Return the type that type_to_json encoded."""
     match encoded:
         case str():
             return getattr(types, encoded)
@@ -91,7 +97,7 @@ def _dtype(descr: Any, aligned: bool) -> np.dtype:
 
 
 def _with_tuples(descr: Any) -> Any:
-    """What JSON made of a dtype's fields, as NumPy wants them."""
+    """Return a dtype's fields as NumPy wants them, from JSON's lists."""
     if isinstance(descr, str):
         return descr
     return [
@@ -100,7 +106,7 @@ def _with_tuples(descr: Any) -> Any:
 
 
 def compiled_entries() -> list[str]:
-    """The lines of ENTRIES, by what is in the folder of compiled functions."""
+    """Return the lines of ENTRIES for the functions in the folder of compiled functions."""
     found = []
     for dispatcher in _dispatchers():
         cache = dispatcher._cache
@@ -114,7 +120,7 @@ def compiled_entries() -> list[str]:
 
 
 def _dispatchers() -> Iterator[Any]:
-    """All functions that Python may call."""
+    """Yield all functions that Python may call."""
     paths = [p for package in PACKAGES for p in (ROOT / "spark_jobs" / package).rglob("*.py")]
     for path in sorted(paths):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

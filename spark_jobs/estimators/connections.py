@@ -1,10 +1,10 @@
-"""Which packets form one TCP connection.
+"""Assignment of packets to TCP connections.
 
-A connection is a 5-tuple from its SYN on. Departures from a plain 5-tuple key: ports are used
-again, so a SYN may begin another connection; packets whose SYN was not seen form a partial one; and
-packets that the ends of a connection could not have sent (see `window`) are counted and are no part
-of it. Where several SYNs or SYN ACKs have different initial sequence numbers, the one counts that
-the ends go on with, because anybody can forge a SYN.
+A connection is a 5-tuple from its SYN on. There are three departures from a plain 5-tuple key.
+Ports are reused, so a SYN may begin another connection. Packets whose SYN was not seen form a
+partial connection. Packets that the ends of a connection could not have sent (see `window`) are
+counted and are not part of it. If several SYNs or SYN ACKs have different initial sequence numbers,
+the one with which the ends continue counts, because anybody can forge a SYN.
 """
 
 import numpy as np
@@ -15,28 +15,33 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 REUSE_AFTER_US = 60_000_000
-"""Silence after which a SYN with another initial sequence number opens another connection though
-the old one was not seen to close: the usual TIME-WAIT."""
+"""Silence after which a SYN opens another connection though the old one was not seen to close.
+
+This is the usual TIME-WAIT. The SYN has another initial sequence number.
+"""
 
 IDLE_TIMEOUT_US = 7_440_000_000
-"""Silence after which any packet belongs to another connection: the least time for
-which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
+"""Silence after which any packet belongs to another connection.
+
+It is the minimum time for which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5).
+"""
 
 
 @inner
 def hash_server_and_ports(server, user_port, server_port):
-    """uint64, of a 5-tuple of one user and protocol."""
+    """Return a uint64 hash of a 5-tuple of one user and protocol."""
     ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
     h = np.uint64(server) * np.uint64(0xC2B2AE3D27D4EB4F) ^ ports * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
 
 
 LONG_AGO = np.int64(-(2**62))
+"""Time before all packets (µs)."""
 
 CONTINUES, OPENS, OUT_OF_WINDOW = range(3)
-"""What a packet is: of the connection, another one's first, or nobody's."""
+"""Verdicts on a packet: it continues the connection, opens another one, or is out of window."""
 UNDECIDED, NEW, OLD = range(3)
-"""Which numbers the ends go on with: those of a SYN, or those that they had."""
+"""Numbers with which the ends continue: those of a new SYN, or the old ones."""
 
 FIVE_TUPLE = np.dtype(
     [
@@ -50,18 +55,23 @@ FIVE_TUPLE = np.dtype(
     ],
     align=True,
 )
-"""A 5-tuple: its first packet, the last so far, and when the one before passed (µs); its present
-connection, -1 before there is one, that one's first packet, and whether that was seen to close, or
-carried data."""
+"""A 5-tuple and its present connection.
+
+first_packet, latest_packet: its first packet, and the last one so far
+latest_ts: time at which the packet before the present one passed (µs)
+connection: number of its present connection; -1 before there is one
+connection_start: first packet of that connection
+closed: that connection was seen to close
+carried_data: that connection carried data
+"""
 
 
 @compiled
 def assign_connections(packets):
-    """The connection of every packet, of Packets.
+    """Return the connection of every packet, the number of connections, and packets out of window.
 
-    Returns (connection int32[M], -1 where there is none; how many there are; outside bool[M]:
-    segments that no end of their connection could have sent). Connections are numbered by user,
-    then by their first packet.
+    They are int32[M], -1 if there is none; a number; and bool[M], segments that no end of their
+    connection could have sent. Connections are numbered by user, then by their first packet.
     """
     n = len(packets.ts)
     connection, next_packet = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
@@ -127,9 +137,11 @@ def assign_connections(packets):
 
 @inner
 def _number_five_tuples(packets, span, slots, five_tuples, five_tuple_of, next_packet):
-    """Number the 5-tuples of a user's packets, from span[0] to span[1], into pair_of, and tell of
-    each packet which one follows it. Returns how many there are. slots: int32[a power of two],
-    zeros."""
+    """Number the 5-tuples of a user's packets, and return how many there are.
+
+    The packets are those from span[0] to span[1]. Writes each packet's number to five_tuple_of, and
+    the next packet of its 5-tuple to next_packet. slots: int32[a power of two], zeros.
+    """
     server, user_port, server_port = packets.server, packets.user_port, packets.server_port
     mask, count = len(slots) - 1, 0
     for i in range(span[0], span[1]):
@@ -159,8 +171,10 @@ def _number_five_tuples(packets, span, slots, five_tuples, five_tuple_of, next_p
 
 @inner
 def _classify(packets, i, five_tuple, sender, next_packet):
-    """STAYS, OPENS or OUTSIDE: what packet i is, as far as its SYN flag and the silence before it
-    tell."""
+    """Return whether packet i continues the connection, opens another one, or is out of window.
+
+    The verdict rests on its SYN flag and on the silence before it, as far as these decide it.
+    """
     silence = packets.ts[i] - five_tuple.latest_ts
     if five_tuple.connection < 0 or silence > IDLE_TIMEOUT_US:
         return OPENS
@@ -175,8 +189,10 @@ def _classify(packets, i, five_tuple, sender, next_packet):
 
 @inner
 def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
-    """Whether packet i is of its 5-tuple's connection, which then goes on with it. ends: its
-    sender's END and the other one."""
+    """Return whether packet i belongs to its 5-tuple's connection; if so, update the ends with it.
+
+    ends: its sender's END and its receiver's.
+    """
     sender, receiver = ends
     flags = packets.tcp_flags[i]
     syn_flags = flags & (SYN | ACK)
@@ -207,8 +223,11 @@ def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
 
 @inner
 def _is_repeated_syn(packets, i, sender):
-    """Whether a SYN or SYN ACK has the number of one before, or the number just below all that was
-    named of its stream: then it comes late, from a capture of two clocks."""
+    """Return whether a SYN or SYN ACK repeats an earlier one, or comes late.
+
+    It comes late if its number is just below all numbers of its stream; this happens in a capture
+    of two clocks.
+    """
     if sender.syn_seen:
         return packets.seq[i] == np.uint32(sender.isn)
     return (
@@ -219,12 +238,13 @@ def _is_repeated_syn(packets, i, sender):
 
 @inner
 def _isn_in_use(packets, i, sender, next_packet):
-    """Which numbers the ends go on with, those of packet i, a SYN or SYN ACK, or those that its
-    sender, `own`, had: NEW, OLD or UNDECIDED.
+    """Return the numbers with which the ends continue: NEW, OLD or UNDECIDED.
 
-    What the sender of a SYN sends behind its SYN ACK tells first, for a server may answer every
-    SYN; then the SYN ACK; then the first number that lies near one of them. That the SYN is
-    challenged (RFC 5961, 4) tells where no RST follows.
+    NEW: those of packet i, a SYN or SYN ACK. OLD: those that its sender had.
+
+    The evidence, strongest first: the segments that the sender of a SYN sends after its SYN ACK,
+    because a server may answer every SYN; the SYN ACK; the first number near one of the two. A
+    challenge ACK (RFC 5961, 4) to the SYN is evidence if no RST follows.
     """
     high = max(sender.highest, sender.right_edge)
     low = sender.isn if sender.acked == NONE else sender.acked - sender.max_window
@@ -274,7 +294,7 @@ def _isn_in_use(packets, i, sender, next_packet):
 
 @inner
 def _reject_earlier(packets, i, connection_start, next_packet, out_of_window):
-    """What packet i's sender sent before it in this connection is none of its packets."""
+    """Mark packets that packet i's sender sent earlier in this connection as out of window."""
     j = connection_start
     while j != i:
         if packets.downlink[j] == packets.downlink[i]:

@@ -12,6 +12,7 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 BOTH, UP, DOWN = range(3)
+"""Directions of a connection that were seen."""
 DIRECTIONS = ("both", "up", "down")
 """Names of BOTH, UP and DOWN."""
 

@@ -17,6 +17,7 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner
 
 MIN_RATIO, MIN_DEVIATIONS = 2, 4
+"""Minimum RTT of a spike, in running means and in mean deviations above the mean."""
 MAX_ACK_DELAY_US = 500_000
 """Maximum time that an ACK waits for a second packet (RFC 9293, 3.8.6.3)."""
 

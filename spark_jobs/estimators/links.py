@@ -14,6 +14,7 @@ from spark_jobs.compiled.arrays import group_offsets, group_order
 from spark_jobs.estimators.loss.path import NOBODY, owners, paths_of
 
 HOUR_US = 3_600_000_000
+"""One hour (µs)."""
 
 LINK = np.dtype(
     [

@@ -21,6 +21,7 @@ from spark_jobs.estimators.sequence import downlink_bytes_before
 from spark_jobs.estimators.tcp import CWR, FIN, PSH, RST, SYN
 
 ETHERNET_MTU = 1500
+"""B: Ethernet's usual MTU."""
 MAX_FRAME = 2000
 """B: the largest Ethernet frame, with tags and labels (IEEE 802.3as)."""
 MIN_ANNOUNCED_MSS = 88

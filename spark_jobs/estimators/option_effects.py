@@ -59,7 +59,9 @@ CONTRASTS = (
     Contrast("window high against low", "window", "high", "low", adjusts_rate=False),
     Contrast("window high against med", "window", "high", "med", adjusts_rate=False),
 )
+"""The comparisons that are made."""
 OPTIONS = ("mss", "window", "sack", "timestamps")
+"""Columns of options."""
 Columns = dict[str, np.ndarray]
 """Columns by name: texts, or numbers float64[N]; `user` and `flows` are int64[N]."""
 GROUP_COLUMNS = ("network", "hour", "size_class", "user_group", "rate_bin", *OPTIONS)

@@ -7,6 +7,7 @@ from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.tcp import ACK, RST, SYN
 
 NO, YES, NOT_KNOWN = 0, 1, -1
+"""States of an option."""
 
 MAX_WINDOW_SHIFT = 14
 """Maximum shift count of the window scale option (RFC 7323, 2.3)."""
@@ -102,7 +103,9 @@ def _negotiated(syn_seen, has_option, has_other_packets):
 
 
 MSS_CLASSES = ("low", "high", "other")
+"""Names of MSS classes (see `mss_class`)."""
 WINDOW_CLASSES = ("low", "med", "high")
+"""Names of window classes (see `window_class`)."""
 
 
 def mss_class(max_ip_len):

@@ -1,7 +1,7 @@
-"""Segments that only test whether the other end has room or is there, and the ACKs that answer them.
+"""Segments that only test whether the other end has room or is there, and the answers to them.
 
-These are zero-window probes (RFC 9293, 3.8.6.1) and keep-alives (RFC 9293, 3.8.4). They bring no
-data.
+These are zero-window probes (RFC 9293, 3.8.6.1), keep-alives (RFC 9293, 3.8.4) and the ACKs that
+answer them. They bring no data.
 
     sent and acknowledged up to n      window closed: a probe       open: a keep-alive
     Linux and others                   n-1, no data                 n-1, no data

@@ -34,7 +34,9 @@ MAX_ID_STEP = 16
 
 @compiled
 def reset_by(segments, connections):
-    """Return int8[C]: the sender of each connection's first RST, an index into RESETTERS, or UNKNOWN.
+    """Return int8[C]: the sender of each connection's first RST.
+
+    The value is an index into RESETTERS, or UNKNOWN.
     """
     first, flags = connections.first, segments.tcp_flags
     out = np.full(len(first) - 1, np.int8(UNKNOWN))

@@ -72,9 +72,9 @@ def _filter_blocks(segments, span, acked, lowest, highest):
 
 @inner
 def _may_be_unseen_data(segments, span, right, highest):
-    """Return whether data up to `right`, above the `highest` that was seen, can have been sent unseen.
+    """Return whether data up to `right`, above all data seen, can have been sent unseen.
 
-    It cannot if the sender continues below it.
+    highest: end of the data seen. The data cannot have been sent if the sender continues below it.
     """
     if right - highest > NEAR:
         return False

@@ -19,8 +19,7 @@ def unwrap(number, near):
 
 @compiled
 def stream_numbers(first, downlink, tcp_flags, seq, ack):
-    """Return the numbers in the downlink and the uplink stream that each packet carries, int64[N]
-    each.
+    """Return each packet's numbers in the downlink and the uplink stream, int64[N] each.
 
     Arrays are as in Connections and Segments. A packet's seq is a number in its sender's own
     stream, its ack one in the other stream. NONE if a packet carries none: it has no ACK flag, or
@@ -47,7 +46,9 @@ def stream_numbers(first, downlink, tcp_flags, seq, ack):
 
 @inner
 def sequence_length(tcp_flags, payload_len):
-    """Return the sequence numbers of a segment: its data, and one each for SYN and FIN (RFC 9293).
+    """Return a segment's length in sequence space: its data, and one each for SYN and FIN.
+
+    See RFC 9293, 3.4.
     """
     return np.int64(payload_len) + (tcp_flags & SYN != 0) + (tcp_flags & FIN != 0)
 

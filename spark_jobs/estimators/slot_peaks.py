@@ -14,6 +14,7 @@ import numpy as np
 
 class SlotPeaks(NamedTuple):
     """Peaks of a channel-rate histogram, and their numbers of time slots."""
+
     rate: np.ndarray  # float64[P], bit/s, ascending
     share: np.ndarray  # float64[P], of measured time, from the valley before to the valley after
     slots: np.ndarray  # int64[P], 0: not near a multiple of slot_bps

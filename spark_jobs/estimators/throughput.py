@@ -97,8 +97,7 @@ class Requests(NamedTuple):
     """Data that decides whether a connection is one request and its response."""
 
     by_log: np.ndarray
-    """int8[C]: 1 if a log has exactly one request and response, 0 if it has others, -1 if no log.
-    """
+    """int8[C]: 1 if a log has exactly one request and response, 0 if others, -1 without a log."""
     handshake_turns: np.ndarray
     """int8[C]: number of turns that may belong to TLS's handshake (see `handshake_turns`)."""
 
@@ -160,7 +159,9 @@ def single_transfers(segments, connections, ignored_packets_before):
 
 
 def handshake_turns(server_port: np.ndarray) -> np.ndarray:
-    """Return int8[C]: number of turns that may belong to TLS's handshake, by server port uint16[C].
+    """Return int8[C]: number of turns that may belong to TLS's handshake.
+
+    server_port: uint16[C].
     """
     return np.where(np.isin(server_port, PLAIN_HTTP_PORTS), 0, TLS_TURNS).astype(np.int8)
 

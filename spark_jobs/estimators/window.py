@@ -1,20 +1,22 @@
-"""Which segments are a connection's: those that its ends could have sent (RFC 9293, 3.10.7.4).
+"""Acceptable segments of a connection: those that its ends could have sent (RFC 9293, 3.10.7.4).
 
-An end takes what lies in its window and answers or drops the rest. The monitor sees both windows,
-but not what has arrived, so it is generous where it must be: data may come again as far below what
-is acknowledged as a window is wide; a window whose scale is not known may be 2^14 times as wide;
-an ACK may acknowledge what the capture lacks, up to the edge of the window that its sender offered.
+An end accepts segments in its window and answers or drops the others. The monitor sees both
+windows, but not which segments arrived. So it is generous in three ways: data may be retransmitted
+as far below the acknowledged data as a window is wide; a window whose scale is not known may be
+2^14 times as wide; an ACK may acknowledge data that the capture lacks, up to the edge of the window
+that its sender offered.
 
     low edge of the window        acknowledged        sent        upper edge: ACK + window
-        |------- may come again -------|----------------|------------------|
+        |--- may be retransmitted ------|----------------|------------------|
 
-What lies outside is of an old connection, injected, or behind a gap of the capture. What the ends
-go on with tells (`_is_acknowledged`, `_is_gone_on_with`): the other end acknowledges what lies
-behind a gap, and never what it dropped. Nothing lies below the initial sequence number.
+A segment out of window belongs to an old connection, or is injected, or comes after a gap of the
+capture. The later segments of both ends distinguish these cases (`_continuation_evidence`,
+`_is_ack_confirmed`): the other end acknowledges data after a gap, but never data that it dropped.
+No segment lies below the initial sequence number.
 
-Timestamps tell of old duplicates (RFC 7323, 5) that lie in the window: those older than the SYN's,
-or overtaken by more than OLD_US. What was overtaken by less and refused by its receiver is the
-connection's own (see `loss.refused`).
+Timestamps reveal old duplicates (RFC 7323, 5) that lie in the window: their timestamp is older than
+the SYN's, or they were overtaken by more than MAX_SEGMENT_AGE_US. A segment that was overtaken by
+less, and that its receiver dropped, belongs to the connection (see `loss.refused`).
 """
 
 from typing import NamedTuple
@@ -28,25 +30,31 @@ from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 OUT_OF_WINDOW, IN_WINDOW, MOVED = range(3)
-"""Where a segment lies: elsewhere is outside, too, but both ends go on there."""
+"""Verdicts on a segment.
+
+MOVED: the segment is out of window, but both ends continue there.
+"""
 UNKNOWN, BY_ACK, BY_SILENCE = range(3)
-"""What tells that a sender goes on outside its window."""
+"""Evidence that a sender continues outside its window."""
 
 NO_FIN = np.int64(2**62)
-"""Where a stream may end as long as no FIN was seen."""
+"""End of a stream as long as no FIN was seen."""
 MIN_WINDOW = 65_535
-"""B: a window is taken to be at least so wide: as one without a scale can be (RFC 9293)."""
+"""B: the assumed minimum of a window, the largest window without a scale (RFC 9293)."""
 NEAR, FAR = 1 << 20, 1 << 26
-"""B: an ACK that lies within NEAR above a segment tells of it; so does one within a window's width,
-up to FAR."""
+"""B: distances above a segment at which an ACK is attributed to it.
+
+An ACK is attributed to a segment within NEAR above it. It is also attributed within a window's
+width, up to FAR.
+"""
 MAX_LOOKAHEAD = 256
-"""So many later segments are searched for what the two ends go on with."""
+"""Number of later segments that are searched for the numbers with which the two ends continue."""
 MIN_CONTINUATION = 8
-"""So many later segments of a sender prove that it goes on, where the other end is not heard."""
+"""Later segments of a sender that prove that it continues, if the other end is not seen."""
 JITTER_US = 10_000
-"""A capture may stamp an ACK so much earlier than what it acknowledges."""
+"""Time by which a capture may stamp an ACK earlier than the data that it acknowledges."""
 MAX_SEGMENT_AGE_US = 10_000_000
-"""A segment that was overtaken by more is an old duplicate."""
+"""A segment that was overtaken by more than this is an old duplicate."""
 
 END = np.dtype(
     [
@@ -69,23 +77,31 @@ END = np.dtype(
     ],
     align=True,
 )
-"""An end of a connection, and the stream that it sends; NONE, the least of numbers: not known.
+"""An end of a connection, and the stream that it sends; NONE, the smallest number: not known.
 
-first, last         the SYN's number, and where the FIN ends
-low, top            the lowest number that either end named, and the highest
-acked, edge         up to where the other end acknowledged, and offered room
-offered, room       the window that it was offered by a SYN, and the widest (B)
-scale, shift        of its own windows (NO_SCALE: without), and by how much they are shifted at most
-stamp               the SYN's timestamp
-mark, next_mark     a timestamp that is OLD_US old at least, the next one to be that,
-marked_ts           and when that passed (µs)
-opened, sent        its SYN was seen; it sent anything
+isn: the sequence number of its SYN
+lowest, highest: the lowest and the highest number in its stream that either end used
+acked: end of the data that the other end acknowledged
+right_edge: end of the room that the other end offered
+syn_window: the window that the other end's SYN offered (B)
+max_window: the widest window that it was offered (B)
+window_scale: shift count of its own windows (NO_SCALE: without the option)
+max_shift: maximum shift of its own windows
+syn_ts_val: its SYN's timestamp
+old_ts_val: a timestamp that is at least MAX_SEGMENT_AGE_US old
+next_old_ts_val, next_old_seen_ts: the next such timestamp, and the time at which it passed (µs)
+fin_end: end of its FIN, or NO_FIN
+syn_seen: its SYN was seen
+has_sent: it sent anything
 """
 
 
 class Segment(NamedTuple):
-    """A packet, as numbers: a record of arrays takes longer to hand on than all that is done here.
-    length: of its data and FIN (B); stamp: its timestamp, where it is stamped."""
+    """A packet's fields as numbers, because Numba passes a record of arrays too slowly.
+
+    length: length of its data and FIN (B)
+    ts_val: its timestamp, if it has one
+    """
 
     flags: np.uint16
     seq: np.uint32
@@ -99,7 +115,7 @@ class Segment(NamedTuple):
 
 @inner
 def clear_end(end):
-    """An end of which nothing was seen."""
+    """Set an END to the state in which nothing was seen of it."""
     end.isn = end.lowest = end.highest = end.acked = end.right_edge = NONE
     end.syn_window, end.max_window, end.window_scale = NONE, MIN_WINDOW, NO_SCALE
     end.syn_seen = end.has_sent = False
@@ -110,14 +126,17 @@ def clear_end(end):
 
 @inner
 def stream_position(number, end):
-    """Where a sequence number lies in an end's stream."""
+    """Return the position of a sequence number in an end's stream."""
     return unwrap(number, end.highest)
 
 
 @inner
 def accept_plain(segment, sender, receiver):
-    """Whether a segment with an ACK, no SYN nor RST, lies within both windows as they are known; if
-    so, it is taken. Most do; of the others `is_acceptable` tells."""
+    """Return whether a plain segment lies within both windows as they are known; accept it if so.
+
+    A plain segment has an ACK, and no SYN or RST. Most segments are accepted here; `acceptability`
+    decides about the others.
+    """
     if segment.flags & (SYN | RST | ACK) != ACK or sender.acked == NONE or receiver.acked == NONE:
         return False
     low = unwrap(segment.seq, sender.highest)
@@ -146,8 +165,7 @@ def accept_plain(segment, sender, receiver):
 
 @inner
 def _is_old_duplicate(ts_val, sender):
-    """Whether a timestamp says that a segment was sent before its connection began, or so long ago
-    that it is on its way no more."""
+    """Return whether a timestamp is older than the connection, or too old to be in transit."""
     if sender.syn_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.syn_ts_val)) < 0:
         return True
     return sender.old_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.old_ts_val)) < 0
@@ -155,7 +173,7 @@ def _is_old_duplicate(ts_val, sender):
 
 @inner
 def _acknowledge(end, ack, window):
-    """What an end sent is acknowledged, and it is offered room."""
+    """Record that an end's data is acknowledged, and that it is offered a window."""
     end.acked, end.highest, end.lowest = (
         max(end.acked, ack),
         max(end.highest, ack),
@@ -166,9 +184,11 @@ def _acknowledge(end, ack, window):
 
 @inner
 def acceptability(packets, i, sender, receiver, next_packet):
-    """Whether packet i, no SYN, is one that its sender, `own`, could have sent: OUTSIDE, INSIDE, or
-    ELSEWHERE, where both ends go on, though it is outside. following int64: the next packet of the
-    same ends, of each packet, or -1."""
+    """Return whether its sender could have sent packet i, which is no SYN.
+
+    The verdict is OUT_OF_WINDOW, IN_WINDOW, or MOVED: both ends continue there, though it is out of
+    window. next_packet: int64, for each packet the next packet of the same ends, or -1.
+    """
     flags = packets.tcp_flags[i]
     low = stream_position(packets.seq[i], sender)
     high = low + (0 if flags & RST else sequence_length(flags, packets.payload_len[i]))
@@ -197,7 +217,7 @@ def acceptability(packets, i, sender, receiver, next_packet):
 
 @inner
 def _in_window(low, high, sender, receiver):
-    """Whether [low, high) lies in the window that `own` was offered."""
+    """Return whether [low, high) lies in the window that the sender was offered."""
     if sender.highest == NONE:
         return True
     if low < sender.isn:
@@ -212,7 +232,10 @@ def _in_window(low, high, sender, receiver):
 
 @inner
 def _is_acceptable_rst(packets, i, low, sender, receiver):
-    """Whether an RST may be its sender's. What refuses a SYN has no numbers of its own."""
+    """Return whether the sender may have sent an RST.
+
+    An end that refuses a SYN has no numbers of its own.
+    """
     if sender.highest == NONE:
         ack = stream_position(packets.ack[i], receiver)
         is_checkable = packets.tcp_flags[i] & ACK and receiver.syn_seen
@@ -227,7 +250,7 @@ def _is_acceptable_rst(packets, i, low, sender, receiver):
 
 @inner
 def _is_acceptable_ack(packets, i, ack, sender, receiver, next_packet):
-    """Whether packet i of `own` may acknowledge up to `ack`."""
+    """Return whether the sender's packet i may acknowledge up to `ack`."""
     if receiver.highest == NONE:
         return True
     if ack <= receiver.isn or ack > receiver.fin_end:
@@ -239,8 +262,10 @@ def _is_acceptable_ack(packets, i, ack, sender, receiver, next_packet):
 
 @inner
 def _next_segment(packets, j, next_packet):
-    """Packet j, or the next one of its ends that is no RST; -1 where there is none before a SYN,
-    which may begin another connection."""
+    """Return packet j, or the next packet of its ends that is no RST.
+
+    -1 if there is none before a SYN, which may begin another connection.
+    """
     while j >= 0 and packets.tcp_flags[j] & RST:
         j = next_packet[j]
     return -1 if j >= 0 and packets.tcp_flags[j] & (SYN | ACK) == SYN else j
@@ -248,8 +273,11 @@ def _next_segment(packets, j, next_packet):
 
 @inner
 def _is_ack_confirmed(packets, i, ack, receiver, next_packet):
-    """Whether packet i acknowledges what the capture lacks, or what it stamped later, and not what
-    was never sent: its sender's ACKs do not go back, and what is far above was sent, too."""
+    """Return whether packet i acknowledges data that the capture lacks or stamped later.
+
+    The alternative is data that was never sent. An ACK is confirmed if its sender's ACKs do not go
+    back. If it is far above all data seen, data must have been sent there, too.
+    """
     offered = receiver.right_edge != NONE and ack <= receiver.right_edge
     is_near = offered or ack - receiver.highest <= NEAR
     ack_advances = ack_went_back = data_near_ack = False
@@ -285,11 +313,13 @@ def _is_ack_confirmed(packets, i, ack, receiver, next_packet):
 
 @inner
 def _continuation_evidence(packets, i, high, sender, receiver, next_packet):
-    """BY_ACK where the other end acknowledges what packet i brought, up to `high` in its stream,
-    though it lay outside the window; that counts only where what is acknowledged lies outside, too,
-    was not retransmitted within the window, and the ends do not come back to where they were. An end
-    that is not heard any more cannot tell: then what the sender goes on with does, BY_SILENCE. Else
-    NOT_TOLD."""
+    """Return the evidence that the sender continues with packet i, which is out of window.
+
+    BY_ACK: the other end acknowledges the packet's data, which ends at `high` in its stream. This
+    counts under three conditions: the acknowledged data is out of window, too; it was not
+    retransmitted within the window; and the ends do not return to their earlier numbers.
+    BY_SILENCE: the other end is not seen any more, and the sender continues there. Else UNKNOWN.
+    """
     limit = max(sender.highest, sender.right_edge)
     max_ack_distance = max(NEAR, min(sender.max_window, FAR))
     low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
@@ -331,8 +361,10 @@ def _continuation_evidence(packets, i, high, sender, receiver, next_packet):
 
 @inner
 def _is_data_acknowledged(packets, i, low, sender, next_packet):
-    """Whether the other end acknowledges packet i's data, from `low` on, though its sender sends
-    that in no other packet."""
+    """Return whether the other end acknowledges packet i's data, though no other packet brings it.
+
+    low: start of the data.
+    """
     high = low + sequence_length(packets.tcp_flags[i], packets.payload_len[i])
     j = np.int64(i)
     for _ in range(MAX_LOOKAHEAD):
@@ -351,7 +383,7 @@ def _is_data_acknowledged(packets, i, low, sender, next_packet):
 
 @inner
 def accept(packets, i, sender, receiver):
-    """Packet i is its sender's: what that tells of both ends."""
+    """Update both ends with packet i, which its sender has sent."""
     flags = packets.tcp_flags[i]
     if flags & RST:
         if flags & ACK and receiver.highest == NONE:
@@ -415,7 +447,7 @@ def accept(packets, i, sender, receiver):
 
 @inner
 def _max_shift(end, peer):
-    """By how much the windows of `own` are shifted at most (RFC 7323, 2.2), but for a SYN's."""
+    """Return the maximum shift of an end's windows, except for a SYN's (RFC 7323, 2.2)."""
     if end.syn_seen and (
         end.window_scale == NO_SCALE or (peer.syn_seen and peer.window_scale == NO_SCALE)
     ):
@@ -425,7 +457,7 @@ def _max_shift(end, peer):
 
 @inner
 def _update_timestamp_limit(ts_val, ts, sender):
-    """The sender's clock goes on."""
+    """Advance the timestamps below which the sender's segments are old duplicates."""
     if sender.next_old_ts_val == NONE or seq_diff(ts_val, np.uint32(sender.next_old_ts_val)) > 0:
         sender.old_ts_val, sender.next_old_ts_val, sender.next_old_seen_ts = (
             sender.next_old_ts_val,
