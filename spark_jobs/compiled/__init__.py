@@ -24,7 +24,7 @@ from spark_jobs.sources import compiled_folder
 config: Any = numba.config
 config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())
 with suppress(OSError):
-    os.utime(config.CACHE_DIR)  # tells that it is in use
+    os.utime(config.CACHE_DIR)  # shows that the folder is in use
 
 
 class _CompiledOnce(FunctionCache):
@@ -79,7 +79,9 @@ def _reject_arrays(compiled: Any) -> None:
     exchanged = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
     for type_ in (*exchanged, compiled.signature.return_type):
         if _has_array(type_):
-            raise TypeError(f"{compiled.fndesc.qualname} is given or returns {type_}: see `making`")
+            raise TypeError(
+                f"{compiled.fndesc.qualname} gets from a call, or returns, {type_}: see `making`"
+            )
 
 
 def _has_array(type_: Any) -> bool:
@@ -88,7 +90,6 @@ def _has_array(type_: Any) -> bool:
 
 def compiling(**options: Any) -> Callable[[Callable], Any]:
     """Return a decorator that compiles a function, with these further options of numba.njit."""
-
     njit: Any = numba.njit
 
     def decorate(function: Callable) -> Any:

@@ -35,7 +35,7 @@ def compile_entry(line: str) -> None:
         dispatcher = getattr(import_module(module), function)
         signature = tuple(type_from_json(argument) for argument in arguments)
         if not dispatcher._cache.is_compiled(signature, dispatcher.targetctx):
-            gc.disable()  # which takes a tenth of the time
+            gc.disable()  # it would take a tenth of the time
             try:
                 dispatcher.compile(signature)
             finally:
@@ -52,7 +52,7 @@ def type_to_json(type_: Any) -> Any:
     record, items = getattr(type_, "instance_class", None), getattr(type_, "types", ())
     match type_:
         case types.Literal():
-            raise TypeError(f"{type_} comes from compiled functions")
+            raise TypeError(f"{type_} comes only from compiled functions")
         case types.Integer() | types.Float() | types.Boolean():
             return str(type_)
         case types.Omitted():
@@ -65,7 +65,7 @@ def type_to_json(type_: Any) -> Any:
             dtype = np.lib.format.dtype_to_descr(as_dtype(type_.dtype))
             aligned = "a" * getattr(type_.dtype, "aligned", False)
             return [dtype, type_.ndim, type_.layout + "r" * (not type_.mutable) + aligned]
-    raise TypeError(f"{type_} is of no kind that Python hands to a function")
+    raise TypeError(f"Python passes no {type_} to a function")
 
 
 def type_from_json(encoded: Any) -> types.Type:

@@ -43,7 +43,7 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
-LENGTH_CLASSES = 13  # of 128 bytes
+LENGTH_CLASSES = 13
 """Number of classes of packet length, of 128 bytes each."""
 
 
@@ -222,7 +222,7 @@ def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
     served = bytes_before[next_answered + 1] - bytes_before[answered + 1]
     if clean.ts[k + 1] - ack_ts > base + served * us_per_byte:
         return False
-    # the link has sent all up to byte b by this time plus b * us_per_byte, or sooner
+    # The link has sent all data up to byte b by this time plus b * us_per_byte, or sooner.
     idle_at = ack_ts - base * (1 + queue_margin) - bytes_before[answered + 1] * us_per_byte
     for j in range(answered + 1, next_answered + 1):
         if packets.downlink[j] and packets.ts[j] > idle_at + bytes_before[j] * us_per_byte:
@@ -277,7 +277,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
     retransmitted_before = count_before(
         retransmitted_packets(segments, connections, len(packets.ts))
     )
-    sent = packets.downlink_bytes_before[packet + 1]  # up to and including what each ACK answers
+    sent = packets.downlink_bytes_before[packet + 1]  # up to the packet that each ACK answers
 
     spans = np.empty((len(ack_ts), 2), np.int64)
     rate = np.empty(len(ack_ts), np.float64)
@@ -313,7 +313,7 @@ def channel_rates(segments, connections, packets, clean, saturation):
                 deadline = prompt_ts - base - lateness
                 answered = packet[start : k + 1]
                 if mark_idle(idle[start:k], answered, deadline, us_per_byte, packets):
-                    continue  # with what is left of the period
+                    continue  # with the rest of the period
                 if us_per_byte > 0 and lateness <= saturation.max_lateness * (
                     ack_ts[k] - ack_ts[start]
                 ):

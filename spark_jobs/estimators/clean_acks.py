@@ -56,9 +56,9 @@ def clean_acks(segments, connections):
         highest = acked = recover = NONE
         last_window = -1
         is_undisturbed = False
-        first_unacked = first[c]  # packets before it are acknowledged in full
-        answered = -1  # the last of them that carried new data, and
-        answered_end = NONE  # where that data ends
+        first_unacked = first[c]  # all packets before it are acknowledged in full
+        answered = -1  # the last acknowledged packet that carried new data
+        answered_end = NONE  # end of that data
         for i in range(first[c], first[c + 1]):
             if tcp_flags[i] & RST:
                 recover = highest

@@ -104,7 +104,7 @@ def assign_connections(packets):
             up, down = ends[connection[i], 0], ends[connection[i], 1]
             sender, receiver = (down, up) if downlink[i] else (up, down)
             is_accepted = False
-            if ts[i] - five_tuple.latest_ts <= IDLE_TIMEOUT_US:  # else also where there was none
+            if ts[i] - five_tuple.latest_ts <= IDLE_TIMEOUT_US:  # also false for the first packet
                 segment = window.Segment(
                     flags[i],
                     seq[i],
@@ -209,9 +209,8 @@ def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
         if verdict == window.OUT_OF_WINDOW:
             return False
         if verdict == window.MOVED and sender.acked == NONE:
-            _reject_earlier(
-                packets, i, five_tuple.connection_start, next_packet, out_of_window
-            )  # nobody took it
+            # The other end acknowledged none of the sender's earlier packets.
+            _reject_earlier(packets, i, five_tuple.connection_start, next_packet, out_of_window)
             window.clear_end(sender)
             if not receiver.has_sent:
                 window.clear_end(receiver)

@@ -48,7 +48,7 @@ def delay_spikes(clean, connections, packets, pace):
     for user in range(len(packets.first) - 1):
         means[0].rtt, means[0].in_spike = 0.0, False
         begin = packets.first[user]
-        first_in_flight = next_packet = begin  # the packets before `arrived` had arrived
+        first_in_flight = next_packet = begin  # all packets before it had arrived
         for p in range(begin, packets.first[user + 1]):
             k = ack_of_packet[p]
             if k < 0:

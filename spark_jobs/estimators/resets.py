@@ -86,7 +86,8 @@ def _hops(ttl):
 def _acknowledges_later_data(reset, begin, end, segments):
     """Return whether the RST's apparent sender acknowledges data that passed Gi after the RST."""
     down = segments.downlink[reset]
-    acked = highest = NONE  # of what the other end sent: acknowledged, and sent before the RST
+    # Of the other end's data: acknowledged, and sent before the RST.
+    acked = highest = NONE
     for i in range(begin, end):
         own = segments.up_number[i] if down else segments.number[i]
         if own == NONE:

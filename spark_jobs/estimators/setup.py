@@ -124,7 +124,7 @@ def _handshake(start, end, segments, out):
                 out.last_ts = ts[i]
         elif from_initiator and out.synack_count and (by_initiator or not out.reset):
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
-                out.reset = False  # its RST was for another's SYN ACK
+                out.reset = False  # the RST answered a SYN ACK of another connection
                 out.ack_ts = ts[i]
                 out.answered_synack_ts = _echoed_ts(start, i, segments)
         else:

@@ -15,11 +15,16 @@ import numpy as np
 class SlotPeaks(NamedTuple):
     """Peaks of a channel-rate histogram, and their numbers of time slots."""
 
-    rate: np.ndarray  # float64[P], bit/s, ascending
-    share: np.ndarray  # float64[P], of measured time, from the valley before to the valley after
-    slots: np.ndarray  # int64[P], 0: not near a multiple of slot_bps
-    slot_bps: float  # NaN: the peaks do not tell
-    valleys: np.ndarray  # float64[P - 1], bit/s, between the peaks
+    rate: np.ndarray
+    """float64[P], bit/s, ascending."""
+    share: np.ndarray
+    """float64[P]: share of the measured time, from the valley before to the valley after."""
+    slots: np.ndarray
+    """int64[P]: number of slots; 0 if the rate is not near a multiple of slot_bps."""
+    slot_bps: float
+    """Rate of one slot (bit/s); NaN if the peaks do not show it."""
+    valleys: np.ndarray
+    """float64[P - 1], bit/s, between the peaks."""
 
 
 def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
@@ -38,7 +43,7 @@ def rate_peaks(rates, seconds=None, resolution=0.025, min_share=0.02):
         return np.empty(0), np.empty(0), np.empty(0)
     step = resolution / 10
     cell = np.round(np.log(rates[known]) / step).astype(np.int64)
-    width, margin = 10, 60  # six kernel widths, where the density is nought
+    width, margin = 10, 60  # six kernel widths: there the density is zero
     origin = cell.min() - margin
     cells = np.ptp(cell) + 2 * margin + 1
     mass = np.bincount(cell - origin, seconds[known], cells) / seconds[known].sum()

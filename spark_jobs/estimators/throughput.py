@@ -281,10 +281,10 @@ def transfers(segments, connections, packets, arrived_bytes_before, response):
     for c in range(len(data_start)):
         t1 = t2 = t1_ack = t2_ack = first_data_ack = -1
         first_end = NONE
-        was_disturbed = False  # the first data was retransmitted, or is the filling of a hole
+        was_disturbed = False  # the first data was retransmitted, or fills a hole
         max_payload = np.int64(0)
-        ip_bytes = payload = np.int64(0)  # of the connection, since T1
-        ip_bytes_to_t2 = np.int64(0)  # up to T2
+        ip_bytes = payload = np.int64(0)  # of the connection since T1
+        ip_bytes_to_t2 = np.int64(0)
         for i in range(first[c], first[c + 1]):
             if data_start[c] == NONE:
                 break
@@ -311,9 +311,9 @@ def transfers(segments, connections, packets, arrived_bytes_before, response):
                         ip_bytes_to_t2 = ip_bytes
             elif t1 >= 0:
                 if first_data_ack < 0 and payload_len[i] == 0 and number[i] >= data_start[c]:
-                    first_data_ack = i  # an ACK of any data, perhaps a duplicate
+                    first_data_ack = i  # an ACK of any data, perhaps a duplicate ACK
                 if t1_ack < 0 and number[i] >= first_end:
-                    # a receiver owes an ACK every second segment: more at once filled a hole
+                    # A receiver acknowledges every second segment: an ACK of more fills a hole.
                     fills_hole = was_disturbed and number[i] > first_end + 2 * max_payload
                     t1_ack = first_data_ack if fills_hole and first_data_ack >= 0 else i
                 if number[i] >= data_end[c]:

@@ -205,9 +205,8 @@ def acceptability(packets, i, sender, receiver, next_packet):
     if high > low and packets.has_timestamps[i] and _is_old_duplicate(packets.ts_val[i], sender):
         if low < sender.highest or not _is_data_acknowledged(packets, i, low, sender, next_packet):
             return OUT_OF_WINDOW
-        sender.syn_ts_val = sender.old_ts_val = sender.next_old_ts_val = (
-            NONE  # this sender's clock runs back
-        )
+        # This sender's timestamp clock runs backwards.
+        sender.syn_ts_val = sender.old_ts_val = sender.next_old_ts_val = NONE
     if flags & ACK and not (verdict == MOVED and sender.acked == NONE):
         ack = stream_position(packets.ack[i], receiver)
         if not _is_acceptable_ack(packets, i, ack, sender, receiver, next_packet):
@@ -223,7 +222,7 @@ def _in_window(low, high, sender, receiver):
     if low < sender.isn:
         return False
     if sender.right_edge == NONE:
-        # The other end has said nothing: behind a SYN nothing may come but its retransmission.
+        # The other end sent nothing yet: after a SYN only its retransmission may come.
         return low <= sender.highest if sender.syn_seen else abs(low - sender.highest) <= FAR
     if low > max(sender.right_edge, sender.highest) or high > sender.fin_end:
         return False
@@ -387,18 +386,14 @@ def accept(packets, i, sender, receiver):
     flags = packets.tcp_flags[i]
     if flags & RST:
         if flags & ACK and receiver.highest == NONE:
-            receiver.lowest = receiver.highest = np.int64(
-                packets.ack[i]
-            )  # it refuses a SYN that comes late
+            # The RST refuses a SYN that is captured later.
+            receiver.lowest = receiver.highest = np.int64(packets.ack[i])
         return
     low = stream_position(packets.seq[i], sender)
     high = low + sequence_length(flags, packets.payload_len[i])
     if sender.acked != NONE and high < sender.acked - sender.max_window:
-        sender.highest, sender.acked, sender.right_edge = (
-            high,
-            NONE,
-            NONE,
-        )  # the ends go on elsewhere
+        # The ends continue with other numbers.
+        sender.highest, sender.acked, sender.right_edge = high, NONE, NONE
     if high > sender.fin_end:
         sender.fin_end = NO_FIN
     if flags & SYN:
