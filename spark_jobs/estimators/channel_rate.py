@@ -268,7 +268,7 @@ def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
 
 @compiled
 def channel_rates(segments, connections, packets, clean, saturation):
-    """Return the Periods of the connections that start in the window.
+    """Return the Periods of the connections that start in the time window.
 
     Retransmissions of the user's other connections still cut periods.
     """

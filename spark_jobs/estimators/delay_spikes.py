@@ -35,8 +35,8 @@ in_spike: the last RTT belonged to a spike
 def delay_spikes(clean, connections, packets, pace):
     """Return int64[C]: the number of spikes in which each connection was the first.
 
-    Arguments: the CleanAcks of Connections that start in the window, and all Packets. pace:
-    float64[U], of users' links, µs a byte; 0 if it is not known.
+    Arguments: the CleanAcks of Connections, and all Packets. Only connections that start in the
+    time window count. pace: float64[U], of users' links, µs a byte; 0 if it is not known.
     """
     out = np.zeros(len(connections.user), np.int64)
     ack_of_packet = np.full(len(packets.ts), np.int32(-1))

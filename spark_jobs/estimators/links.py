@@ -45,8 +45,8 @@ lost_with_room: share of packets that are lost while the queue has room
 def links(clean, connections, packets, day_paths):
     """Return LINK[L] by user and hour, from CleanAcks of Connections and all Packets.
 
-    Only connections that start in the window count. day_paths: PATH[U] with what the day's losses
-    show of the queue.
+    Only connections that start in the time window count. day_paths: PATH[U] with what the day's
+    losses show of the queue.
     """
     owner, users, hours = _by_hour(clean, owners(clean, connections))
     first = group_offsets(owner, len(users))

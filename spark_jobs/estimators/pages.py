@@ -11,7 +11,7 @@ for news, not for a page.
 QUIC's connections are active, too. Their acknowledgments are encrypted. So such a connection is
 active until no packet passes for as long as a user is idle between two pages.
 
-Pages and parallel connections are reported only of connections that start in the window.
+Pages and parallel connections are reported only of connections that start in the time window.
 """
 
 import numpy as np
@@ -76,7 +76,7 @@ complete: Gi saw all of it
 
 @compiled
 def activities(segments, connections, base_us):
-    """Return ACTIVITY[A] of Segments and the Connections that start in the window.
+    """Return ACTIVITY[A] of Segments and the Connections that start in the time window.
 
     It is sorted by connection and time. base_us: float64[U], each user's base RTT on the access
     side.
@@ -226,22 +226,19 @@ def _count_parallel(active):
     begin = 0
     while begin < len(active):
         end = _end_of_user(active, begin)
-        activities_of_user = active[begin:end]
+        rows = active[begin:end]
         by_start, by_end = (
-            np.argsort(activities_of_user["start"]),
-            np.argsort(activities_of_user["end"]),
+            np.argsort(rows["start"]),
+            np.argsort(rows["end"]),
         )
         positions, counts = (
-            np.empty(len(activities_of_user), np.int64),
-            np.empty(len(activities_of_user), np.int64),
+            np.empty(len(rows), np.int64),
+            np.empty(len(rows), np.int64),
         )
-        rank = np.empty(len(activities_of_user), np.int64)
+        rank = np.empty(len(rows), np.int64)
         depth = active_count = started = 0
         for ending in by_end:
-            while (
-                started < len(activities_of_user)
-                and activities_of_user[by_start[started]].start <= activities_of_user[ending].end
-            ):
+            while started < len(rows) and rows[by_start[started]].start <= rows[ending].end:
                 active_count += 1
                 while depth and counts[depth - 1] <= active_count:
                     depth -= 1
@@ -249,7 +246,7 @@ def _count_parallel(active):
                 rank[by_start[started]] = started
                 depth, started = depth + 1, started + 1
             index = np.searchsorted(positions[:depth], rank[ending])
-            activities_of_user[ending].parallel = counts[index]
+            rows[ending].parallel = counts[index]
             active_count -= 1
         begin = end
 

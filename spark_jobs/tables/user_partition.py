@@ -66,8 +66,8 @@ class Settings:
 
 class UserPartition:
     """settings: the network's; span: connections that start in [from, until) (µs)
-    are `mine`, those that the tables tell of; application_log: rows of that table that may be about
-    them."""
+    are `starts_in_window`, those that the tables tell of; application_log: rows of that table that
+    may be about them."""
 
     def __init__(
         self,
