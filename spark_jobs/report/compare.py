@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.errors import UserError
-from spark_jobs.estimators.differences import Difference, Sums, difference, supported
+from spark_jobs.estimators.differences import Difference, Sums, difference, significant
 from spark_jobs.marts import SHARED, SMALL, text_of
 from spark_jobs.marts.functions import for_duckdb
 from spark_jobs.report.metrics import SHOWN
@@ -122,7 +122,7 @@ def comparisons(selection: Selection, first: Half, second: Half) -> list[Compari
         if not (options and shown.of_set_up)
         if (left.name, metric) in ours and (right.name, metric) in theirs
     ]
-    claimed = supported([told for _, _, told in found])
+    claimed = significant([told for _, _, told in found])
     return [
         Comparison(
             network,

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas.flows import LIMITS
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES
+from spark_jobs.estimators.by_user import MIN_SAMPLES
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, parted
 from spark_jobs.report.panels import GRID
@@ -140,7 +140,7 @@ def _windows(selection: Selection) -> Section:
         caption="Mean throughput of the users during their connections above 100 KB, by the "
         "mobile's largest window in segments; alone, or beside other connections of the user, "
         "whose bytes count. Segments are small below 700 B, large from 1200 B. Where a line is "
-        f"level, the window is large enough. Points rest on {FEWEST_SAMPLES} connections or more. "
+        f"level, the window is large enough. Points rest on {MIN_SAMPLES} connections or more. "
         + COUNTS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections above 100 KB",
         figure=_by_window(by_hours),
@@ -158,7 +158,7 @@ def _by_window(by_hours: list[Hours]) -> Markup:
     shown = set()
     for hours in by_hours:
         for (mss, beside), members in group(hours.rows, "mss", "beside").items():
-            points = [row for row in members if row["flows"] >= FEWEST_SAMPLES]
+            points = [row for row in members if row["flows"] >= MIN_SAMPLES]
             if not points:
                 continue
             name = f"{mss} segments, {SIDES[beside][0]}"

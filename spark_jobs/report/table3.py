@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.option_effects import (
     CONFIDENCE,
-    FEWEST_GROUPS,
+    MIN_GROUPS,
     Difference,
     Effect,
     Side,
@@ -216,7 +216,7 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
         "rate, which small windows hide. The channel rate is known for "
         f"{number(sum(row['flows_with_rate'] for row in rated))} of {number(count)} connections, of "
         f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
-        f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
+        f"from {MIN_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
         tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
         folded_tables=networks if len(networks) > 1 else [],
@@ -300,8 +300,8 @@ def in_words(effect: Effect) -> str:
     """What the data support."""
     name, raw, adjusted = effect.contrast.name, effect.raw, effect.adjusted
     fewest = min(side.users for side in effect.adjusted_sides)
-    if fewest < FEWEST_GROUPS:
-        known = " whose channel's rate is known" if effect.contrast.at_rate else ""
+    if fewest < MIN_GROUPS:
+        known = " whose channel's rate is known" if effect.contrast.adjusts_rate else ""
         return f"{name}: {TOO_FEW} users{known} on one side ({fewest}) to tell."
     if adjusted.low is None:
         return f"{name}: comes always with another option or place, so its own effect is not told."

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS, enough
+from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS, enough
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, parted
 from spark_jobs.report.panels import GRID
@@ -235,7 +235,7 @@ def _timeouts(selection: Selection) -> Section:
         "the time, the thin one four fifths. RTO by RTT: the timeout by the latest round trip; "
         "near one it goes off at the next delay, far above it a loss is long unnoticed. Backed "
         "off: doubled after it went off. There are no intervals here; of fewer than "
-        f"{FEWEST_SAMPLES} timeouts or {FEWEST_USERS} users nothing is said.",
+        f"{MIN_SAMPLES} timeouts or {MIN_USERS} users nothing is said.",
         samples=f"{number(sum(row['changes'] for row in rows))} timeouts",
         figure=_spread(by_hours),
         tables=[
