@@ -34,9 +34,9 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
-MOST_REPORTED = 256
+MAX_SACKED = 256
 """Ranges that the mobile reported by SACK remembered of a connection."""
-CALLS = 4
+MIN_DUP_ACKS = 4
 """Duplicate ACKs that call for a retransmission: three (RFC 5681, 3.2), and one that may have been lost
 between Gi and the server."""
 
@@ -45,26 +45,26 @@ SENDER = np.dtype(
         ("sack", "?"),
         ("acked", "i8"),
         ("recover", "i8"),
-        ("reach", "i8"),
-        ("retransmitted", "i8"),
-        ("retransmitted_ts", "i8"),
-        ("retransmitted_ts_val", "i8"),
-        ("retransmitted_last", "?"),
-        ("duplicates", "i8"),
+        ("retransmitted_to", "i8"),
+        ("retransmission_end", "i8"),
+        ("retransmission_time", "i8"),
+        ("retransmission_ts_val", "i8"),
+        ("no_new_data_since", "?"),
+        ("dup_acks", "i8"),
         ("block_low", "i8"),
         ("block_high", "i8"),
-        ("heard", "i8"),
-        ("called", "i8"),
-        ("timed_out", "?"),
-        ("flight", "i8"),
-        ("advanced", "?"),
-        ("answers", "?"),
-        ("invited", "?"),
-        ("waits", "?"),
-        ("timed", "i8"),
-        ("timed_ts", "i8"),
-        ("round_trip", "i8"),
-        ("blind", "i8"),
+        ("last_ack_at", "i8"),
+        ("due_since", "i8"),
+        ("rto_expired", "?"),
+        ("recovery_flight", "i8"),
+        ("ack_is_partial", "?"),
+        ("answers_partial_acks", "?"),
+        ("rto_retransmission_acked", "?"),
+        ("waits_for_rto", "?"),
+        ("timed_end", "i8"),
+        ("timed_at", "i8"),
+        ("rtt", "i8"),
+        ("sacked_unknown_below", "i8"),
     ]
 )
 """What is known of a sender.
@@ -90,9 +90,7 @@ blind                below which number ranges reported by SACK were forgotten
 """
 
 
-REPORTED = np.dtype(
-    [("n", "i8"), ("low", "i8", (MOST_REPORTED,)), ("high", "i8", (MOST_REPORTED,))]
-)
+SACKED = np.dtype([("count", "i8"), ("low", "i8", (MAX_SACKED,)), ("high", "i8", (MAX_SACKED,))])
 """What the mobile reported by SACK: so many ranges, in order, apart."""
 
 
@@ -100,9 +98,9 @@ class Ack(NamedTuple):
     """An ACK."""
 
     number: np.int64
-    at: np.int64
+    time: np.int64
     """When Gi saw it (µs)."""
-    echoed: np.int64
+    ts_ecr: np.int64
     """Its timestamp's echo, or NONE."""
     window: np.int64
     """As on the wire."""
@@ -111,160 +109,172 @@ class Ack(NamedTuple):
 
 
 @inner
-def begin(sender, sack, base_us):
+def initialize(sender, sack, base_us):
     """A sender of which nothing was seen; base_us: the least RTT on the access side (µs)."""
-    sender.sack, sender.round_trip = sack, base_us
-    sender.acked = sender.recover = sender.reach = sender.blind = NONE
-    sender.retransmitted = sender.retransmitted_ts = sender.retransmitted_ts_val = NONE
-    sender.heard = sender.called = sender.timed = NONE
-    sender.duplicates = sender.flight = 0
-    sender.retransmitted_last = sender.timed_out = sender.advanced = sender.answers = False
-    sender.invited = sender.waits = False
+    sender.sack, sender.rtt = sack, base_us
+    sender.acked = sender.recover = sender.retransmitted_to = sender.sacked_unknown_below = NONE
+    sender.retransmission_end = sender.retransmission_time = sender.retransmission_ts_val = NONE
+    sender.last_ack_at = sender.due_since = sender.timed_end = NONE
+    sender.dup_acks = sender.recovery_flight = 0
+    sender.no_new_data_since = sender.rto_expired = sender.ack_is_partial = (
+        sender.answers_partial_acks
+    ) = False
+    sender.rto_retransmission_acked = sender.waits_for_rto = False
 
 
 @inner
-def acknowledge(sender, ack, base_us, highest):
+def on_cumulative_ack(sender, ack, base_us, highest_sent):
     """An Ack of more; highest: what was sent before it."""
-    number, at, echoed = ack.number, ack.at, ack.echoed
-    sender.acked, sender.heard = number, at
-    sender.duplicates = 0
-    sender.advanced = sender.recover != NONE and number < sender.recover
-    sender.called = NONE
-    if sender.timed != NONE and number >= sender.timed:
-        sender.round_trip = at - sender.timed_ts
-        sender.timed = NONE
-    more = sender.timed_out and sender.retransmitted_last and number > sender.retransmitted
-    if sender.timed_out:
-        due = sender.retransmitted_last and number == sender.retransmitted and not sender.waits
+    number, now, ts_ecr = ack.number, ack.time, ack.ts_ecr
+    sender.acked, sender.last_ack_at = number, now
+    sender.dup_acks = 0
+    sender.ack_is_partial = sender.recover != NONE and number < sender.recover
+    sender.due_since = NONE
+    if sender.timed_end != NONE and number >= sender.timed_end:
+        sender.rtt = now - sender.timed_at
+        sender.timed_end = NONE
+    acks_more = (
+        sender.rto_expired and sender.no_new_data_since and number > sender.retransmission_end
+    )
+    if sender.rto_expired:
+        is_due = (
+            sender.no_new_data_since
+            and number == sender.retransmission_end
+            and not sender.waits_for_rto
+        )
     else:
-        due = sender.answers and number >= sender.reach
-        due &= 2 * (highest - number) <= sender.flight
-    sender.invited = False
-    if (due or more) and sender.advanced:
-        ours = at - sender.retransmitted_ts >= base_us
-        if echoed != NONE and sender.retransmitted_ts_val != NONE:
-            ours = np.int32(np.uint32(echoed) - np.uint32(sender.retransmitted_ts_val)) >= 0
-        if ours and due:
-            sender.called = at
-        sender.invited = ours and more and echoed != NONE
+        is_due = sender.answers_partial_acks and number >= sender.retransmitted_to
+        is_due &= 2 * (highest_sent - number) <= sender.recovery_flight
+    sender.rto_retransmission_acked = False
+    if (is_due or acks_more) and sender.ack_is_partial:
+        answers_retransmission = now - sender.retransmission_time >= base_us
+        if ts_ecr != NONE and sender.retransmission_ts_val != NONE:
+            answers_retransmission = (
+                np.int32(np.uint32(ts_ecr) - np.uint32(sender.retransmission_ts_val)) >= 0
+            )
+        if answers_retransmission and is_due:
+            sender.due_since = now
+        sender.rto_retransmission_acked = answers_retransmission and acks_more and ts_ecr != NONE
 
 
 @inner
-def acknowledge_again(sender, ack, same_window, blocks, in_flight):
+def on_duplicate_ack(sender, ack, same_window, blocks, in_flight):
     """An Ack of what was acknowledged before, when more had been sent: in_flight segments at least;
     same_window: as the one before it; blocks: its SACK edges."""
-    sender.heard = ack.at
-    sender.advanced = False
+    sender.last_ack_at = ack.time
+    sender.ack_is_partial = False
     if sender.recover != NONE or not ack.is_pure:
         return
     if len(blocks) >= 2:
         low, high = unwrap(blocks[0], sender.acked), unwrap(blocks[1], sender.acked)
         if low < sender.acked or is_d_sack(blocks, sender.acked):
             return
-        if sender.duplicates and low == sender.block_low and high == sender.block_high:
+        if sender.dup_acks and low == sender.block_low and high == sender.block_high:
             return
         sender.block_low, sender.block_high = low, high
     elif sender.sack or not same_window:
         return
-    sender.duplicates += 1
-    if sender.duplicates >= max(CALLS, in_flight - 1):
-        sender.called = ack.at
+    sender.dup_acks += 1
+    if sender.dup_acks >= max(MIN_DUP_ACKS, in_flight - 1):
+        sender.due_since = ack.time
 
 
 @inner
-def send(sender, end, at):
+def on_new_data(sender, end, now):
     """New data up to `end`."""
-    sender.called = NONE
-    sender.retransmitted_last = sender.timed_out = False
-    if sender.timed == NONE:
-        sender.timed, sender.timed_ts = end, at
+    sender.due_since = NONE
+    sender.no_new_data_since = sender.rto_expired = False
+    if sender.timed_end == NONE:
+        sender.timed_end, sender.timed_at = end, now
 
 
 @inner
-def is_by_timer(sender, at, internet_us, slack_us):
+def is_by_timer(sender, now, internet_rtt, slack_us):
     """Whether a retransmission answers no ACK: none was heard for longer than a timeout. Heard by the
     server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
     trip and slack_us (RFC 6298: the smoothed round trip and more)."""
-    timeout = sender.round_trip + 2 * internet_us + slack_us
-    return sender.heard != NONE and at - sender.heard > timeout
+    timeout = sender.rtt + 2 * internet_rtt + slack_us
+    return sender.last_ack_at != NONE and now - sender.last_ack_at > timeout
 
 
 @inner
-def retransmission(sender, sent, highest, by_timer, anew):
+def on_retransmission(sender, transmission, highest_sent, by_timer, restarts_order):
     """A retransmission of what lies below the highest number; by_timer: it answers no ACK; anew: those in
     order begin with it."""
-    start, end = sent.start, sent.end
+    start, end = transmission.start, transmission.end
     if sender.recover == NONE or sender.acked >= sender.recover:
-        sender.recover, sender.timed_out = highest, False
-        sender.flight, sender.answers = highest - sender.acked, False
-    sender.timed_out |= by_timer
-    if sender.invited and start == sender.acked:
-        sender.waits = by_timer
-    sender.invited = False
+        sender.recover, sender.rto_expired = highest_sent, False
+        sender.recovery_flight, sender.answers_partial_acks = highest_sent - sender.acked, False
+    sender.rto_expired |= by_timer
+    if sender.rto_retransmission_acked and start == sender.acked:
+        sender.waits_for_rto = by_timer
+    sender.rto_retransmission_acked = False
     if by_timer:
-        sender.answers = False
-    elif sender.advanced and start == sender.acked:
-        sender.answers = not sender.sack and not sender.timed_out
-    if anew:
-        sender.reach = end
-    elif not is_probe(sender, start, end, highest):
-        sender.reach = max(sender.reach, end)
-    sender.retransmitted, sender.retransmitted_ts, sender.retransmitted_ts_val = (
+        sender.answers_partial_acks = False
+    elif sender.ack_is_partial and start == sender.acked:
+        sender.answers_partial_acks = not sender.sack and not sender.rto_expired
+    if restarts_order:
+        sender.retransmitted_to = end
+    elif not is_probe(sender, start, end, highest_sent):
+        sender.retransmitted_to = max(sender.retransmitted_to, end)
+    sender.retransmission_end, sender.retransmission_time, sender.retransmission_ts_val = (
         end,
-        sent.at,
-        sent.stamp,
+        transmission.time,
+        transmission.ts_val,
     )
-    sender.retransmitted_last = True
-    sender.called = sender.timed = NONE
+    sender.no_new_data_since = True
+    sender.due_since = sender.timed_end = NONE
 
 
 @inner
-def is_probe(sender, start, end, highest):
+def is_probe(sender, start, end, highest_sent):
     """Whether a retransmission goes past others and ends with the highest number: with SACK it may probe
     for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
-    return sender.sack and start > max(sender.acked, sender.reach) and end >= highest
+    return (
+        sender.sack and start > max(sender.acked, sender.retransmitted_to) and end >= highest_sent
+    )
 
 
 @inner
-def report(reported, low, high, sender):
+def add_sacked(sacked, low, high, sender):
     """Add a SACK block to a REPORTED."""
-    n = reported.n
-    k = first_reaching(reported, low)
-    if k < n and reported.low[k] <= low and high <= reported.high[k]:
+    n = sacked.count
+    k = first_reaching(sacked, low)
+    if k < n and sacked.low[k] <= low and high <= sacked.high[k]:
         return
-    to = k
-    while to < n and reported.low[to] <= high:
-        low, high = min(low, reported.low[to]), max(high, reported.high[to])
-        to += 1
-    if to == k and n == MOST_REPORTED:
-        gone = max(first_reaching(reported, sender.acked + 1), 1)
-        sender.blind = reported.high[gone - 1]
-        for x in range(gone, n):
-            _copy(reported, x - gone, x)
-        n, k, to = n - gone, max(k - gone, 0), max(k - gone, 0)
-    if to == k:
-        for x in range(n, k, -1):
-            _copy(reported, x, x - 1)
+    end = k
+    while end < n and sacked.low[end] <= high:
+        low, high = min(low, sacked.low[end]), max(high, sacked.high[end])
+        end += 1
+    if end == k and n == MAX_SACKED:
+        dropped = max(first_reaching(sacked, sender.acked + 1), 1)
+        sender.sacked_unknown_below = sacked.high[dropped - 1]
+        for j in range(dropped, n):
+            _copy(sacked, j - dropped, j)
+        n, k, end = n - dropped, max(k - dropped, 0), max(k - dropped, 0)
+    if end == k:
+        for j in range(n, k, -1):
+            _copy(sacked, j, j - 1)
     else:
-        for x in range(to, n):
-            _copy(reported, x - to + k + 1, x)
-    reported.low[k], reported.high[k] = low, high
-    reported.n = n + k + 1 - to
+        for j in range(end, n):
+            _copy(sacked, j - end + k + 1, j)
+    sacked.low[k], sacked.high[k] = low, high
+    sacked.count = n + k + 1 - end
 
 
 @inner
-def _copy(reported, to, of):
-    reported.low[to], reported.high[to] = reported.low[of], reported.high[of]
+def _copy(sacked, target, source):
+    sacked.low[target], sacked.high[target] = sacked.low[source], sacked.high[source]
 
 
 @inner
-def first_reaching(reported, low):
+def first_reaching(sacked, low):
     """The first range of a REPORTED that ends at `low` or above, or how many there are."""
-    k, to = 0, reported.n
-    while k < to:
-        middle = (k + to) >> 1
-        if reported.high[middle] < low:
+    k, end = 0, sacked.count
+    while k < end:
+        middle = (k + end) >> 1
+        if sacked.high[middle] < low:
             k = middle + 1
         else:
-            to = middle
+            end = middle
     return k

@@ -12,32 +12,32 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 
 @compiled
-def reneged(segments, connections, at, original):
+def reneged(segments, connections, retransmissions, originals):
     """bool[K]: whether the mobile had thrown away the originals of retransmissions at these Segments,
     int64[K] each (-1: none); of their Connections."""
-    out = np.zeros(len(at), np.bool_)
-    for k in range(len(at)):
-        c = np.searchsorted(connections.first, at[k], "right") - 1
-        if original[k] >= 0 and connections.sack[c]:
-            out[k] = _is_thrown_away(original[k], connections.first[c + 1], segments)
+    out = np.zeros(len(retransmissions), np.bool_)
+    for k in range(len(retransmissions)):
+        c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        if originals[k] >= 0 and connections.sack[c]:
+            out[k] = _is_reneged(originals[k], connections.first[c + 1], segments)
     return out
 
 
 @inner
-def _is_thrown_away(original, end, segments):
+def _is_reneged(original, end, segments):
     number = segments.number
     low = number[original]
     high = low + np.int64(segments.payload_len[original])
-    reported_by = NONE
+    sacked_by = NONE
     for i in range(original + 1, end):
         if segments.downlink[i] or number[i] == NONE:
             continue
         if number[i] >= high:
             return False
-        if reported_by != NONE and number[i] > reported_by and number[i] >= low:
+        if sacked_by != NONE and number[i] > sacked_by and number[i] >= low:
             return True
-        if reported_by == NONE and _covers(i, low, high, segments):
-            reported_by = number[i]
+        if sacked_by == NONE and _covers(i, low, high, segments):
+            sacked_by = number[i]
     return False
 
 

@@ -19,7 +19,7 @@ only where it is seen between the two.
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LIMITS, LONG_AGO, OPEN
+from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, LIMITS, NEVER, OPEN
 from spark_jobs.estimators.sequence import NONE
 
 CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(len(LIMITS))
@@ -29,67 +29,70 @@ INTERVAL = np.dtype([("start", "i8"), ("end", "i8"), ("limit", "i1")])
 
 
 @inner
-def begin(s):
+def initialize(sender):
     """The transfer of SENDER s has not begun."""
-    s.limited[:] = 0.0
-    s.shared_until = LONG_AGO
-    s.asked_at = LONG_AGO
-    s.was_busy = False
+    sender.limited[:] = 0.0
+    sender.attributed_until = NEVER
+    sender.requested_at = NEVER
+    sender.link_was_busy = False
 
 
 @inner
-def start(s, now):
+def start(sender, now):
     """The handshake is done."""
-    s.shared_until = now
+    sender.attributed_until = now
 
 
 @inner
-def ask(s, now):
+def note_request(sender, now):
     """The mobile sends data: it asks for something."""
-    if s.asked_at == LONG_AGO:
-        s.asked_at = now
+    if sender.requested_at == NEVER:
+        sender.requested_at = now
 
 
 @inner
-def share(s, limit, now):
+def attribute_time(sender, limit, now):
     """The time until now goes to a limit."""
-    if now > s.shared_until and s.shared_until != LONG_AGO:
-        s.limited[limit] += now - s.shared_until
-        s.shared_until = now
+    if now > sender.attributed_until and sender.attributed_until != NEVER:
+        sender.limited[limit] += now - sender.attributed_until
+        sender.attributed_until = now
 
 
 @inner
-def wake(s, now):
+def end_idle(sender, now):
     """Data is sent after all was acknowledged: until now the server had nothing to send, or had not
     been asked."""
-    if s.shared_until != LONG_AGO:
-        if s.asked_at != LONG_AGO:
-            share(s, MOBILE, min(s.asked_at, now))
-        share(s, SERVER, now)
-    s.shared_until = now
-    s.asked_at = LONG_AGO
-    s.was_busy = False
+    if sender.attributed_until != NEVER:
+        if sender.requested_at != NEVER:
+            attribute_time(sender, MOBILE, min(sender.requested_at, now))
+        attribute_time(sender, SERVER, now)
+    sender.attributed_until = now
+    sender.requested_at = NEVER
+    sender.link_was_busy = False
 
 
 @inner
-def is_busy(answered, heard, place):
+def is_link_busy(answered_sent_at, last_ack_at, context):
     """Whether the link was busy from one ACK to the next: what the later one answers, sent at
     `answered`, had come an idle round trip before the earlier one was heard."""
-    return answered != NONE and answered + place.clock.round_trip + place.base <= heard
+    return (
+        answered_sent_at != NONE
+        and answered_sent_at + context.clock.internet_rtt + context.access_rtt <= last_ack_at
+    )
 
 
 @inner
-def limit_of(s):
+def current_limit(sender):
     """What holds the server back, as far as the link does not."""
-    if s.offered == 0:
+    if sender.rwnd == 0:
         return MOBILE
-    if s.state != OPEN:
+    if sender.state != OPEN:
         return RECOVERY
-    if s.acked + s.offered - s.highest < s.largest and s.has_room:
+    if sender.snd_una + sender.rwnd - sender.snd_nxt < sender.max_segment and sender.cwnd_has_room:
         return RECEIVER
-    if not s.full:
+    if not sender.cwnd_full:
         return SERVER
-    return SLOW_START if s.ssthresh == BEFORE_ANY_LOSS else RECOVERY
+    return SLOW_START if sender.ssthresh == INFINITE_SSTHRESH else RECOVERY
 
 
 def intervals(moments):
@@ -98,15 +101,17 @@ def intervals(moments):
     Of what one moment shares out, the mobile's part comes first (see `wake`).
     """
     order = np.array([MOBILE, CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER])
-    shares = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)
-    left = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] - shares
-    ends = moments["shared_until"][1:, None] - left
-    moment, place = np.nonzero(shares)
-    out = np.empty(len(moment), INTERVAL)
-    out["end"], out["limit"] = ends[moment, place], order[place]
-    out["start"] = out["end"] - shares[moment, place]
-    goes_on = (out["limit"][1:] == out["limit"][:-1]) & (out["start"][1:] == out["end"][:-1])
-    begins = np.concatenate([[True], ~goes_on])[: len(out)]
-    joined = out[begins]
-    joined["end"] = out["end"][np.concatenate([~goes_on, [True]])[: len(out)]]
+    durations = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)
+    still_to_come = np.cumsum(durations[:, ::-1], axis=1)[:, ::-1] - durations
+    ends = moments["attributed_until"][1:, None] - still_to_come
+    moment, column = np.nonzero(durations)
+    pieces = np.empty(len(moment), INTERVAL)
+    pieces["end"], pieces["limit"] = ends[moment, column], order[column]
+    pieces["start"] = pieces["end"] - durations[moment, column]
+    continues = (pieces["limit"][1:] == pieces["limit"][:-1]) & (
+        pieces["start"][1:] == pieces["end"][:-1]
+    )
+    starts_new = np.concatenate([[True], ~continues])[: len(pieces)]
+    joined = pieces[starts_new]
+    joined["end"] = pieces["end"][np.concatenate([~continues, [True]])[: len(pieces)]]
     return joined

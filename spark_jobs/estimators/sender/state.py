@@ -11,102 +11,102 @@ from spark_jobs.estimators.sequence import NONE
 OPEN, RECOVERY, LOSS = range(3)
 """Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
 
-NO_TIMER, TIMEOUT, PROBE, REORDERING = range(4)
+NO_TIMER, RTO_TIMER, PROBE_TIMER, REORDERING_TIMER = range(4)
 """What the timer waits for: a timeout (RFC 6298), a loss probe (RFC 8985, 7.2), or what may only
 have been overtaken (RFC 8985, 6.2, step 5)."""
 
 LIMITS = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
 """What may hold a transfer up (see `limits`)."""
 
-BEFORE_ANY_LOSS = 1e9
+INFINITE_SSTHRESH = 1e9
 """The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
 
-LONG_AGO = np.int64(-(2**62))
+NEVER = np.int64(-(2**62))
 
 SENDER = np.dtype(
     [
         ("sack", "?"),
-        ("stamps", "?"),
-        ("counts", "?"),
-        ("own_ids", "?"),
-        ("scale", "i8"),
-        ("largest", "i8"),
-        ("acked", "i8"),
-        ("highest", "i8"),
-        ("offered", "i8"),
+        ("has_timestamps", "?"),
+        ("ids_in_order", "?"),
+        ("ids_exclusive", "?"),
+        ("window_scale", "i8"),
+        ("max_segment", "i8"),
+        ("snd_una", "i8"),
+        ("snd_nxt", "i8"),
+        ("rwnd", "i8"),
         ("head", "i8"),
         ("tail", "i8"),
-        ("pieces", "i8"),
-        ("sacked", "i8"),
-        ("lost", "i8"),
+        ("inserted", "i8"),
+        ("sacked_count", "i8"),
+        ("lost_count", "i8"),
         ("highest_sacked", "i8"),
-        ("latest_id", "i8"),
-        ("passed", "i8"),
+        ("latest_ip_id", "i8"),
+        ("unseen_retransmissions", "i8"),
         ("state", "i8"),
         ("recover", "i8"),
-        ("duplicates", "i8"),
-        ("heard", "i8"),
-        ("told", "i8"),
-        ("retransmitted_since", "?"),
-        ("may_be_spurious", "?"),
-        ("first_retransmission", "i8"),
-        ("first_low", "i8"),
-        ("first_high", "i8"),
-        ("first_stamp", "i8"),
+        ("dup_acks", "i8"),
+        ("last_ack_at", "i8"),
+        ("last_news_at", "i8"),
+        ("retransmitted_since_ack", "?"),
+        ("rto_may_be_spurious", "?"),
+        ("rto_retransmission", "i8"),
+        ("rto_low", "i8"),
+        ("rto_high", "i8"),
+        ("rto_ts_val", "i8"),
         ("srtt", "f8"),
-        ("deviation", "f8"),
-        ("most", "f8"),
+        ("mdev", "f8"),
+        ("mdev_max", "f8"),
         ("rttvar", "f8"),
-        ("measured_to", "i8"),
-        ("least_rtt", "f8"),
+        ("rtt_seq", "i8"),
+        ("min_rtt", "f8"),
         ("rto", "f8"),
-        ("told_rto", "f8"),
-        ("kind", "i8"),
-        ("strayed", "f8"),
-        ("went_off", "i8"),
+        ("recorded_rto", "f8"),
+        ("timer_rule", "i8"),
+        ("rto_error_sum", "f8"),
+        ("rto_error_count", "i8"),
         ("timer", "i8"),
-        ("due", "i8"),
-        ("probed", "i8"),
+        ("timer_due", "i8"),
+        ("tlp_end_seq", "i8"),
         ("cwnd", "f8"),
         ("ssthresh", "f8"),
-        ("cwnd_before", "f8"),
-        ("ssthresh_before", "f8"),
-        ("after_loss", "f8"),
-        ("delivered", "i8"),
-        ("sent_in_recovery", "i8"),
-        ("most_under_way", "i8"),
-        ("full", "?"),
-        ("flight_before", "i8"),
-        ("gained", "i8"),
-        ("alone", "?"),
-        ("judged", "?"),
-        ("room", "f8"),
-        ("room_until", "i8"),
-        ("has_room", "?"),
-        ("ready", "f8"),
-        ("edge", "i8"),
-        ("edges", "i8"),
-        ("sent_last", "i8"),
+        ("prior_cwnd", "f8"),
+        ("prior_ssthresh", "f8"),
+        ("decrease_factor", "f8"),
+        ("prr_delivered", "i8"),
+        ("prr_out", "i8"),
+        ("max_in_flight", "i8"),
+        ("cwnd_full", "?"),
+        ("in_flight_before_ack", "i8"),
+        ("newly_acked", "i8"),
+        ("ack_after_silence", "?"),
+        ("decrease_unmeasured", "?"),
+        ("room_time", "f8"),
+        ("room_time_until", "i8"),
+        ("cwnd_has_room", "?"),
+        ("room_time_at_last_send", "f8"),
+        ("next_edge", "i8"),
+        ("edge_count", "i8"),
+        ("new_data_sent_at", "i8"),
         ("busy_since", "i8"),
-        ("rested_at", "i8"),
-        ("busy", "f8"),
+        ("idle_since", "i8"),
+        ("busy_time", "f8"),
         ("rwnd_limited", "f8"),
         ("retransmissions", "i8"),
         ("rto_expiries", "i8"),
         ("limited", "f8", (len(LIMITS),)),
-        ("shared_until", "i8"),
-        ("asked_at", "i8"),
-        ("was_busy", "?"),
-        ("last_at", "i8"),
-        ("awaits", "?"),
-        ("sample", "i8"),
+        ("attributed_until", "i8"),
+        ("requested_at", "i8"),
+        ("link_was_busy", "?"),
+        ("last_event_at", "i8"),
+        ("awaits_answer", "?"),
+        ("sample_rtt", "i8"),
         ("sample_side", "i8"),
         ("sample_flight", "i8"),
         ("sample_delayed", "?"),
-        ("kept_at", "i8", (2,)),
-        ("kept", "i8", (2,)),
-        ("least", "i8", (2,)),
-        ("longest", "i8", (2,)),
+        ("recorded_at", "i8", (2,)),
+        ("recorded_rtt", "i8", (2,)),
+        ("sample_min", "i8", (2,)),
+        ("sample_max", "i8", (2,)),
         ("lowest_bin", "i8", (2,)),
         ("highest_bin", "i8", (2,)),
     ]
@@ -153,78 +153,87 @@ sample ... highest_bin round trips seen (see `samples`)
 """
 
 
-class Rules(NamedTuple):
+class RtoSettings(NamedTuple):
     """What a network's servers are taken to do (µs)."""
 
-    initial: float
+    initial_rto: float
     """The timeout before the first sample (RFC 6298, 2.1),"""
-    least: float
+    min_rto: float
     """and the least deviation in one (RFC 6298 asks for a timeout of 1 s at least, Linux for a
     deviation of 200 ms)."""
 
     @classmethod
-    def in_seconds(cls, initial, least):
-        return cls(initial * 1e6, least * 1e6)
+    def from_seconds(cls, initial_rto_s, min_rto_s):
+        return cls(initial_rto_s * 1e6, min_rto_s * 1e6)
 
 
-class Place(NamedTuple):
+class ServerContext(NamedTuple):
     """What is given of a connection."""
 
     clock: Clock
-    rules: Rules
-    base: np.int64
+    rto_settings: RtoSettings
+    access_rtt: np.int64
     """The user's least RTT on the access side (µs)."""
     sack: bool
-    counts: bool
+    ids_in_order: bool
     """Its IP IDs tell the order of sending,"""
-    own_ids: bool
+    ids_exclusive: bool
     """and count its packets alone."""
 
 
 @inner
-def begin(s, place, kind):
+def initialize(sender, context, timer_rule):
     """A sender of which nothing was seen, in its Place; kind: whose timer it has."""
-    s.kind = kind
-    s.strayed, s.went_off = 0.0, 0
-    s.sack, s.counts, s.own_ids, s.stamps = place.sack, place.counts, place.own_ids, False
-    s.scale = s.offered = 0
-    s.largest = 1
-    s.acked = s.highest = s.highest_sacked = s.recover = s.probed = NONE
-    s.head = s.tail = s.pieces = s.sacked = s.lost = s.duplicates = 0
-    s.latest_id, s.passed = -1, 0
-    s.state = OPEN
-    s.heard = s.told = s.sent_last = LONG_AGO
-    s.retransmitted_since = s.may_be_spurious = False
-    s.first_retransmission = s.first_stamp = s.first_low = s.first_high = NONE
-    s.srtt = s.least_rtt = s.told_rto = 0.0
-    s.rto = place.rules.initial
-    s.timer, s.due = NO_TIMER, 0
-    s.busy_since = s.rested_at = NONE
-    s.busy = s.rwnd_limited = 0.0
-    s.retransmissions = s.rto_expiries = 0
-    s.awaits = False
-    s.last_at = LONG_AGO
+    sender.timer_rule = timer_rule
+    sender.rto_error_sum, sender.rto_error_count = 0.0, 0
+    sender.sack, sender.ids_in_order, sender.ids_exclusive, sender.has_timestamps = (
+        context.sack,
+        context.ids_in_order,
+        context.ids_exclusive,
+        False,
+    )
+    sender.window_scale = sender.rwnd = 0
+    sender.max_segment = 1
+    sender.snd_una = sender.snd_nxt = sender.highest_sacked = sender.recover = (
+        sender.tlp_end_seq
+    ) = NONE
+    sender.head = sender.tail = sender.inserted = sender.sacked_count = sender.lost_count = (
+        sender.dup_acks
+    ) = 0
+    sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
+    sender.state = OPEN
+    sender.last_ack_at = sender.last_news_at = sender.new_data_sent_at = NEVER
+    sender.retransmitted_since_ack = sender.rto_may_be_spurious = False
+    sender.rto_retransmission = sender.rto_ts_val = sender.rto_low = sender.rto_high = NONE
+    sender.srtt = sender.min_rtt = sender.recorded_rto = 0.0
+    sender.rto = context.rto_settings.initial_rto
+    sender.timer, sender.timer_due = NO_TIMER, 0
+    sender.busy_since = sender.idle_since = NONE
+    sender.busy_time = sender.rwnd_limited = 0.0
+    sender.retransmissions = sender.rto_expiries = 0
+    sender.awaits_answer = False
+    sender.last_event_at = NEVER
 
 
 @inner
-def work(s, now):
+def mark_busy(sender, now):
     """There is data to send."""
-    if s.busy_since == NONE:
-        s.busy_since = now
+    if sender.busy_since == NONE:
+        sender.busy_since = now
 
 
 @inner
-def rest(s, now):
+def mark_idle(sender, now):
     """There is none, and all is acknowledged."""
-    if s.busy_since != NONE:
-        s.busy += max(now - s.busy_since, 0)
-        s.busy_since = NONE
-        s.rested_at = now
+    if sender.busy_since != NONE:
+        sender.busy_time += max(now - sender.busy_since, 0)
+        sender.busy_since = NONE
+        sender.idle_since = now
 
 
 @inner
-def close(s, now):
+def close(sender, now):
     """The connection is reset."""
-    rest(s, now)
-    s.head = s.tail
-    s.timer = NO_TIMER
+    mark_idle(sender, now)
+    sender.head = sender.tail
+    sender.timer = NO_TIMER

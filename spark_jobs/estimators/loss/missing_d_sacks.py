@@ -14,36 +14,38 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 
 @compiled
-def unreported(segments, connections, base_us, at):
+def lacks_d_sack(segments, connections, base_us, retransmissions):
     """bool[K]: whether the mobile should have said that the data of retransmissions at these Segments,
     int64[K], came twice, if it did. Of their Connections; base_us float64[C]: the user's least
     RTT on the access side (µs)."""
-    reports = _reporters(segments, connections)
-    out = np.zeros(len(at), np.bool_)
-    for k in range(len(at)):
-        c = np.searchsorted(connections.first, at[k], "right") - 1
-        if connections.sack[c] and reports[connections.user[c]]:
+    sends_d_sacks = _users_with_d_sacks(segments, connections)
+    out = np.zeros(len(retransmissions), np.bool_)
+    for k in range(len(retransmissions)):
+        c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        if connections.sack[c] and sends_d_sacks[connections.user[c]]:
             begin, end = connections.first[c], connections.first[c + 1]
-            out[k] = not is_settled(at[k], begin, end, segments, base_us[c])
+            out[k] = not has_earlier_copy_arrived(
+                retransmissions[k], begin, end, segments, base_us[c]
+            )
     return out
 
 
 @making
-def _reporters(segments, connections):
+def _users_with_d_sacks(segments, connections):
     """bool[U]: users whose mobiles report what comes twice."""
     out = np.zeros(len(connections.of_user) - 1, np.bool_)
     for c in range(len(connections.user)):
         if not connections.sack[c] or out[connections.user[c]]:
             continue
         for i in range(connections.first[c], connections.first[c + 1]):
-            if segments.sack_count[i] >= 2 and _reported(i, segments) != NONE:
+            if segments.sack_count[i] >= 2 and _d_sack_start(i, segments) != NONE:
                 out[connections.user[c]] = True
                 break
     return out
 
 
 @inner
-def _reported(i, segments):
+def _d_sack_start(i, segments):
     """Where the data begins that uplink segment i says came twice, or NONE."""
     if segments.downlink[i] or segments.sack_count[i] < 2 or segments.number[i] == NONE:
         return NONE
@@ -53,7 +55,7 @@ def _reported(i, segments):
 
 
 @inner
-def is_settled(retransmission, begin, end, segments, base_us):
+def has_earlier_copy_arrived(retransmission, begin, end, segments, base_us):
     """Whether it is told that an earlier copy of a retransmission's data arrived; its connection's segments
     are begin to end."""
     ts, number = segments.ts, segments.number
@@ -68,7 +70,7 @@ def is_settled(retransmission, begin, end, segments, base_us):
     for i in range(retransmission + 1, end):
         if segments.downlink[i] or number[i] == NONE:
             continue
-        if low <= _reported(i, segments) < high:
+        if low <= _d_sack_start(i, segments) < high:
             return True
         if number[i] >= high and not acked:
             acked = True

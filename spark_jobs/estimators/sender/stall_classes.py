@@ -31,9 +31,9 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import places_where
-from spark_jobs.estimators.sender import flight
-from spark_jobs.estimators.sender.sending import DUPLICATES
-from spark_jobs.estimators.sender.state import LONG_AGO
+from spark_jobs.estimators.sender import scoreboard
+from spark_jobs.estimators.sender.sending import DUP_THRESH
+from spark_jobs.estimators.sender.state import NEVER
 from spark_jobs.estimators.sequence import NONE
 
 (
@@ -60,9 +60,9 @@ CLASSES = (
 )
 BY_RETRANSMISSION = (DOUBLE_RETRANSMISSION, TAIL_RETRANSMISSION, SMALL_WINDOW, CONTINUOUS_LOSS)
 
-BRIEF_US = 1_000_000
+MIN_BRIEF_US = 1_000_000
 """A silence that is no stall, but longer than this (µs)"""
-USUAL = 3
+BRIEF_FACTOR = 3
 """and than so many times what lies between two ACKs in a round trip, may be a flush."""
 
 STALL = np.dtype(
@@ -73,10 +73,10 @@ STALL = np.dtype(
         ("low", "i8"),
         ("high", "i8"),
         ("segments", "i8"),
-        ("recovered", "i8"),
+        ("recovered_at", "i8"),
         ("ended_by", "i8"),
-        ("kind", "i1"),
-        ("by_timeout", "?"),
+        ("stall_class", "i1"),
+        ("ended_by_rto", "?"),
         ("brief", "?"),
     ]
 )
@@ -87,66 +87,68 @@ that the server starts slowly; brief: no stall, unless it is a flush."""
 
 
 @inner
-def is_stall(s, now):
+def is_stall(sender, now):
     """Whether the silence until now is one, of SENDER s."""
-    if s.last_at == LONG_AGO:
+    if sender.last_event_at == NEVER:
         return False
-    patience = s.rto if s.srtt == 0 else min(2 * s.srtt, s.rto)
-    return now - s.last_at > patience
+    max_silence = sender.rto if sender.srtt == 0 else min(2 * sender.srtt, sender.rto)
+    return now - sender.last_event_at > max_silence
 
 
 @inner
-def is_brief(s, now):
+def is_brief(sender, now):
     """Whether a silence until now that is no stall is longer than a busy link's."""
-    silence, under_way = now - s.last_at, s.tail - s.head
-    if s.last_at == LONG_AGO or silence <= BRIEF_US or under_way <= DUPLICATES:
+    silence, unacked = now - sender.last_event_at, sender.tail - sender.head
+    if sender.last_event_at == NEVER or silence <= MIN_BRIEF_US or unacked <= DUP_THRESH:
         return False
-    return silence * under_way > USUAL * 2 * s.srtt  # an ACK answers two
+    return silence * unacked > BRIEF_FACTOR * 2 * sender.srtt  # an ACK answers two
 
 
 @inner
-def note(s, row, i, now):
+def write_stall(sender, row, i, now):
     """A silence ends with segment i: what is known of it before that is heard or sent."""
-    row.start, row.end, row.ended_by = s.last_at, now, i
-    row.low, row.high, row.segments = s.acked, s.highest, s.tail - s.head
-    row.recovered = NONE
-    row.by_timeout = False
+    row.start, row.end, row.ended_by = sender.last_event_at, now, i
+    row.low, row.high, row.segments = sender.snd_una, sender.snd_nxt, sender.tail - sender.head
+    row.recovered_at = NONE
+    row.ended_by_rto = False
 
 
 @inner
-def class_of_heard(s):
+def class_if_mobile_ends(sender):
     """The class of a stall that the mobile ends, before it is heard."""
-    if s.offered == 0:
+    if sender.rwnd == 0:
         return ZERO_WINDOW
-    return CLIENT_IDLE if s.head == s.tail else PACKET_DELAY
+    return CLIENT_IDLE if sender.head == sender.tail else PACKET_DELAY
 
 
 @inner
-def class_of_sent(s, sent, low):
+def class_if_server_ends(sender, sent, low):
     """The class of a stall that the server ends with a segment from `low` on, before it is sent."""
-    if s.offered == 0:
+    if sender.rwnd == 0:
         return ZERO_WINDOW
-    if low >= s.highest:
+    if low >= sender.snd_nxt:
         return DATA_UNAVAILABLE
-    k = flight.first_beyond(s, sent, low)
-    if k < s.tail and sent[k].copies > 1:
+    k = scoreboard.first_above(sender, sent, low)
+    if k < sender.tail and sent[k].transmissions > 1:
         return DOUBLE_RETRANSMISSION
-    if s.tail - s.head <= DUPLICATES:
+    if sender.tail - sender.head <= DUP_THRESH:
         return SMALL_WINDOW
-    return TAIL_RETRANSMISSION if s.tail - k <= DUPLICATES else CONTINUOUS_LOSS
+    return TAIL_RETRANSMISSION if sender.tail - k <= DUP_THRESH else CONTINUOUS_LOSS
 
 
 @inner
-def recover(s, stalls, begin, end, now):
+def mark_recovered(sender, stalls, begin, end, now):
     """What was in flight in stalls [begin, end) may be acknowledged by now. Returns the first of
     which it is not."""
-    while begin < end and stalls[begin].high <= s.acked:
-        stalls[begin].recovered = now
+    while begin < end and stalls[begin].high <= sender.snd_una:
+        stalls[begin].recovered_at = now
         begin += 1
     return begin
 
 
-LOST = np.dtype([("known", "?"), ("lost", "i8"), ("run", "i8"), ("after", "i8")])
+STALL_LOSSES = np.dtype(
+    [("known", "?"), ("lost", "i8"), ("lost_run", "i8"), ("arrived_after", "i8")]
+)
 """Of what was in flight in a stall: whether it is known what became of it; how many segments were
 lost on the access side, and how many in a row at most; how many of those sent after that run arrived."""
 
@@ -156,29 +158,37 @@ INTERRUPTIONS = ("none", "pause", "flush")
 
 
 @compiled
-def interruptions(stalls, lost, segments, connections, packets):
+def interruptions(stalls, losses, segments, connections, packets):
     """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
     out = np.zeros(len(stalls), np.uint8)
-    sent = places_where(~packets.downlink)
+    uplink = places_where(~packets.downlink)
     for k in range(len(stalls)):
-        kind, told, place = stalls[k].kind, lost[k], segments.place[stalls[k].ended_by]
+        stall_class, loss, context = (
+            stalls[k].stall_class,
+            losses[k],
+            segments.place[stalls[k].ended_by],
+        )
         user = connections.user[stalls[k].connection]
-        before = np.searchsorted(sent, place) - 1  # the last that came from a mobile
-        heard = before >= 0 and sent[before] >= packets.first[user]
-        if not told.known or (heard and packets.ts[sent[before]] > stalls[k].start):
+        last_uplink = np.searchsorted(uplink, context) - 1  # the last that came from a mobile
+        was_heard = last_uplink >= 0 and uplink[last_uplink] >= packets.first[user]
+        if not loss.known or (was_heard and packets.ts[uplink[last_uplink]] > stalls[k].start):
             continue
-        if kind == PACKET_DELAY and told.lost == 0:
+        if stall_class == PACKET_DELAY and loss.lost == 0:
             out[k] = PAUSE
-        elif kind in (PACKET_DELAY, CONTINUOUS_LOSS) and told.run > DUPLICATES and told.after > 0:
+        elif (
+            stall_class in (PACKET_DELAY, CONTINUOUS_LOSS)
+            and loss.lost_run > DUP_THRESH
+            and loss.arrived_after > 0
+        ):
             out[k] = FLUSH
     return out
 
 
 @compiled
-def lost_in(stalls, segments, first, probability):
+def losses_in(stalls, segments, first, probability):
     """LOST[S] of STALL[S], of Segments of connections that begin at first, int64[C + 1];
     probability float32[N]: of having been lost on the access side."""
-    out = np.zeros(len(stalls), LOST)
+    out = np.zeros(len(stalls), STALL_LOSSES)
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]
         row.known = True
@@ -192,8 +202,8 @@ def lost_in(stalls, segments, first, probability):
                 if probability[i] > 0.5:
                     row.lost += 1
                     run += 1
-                    if run > row.run:
-                        row.run, row.after = run, arrived
+                    if run > row.lost_run:
+                        row.lost_run, row.arrived_after = run, arrived
                 else:
                     run = np.int64(0)
                     arrived += 1

@@ -9,7 +9,7 @@ from spark_jobs.compiled import inner, making
 EVIDENCE = ("hole", "tail", "skipped", "timeout", "ip_id", "undecided")
 HOLE, TAIL, SKIPPED, TIMEOUT, IP_ID, UNDECIDED = np.arange(len(EVIDENCE))
 
-NOTHING = np.int64(-1)
+NO_PACKET = np.int64(-1)
 """No packet brought what was lost."""
 
 LOSS = np.dtype(
@@ -17,11 +17,11 @@ LOSS = np.dtype(
         ("connection", "i8"),
         ("low", "i8"),
         ("length", "i8"),
-        ("seen", "i8"),
+        ("missed_at", "i8"),
         ("packets", "i8"),
         ("filler", "i8"),
-        ("shown", "i8"),
-        ("begin", "i8"),
+        ("shown_by", "i8"),
+        ("shown_from", "i8"),
         ("evidence", "u1"),
         ("probability", "f8"),
     ]
@@ -32,41 +32,41 @@ the end or -1, the packet that showed that it was missing and the number from wh
 tells of it (into EVIDENCE), the probability that it was lost, not overtaken."""
 
 
-class Found(NamedTuple):
+class LossList(NamedTuple):
     """Losses found so far."""
 
     losses: np.ndarray
     """LOSS[..], the first of which are:"""
-    n: np.ndarray
+    count: np.ndarray
     """int64[1]: so many."""
 
 
-class Shown(NamedTuple):
+class Detection(NamedTuple):
     """What shows a loss."""
 
-    seen: np.int64
+    missed_at: np.int64
     """When it was missed (µs);"""
-    shown: np.int64
+    shown_by: np.int64
     """the packet that showed it,"""
-    begin: np.int64
+    shown_from: np.int64
     """the number from which on it did,"""
     filler: np.int64
     """and the one that brought it, or NOTHING."""
 
 
 @inner
-def lose(found, low, high, by, evidence, probability):
+def add_loss(losses, low, high, detection, evidence, probability):
     """Add a loss; by: Shown."""
-    loss = found.losses[found.n[0]]
+    loss = losses.losses[losses.count[0]]
     loss.low, loss.length = low, high - low
-    loss.seen, loss.filler = by.seen, by.filler
-    loss.shown, loss.begin = by.shown, by.begin
+    loss.missed_at, loss.filler = detection.missed_at, detection.filler
+    loss.shown_by, loss.shown_from = detection.shown_by, detection.shown_from
     loss.evidence, loss.probability = evidence, probability
-    found.n[0] += 1
+    losses.count[0] += 1
 
 
 @making
-def with_room(found):
+def enlarged(losses):
     """Found with as much room again."""
-    more = np.empty(len(found.losses), LOSS)
-    return Found(np.concatenate((found.losses, more)), found.n)
+    more = np.empty(len(losses.losses), LOSS)
+    return LossList(np.concatenate((losses.losses, more)), losses.count)

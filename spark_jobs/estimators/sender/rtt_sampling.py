@@ -33,18 +33,18 @@ SAMPLE = np.dtype(
 """A round trip: when it ended (µs, Gi's clock), how long it took (µs), the bytes in flight when it
 began, its own included; on which side (into SIDES); delayed: the ACK may have waited."""
 
-APART_US = (100_000, 1_000_000)
+MIN_SPACING_US = (100_000, 1_000_000)
 """Samples of a side written down lie so far apart at least (µs),"""
-CHANGE = 2
+MAX_CHANGE = 2
 """and a round trip, if they do not differ by this factor."""
 
 QUANTILES = np.dtype(
     [
         ("count", "i8"),
-        ("least", "f8"),
+        ("min", "f8"),
         ("median", "f8"),
         ("p95", "f8"),
-        ("longest", "f8"),
+        ("max", "f8"),
     ]
 )
 """How many samples; their least, median, 95th percentile and longest (s)."""
@@ -62,68 +62,73 @@ def bin_of(rtt):
 
 
 @inner
-def middle_of(number):
+def bin_middle(bin_number):
     """The middle of a bin (µs)."""
     steps = 1 << MANTISSA_BITS
-    return 2.0 ** (number // steps) * (1 + (number % steps + 0.5) / steps)
+    return 2.0 ** (bin_number // steps) * (1 + (bin_number % steps + 0.5) / steps)
 
 
 @inner
-def begin(s, histograms):
+def initialize(sender, histograms):
     """No sample yet of SENDER s, nor in its histograms, int64[2, BINS]."""
     for side in range(2):
-        histograms[side, s.lowest_bin[side] : s.highest_bin[side] + 1] = 0
-        s.lowest_bin[side], s.highest_bin[side] = BINS, -1
-        s.kept_at[side], s.kept[side] = NONE, 0
-        s.least[side], s.longest[side] = np.iinfo(np.int64).max, 0
-    s.sample = NONE
+        histograms[side, sender.lowest_bin[side] : sender.highest_bin[side] + 1] = 0
+        sender.lowest_bin[side], sender.highest_bin[side] = BINS, -1
+        sender.recorded_at[side], sender.recorded_rtt[side] = NONE, 0
+        sender.sample_min[side], sender.sample_max[side] = np.iinfo(np.int64).max, 0
+    sender.sample_rtt = NONE
 
 
 @inner
-def take(s, side, rtt, flight, delayed):
+def set_sample(sender, side, rtt, flight, delayed):
     """A round trip was seen (µs)."""
-    s.sample, s.sample_side = max(rtt, np.int64(1)), side
-    s.sample_flight, s.sample_delayed = flight, delayed
+    sender.sample_rtt, sender.sample_side = max(rtt, np.int64(1)), side
+    sender.sample_flight, sender.sample_delayed = flight, delayed
 
 
 @inner
-def count(s, histograms):
+def count_sample(sender, histograms):
     """The last sample counts."""
-    side, number = s.sample_side, bin_of(s.sample)
-    histograms[side, number] += 1
-    s.lowest_bin[side] = min(s.lowest_bin[side], number)
-    s.highest_bin[side] = max(s.highest_bin[side], number)
-    s.least[side] = min(s.least[side], s.sample)
-    s.longest[side] = max(s.longest[side], s.sample)
+    side, bin_number = sender.sample_side, bin_of(sender.sample_rtt)
+    histograms[side, bin_number] += 1
+    sender.lowest_bin[side] = min(sender.lowest_bin[side], bin_number)
+    sender.highest_bin[side] = max(sender.highest_bin[side], bin_number)
+    sender.sample_min[side] = min(sender.sample_min[side], sender.sample_rtt)
+    sender.sample_max[side] = max(sender.sample_max[side], sender.sample_rtt)
 
 
 @inner
-def is_kept(s, ts):
+def is_recorded(sender, ts):
     """Whether the last sample is written down, which ended at ts."""
-    side, rtt = s.sample_side, s.sample
-    kept = s.kept[side]
-    apart = max(APART_US[side], rtt)
-    if kept and ts - s.kept_at[side] < apart and kept <= CHANGE * rtt and rtt <= CHANGE * kept:
+    side, rtt = sender.sample_side, sender.sample_rtt
+    previous = sender.recorded_rtt[side]
+    spacing = max(MIN_SPACING_US[side], rtt)
+    if (
+        previous
+        and ts - sender.recorded_at[side] < spacing
+        and previous <= MAX_CHANGE * rtt
+        and rtt <= MAX_CHANGE * previous
+    ):
         return False
-    s.kept_at[side], s.kept[side] = ts, rtt
+    sender.recorded_at[side], sender.recorded_rtt[side] = ts, rtt
     return True
 
 
 @inner
-def quantiles(s, histograms, side, out):
+def write_quantiles(sender, histograms, side, out):
     """A side's QUANTILES."""
-    counts, lowest, highest = histograms[side], s.lowest_bin[side], s.highest_bin[side]
+    counts, lowest, highest = histograms[side], sender.lowest_bin[side], sender.highest_bin[side]
     out.count = 0
-    out.least = out.median = out.p95 = out.longest = np.nan
+    out.min = out.median = out.p95 = out.max = np.nan
     if highest < lowest:
         return
     for number in range(lowest, highest + 1):
         out.count += counts[number]
-    out.least, out.longest = s.least[side] / 1e6, s.longest[side] / 1e6
-    seen = np.int64(0)
+    out.min, out.max = sender.sample_min[side] / 1e6, sender.sample_max[side] / 1e6
+    total = np.int64(0)
     for number in range(lowest, highest + 1):
-        before, seen = seen, seen + counts[number]
-        if 2 * before < out.count <= 2 * seen:
-            out.median = min(max(middle_of(number) / 1e6, out.least), out.longest)
-        if 20 * before < 19 * out.count <= 20 * seen:
-            out.p95 = min(max(middle_of(number) / 1e6, out.least), out.longest)
+        before, total = total, total + counts[number]
+        if 2 * before < out.count <= 2 * total:
+            out.median = min(max(bin_middle(number) / 1e6, out.min), out.max)
+        if 20 * before < 19 * out.count <= 20 * total:
+            out.p95 = min(max(bin_middle(number) / 1e6, out.min), out.max)
