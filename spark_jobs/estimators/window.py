@@ -14,7 +14,7 @@ behind a gap, and never what it dropped. Nothing lies below the initial sequence
 
 Timestamps tell of old duplicates (RFC 7323, 5) that lie in the window: those older than the SYN's,
 or overtaken by more than OLD_US. What was overtaken by less and refused by its receiver is the
-connection's own (see `loss.refused`).
+connection's own (see `loss.paws`).
 """
 
 from typing import NamedTuple

@@ -12,7 +12,7 @@ filled by a retransmission, others were acknowledged, though Gi never saw what f
 
 import numpy as np
 
-from spark_jobs.estimators.loss.found import IP_ID, SKIPPED, TIMEOUT
+from spark_jobs.estimators.loss.evidence import IP_ID, SKIPPED, TIMEOUT
 
 
 def without_drops(internet, connections):

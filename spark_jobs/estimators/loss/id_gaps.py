@@ -27,7 +27,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.loss.found import (
+from spark_jobs.estimators.loss.evidence import (
     HOLE,
     IP_ID,
     NO_PACKET,

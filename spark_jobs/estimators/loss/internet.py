@@ -35,8 +35,8 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.loss import id_gaps, sequence_holes, recovery
-from spark_jobs.estimators.loss.found import (
+from spark_jobs.estimators.loss import id_gaps, recovery, sequence_holes
+from spark_jobs.estimators.loss.evidence import (
     HOLE,
     LOSS,
     NO_PACKET,
@@ -44,12 +44,12 @@ from spark_jobs.estimators.loss.found import (
     TAIL,
     TIMEOUT,
     UNDECIDED,
-    LossList,
     Detection,
+    LossList,
     add_loss,
     enlarged,
 )
-from spark_jobs.estimators.loss.missing import HOLES, MAX_HOLES
+from spark_jobs.estimators.loss.sequence_holes import HOLES, MAX_HOLES
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap

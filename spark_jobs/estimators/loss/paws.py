@@ -10,7 +10,7 @@ been taken.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.loss.twice import has_earlier_copy_arrived
+from spark_jobs.estimators.loss.missing_d_sacks import has_earlier_copy_arrived
 from spark_jobs.estimators.sequence import NONE
 
 ACCEPTED, UNKNOWN, DROPPED = range(3)

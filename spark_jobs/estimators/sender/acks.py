@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
-from spark_jobs.estimators.sender import scoreboard, limits, rtt_sampling, state, timer, window
+from spark_jobs.estimators.sender import limits, rtt_sampling, scoreboard, state, timer, window
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE, unwrap
 

@@ -9,16 +9,16 @@ from spark_jobs.estimators import ip_ids
 from spark_jobs.estimators.options import LARGEST_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
-    scoreboard,
-    handshake,
     acks,
+    handshake,
     limits,
     rtt_sampling,
-    transmissions,
+    scoreboard,
     server,
     stall_classes,
     state,
     timer,
+    transmissions,
     window,
 )
 from spark_jobs.estimators.sequence import NONE, sequence_length

@@ -32,8 +32,8 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.compiled.arrays import places_where
 from spark_jobs.estimators.sender import scoreboard
-from spark_jobs.estimators.sender.sending import DUP_THRESH
 from spark_jobs.estimators.sender.state import NEVER
+from spark_jobs.estimators.sender.transmissions import DUP_THRESH
 from spark_jobs.estimators.sequence import NONE
 
 (

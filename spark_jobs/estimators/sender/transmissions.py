@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.sender import scoreboard, limits, state, timer, window
+from spark_jobs.estimators.sender import limits, scoreboard, state, timer, window
 from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 

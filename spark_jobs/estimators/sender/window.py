@@ -16,7 +16,7 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.sender import rtt_sampling
-from spark_jobs.estimators.sender.flight import in_flight
+from spark_jobs.estimators.sender.scoreboard import in_flight
 from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, NEVER, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
