@@ -1,4 +1,4 @@
-"""An ACK, as the server hears it: what is in flight, the round trip, the state it leads to."""
+"""Effect of an ACK on the server: segments in flight, RTT, and the state that it leads to."""
 
 from typing import NamedTuple
 
@@ -11,49 +11,59 @@ from spark_jobs.estimators.sender.state import LOSS, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 BY_FRTO, BY_EIFEL, BY_DSACK = 1, 2, 4
-"""What tells that a timeout came too soon: data arrived that had been sent once, before it (RFC
-5682); an older timestamp than its retransmission's is echoed (RFC 3522); its retransmission came twice (RFC
-3708)."""
+"""Bits of the evidence that an RTO expiry was spurious.
+
+BY_FRTO: data arrived that had been sent once, before the expiry (RFC 5682).
+BY_EIFEL: the ACK echoes an older timestamp than that of the retransmission (RFC 3522).
+BY_DSACK: a D-SACK reports that the retransmission's data arrived twice (RFC 3708).
+"""
 
 
 class Ack(NamedTuple):
-    """What the server hears."""
+    """ACK that the server receives."""
 
     time: np.int64
-    """When (µs, the server's clock)."""
+    """When the server receives it (µs, the server's clock)."""
     number: np.int64
     window: np.int64
-    """B"""
+    """Window (B)."""
     ts_ecr: np.int64
-    """The echoed timestamp, or NONE."""
+    """The timestamp that it echoes, or NONE."""
     has_data: bool
+    """Whether it carries data, a SYN or a FIN."""
     sack_at: np.int64
-    """Where its SACK edges are, and how many."""
+    """Index of its first SACK edge."""
     sack_count: np.int64
+    """Number of its SACK edges."""
 
 
 class SackNews(NamedTuple):
-    """What SACK blocks tell."""
+    """New information in an ACK's SACK blocks."""
 
     newly_sacked: np.int64
-    """Segments reported for the first time;"""
+    """Number of segments reported for the first time."""
     first_sent_at: np.int64
-    """when the first of these that was sent once was sent, or NONE (µs);"""
+    """When the first of these that was sent once was sent, or NONE (µs)."""
     last_sent_at: np.int64
-    """when the highest of them was sent, if it has data, was sent once, and Gi has seen it, or NONE
-    (µs),"""
+    """When the highest segment that the first block newly reports was sent, or NONE (µs).
+
+    NONE, too, if it has no data, was sent more than once, or Gi has not seen it.
+    """
     flight: np.int64
-    """and the bytes in flight then;"""
+    """Bytes in flight when this segment was sent."""
     original_arrived: bool
-    """one such was sent before the last timeout;"""
+    """Whether one of the segments was sent but once, before the last RTO expiry."""
     rto_retransmission_arrived_twice: bool
-    """what the last timeout had retransmitted first came twice (D-SACK)."""
+    """Whether a D-SACK covers the segment that the last RTO expiry retransmitted first."""
 
 
 @inner
 def on_ack(sender, sent, edges, ack, sack_edges, context):
-    """An Ack is heard; sack_edges uint32: all SACK edges. Returns what tells that the last timeout
-    came too soon: BY_FRTO, BY_EIFEL, BY_DSACK or 0."""
+    """Process an Ack and return the evidence that the last RTO expiry was spurious.
+
+    sent: SENT[..]; edges: EDGE[..]; sack_edges: uint32[..], all SACK edges; context: ServerContext. The
+    evidence consists of the bits BY_FRTO, BY_EIFEL and BY_DSACK.
+    """
     sender.snd_nxt = max(sender.snd_nxt, ack.number)
     window_changed = ack.window > sender.rwnd or ack.window == 0
     advanced = ack.number > sender.snd_una
@@ -119,7 +129,7 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
 
 @inner
 def _read_blocks(sender, sent, number, blocks):
-    """What the SACK blocks tell, of Told."""
+    """Mark the segments that SACK blocks report and return SackNews."""
     newly_sacked, first_sent_at, original_arrived, rto_retransmission_arrived_twice = (
         np.int64(0),
         NONE,
@@ -154,7 +164,7 @@ def _read_blocks(sender, sent, number, blocks):
 
 @inner
 def _measure_rtt(sender, ack, acked, sack_news, rto_settings):
-    """A round trip: of data sent once (Karn), else of a timestamp (RFC 7323, 4)."""
+    """Add an RTT sample: of data sent once (Karn), else of a timestamp (RFC 7323, 4)."""
     if acked.first_sent_at != NONE and not acked.retransmitted:
         timer.add_rtt_sample(sender, float(ack.time - acked.first_sent_at), rto_settings)
     elif sack_news.first_sent_at != NONE:
@@ -165,7 +175,10 @@ def _measure_rtt(sender, ack, acked, sack_news, rto_settings):
 
 @inner
 def _attribute_time(sender, now, acked_and_sacked, limit, previous_ack_at, context):
-    """What held the server back between the ACK heard before and this one; news: (Acked, Told)."""
+    """Attribute the time between the previous ACK and this one to a limit.
+
+    acked_and_sacked: (AckedSegments, SackNews); limit: the limit if the link was not busy.
+    """
     acked, sack_news = acked_and_sacked
     answered_sent_at = acked.retransmitted_at if acked.retransmitted else acked.last_sent_at
     if answered_sent_at == NONE:
@@ -177,8 +190,10 @@ def _attribute_time(sender, now, acked_and_sacked, limit, previous_ack_at, conte
 
 @inner
 def _sample_access_rtt(sender, ack, acked, sack_news, clock):
-    """The round trip between Gi and the mobile, of what an ACK answers: a SACK block at once (RFC
-    5681, 4.2)."""
+    """Take the RTT between Gi and the mobile from the data that an ACK answers.
+
+    A receiver answers data that fills or leaves a hole at once, with a SACK block (RFC 5681, 4.2).
+    """
     is_ambiguous = acked.retransmitted or (not sender.sack and sender.dup_acks > 0)
     sent_at = NONE if is_ambiguous else acked.last_sent_at
     flight, delayed = acked.flight, acked.newly_acked == 1
@@ -193,8 +208,10 @@ def _sample_access_rtt(sender, ack, acked, sack_news, clock):
 
 @inner
 def _update_state(sender, sent, ack, duplicate, original_arrived):
-    """The state after an Ack; original: data that was sent but once, before the last timeout, has
-    arrived. Returns what tells that that timeout came too soon."""
+    """Update the state after an Ack and return the evidence that the last RTO expiry was spurious.
+
+    original_arrived: data arrived that was sent but once, before the last RTO expiry.
+    """
     spurious = np.int64(0)
     if sender.state == LOSS:
         spurious = _update_loss_state(sender, sent, ack, duplicate, original_arrived)
@@ -219,8 +236,11 @@ def _update_state(sender, sent, ack, duplicate, original_arrived):
 
 @inner
 def _is_recovery_over(sender):
-    """Without SACK one more byte must be acknowledged than was sent when the loss was noticed, lest
-    duplicate ACKs of retransmissions tell of another (RFC 6582, 3.2)."""
+    """Return whether all data sent before the loss was detected is acknowledged.
+
+    Without SACK one more byte must be acknowledged. Otherwise duplicate ACKs of retransmissions would
+    indicate another loss (RFC 6582, 3.2).
+    """
     if sender.sack or sender.head == sender.tail:
         return sender.snd_una >= sender.recover
     return sender.snd_una > sender.recover
@@ -228,7 +248,7 @@ def _is_recovery_over(sender):
 
 @inner
 def _update_loss_state(sender, sent, ack, duplicate, original_arrived):
-    """F-RTO (RFC 5682) and Eifel (RFC 3522)."""
+    """Update the state LOSS by F-RTO (RFC 5682) and Eifel (RFC 3522)."""
     spurious = np.int64(0)
     if sender.newly_acked and ack.ts_ecr != NONE and sender.rto_ts_val != NONE:
         if np.int32(np.uint32(ack.ts_ecr) - np.uint32(sender.rto_ts_val)) < 0:
@@ -250,8 +270,11 @@ def _update_loss_state(sender, sent, ack, duplicate, original_arrived):
 
 @inner
 def _undo_rto(sender, sent, reopen):
-    """The last timeout came too soon; reopen: the sender goes on as if nothing had been. Without
-    SACK, Linux waits for F-RTO to say so, too."""
+    """Undo the effects of the last RTO expiry, which was spurious.
+
+    reopen: the sender continues as if there had been no expiry. Without SACK, Linux waits until F-RTO
+    confirms it, too.
+    """
     scoreboard.clear_lost(sender, sent)
     window.undo(sender)
     if reopen:

@@ -1,9 +1,9 @@
-"""SYN ACKs retransmitted: in answer to a SYN that came again, or by the timer (RFC 6298, 5).
+"""SYN ACKs and their retransmission, by a repeated SYN or by the timer (RFC 6298, 5).
 
-The timer starts with an answer and doubles with each time that it goes off. What no SYN explains,
-the timer sent; if it came sooner than the timer can, or if there is no SYN ACK before it, Gi has
-not seen the one that started the timer. A SYN ACK that comes shortly before the SYN that it may
-answer was taken for the timer's; that is put right.
+The timer starts with the first SYN ACK and doubles at each expiry. A SYN ACK that no SYN explains
+came from the timer. If it came sooner than the timer can expire, or without a SYN ACK before it, Gi
+has not seen the SYN ACK that started the timer. A SYN ACK shortly before the SYN that it may answer
+counts as the timer's at first. The later SYN corrects this.
 """
 
 import numpy as np
@@ -30,17 +30,28 @@ SETUP = np.dtype(
         ("acked", "?"),
     ]
 )
-"""A handshake: how many SYN ACKs (or SYNs) the server has sent, and how many of them Gi has seen,
-the first when; since when the timer runs, as far as it is known; when the first SYN came; when one
-came that is not answered yet; when the last SYN ACK was sent that no SYN explains (µs, LONG_AGO:
-none); how often the timer went off; the window scales of the SYNs, NO_SCALE without; doubtful: the
-first SYN ACK seen answers a later SYN than the first, so that there may be one before it; called:
-the server has sent a SYN, and no SYN ACK; done: it was acknowledged."""
+"""Set-up of a connection.
+
+sent: SYN ACKs (or SYNs) that the server sent
+seen: SYN ACKs (or SYNs) that Gi saw
+first_sent_at: when the first seen was sent; or NONE
+timer_started_at: since when the timer runs, as far as is known
+first_syn_at: when the first SYN arrived
+unanswered_syn_at: when the SYN arrived that is not answered yet
+unprompted_at: when the last SYN ACK was sent that no SYN explains
+rto_expiries: RTO expiries
+mobile_scale, server_scale: window scales of the SYNs; NO_SCALE without
+first_may_be_unseen: the first SYN ACK seen answers a later SYN than the first; one may precede it
+server_sent_syn: the server has sent a SYN, and no SYN ACK
+acked: the set-up is complete
+
+Times are µs of the server's clock; NEVER: none, if not said otherwise.
+"""
 
 
 @inner
 def initialize(setup, no_scale):
-    """A handshake of which nothing was seen."""
+    """Initialize a SETUP before its first packet."""
     setup.sent = setup.seen = setup.rto_expiries = 0
     setup.first_sent_at = NONE
     setup.timer_started_at = setup.first_syn_at = setup.unanswered_syn_at = setup.unprompted_at = (
@@ -52,7 +63,7 @@ def initialize(setup, no_scale):
 
 @inner
 def receive_syn(setup, now, clock):
-    """The mobile's SYN is heard."""
+    """Process the mobile's SYN."""
     if setup.first_syn_at == NEVER:
         setup.first_syn_at = now
     if now - setup.unprompted_at <= clock.half:
@@ -64,8 +75,10 @@ def receive_syn(setup, now, clock):
 
 @inner
 def send_synack(setup, now, clock, rto_settings):
-    """The server sends a SYN ACK. Returns whether it did so before. Where both have sent a SYN, the
-    first one is none retransmitted (RFC 9293, 3.5)."""
+    """Process a SYN ACK of the server and return whether it is a retransmission.
+
+    If both ends have sent a SYN, the first SYN ACK is an original (RFC 9293, 3.5).
+    """
     if setup.server_sent_syn and setup.unanswered_syn_at != NEVER:
         setup.server_sent_syn, setup.timer_started_at, setup.unanswered_syn_at = False, now, NEVER
         return False
@@ -94,7 +107,7 @@ def send_synack(setup, now, clock, rto_settings):
 
 @inner
 def send_syn(setup, now):
-    """The server sends a SYN. Returns whether it did so before: its timer went off."""
+    """Process a SYN of the server and return whether it is a retransmission, by RTO expiry."""
     repeated = setup.sent > 0
     if not repeated:
         setup.first_sent_at = now

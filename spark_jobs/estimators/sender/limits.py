@@ -1,19 +1,20 @@
-"""What limited a transfer, and for how long.
+"""Limits of a transfer: what held it back, and for how long.
 
-The time from a connection's handshake to the ACK of its last data is shared out, from one ACK to
-the next, by what kept the server from sending faster or the link from carrying more:
+The time from a connection's set-up to the ACK of its last data is divided among six limits. Each
+period between two ACKs goes to the limit that kept the server from sending faster, or the link from
+carrying more:
 
-channel     the access link was busy all along: what the later ACK answers had come to Gi an idle
-            round trip before the earlier ACK, and waited
-mobile      its window was closed; or all was acknowledged and it had not asked for more
-receiver    its window was full, while the congestion window had room
-recovery    a loss was being repaired, or had cut the congestion window
-slow_start  the congestion window had not yet grown to what the link carries
-server      it had room, or all was acknowledged, and sent nothing more
+channel     The access link was busy all the time. The data that the later ACK answers came to Gi
+            at least one base RTT before the earlier ACK, so this data waited.
+mobile      The mobile's window was closed; or all was acknowledged and the mobile had sent no request.
+receiver    The mobile's window was full, while the congestion window had room.
+recovery    The server repaired a loss, or a loss had reduced the congestion window.
+slow_start  The congestion window had not yet grown to what the link carries.
+server      The server had room, or all was acknowledged, and it sent nothing more.
 
-The idea is T-RAT's (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002), the conditions are those of
-Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005); that the link is busy, an ACK tells
-only where it is seen between the two.
+The idea is that of T-RAT (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002). The conditions are those
+of Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005). An ACK shows a busy link only if it
+passes Gi between the link and the server.
 """
 
 import numpy as np
@@ -25,12 +26,16 @@ from spark_jobs.estimators.sequence import NONE
 CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(len(LIMITS))
 
 INTERVAL = np.dtype([("start", "i8"), ("end", "i8"), ("limit", "i1")])
-"""From when to when (µs, the server's clock) a limit, into LIMITS, held the transfer up."""
+"""Interval in which one limit held the transfer back.
+
+start, end: its bounds (µs, the server's clock)
+limit: into LIMITS
+"""
 
 
 @inner
 def initialize(sender):
-    """The transfer of SENDER s has not begun."""
+    """Initialize the limits of a SENDER before its transfer begins."""
     sender.limited[:] = 0.0
     sender.attributed_until = NEVER
     sender.requested_at = NEVER
@@ -39,20 +44,20 @@ def initialize(sender):
 
 @inner
 def start(sender, now):
-    """The handshake is done."""
+    """Begin to attribute time when the set-up is complete."""
     sender.attributed_until = now
 
 
 @inner
 def note_request(sender, now):
-    """The mobile sends data: it asks for something."""
+    """Record that the mobile sent data: a request."""
     if sender.requested_at == NEVER:
         sender.requested_at = now
 
 
 @inner
 def attribute_time(sender, limit, now):
-    """The time until now goes to a limit."""
+    """Attribute the time until now to a limit."""
     if now > sender.attributed_until and sender.attributed_until != NEVER:
         sender.limited[limit] += now - sender.attributed_until
         sender.attributed_until = now
@@ -60,8 +65,10 @@ def attribute_time(sender, limit, now):
 
 @inner
 def end_idle(sender, now):
-    """Data is sent after all was acknowledged: until now the server had nothing to send, or had not
-    been asked."""
+    """Attribute an idle period that ends with new data.
+
+    All was acknowledged. Until now the server had nothing to send, or the mobile had sent no request.
+    """
     if sender.attributed_until != NEVER:
         if sender.requested_at != NEVER:
             attribute_time(sender, MOBILE, min(sender.requested_at, now))
@@ -73,8 +80,11 @@ def end_idle(sender, now):
 
 @inner
 def is_link_busy(answered_sent_at, last_ack_at, context):
-    """Whether the link was busy from one ACK to the next: what the later one answers, sent at
-    `answered`, had come an idle round trip before the earlier one was heard."""
+    """Return whether the access link was busy from one ACK to the next.
+
+    It was if the data that the later ACK answers had come to Gi at least one base RTT before the server
+    received the earlier ACK, at last_ack_at. The server sent this data at answered_sent_at.
+    """
     return (
         answered_sent_at != NONE
         and answered_sent_at + context.clock.internet_rtt + context.access_rtt <= last_ack_at
@@ -83,7 +93,7 @@ def is_link_busy(answered_sent_at, last_ack_at, context):
 
 @inner
 def current_limit(sender):
-    """What holds the server back, as far as the link does not."""
+    """Return the current limit, if it is not the access link."""
     if sender.rwnd == 0:
         return MOBILE
     if sender.state != OPEN:
@@ -96,9 +106,10 @@ def current_limit(sender):
 
 
 def intervals(moments):
-    """INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order, as long as they go.
+    """Return INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order of time.
 
-    Of what one moment shares out, the mobile's part comes first (see `wake`).
+    Consecutive intervals with the same limit are joined. Within the time that one moment attributes, the
+    mobile's part comes first (see `end_idle`).
     """
     order = np.array([MOBILE, CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER])
     durations = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)

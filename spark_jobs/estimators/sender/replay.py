@@ -1,4 +1,4 @@
-"""A connection's server, packet by packet."""
+"""Replay of a connection's server, packet by packet."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 MIN_RTO_CHANGE = 1 / 32
-"""A timeout is written down when it has changed by this share."""
+"""Relative change from which on an RTO is recorded."""
 
 TRANSFER = np.dtype(
     [
@@ -38,16 +38,28 @@ TRANSFER = np.dtype(
         ("rtt_quantiles", rtt_sampling.QUANTILES, (2,)),
     ]
 )
-"""What a server did: known: that much is known of it; packets retransmitted, SYN ACKs and FINs among
-them, whether Gi saw them or not; how often the timer went off; how long it had data to send or not
-acknowledged, and for how long of that the mobile's window held it back (s); what limited the
-transfer for how long (s, see `limits`); round trips by side (see `samples`)."""
+"""Behaviour of a connection's server.
+
+known: whether the other fields are known
+retransmissions: packets retransmitted, with SYN ACKs, FINs and those that Gi has not seen
+rto_expiries: RTO expiries
+busy: how long the server had data to send or in flight (s)
+rwnd_limited: how long of this the mobile's window held it back (s)
+limited: how long each limit held the transfer back (s; see `limits`)
+rtt_quantiles: QUANTILES of the RTT by side (see `rtt_sampling`)
+"""
 
 RTO = np.dtype(
     [("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("rule", "i1"), ("backed_off", "?")]
 )
-"""A connection's timeout (s) from a time on (µs, the server's clock), whose timer it is (into
-timer.TIMER_RULES), and whether it is longer because the timer went off."""
+"""RTO of a connection.
+
+connection: index of the connection
+ts: since when it is in force (µs, the server's clock)
+rto: RTO (s)
+rule: into timer.TIMER_RULES
+backed_off: it is longer because of an RTO expiry
+"""
 
 MOMENT = np.dtype(
     [
@@ -57,21 +69,27 @@ MOMENT = np.dtype(
         ("cwnd", "f8"),
     ]
 )
-"""A server as a packet left it: when that was (µs, the server's clock; LONG_AGO before the first);
-until when the time is shared out, and what each limit has of it (µs, see `limits`); the congestion
-window (B, see `window`)."""
+"""State of a server after a packet.
+
+time: when the server received or sent it (µs, the server's clock); NEVER: before the first packet
+attributed_until: end of the time that is attributed to limits (µs)
+limited: time attributed to each limit (µs; see `limits`)
+cwnd: congestion window (B; see `window`)
+"""
 
 
 class ReplayResults(NamedTuple):
-    """Of N segments and C connections."""
+    """Results of a replay of N segments and C connections."""
 
     cause: np.ndarray
-    """uint8[N]: why each was retransmitted, into sending.CAUSES."""
+    """uint8[N]: the cause of each retransmission, into transmissions.CAUSES."""
     spurious: np.ndarray
-    """uint8[N]: of the first that a timeout retransmitted, what tells that it came too soon: bits of
-    hearing.BY_FRTO, BY_EIFEL, BY_DSACK."""
+    """uint8[N]: evidence that an RTO expiry was spurious, at the first segment that it retransmitted.
+
+    It consists of the bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
+    """
     transfers: np.ndarray
-    """TRANSFER[C]"""
+    """TRANSFER[C]."""
     rto_values: np.ndarray
     """RTO[T], by connection and time."""
     rtt_samples: np.ndarray
@@ -79,32 +97,33 @@ class ReplayResults(NamedTuple):
     stalls: np.ndarray
     """STALL[S], by connection and time."""
     moments: np.ndarray
-    """MOMENT[P], by connection and packet, where asked for."""
+    """MOMENT[P], by connection and packet; empty without with_moments."""
 
 
 class Workspace(NamedTuple):
-    """Where a connection is worked on."""
+    """Arrays that the replay of a connection works in."""
 
     sender: np.ndarray
-    """SENDER[1]"""
+    """SENDER[1]."""
     setup: np.ndarray
-    """OPENING[1]"""
+    """SETUP[1]."""
     sent: np.ndarray
-    """SENT[..]"""
+    """SENT[..]: the scoreboard."""
     edges: np.ndarray
-    """EDGE[..]"""
+    """EDGE[..]."""
     histograms: np.ndarray
-    """int64[2, samples.BINS]"""
+    """int64[2, rtt_sampling.BINS]."""
     written: np.ndarray
-    """int64[4]: how many of Sending.rto_values, samples, stalls and moments are written."""
+    """int64[4]: number of rto_values, rtt_samples, stalls and moments written so far."""
 
 
 @compiled
 def replay(segments, connections, servers, base_us, rto_settings, with_moments):
-    """Sending of Segments and their Connections.
+    """Return ReplayResults of Segments and their Connections.
 
-    servers: SERVER[C]; base_us float64[C]: the user's least RTT on the access side (µs); rules: see
-    state.Rules; watched: whether each moment is told, too. A connection whose round trip on the Internet side is not known is left out.
+    servers: SERVER[C]; base_us: float64[C], base RTT of each connection's user on the access side (µs);
+    rto_settings: state.RtoSettings; with_moments: record MOMENTs, too. A connection is left out if its
+    RTT on the Internet side is unknown.
     """
     first = connections.first
     count = len(first) - 1
@@ -160,8 +179,11 @@ def replay(segments, connections, servers, base_us, rto_settings, with_moments):
 
 @inner
 def _replay_with_best_rule(span, segments, workspace, context, out):
-    """Replays a connection, segments [begin, end), into Sending: with Linux's timer, as most
-    servers have it, and again with another if it strays and that fits better."""
+    """Replay a connection, segments [begin, end), into ReplayResults.
+
+    The replay first assumes Linux's timer, which most servers have. If RTO expiries differ too much from
+    this rule, and another rule fits better, it is repeated with that rule.
+    """
     sender = workspace.sender[0]
     rto_values, rtt_samples, stalls = (
         workspace.written[0],
@@ -186,11 +208,10 @@ def _replay_with_best_rule(span, segments, workspace, context, out):
 
 @inner
 def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
-    """Replays a connection, segments [begin, end), on its Desk and into Sending; kind: whose timer
-    it has.
+    """Replay a connection, segments [begin, end), into ReplayResults by one timer rule.
 
-    The arrays are taken out of their tuples here, once: for each packet anew, that would cost more
-    than all the rest.
+    The arrays are taken out of their tuples here, once. To do so for each packet would cost more than all
+    the rest.
     """
     (begin, end), clock, sender, setup = (
         span,
@@ -327,7 +348,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
 
 @inner
 def _write_moment(sender, moments, written, now):
-    """What the sender is like now, as a MOMENT."""
+    """Write the current state as a MOMENT."""
     moment = moments[written[3]]
     moment.time, moment.attributed_until, moment.cwnd = (
         now,
@@ -341,7 +362,7 @@ def _write_moment(sender, moments, written, now):
 
 @inner
 def _end_connection(sender, now):
-    """The connection ends, with data in flight or not."""
+    """End the connection, with data in flight or without."""
     if sender.busy_since != NONE:
         limits.attribute_time(sender, limits.current_limit(sender), now)
     state.close(sender, now)
@@ -349,7 +370,7 @@ def _end_connection(sender, now):
 
 @inner
 def _write_transfer(workspace, transfer):
-    """What a connection's server did, as a TRANSFER."""
+    """Write the server's TRANSFER."""
     sender, setup = workspace.sender[0], workspace.setup[0]
     transfer.known = True
     transfer.rto_expiries = sender.rto_expiries + setup.rto_expiries
@@ -365,7 +386,7 @@ def _write_transfer(workspace, transfer):
 
 @inner
 def _has_nothing_to_retransmit(sender, now):
-    """Whether the sender has no reason to send anything again when it hears an ACK."""
+    """Return whether the sender has no reason to retransmit anything when it receives an ACK now."""
     if sender.head == sender.tail:
         return True
     if sender.state != state.OPEN or sender.dup_acks > 0 or sender.sacked_count > 0:
@@ -375,8 +396,11 @@ def _has_nothing_to_retransmit(sender, now):
 
 @inner
 def _retransmissions_first(down, up, end, segments, sender, clock):
-    """Whether the server retransmits what uplink segment `up` acknowledges, before it hears so: a
-    segment from `down` on that comes no later than an answer to what it heard before."""
+    """Return whether the server retransmits data before it receives the ACK of this data, in segment `up`.
+
+    It does if a segment from `down` on carries this data, and comes no later than an answer to earlier
+    ACKs.
+    """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
     i = down
@@ -396,7 +420,7 @@ def _retransmissions_first(down, up, end, segments, sender, clock):
 
 @inner
 def _replay_syn_or_rst(i, now, segments, sender, setup, context):
-    """Segment i is a SYN, a SYN ACK or a reset. Returns why it was sent, into CAUSES."""
+    """Process segment i, a SYN, a SYN ACK or a reset, and return its cause, into CAUSES."""
     flags = segments.tcp_flags[i]
     if flags & RST:
         _end_connection(sender, now)
@@ -418,7 +442,7 @@ def _replay_syn_or_rst(i, now, segments, sender, setup, context):
 
 @inner
 def _complete_setup(i, begin, segments, sender, setup, context):
-    """Uplink segment i is the first that acknowledges anything."""
+    """Process the first ACK of the set-up, in uplink segment i."""
     if sender.snd_nxt == NONE:
         sender.snd_nxt = sender.snd_una = segments.number[i]
     if setup.sent == 0:
@@ -441,7 +465,7 @@ def _complete_setup(i, begin, segments, sender, setup, context):
 
 @inner
 def _echoed_passed_at(i, begin, segments):
-    """When Gi saw the first segment with the timestamp that uplink segment i echoes, or NONE."""
+    """Return when Gi saw the first segment with the timestamp that uplink segment i echoes, or NONE."""
     if segments.has_timestamps[i]:
         for k in range(begin, i):
             if segments.downlink[k] and segments.has_timestamps[k]:

@@ -1,15 +1,15 @@
-"""Round trips through a transfer, on either side of Gi.
+"""RTT samples through a transfer, on either side of Gi.
 
-access    a data packet passes Gi, and the ACK that answers it: of what the ACK covers the last one,
-          for a receiver answers what comes (RFC 5681, 4.2), or of what its first SACK block newly
-          reports (RFC 2018, 4), as Linux does. Never of data sent twice (Karn), if no timestamp
-          tells which copy is answered (RFC 7323).
-internet  an ACK passes Gi, and the first data that it let the server send: because the mobile's
-          window opened for it, or because the server was waiting and answers at once
+access    The time from a data packet to the ACK that answers it. If an ACK covers several packets, it
+          answers the last (RFC 5681, 4.2). Or it answers what its first SACK block newly reports
+          (RFC 2018, 4), as in Linux. Data sent twice gives no sample (Karn), if no timestamp shows
+          which transmission the ACK answers (RFC 7323).
+internet  The time from an ACK to the first data that it let the server send. Either the mobile's
+          window opened for this data, or the server waited for the ACK and answers at once.
 
-An ACK of one segment only may have waited for a second (RFC 9293, 3.8.6.3). All samples count for
-a connection's quantiles. Of those written down there are enough for a plot: one in a round trip,
-and what differs much from the one before.
+An ACK of one segment only may have waited for a second (RFC 9293, 3.8.6.3). All samples count for a
+connection's quantiles. The samples that are recorded suffice for a plot: one per RTT, and each that
+differs much from the one before.
 """
 
 import numpy as np
@@ -30,13 +30,23 @@ SAMPLE = np.dtype(
         ("delayed", "?"),
     ]
 )
-"""A round trip: when it ended (µs, Gi's clock), how long it took (µs), the bytes in flight when it
-began, its own included; on which side (into SIDES); delayed: the ACK may have waited."""
+"""RTT sample that is recorded.
+
+connection: index of the connection
+ts: when the sample ended (µs, Gi's clock)
+rtt: RTT (µs)
+flight: bytes in flight when the sample began, with its own packet
+side: into SIDES
+delayed: the ACK may be a delayed ACK
+"""
 
 MIN_SPACING_US = (100_000, 1_000_000)
-"""Samples of a side written down lie so far apart at least (µs),"""
+"""Minimum time between recorded samples, by side (µs)."""
 MAX_CHANGE = 2
-"""and a round trip, if they do not differ by this factor."""
+"""Factor by which samples differ much.
+
+Samples that differ less are recorded at least one RTT apart.
+"""
 
 QUANTILES = np.dtype(
     [
@@ -47,30 +57,35 @@ QUANTILES = np.dtype(
         ("max", "f8"),
     ]
 )
-"""How many samples; their least, median, 95th percentile and longest (s)."""
+"""Distribution of the samples of one side.
+
+count: number of samples
+min, median, p95, max: smallest, median, 95th percentile and largest sample (s)
+"""
 
 MANTISSA_BITS = 4
-"""A bin is a sixteenth of an octave: a quantile is right to 3 %."""
+"""Bits of precision: a bin is a sixteenth of an octave, a quantile is right to 3 %."""
 BINS = 32 << MANTISSA_BITS
+"""Number of bins of a histogram."""
 
 
 @inner
 def bin_of(rtt):
-    """The bin of a round trip (µs): its exponent and the first bits of its mantissa."""
+    """Return the bin of an RTT (µs): its exponent and the first bits of its mantissa."""
     bits = np.float64(max(rtt, 1)).view(np.int64) >> (52 - MANTISSA_BITS)
     return min(bits - (np.int64(1023) << MANTISSA_BITS), BINS - 1)
 
 
 @inner
 def bin_middle(bin_number):
-    """The middle of a bin (µs)."""
+    """Return the middle of a bin (µs)."""
     steps = 1 << MANTISSA_BITS
     return 2.0 ** (bin_number // steps) * (1 + (bin_number % steps + 0.5) / steps)
 
 
 @inner
 def initialize(sender, histograms):
-    """No sample yet of SENDER s, nor in its histograms, int64[2, BINS]."""
+    """Reset the samples of a SENDER and its histograms, int64[2, BINS]."""
     for side in range(2):
         histograms[side, sender.lowest_bin[side] : sender.highest_bin[side] + 1] = 0
         sender.lowest_bin[side], sender.highest_bin[side] = BINS, -1
@@ -81,14 +96,14 @@ def initialize(sender, histograms):
 
 @inner
 def set_sample(sender, side, rtt, flight, delayed):
-    """A round trip was seen (µs)."""
+    """Set the current sample (µs)."""
     sender.sample_rtt, sender.sample_side = max(rtt, np.int64(1)), side
     sender.sample_flight, sender.sample_delayed = flight, delayed
 
 
 @inner
 def count_sample(sender, histograms):
-    """The last sample counts."""
+    """Add the current sample to the histogram of its side."""
     side, bin_number = sender.sample_side, bin_of(sender.sample_rtt)
     histograms[side, bin_number] += 1
     sender.lowest_bin[side] = min(sender.lowest_bin[side], bin_number)
@@ -99,7 +114,10 @@ def count_sample(sender, histograms):
 
 @inner
 def is_recorded(sender, ts):
-    """Whether the last sample is written down, which ended at ts."""
+    """Return whether the current sample, which ended at ts, is to be recorded.
+
+    If so, it is remembered as the last one recorded.
+    """
     side, rtt = sender.sample_side, sender.sample_rtt
     previous = sender.recorded_rtt[side]
     spacing = max(MIN_SPACING_US[side], rtt)
@@ -116,7 +134,7 @@ def is_recorded(sender, ts):
 
 @inner
 def write_quantiles(sender, histograms, side, out):
-    """A side's QUANTILES."""
+    """Write the QUANTILES of a side into `out`."""
     counts, lowest, highest = histograms[side], sender.lowest_bin[side], sender.highest_bin[side]
     out.count = 0
     out.min = out.median = out.p95 = out.max = np.nan

@@ -1,4 +1,4 @@
-"""What a server has sent and not heard acknowledged: its scoreboard (RFC 6675, 3)."""
+"""Scoreboard of a server: the segments that it sent and that are not acknowledged (RFC 6675, 3)."""
 
 from typing import NamedTuple
 
@@ -23,61 +23,75 @@ SENT = np.dtype(
         ("unseen", "?"),
     ]
 )
-"""A segment: its range of the stream; where its data ends; when it was first and when last sent
-(µs, the server's clock), and with which timestamps, last and first (or NONE); the bytes in flight
-then, its own included (0: it has no data); how often it was sent.
+"""Segment in flight.
 
-sacked   the mobile reported it
-lost     the sender takes it for lost and has not sent it again
-unseen   Gi has not seen it; it is taken to have been sent with what came after it
+low, high: its range of the stream
+data_high: end of its data, without a FIN
+first_sent_at, last_sent_at: when it was first and last sent (µs, the server's clock)
+last_ts_val, first_ts_val: timestamps of its last and first transmission; or NONE
+flight: bytes in flight at that time, with its own; 0: it has no data
+transmissions: how often it was sent
+sacked: a SACK block reported it
+lost: the sender takes it for lost and has not retransmitted it
+unseen: Gi has not seen it; it is assumed to have been sent with the segment after it
 """
 
 
 class Segment(NamedTuple):
-    """What the server sends."""
+    """Segment that the server sends."""
 
     time: np.int64
-    """When (µs, the server's clock)."""
+    """When the server sent it (µs, the server's clock)."""
     low: np.int64
+    """First number of its range of the stream."""
     high: np.int64
-    """Its range of the stream."""
+    """End of its range of the stream."""
     ts_val: np.int64
     """Its timestamp, or NONE."""
     payload_len: np.int64
-    """How many bytes of it are data."""
+    """Length of its data (B)."""
     ip_id: np.int64
     index: np.int64
-    """Which of the segments it is."""
+    """Its index among the Segments."""
     acked: np.int64
-    """The highest ACK that had passed Gi before it."""
+    """Highest ACK that had passed Gi before it."""
 
 
 class AckedSegments(NamedTuple):
-    """What an ACK's number tells."""
+    """Segments that an ACK acknowledges."""
 
     newly_acked: np.int64
-    """So many segments are acknowledged,"""
+    """Number of segments."""
     delivered: np.int64
-    """of which so many had not been reported;"""
+    """Number of these that no SACK block had reported."""
     first_sent_at: np.int64
-    """when the first of these that was sent once was sent, or NONE (µs);"""
+    """When the first of these that was sent once was sent, or NONE (µs)."""
     echoed_sent_at: np.int64
-    """when the one was sent whose timestamp the ACK echoes, or NONE (µs);"""
+    """When the transmission was sent whose timestamp the ACK echoes, or NONE (µs)."""
     last_sent_at: np.int64
-    """when the last of them with data was sent, if once and Gi has seen it, or NONE (µs),"""
+    """When the last segment with data was sent, or NONE (µs).
+
+    NONE, too, if Gi has not seen it or a SACK block had reported it.
+    """
     flight: np.int64
-    """and the bytes in flight then; 0: the very last, which the ACK answers, is a bare FIN;"""
+    """Bytes in flight when this segment was sent.
+
+    0: the very last segment, which the ACK answers, is a FIN without data.
+    """
     retransmitted_at: np.int64
-    """when the last copy was sent of one that had been retransmitted, or NONE (µs);"""
+    """When a segment that was retransmitted was last sent, or NONE (µs)."""
     retransmitted: bool
-    """some had been retransmitted;"""
+    """Whether some of the segments had been retransmitted."""
     original_arrived: bool
-    """some had been sent but once, before the last timeout."""
+    """Whether some of them had been sent but once, before the last RTO expiry."""
 
 
 @inner
 def add(sender, sent, low, high, segment):
-    """New data, of SENDER s with its SENT[..], is sent with a Segment, or was shortly before it."""
+    """Add new data [low, high) to the scoreboard, SENT[..] of a SENDER.
+
+    The data was sent with a Segment, or shortly before it.
+    """
     row = sent[sender.tail]
     row.low, row.high = low, high
     row.data_high = min(high, segment.low + segment.payload_len) if segment.payload_len else high
@@ -91,7 +105,7 @@ def add(sender, sent, low, high, segment):
 
 @inner
 def first_above(sender, sent, number):
-    """The first segment in flight that ends above `number`, or s.tail."""
+    """Return the index of the first segment in flight that ends above `number`, or tail."""
     low, high = sender.head, sender.tail
     while low < high:
         middle = (low + high) >> 1
@@ -104,8 +118,10 @@ def first_above(sender, sent, number):
 
 @inner
 def in_flight(sender):
-    """Segments that the sender believes to be on their way (RFC 6675, 4: pipe): without SACK each
-    duplicate ACK tells of one that has arrived (RFC 5681, 3.2)."""
+    """Return the number of segments that the sender takes for in flight (RFC 6675, 4: pipe).
+
+    Without SACK each duplicate ACK reports one segment that has arrived (RFC 5681, 3.2).
+    """
     unacked = sender.tail - sender.head - sender.lost_count
     if sender.sack:
         return unacked - sender.sacked_count
@@ -114,7 +130,10 @@ def in_flight(sender):
 
 @inner
 def acknowledge(sender, sent, number, ts_ecr):
-    """The mobile acknowledges all up to a number; echoed: a timestamp, or NONE. Returns Acked."""
+    """Remove all segments up to a cumulative ACK and return AckedSegments.
+
+    ts_ecr: the timestamp that the ACK echoes, or NONE.
+    """
     newly_acked = delivered = np.int64(0)
     first_sent_at = last_sent_at = retransmitted_at = echoed_sent_at = NONE
     flight = np.int64(0)
@@ -158,9 +177,12 @@ def acknowledge(sender, sent, number, ts_ecr):
 
 @inner
 def mark_sacked(sender, sent, low, high):
-    """The mobile reports a range, with a FIN at its end (Linux) or without (BSD). Returns (how many
-    segments are news; when the lowest of them that was sent once was sent, or NONE; whether one
-    such was sent before the last timeout; the highest of them, or NONE)."""
+    """Mark the segments in a SACK block as sacked.
+
+    A block ends with a FIN (Linux) or before it (BSD). Returns the number of segments newly reported;
+    when the lowest of these that was sent once was sent, or NONE; whether one of them was sent but once,
+    before the last RTO expiry; and the index of the highest of them, or NONE.
+    """
     newly_sacked, first_sent_at, original_arrived, highest = np.int64(0), NONE, False, NONE
     k = first_above(sender, sent, low)
     while k < sender.tail and sent[k].data_high <= high:
@@ -183,7 +205,7 @@ def mark_sacked(sender, sent, low, high):
 
 @inner
 def _mark_lost_below(sender, sent, high):
-    """What lies below a range that the mobile reported, and has not been retransmitted, is lost."""
+    """Mark segments below a SACK block as lost, if they were not retransmitted."""
     k = first_above(sender, sent, sender.highest_sacked)
     while k < sender.tail and sent[k].high <= high:
         segment = sent[k]
@@ -196,7 +218,10 @@ def _mark_lost_below(sender, sent, high):
 
 @inner
 def mark_head_lost(sender, sent):
-    """Without SACK it is the oldest segment that duplicate and partial ACKs tell of (RFC 6582)."""
+    """Mark the oldest segment as lost.
+
+    Without SACK it is the one that duplicate and partial ACKs report as missing (RFC 6582).
+    """
     if sender.head < sender.tail and not sent[sender.head].lost:
         sent[sender.head].lost = True
         sender.lost_count += 1
@@ -204,7 +229,7 @@ def mark_head_lost(sender, sent):
 
 @inner
 def mark_all_lost(sender, sent):
-    """A timeout: what the mobile has not reported is lost (RFC 6675, 5.1)."""
+    """Mark all segments that no SACK block reported as lost, after an RTO expiry (RFC 6675, 5.1)."""
     for k in range(sender.head, sender.tail):
         if not sent[k].sacked and not sent[k].lost:
             sent[k].lost = True
@@ -213,7 +238,7 @@ def mark_all_lost(sender, sent):
 
 @inner
 def clear_lost(sender, sent):
-    """Nothing is lost: all is repaired, or the timeout came too soon."""
+    """Mark no segment as lost: all is repaired, or the RTO expiry was spurious."""
     for k in range(sender.head, sender.tail):
         sent[k].lost = False
     sender.lost_count = 0
@@ -221,7 +246,7 @@ def clear_lost(sender, sent):
 
 @inner
 def retransmit(sender, sent, segment):
-    """A Segment is retransmitted."""
+    """Record that a Segment is retransmitted."""
     k = first_above(sender, sent, segment.low)
     while k < sender.tail and sent[k].low < segment.high:
         sent[k].transmissions += 1
@@ -235,6 +260,6 @@ def retransmit(sender, sent, segment):
 
 @inner
 def clear(sender):
-    """Nothing is in flight any more."""
+    """Clear the counters of a scoreboard with nothing in flight."""
     sender.head = sender.tail
     sender.sacked_count = sender.lost_count = sender.dup_acks = 0

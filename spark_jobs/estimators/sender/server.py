@@ -1,9 +1,9 @@
-"""The server's clock: when it heard, and when it sent, what Gi saw.
+"""Server's clock: when the server received and sent the packets that Gi saw.
 
-Between Gi and the server lies a round trip. Half of the least one is what separates the two
-clocks; what a packet took longer is taken for its own delay. So an ACK is believed to be heard a
-little early, a segment to be sent a little late, and what the server sends in answer follows the
-ACK by `Clock.jitter` at most.
+Between Gi and the server lies the Internet side. Half of its base RTT separates the two clocks. Any
+delay beyond it counts as the packet's own. So the replay places an ACK's arrival at the server a
+little early, and a segment's departure a little late. An answer of the server follows the ACK by at
+most `Clock.jitter`.
 """
 
 from typing import NamedTuple
@@ -16,29 +16,32 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
 MIN_JITTER_US = 20_000.0
-"""What a server may take to answer at least: two ticks of a slow clock (100 Hz)."""
+"""Minimum of Clock.jitter: two ticks of a slow clock (100 Hz)."""
 SERVER = np.dtype([("internet_rtt", "f8"), ("ids_in_order", "?"), ("ids_exclusive", "?")])
-"""A connection's server: the least round trip between Gi and it (µs; NaN: not known); counts: its
-IP IDs tell the order in which it sent; alone: and count this connection's packets alone (see
-`ip_ids`)."""
+"""Properties of a connection's server.
+
+internet_rtt: base RTT between Gi and the server (µs); NaN: unknown
+ids_in_order: its IP IDs show the order of sending (see `ip_ids`)
+ids_exclusive: its IP IDs count packets of this connection alone
+"""
 
 
 class Clock(NamedTuple):
-    """What separates the server's clock from Gi's (µs)."""
+    """Differences between the server's clock and Gi's (µs)."""
 
     internet_rtt: np.int64
-    """The least between Gi and the server."""
+    """Base RTT between Gi and the server."""
     half: np.int64
-    """Half of it."""
+    """Half of internet_rtt."""
     slack: np.int64
-    """By so much may an ACK have been heard before it is believed to be."""
+    """Maximum time by which an ACK may have arrived earlier than assumed."""
     jitter: np.int64
-    """By so much may an answer be late."""
+    """Maximum time by which an answer may be late."""
 
 
 @inner
 def clock_of(internet_rtt):
-    """The Clock of a server so far away (µs)."""
+    """Return the Clock of a server, given the base RTT between Gi and it (µs)."""
     return Clock(
         np.int64(internet_rtt),
         np.int64(internet_rtt / 2),
@@ -49,10 +52,10 @@ def clock_of(internet_rtt):
 
 @compiled
 def servers(segments, connections):
-    """SERVER[C] of Segments and their Connections.
+    """Return SERVER[C] of Segments and their Connections.
 
-    The round trip is the least from a SYN to its SYN ACK, from a request to the first segment that
-    acknowledges it, from a timestamp to its echo (RFC 7323).
+    The base RTT is the smallest time from a SYN to its SYN ACK, from a request to the first segment that
+    acknowledges it, or from a timestamp to its echo (RFC 7323).
     """
     first = connections.first
     out = np.zeros(len(first) - 1, SERVER)

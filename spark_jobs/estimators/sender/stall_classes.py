@@ -1,30 +1,30 @@
-"""Stalls: a connection falls silent for longer than its own timing explains.
+"""Stalls of a connection and their classes.
 
-That is longer than two smoothed round trips, or than the timeout if this is less (Zhou et al.,
-CoNEXT 2015, whose classes these are). What ends the silence tells why it was:
+A stall is a silence longer than two smoothed RTTs, or longer than the RTO if the RTO is less. The
+classes are those of Zhou et al. (CoNEXT 2015). The packet that ends the silence shows its cause:
 
-data_unavailable   the server sends new data: it had none before
-client_idle        the mobile asks for more, or ends the connection
-zero_window        the mobile opens its window
-packet_delay       an ACK comes after all: data or the ACK was late
-double_retransmission      a segment is sent once more that had been retransmitted already
-tail_retransmission        so few segments were sent after the one retransmitted that their duplicate ACKs
-                   could not tell of its loss
-small_window       the same, for so few were in flight
-continuous_loss    enough were, but nothing was heard of them: all were lost, or their ACKs
-ack_delay          one of the four above, but nothing was lost: ACKs were late, or lost. The sender
-                   cannot tell; the loss estimator can
+data_unavailable       The server sends new data: it had none before.
+client_idle            The mobile sends another request, or ends the connection.
+zero_window            The mobile opens its window.
+packet_delay           An ACK comes after all: the data or the ACK was late.
+double_retransmission  The server retransmits a segment that it had retransmitted already.
+tail_retransmission    The server retransmits a segment. So few segments followed it that their
+                       duplicate ACKs could not indicate its loss.
+small_window           The same, because few segments were in flight.
+continuous_loss        Enough segments were in flight, but no ACK came: all were lost, or their ACKs.
+ack_delay              One of the four classes above, but nothing was lost: ACKs were late, or lost.
+                       The sender cannot detect this; the loss estimator can.
 
-A mobile network interrupts the link itself: then nothing at all comes from the mobile, of whatever
-connection or protocol. What was in flight tells which interruption it was:
+A mobile network can interrupt the link itself. Then no packet of any connection or protocol comes
+from the mobile. The data in flight shows which interruption it was:
 
-pause   it comes late, but comes: a cell reselection or a handover that forwards what is queued
-flush   of it more than a few segments in a row are lost, and what was sent after them arrives: the
-        head of the queue is flushed, as by a call that preempts the channel (s1)
+pause   The data arrives late: a cell reselection, or a handover that forwards the queue.
+flush   More than a few segments in a row are lost, and later segments arrive. The head of the queue
+        was flushed, as by a call that preempts the channel (s1).
 
-Where the queue is long, so are round trips, and an interruption of some seconds is no stall. But a
-busy link is heard again and again in a round trip: a silence of several times its usual one, and of
-a second, is looked at too, and counts if it turns out to be a flush.
+A long queue makes RTTs long, so that an interruption of some seconds is no stall. But on a busy link
+many ACKs come within one RTT. So a silence of a second that is several times the usual time between
+ACKs is examined, too. It counts if it turns out to be a flush.
 """
 
 import numpy as np
@@ -59,11 +59,12 @@ CLASSES = (
     "ack_delay",
 )
 BY_RETRANSMISSION = (DOUBLE_RETRANSMISSION, TAIL_RETRANSMISSION, SMALL_WINDOW, CONTINUOUS_LOSS)
+"""Classes of stalls that a retransmission ends."""
 
 MIN_BRIEF_US = 1_000_000
-"""A silence that is no stall, but longer than this (µs)"""
+"""Minimum length of a silence that is no stall, but may be a flush (µs)."""
 BRIEF_FACTOR = 3
-"""and than so many times what lies between two ACKs in a round trip, may be a flush."""
+"""Minimum length of such a silence, in usual times between two ACKs of an RTT."""
 
 STALL = np.dtype(
     [
@@ -80,15 +81,23 @@ STALL = np.dtype(
         ("brief", "?"),
     ]
 )
-"""A stall: of which connection, from when to when (µs, the server's clock); what was in flight when
-it began: its range of the stream, in how many segments; when all of that was acknowledged, or NONE;
-which segment of the connection ended it; its class (into CLASSES); by_timeout: the timer did, so
-that the server starts slowly; brief: no stall, unless it is a flush."""
+"""Stall of a connection.
+
+connection: index of the connection
+start, end: its bounds (µs, the server's clock)
+low, high: range of the stream that was in flight when it began
+segments: number of segments in flight then
+recovered_at: when all of these were acknowledged; or NONE
+ended_by: index of the segment that ended it
+stall_class: into CLASSES
+ended_by_rto: an RTO expiry ended it, so that the server starts slowly
+brief: it is no stall, unless it is a flush
+"""
 
 
 @inner
 def is_stall(sender, now):
-    """Whether the silence until now is one, of SENDER s."""
+    """Return whether the silence of a SENDER until now is a stall."""
     if sender.last_event_at == NEVER:
         return False
     max_silence = sender.rto if sender.srtt == 0 else min(2 * sender.srtt, sender.rto)
@@ -97,7 +106,7 @@ def is_stall(sender, now):
 
 @inner
 def is_brief(sender, now):
-    """Whether a silence until now that is no stall is longer than a busy link's."""
+    """Return whether a silence until now that is no stall is longer than a busy link's."""
     silence, unacked = now - sender.last_event_at, sender.tail - sender.head
     if sender.last_event_at == NEVER or silence <= MIN_BRIEF_US or unacked <= DUP_THRESH:
         return False
@@ -106,7 +115,7 @@ def is_brief(sender, now):
 
 @inner
 def write_stall(sender, row, i, now):
-    """A silence ends with segment i: what is known of it before that is heard or sent."""
+    """Write the start of a silence that segment i ends, before the sender processes this segment."""
     row.start, row.end, row.ended_by = sender.last_event_at, now, i
     row.low, row.high, row.segments = sender.snd_una, sender.snd_nxt, sender.tail - sender.head
     row.recovered_at = NONE
@@ -115,7 +124,7 @@ def write_stall(sender, row, i, now):
 
 @inner
 def class_if_mobile_ends(sender):
-    """The class of a stall that the mobile ends, before it is heard."""
+    """Return the class of a stall that an uplink packet ends, before it is processed."""
     if sender.rwnd == 0:
         return ZERO_WINDOW
     return CLIENT_IDLE if sender.head == sender.tail else PACKET_DELAY
@@ -123,7 +132,7 @@ def class_if_mobile_ends(sender):
 
 @inner
 def class_if_server_ends(sender, sent, low):
-    """The class of a stall that the server ends with a segment from `low` on, before it is sent."""
+    """Return the class of a stall that the server ends with a segment from `low` on, before it is processed."""
     if sender.rwnd == 0:
         return ZERO_WINDOW
     if low >= sender.snd_nxt:
@@ -138,8 +147,10 @@ def class_if_server_ends(sender, sent, low):
 
 @inner
 def mark_recovered(sender, stalls, begin, end, now):
-    """What was in flight in stalls [begin, end) may be acknowledged by now. Returns the first of
-    which it is not."""
+    """Mark stalls in [begin, end) as recovered if all that was in flight is acknowledged by now.
+
+    Returns the index of the first stall that is not recovered.
+    """
     while begin < end and stalls[begin].high <= sender.snd_una:
         stalls[begin].recovered_at = now
         begin += 1
@@ -149,8 +160,13 @@ def mark_recovered(sender, stalls, begin, end, now):
 STALL_LOSSES = np.dtype(
     [("known", "?"), ("lost", "i8"), ("lost_run", "i8"), ("arrived_after", "i8")]
 )
-"""Of what was in flight in a stall: whether it is known what became of it; how many segments were
-lost on the access side, and how many in a row at most; how many of those sent after that run arrived."""
+"""Losses among the segments in flight in a stall.
+
+known: the fate of all is known
+lost: number of segments lost on the access side
+lost_run: maximum number lost in a row
+arrived_after: number of segments sent after this run that arrived
+"""
 
 
 NO_INTERRUPTION, PAUSE, FLUSH = range(3)
@@ -159,7 +175,11 @@ INTERRUPTIONS = ("none", "pause", "flush")
 
 @compiled
 def interruptions(stalls, losses, segments, connections, packets):
-    """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
+    """Return uint8[S], into INTERRUPTIONS: the kind of link interruption that each stall looks like.
+
+    stalls: STALL[S]; lost: STALL_LOSSES[S]; segments, connections, packets: their Segments, Connections
+    and Packets.
+    """
     out = np.zeros(len(stalls), np.uint8)
     uplink = places_where(~packets.downlink)
     for k in range(len(stalls)):
@@ -186,8 +206,11 @@ def interruptions(stalls, losses, segments, connections, packets):
 
 @compiled
 def losses_in(stalls, segments, first, probability):
-    """LOST[S] of STALL[S], of Segments of connections that begin at first, int64[C + 1];
-    probability float32[N]: of having been lost on the access side."""
+    """Return STALL_LOSSES[S] of STALL[S].
+
+    segments: N Segments; first: int64[C + 1], where the segments of each connection begin; probability:
+    float32[N], the probability that a segment was lost on the access side.
+    """
     out = np.zeros(len(stalls), STALL_LOSSES)
     for k in range(len(stalls)):
         stall, row = stalls[k], out[k]

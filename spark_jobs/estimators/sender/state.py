@@ -1,4 +1,4 @@
-"""A sender, as far as it is known."""
+"""The state of a server's TCP, as far as Gi can infer it."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,30 @@ from spark_jobs.estimators.sender.server import Clock
 from spark_jobs.estimators.sequence import NONE
 
 OPEN, RECOVERY, LOSS = range(3)
-"""Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
+"""Congestion states of a sender.
+
+OPEN: no loss is known.
+RECOVERY: the sender repairs a loss that ACKs showed (RFC 6582, 6675).
+LOSS: the sender repairs what it lost before an RTO expiry.
+"""
 
 NO_TIMER, RTO_TIMER, PROBE_TIMER, REORDERING_TIMER = range(4)
-"""What the timer waits for: a timeout (RFC 6298), a loss probe (RFC 8985, 7.2), or what may only
-have been overtaken (RFC 8985, 6.2, step 5)."""
+"""Events that the timer waits for.
+
+NO_TIMER: none, the timer is stopped.
+RTO_TIMER: the RTO expiry (RFC 6298).
+PROBE_TIMER: the time for a loss probe (RFC 8985, 7.2).
+REORDERING_TIMER: segments that may only be reordered (RFC 8985, 6.2, step 5).
+"""
 
 LIMITS = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
-"""What may hold a transfer up (see `limits`)."""
+"""Limits of a transfer: what can hold it back (see `limits`)."""
 
 INFINITE_SSTHRESH = 1e9
-"""The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
+"""Slow start threshold before any loss: arbitrarily high (RFC 5681, 3.1)."""
 
 NEVER = np.int64(-(2**62))
+"""Time of an event that has not happened (µs)."""
 
 SENDER = np.dtype(
     [
@@ -83,7 +94,7 @@ SENDER = np.dtype(
         ("room_time", "f8"),
         ("room_time_until", "i8"),
         ("cwnd_has_room", "?"),
-        ("room_time_at_last_send", "f8"),
+        ("room_time_when_ready", "f8"),
         ("next_edge", "i8"),
         ("edge_count", "i8"),
         ("new_data_sent_at", "i8"),
@@ -111,79 +122,133 @@ SENDER = np.dtype(
         ("highest_bin", "i8", (2,)),
     ]
 )
-"""Numbers are of the downlink stream, times µs of the server's clock, windows segments if not
-said otherwise.
+"""State of one server.
 
-sack, stamps           whether it uses SACK; timestamps;
-counts, own_ids        IP IDs that tell the order of sending; that count this connection alone
-scale                  of the mobile's window (RFC 7323)
-largest                its largest segment (B)
-acked, highest         the highest ACK it has heard; the highest number it has sent
-offered                the mobile's window (B)
-head, tail             its SENT[head:tail] are in flight,
-pieces                 so many were put in between, for what Gi has not seen (see `sending`)
-sacked, lost           of which so many are reported, and taken for lost and not retransmitted
-highest_sacked         the highest number that the mobile reported
-latest_id, passed      the latest IP ID, -1: none yet; so many that are missing count as retransmissions
-state, recover         OPEN, RECOVERY or LOSS, and the number that ends it
-duplicates             duplicate ACKs (RFC 5681, 2), in LOSS since the last ACK of more
-heard, told            when it last heard an ACK; one that told something: more, blocks, a window
-retransmitted_since           it has retransmitted since the last ACK of more
-may_be_spurious        the last timeout may turn out to have come too soon (RFC 5682)
-first_retransmission           the segment retransmitted by that timeout first; NONE: none,
-first_low, first_high  its range,
-first_stamp            and its timestamp
-srtt ... least_rtt     round trips measured (see `timer`)
-rto, told_rto          the timeout (µs); the last one written down
-kind                   whose timer it is taken to be
-strayed, went_off      by how much in all it went off otherwise than expected, and how often
-timer, due             what the timer waits for, and until when
-probed                 the highest number when a loss probe was sent that is not answered; or NONE
-cwnd ... judged        the congestion window (see `window`)
-room ... edges         when it had room, and what the mobile offered when (see `window`)
-sent_last              when it last sent new data
-busy_since, rested_at, since when it has data to send or unacknowledged, or NONE; since when it had
-busy                   none before; for how long it had before (µs)
-rwnd_limited           how long the mobile's window alone held it back (µs)
-retransmissions, rto_expiries   how often it sent a segment again; its timer went off
-limited ... was_busy   what held it back, and for how long (see `limits`)
-last_at                when it last heard or sent anything
-awaits                 the last ACK came alone, and nothing has been sent since
-sample ... highest_bin round trips seen (see `samples`)
+Sequence numbers are those of the downlink stream. Times are µs of the server's clock. Windows are
+in segments, if not said otherwise.
+
+The connection:
+  sack                     it uses SACK
+  has_timestamps           it uses TCP timestamps
+  ids_in_order             IP IDs show the order of sending
+  ids_exclusive            IP IDs count packets of this connection alone
+  window_scale             shift of the mobile's window (RFC 7323)
+  max_segment              largest segment (B)
+
+The scoreboard (see `scoreboard`):
+  snd_una                  highest ACK that the server received
+  snd_nxt                  highest sequence number sent, plus one
+  rwnd                     window that the mobile advertised last (B)
+  head, tail               SENT[head:tail] are the segments in flight
+  inserted                 segments added for data that Gi has not seen (see `transmissions`)
+  sacked_count             segments in flight that SACK blocks reported
+  lost_count               segments in flight that the sender takes for lost and has not retransmitted
+  highest_sacked           highest sequence number that SACK blocks reported
+  latest_ip_id             latest IP ID; -1: none yet
+  unseen_retransmissions   missing IP IDs that count as retransmissions for now
+
+Loss detection and recovery:
+  state                    OPEN, RECOVERY or LOSS
+  recover                  sequence number whose ACK ends RECOVERY or LOSS (RFC 6582)
+  dup_acks                 duplicate ACKs (RFC 5681, 2); in LOSS: since the last cumulative ACK
+  last_ack_at              when the server received its last ACK
+  last_news_at             when it last received an ACK of new data, new SACK blocks or a new window
+  retransmitted_since_ack  it has retransmitted since the last ACK of new data
+  rto_may_be_spurious      the last RTO expiry may turn out to be spurious (RFC 5682)
+  rto_retransmission       segment that the last RTO expiry retransmitted first; NONE: none
+  rto_low, rto_high        sequence range of this segment
+  rto_ts_val               timestamp of this retransmission
+
+The timer (see `timer`):
+  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, named as in Linux (µs; rtt_seq is a number)
+  min_rtt                  smallest RTT sample (µs)
+  rto                      RTO (µs)
+  recorded_rto             RTO that was recorded last (µs)
+  timer_rule               rule that the timer follows, into timer.TIMER_RULES
+  rto_error_sum            sum of differences between expected and observed RTO expiries
+  rto_error_count          RTO expiries in this sum
+  timer                    event that the timer waits for: NO_TIMER to REORDERING_TIMER
+  timer_due                when the timer expires
+  tlp_end_seq              snd_nxt when an unanswered loss probe was sent (RFC 8985, 7); or NONE
+
+The congestion window (see `window`):
+  cwnd, ssthresh           congestion window and slow start threshold
+  prior_cwnd, prior_ssthresh   both before the last reduction
+  decrease_factor          share of the congestion window that a loss leaves
+  prr_delivered, prr_out   segments delivered and sent in this recovery (RFC 6937)
+  max_in_flight            maximum of segments in flight since the last cumulative ACK
+  cwnd_full                the congestion window was full when the server last sent
+  in_flight_before_ack     segments in flight before the last ACK
+  newly_acked              segments that the last ACK acknowledged
+  ack_after_silence        the last ACK came more than one Internet RTT after any other packet
+  decrease_unmeasured      no window was observed since the last loss
+  room_time                how long the congestion window had room, until room_time_until (µs)
+  room_time_until          end of the time that room_time covers
+  cwnd_has_room            the congestion window has room now
+  room_time_when_ready   room_time when the last new data became ready to send (µs)
+  next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
+  new_data_sent_at         when the server last sent new data
+
+Times that are summed up:
+  busy_since               since when it has data to send or in flight; or NONE
+  idle_since               since when it had neither before
+  busy_time                how long it was busy before busy_since (µs)
+  rwnd_limited             how long the mobile's window alone limited it (µs)
+  retransmissions          segments retransmitted
+  rto_expiries             RTO expiries
+  limited                  how long each limit held the transfer back (µs; see `limits`)
+  attributed_until         end of the time that is attributed to limits
+  requested_at             when the mobile sent its first data since the last idle period
+  link_was_busy            the access link was busy before the last ACK
+  last_event_at            when the server last received or sent a packet
+  awaits_answer            the last ACK came after a silence, and nothing was sent since
+
+RTT samples (see `rtt_sampling`; pairs: access side, Internet side):
+  sample_rtt, sample_side, sample_flight, sample_delayed   the last sample; sample_rtt NONE: none
+  recorded_at, recorded_rtt   end and RTT of the last sample that was recorded
+  sample_min, sample_max   smallest and largest sample (µs)
+  lowest_bin, highest_bin  range of histogram bins in use
 """
 
 
 class RtoSettings(NamedTuple):
-    """What a network's servers are taken to do (µs)."""
+    """Retransmission timer settings of a network's servers (µs)."""
 
     initial_rto: float
-    """The timeout before the first sample (RFC 6298, 2.1),"""
+    """RTO before the first RTT sample (RFC 6298, 2.1)."""
     min_rto: float
-    """and the least deviation in one (RFC 6298 asks for a timeout of 1 s at least, Linux for a
-    deviation of 200 ms)."""
+    """Minimum RTO by RFC 6298, or minimum of the RTT deviation by Linux.
+
+    RFC 6298 asks for an RTO of at least 1 s. Linux adds at least 200 ms to the smoothed RTT.
+    """
 
     @classmethod
     def from_seconds(cls, initial_rto_s, min_rto_s):
+        """Return the RtoSettings for times in seconds."""
         return cls(initial_rto_s * 1e6, min_rto_s * 1e6)
 
 
 class ServerContext(NamedTuple):
-    """What is given of a connection."""
+    """Properties of a connection that the replay takes as known."""
 
     clock: Clock
     rto_settings: RtoSettings
     access_rtt: np.int64
-    """The user's least RTT on the access side (µs)."""
+    """Base RTT of the user on the access side (µs)."""
     sack: bool
+    """Whether the connection uses SACK."""
     ids_in_order: bool
-    """Its IP IDs tell the order of sending,"""
+    """Whether IP IDs show the order of sending."""
     ids_exclusive: bool
-    """and count its packets alone."""
+    """Whether IP IDs count packets of this connection alone."""
 
 
 @inner
 def initialize(sender, context, timer_rule):
-    """A sender of which nothing was seen, in its Place; kind: whose timer it has."""
+    """Initialize a SENDER before its first packet.
+
+    context: ServerContext; timer_rule: into timer.TIMER_RULES.
+    """
     sender.timer_rule = timer_rule
     sender.rto_error_sum, sender.rto_error_count = 0.0, 0
     sender.sack, sender.ids_in_order, sender.ids_exclusive, sender.has_timestamps = (
@@ -217,14 +282,14 @@ def initialize(sender, context, timer_rule):
 
 @inner
 def mark_busy(sender, now):
-    """There is data to send."""
+    """Record that the server has data to send."""
     if sender.busy_since == NONE:
         sender.busy_since = now
 
 
 @inner
 def mark_idle(sender, now):
-    """There is none, and all is acknowledged."""
+    """Record that the server has nothing to send and nothing in flight."""
     if sender.busy_since != NONE:
         sender.busy_time += max(now - sender.busy_since, 0)
         sender.busy_since = NONE
@@ -233,7 +298,7 @@ def mark_idle(sender, now):
 
 @inner
 def close(sender, now):
-    """The connection is reset."""
+    """Stop the server at a reset or at the end of the connection."""
     mark_idle(sender, now)
     sender.head = sender.tail
     sender.timer = NO_TIMER

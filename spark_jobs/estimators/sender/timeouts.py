@@ -1,18 +1,20 @@
-"""How long each timeout that a replay found (replay.RTO) lasted, and the round trip before it."""
+"""Duration of each RTO that a replay found (replay.RTO), and the RTT sample before it."""
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 
 MAX_MOVES_PER_RECORD = 16
-"""Moves for each record, beyond which they are sorted otherwise."""
+"""Maximum moves per record of the insertion sort; beyond it the records are sorted anew."""
 
 
 @compiled
 def in_order(records):
-    """replay.RTO or samples.SAMPLE by connection and time, as the functions below take them; those
-    of a time stay as the replay has them: what it says last holds. They are nearly in order, as the
-    replay finds them."""
+    """Return replay.RTO or rtt_sampling.SAMPLE sorted by connection and time.
+
+    Records with equal time keep the order of the replay, so that the last one is the valid one. The
+    replay finds them nearly in order. The functions below need sorted records.
+    """
     out = records.copy()
     moves = 0
     for i in range(1, len(out)):
@@ -39,14 +41,17 @@ def _is_before(one, other):
 
 @making
 def _order(records):
-    """int64[n]: the order of any records."""
+    """Return int64[n], the sorted order of any records."""
     by_time = np.argsort(records["ts"], kind="mergesort")
     return by_time[np.argsort(records["connection"][by_time], kind="mergesort")]
 
 
 def durations_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
-    """int64[rto_values]: how long each was the timeout, up to the connection's next or its end; end_us:
-    when each connection ended (µs)."""
+    """Return int64[rto_values]: how long each RTO was in force (µs).
+
+    It is in force until the connection's next RTO, or until the connection ends. end_us: int64[C], when
+    each connection ended (µs).
+    """
     until = end_us[rto_values["connection"]]
     has_successor = rto_values["connection"][1:] == rto_values["connection"][:-1]
     until[:-1][has_successor] = rto_values["ts"][1:][has_successor]
@@ -55,8 +60,10 @@ def durations_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
 
 @compiled
 def latest_rtt_us(rto_values, rtt_samples):
-    """float64[rto_values]: the round trip that was measured last in the connection by then (µs); NaN:
-    none was. trips: samples.SAMPLE of one side."""
+    """Return float64[rto_values]: the connection's last RTT sample by the time of each RTO (µs).
+
+    NaN: there was none. rtt_samples: rtt_sampling.SAMPLE of one side.
+    """
     out = np.full(len(rto_values), np.nan)
     next_sample = 0
     for i in range(len(rto_values)):

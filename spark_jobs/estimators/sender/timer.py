@@ -1,9 +1,9 @@
-"""The retransmission timer (RFC 6298), and the loss probe's (RFC 8985, 7).
+"""Retransmission timer (RFC 6298) and loss probe timer (RFC 8985, 7).
 
-Linux departs from RFC 6298: every ACK of data sent once is a sample, not one a round trip; the
-deviation counts with its maximum over a round trip, and is not less than the least timeout; samples
-below the mean move it but little, so that a falling round trip does not take the timeout's margin
-away. Which of the two a server follows is told by when its timer goes off.
+Linux differs from RFC 6298 in three points. Each ACK of data sent once gives an RTT sample, not only
+one per RTT. The deviation counts with its maximum over one RTT, and not below the minimum RTO. A
+sample below the mean changes the deviation little, so that a falling RTT does not take away the
+RTO's margin. The times of RTO expiries show which of the two rules a server follows.
 """
 
 import numpy as np
@@ -20,23 +20,26 @@ from spark_jobs.estimators.sequence import NONE
 
 LINUX, RFC6298 = 0, 1
 TIMER_RULES = ("linux", "rfc6298")
-"""Whose timer it is."""
+"""Names of the rules that a timer can follow."""
 MAX_RTO_ERROR = 0.2
-"""A timer that strays so much from when it was expected, as a logarithm, may be another's."""
+"""Mean error of RTO expiries, as a logarithm, above which another rule is tried."""
 
 FALLBACK_RTO_US = 3_000_000.0
-"""The timeout after a handshake that gave no sample (RFC 6298, 5.7)."""
+"""RTO after a set-up that gave no RTT sample (RFC 6298, 5.7)."""
 MAX_RTO_US = 120_000_000.0
-"""The longest timeout (RFC 6298, 2.5 asks for 60 s at least)."""
+"""Maximum RTO (RFC 6298, 2.5 asks for at least 60 s)."""
 TIMER_GRANULARITY = 1 / 16
-"""Timers are kept in wheels whose steps widen with the time: by so much of it they may be late."""
+"""Share of a timer's duration by which it can expire late.
+
+Systems keep timers in wheels whose steps grow with the duration.
+"""
 REORDERING_SHARE = 1 / 4
-"""Of the least round trip: how long a packet may be overtaken (RFC 8985, 6.2)."""
+"""Reordering window, as a share of the minimum RTT (RFC 8985, 6.2)."""
 
 
 @inner
 def add_rtt_sample(sender, sample, rto_settings):
-    """A round trip was measured (µs), by the Rules of the network."""
+    """Update the RTO by an RTT sample (µs); rto_settings: RtoSettings."""
     sample = max(sample, 1.0)
     sender.min_rtt = min(sender.min_rtt, sample) if sender.min_rtt > 0 else sample
     if sender.timer_rule == RFC6298:
@@ -66,7 +69,10 @@ def add_rtt_sample(sender, sample, rto_settings):
 
 @inner
 def _update_rto_by_rfc(sender, sample, rto_settings):
-    """RFC 6298, 2; one sample a round trip, or with timestamps each (RFC 7323, 4)."""
+    """Update the RTO as RFC 6298, 2 asks.
+
+    Only one sample per RTT counts. With timestamps each counts (RFC 7323, 4).
+    """
     if sender.srtt == 0:
         sender.srtt, sender.rttvar = sample, sample / 2
     elif sender.has_timestamps or sender.snd_una > sender.rtt_seq:
@@ -80,13 +86,13 @@ def _update_rto_by_rfc(sender, sample, rto_settings):
 
 @inner
 def use_fallback_rto(sender):
-    """The handshake gave none."""
+    """Set the RTO after a set-up that gave no RTT sample."""
     sender.rto = sender.mdev = sender.mdev_max = sender.rttvar = FALLBACK_RTO_US
 
 
 @inner
 def expire(sender, now):
-    """The timer went off: the next timeout is twice as long (RFC 6298, 5.5)."""
+    """Record an RTO expiry: the next RTO is twice as long (RFC 6298, 5.5)."""
     waited = now - sender.timer_due + sender.rto
     if sender.timer == RTO_TIMER and waited > 0:
         sender.rto_error_sum += abs(np.log(waited / sender.rto))
@@ -96,14 +102,16 @@ def expire(sender, now):
 
 @inner
 def restart(sender, now):
-    """The timeout counts from now."""
+    """Restart the retransmission timer now."""
     sender.timer, sender.timer_due = RTO_TIMER, np.int64(now + sender.rto)
 
 
 @inner
 def arm(sender, sent, now, from_now, rto_settings):
-    """The timer after an ACK of more, or after new data; anew: it counts from now, not from when
-    the oldest segment was last sent."""
+    """Set the timer after an ACK of new data, or after new data.
+
+    from_now: the RTO counts from now, not from when the oldest segment was last sent.
+    """
     if sender.head == sender.tail:
         sender.timer = NO_TIMER
         return
@@ -121,7 +129,10 @@ def arm(sender, sent, now, from_now, rto_settings):
 
 @inner
 def may_probe(sender):
-    """Whether the timer is a loss probe's: with SACK, nothing amiss, none in flight."""
+    """Return whether the timer is that of a loss probe.
+
+    It is with SACK, if no loss is known and no other probe is in flight.
+    """
     return (
         sender.sack
         and sender.state == OPEN
@@ -132,7 +143,7 @@ def may_probe(sender):
 
 @inner
 def is_due(sender, now, jitter):
-    """Whether the retransmission timer may have gone off."""
+    """Return whether the retransmission timer may have expired."""
     if sender.timer == NO_TIMER or sender.timer == REORDERING_TIMER:
         return False
     return now >= sender.timer_due - jitter - sender.rto * TIMER_GRANULARITY
@@ -140,5 +151,8 @@ def is_due(sender, now, jitter):
 
 @inner
 def mean_rto_error(sender):
-    """By how much the timer went off otherwise than expected, as a logarithm; 0: it never did."""
+    """Return the mean difference between expected and observed RTO expiries, as a logarithm.
+
+    It is 0 without an RTO expiry.
+    """
     return sender.rto_error_sum / sender.rto_error_count if sender.rto_error_count else 0.0

@@ -1,9 +1,9 @@
-"""A segment that the server sends: new, overtaken, or retransmitted, and then why.
+"""Segments that the server sends: originals, reordered segments, and retransmissions with their cause.
 
-What comes at once after an ACK answers it; what comes when none was heard for longer than an
-answer takes, the timer sent. Where both may be, the state decides: a sender that heard of no loss
-waits for its timer; one that is repairing a loss answers ACKs, unless it sends the oldest segment
-once more when the timer was due.
+A segment that follows an ACK at once answers it. A segment came from the timer if the server received
+no ACK for longer than an answer takes. If both are possible, the state decides. A sender that knows
+of no loss waits for its timer. A sender in recovery answers ACKs, unless it retransmits the oldest
+segment again when the timer was due.
 """
 
 import numpy as np
@@ -16,17 +16,23 @@ from spark_jobs.estimators.sequence import NONE
 
 ORIGINAL, SYNACK, RTO_EXPIRY, LOSS_PROBE, FAST, SLOW_START = range(6)
 CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start")
-"""Why a packet was sent: new; a SYN ACK again; a timeout (RFC 6298); a loss probe (RFC 8985, 7),
-which may carry new data; duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675); ACKs after a timeout
-(RFC 5681, 3.3.2)."""
+"""Causes of a transmission.
+
+none: new data; synack: a SYN ACK again; rto: an RTO expiry (RFC 6298); tlp: a loss probe, which may
+carry new data (RFC 8985, 7); fast: duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675); slow_start:
+ACKs after an RTO expiry (RFC 5681, 3.3.2).
+"""
 
 DUP_THRESH = 3
-"""Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
+"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 
 
 @inner
 def send(sender, sent, edges, segment, context):
-    """A Segment is sent. Returns why, into CAUSES."""
+    """Process a Segment that the server sends and return its cause, into CAUSES.
+
+    sent: SENT[..]; edges: EDGE[..]; context: ServerContext.
+    """
     inserted = _add_unseen_segments(sender, sent, segment)
     ahead = ip_ids.ahead(segment.ip_id, sender.latest_ip_id)
     if sender.latest_ip_id < 0 or ahead > 0:
@@ -62,7 +68,7 @@ def send(sender, sent, edges, segment, context):
 
 @inner
 def _account_new_data(sender, edges, segment, clock):
-    """New data is sent; what kept it back until now counts."""
+    """Account new data, and the time for which something held it back."""
     was_idle = sender.busy_since == NONE
     window.use_room(sender, edges, segment.high, segment.time, clock)
     if was_idle and sender.busy_since != NONE:
@@ -74,9 +80,11 @@ def _account_new_data(sender, edges, segment, clock):
 
 @inner
 def _add_unseen_segments(sender, sent, segment):
-    """What lies between the highest number sent and a new Segment was sent, too: Gi has not seen
-    it. It was cut into the largest segments, as far as there is place for so many. Returns how many
-    there were."""
+    """Add the data between the highest number sent and a new Segment, and return the number of segments.
+
+    The server sent this data, but Gi has not seen it. It is cut into segments of maximum length, as far
+    as the scoreboard has room for so many.
+    """
     count = np.int64(0)
     while sender.snd_nxt < segment.low:
         high = min(segment.low, sender.snd_nxt + sender.max_segment)
@@ -91,9 +99,12 @@ def _add_unseen_segments(sender, sent, segment):
 
 @inner
 def _is_reordered(sender, sent, segment, ahead, context):
-    """Whether a Segment below the highest number was sent in its turn and has been overtaken: its
-    IP ID is of then (ahead: see `ip_ids`), or, where these do not tell, its timestamp is older than
-    that of what overtook it, or it comes sooner than the sender could know of a loss."""
+    """Return whether a Segment below the highest number sent is an original that was reordered.
+
+    It is if its IP ID belongs to its original place; ahead: see `ip_ids`. If IP IDs do not show the
+    order, its timestamp must be older than that of the segment that overtook it. Without either, the
+    segment must come sooner than the sender can know of a loss.
+    """
     k = scoreboard.first_above(sender, sent, segment.low)
     if k == sender.tail or not sent[k].unseen or sent[k].transmissions > 1:
         return False
@@ -108,7 +119,7 @@ def _is_reordered(sender, sent, segment, ahead, context):
 
 @inner
 def _send_new(sender, sent, segment, context):
-    """New data or a FIN is sent. Returns whether it is a loss probe (RFC 8985, 7.3)."""
+    """Process new data or a FIN and return whether it is a loss probe (RFC 8985, 7.3)."""
     was_idle = sender.head == sender.tail
     is_late = segment.time >= sender.timer_due - context.clock.slack
     is_late &= segment.time - sender.last_news_at > context.clock.jitter
@@ -134,8 +145,11 @@ def _send_new(sender, sent, segment, context):
 
 @inner
 def _was_sent_before(sender, segment, clock):
-    """Whether a Segment that looks new, though an IP ID before it is missing and all else has
-    arrived, had been sent before: it answers nothing."""
+    """Return whether a Segment that looks new had been sent before.
+
+    An IP ID before it is missing, and all else has arrived. So the segment was sent before if it answers
+    no ACK.
+    """
     return sender.srtt > 0 and segment.time - max(
         sender.last_ack_at, sender.new_data_sent_at
     ) > max(sender.srtt, clock.jitter)
@@ -143,7 +157,7 @@ def _was_sent_before(sender, segment, clock):
 
 @inner
 def _retransmit_unseen_tail(sender):
-    """A segment that Gi has not seen before is retransmitted. Returns why, into CAUSES."""
+    """Process a retransmission of a segment that Gi had not seen, and return its cause, into CAUSES."""
     sender.retransmissions += 1
     if sender.sack:
         return LOSS_PROBE
@@ -153,7 +167,7 @@ def _retransmit_unseen_tail(sender):
 
 @inner
 def _retransmit(sender, sent, segment, clock):
-    """A Segment that was sent before is retransmitted. Returns why, into CAUSES."""
+    """Process the retransmission of a Segment and return its cause, into CAUSES."""
     cause = _cause_of_retransmission(sender, sent, segment, clock)
     sender.retransmissions += 1
     is_head = scoreboard.first_above(sender, sent, segment.low) == sender.head
@@ -183,7 +197,7 @@ def _retransmit(sender, sent, segment, clock):
 
 @inner
 def _count_unseen_retransmissions(sender, sent, segment, count, clock):
-    """So many retransmissions passed before a Segment that Gi has not seen: their IP IDs are missing."""
+    """Count retransmissions before a Segment that Gi has not seen: their IP IDs are missing."""
     sender.retransmissions += count
     sender.unseen_retransmissions += count
     if sender.timer != timer.RTO_TIMER or segment.time <= sender.timer_due + clock.jitter:
@@ -197,7 +211,7 @@ def _count_unseen_retransmissions(sender, sent, segment, count, clock):
 
 @inner
 def _expire_rto(sender, sent, now):
-    """The retransmission timer goes off (RFC 6298, 5)."""
+    """Process an RTO expiry (RFC 6298, 5)."""
     sender.rto_expiries += 1
     if sender.state != LOSS:
         sender.rto_retransmission = sender.rto_ts_val = NONE
@@ -213,7 +227,7 @@ def _expire_rto(sender, sent, now):
 
 @inner
 def _cause_of_retransmission(sender, sent, segment, clock):
-    """Why a segment is retransmitted."""
+    """Return the cause of a retransmission, into CAUSES."""
     now = segment.time
     k = scoreboard.first_above(sender, sent, segment.low)
     is_head = k == sender.head
@@ -254,7 +268,7 @@ def _has_detected_loss(sender):
 
 @inner
 def _end_reordering_wait(sender, sent, now, clock):
-    """What might have been overtaken was lost; the timer waits for a timeout again."""
+    """Wait for the RTO expiry again, when segments that might have been reordered count as lost."""
     if sender.timer != timer.REORDERING_TIMER:
         return
     if now > sender.timer_due + clock.jitter + sender.min_rtt * timer.TIMER_GRANULARITY:

@@ -1,15 +1,17 @@
-"""Which window held the sender back: its own, or the mobile's.
+"""Congestion window and receive window, and which of them limited the server.
 
-The mobile's is seen. Of the congestion window Gi sees what it lets through: no less than was ever
-in flight at once, no more than was in flight when the sender waited for an ACK though the mobile
-offered room. Between the two it is taken to follow RFC 5681 (slow start, congestion avoidance),
-RFC 7661 (no growth while it is not used) and RFC 6937 (proportional rate reduction).
+Gi sees the receive window. The congestion window shows in what it lets through. It is no less than
+the maximum in flight. It is no more than what was in flight when the server waited for an ACK though
+the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681 (slow
+start, congestion avoidance), RFC 7661 (no growth while it is not used) and RFC 6937 (proportional
+rate reduction).
 
-The mobile's window held back a segment from when the one before it was sent until the ACK that
-offered room for it was heard, or, if it went at once, from when room was offered for the one before
-it; as far as the congestion window would have let it go. Where both were full, the congestion
-window was; and which it was, is looked at when the sender hears or is given data, not when its
-timer sends (Linux, tcp_write_xmit).
+The mobile's window holds back a segment until the server receives the ACK that makes room for it.
+The time counts from when the server sent the segment before. If the server sent that segment as soon
+as the window had room for it, the time counts from then. Only time in which the congestion window
+had room counts: when both windows were full, the congestion window was the limit. The server looks
+at the congestion window when it receives an ACK or new data, not when its timer sends (Linux,
+tcp_write_xmit).
 """
 
 import numpy as np
@@ -21,21 +23,28 @@ from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, NEVER, OPEN, R
 from spark_jobs.estimators.sequence import NONE
 
 EDGE = np.dtype([("number", "i8"), ("time", "i8"), ("room_time", "f8")])
-"""Up to where the mobile offered room, since when (µs, the server's clock), and SENDER.room of
-then."""
+"""Right edge of the mobile's window.
+
+number: first sequence number beyond the window
+time: since when the window reaches so far (µs, the server's clock)
+room_time: SENDER.room_time at that time
+"""
 
 INITIAL_CWND = 10.0
-"""The initial window (RFC 6928)."""
+"""Initial congestion window (RFC 6928)."""
 RENO_DECREASE = 0.5
-"""What a loss leaves of the congestion window (RFC 5681, (4)),"""
+"""Share of the congestion window that a loss leaves (RFC 5681, (4))."""
 CUBIC_DECREASE = 0.7
-"""and with CUBIC (RFC 9438, 4.6), as most servers have it: so it is taken to be until a window was
-seen after a loss. What lies nearer to the one than to the other is its."""
+"""Share of the congestion window that a loss leaves with CUBIC (RFC 9438, 4.6).
+
+Most servers use CUBIC. So this share is assumed until a window after a loss was observed. Then the
+nearer of the two shares is taken.
+"""
 
 
 @inner
 def initialize(sender):
-    """The windows of a sender of which nothing was seen."""
+    """Initialize the windows of a SENDER before its first packet."""
     sender.cwnd = INITIAL_CWND
     sender.ssthresh = INFINITE_SSTHRESH
     sender.prior_cwnd = sender.prior_ssthresh = 0.0
@@ -44,7 +53,7 @@ def initialize(sender):
         sender.newly_acked
     ) = 0
     sender.cwnd_full = sender.ack_after_silence = sender.decrease_unmeasured = False
-    sender.room_time = sender.room_time_at_last_send = 0.0
+    sender.room_time = sender.room_time_when_ready = 0.0
     sender.room_time_until = NEVER
     sender.cwnd_has_room = False
     sender.next_edge = sender.edge_count = 0
@@ -52,7 +61,7 @@ def initialize(sender):
 
 @inner
 def room_time_at(sender, now):
-    """For how long the congestion window had room, until now (µs)."""
+    """Return how long the congestion window had room, until now (µs)."""
     if sender.cwnd_has_room and now > sender.room_time_until:
         return sender.room_time + (now - sender.room_time_until)
     return sender.room_time
@@ -60,7 +69,7 @@ def room_time_at(sender, now):
 
 @inner
 def update_room(sender, now):
-    """From now on: whether the congestion window has room."""
+    """Update whether the congestion window has room from now on."""
     sender.room_time = room_time_at(sender, now)
     sender.room_time_until = max(now, sender.room_time_until)
     sender.cwnd_has_room = np.int64(sender.cwnd + 1e-6) > in_flight(sender)
@@ -68,7 +77,7 @@ def update_room(sender, now):
 
 @inner
 def add_edge(sender, edges, now):
-    """The mobile offers a window."""
+    """Add the right edge of the mobile's window to the EDGE records, if it has advanced."""
     right_edge = sender.snd_una + sender.rwnd
     if sender.edge_count == 0 or right_edge > edges[sender.edge_count - 1].number:
         edge = edges[sender.edge_count]
@@ -78,7 +87,10 @@ def add_edge(sender, edges, now):
 
 @inner
 def use_room(sender, edges, end, now, clock):
-    """New data up to `end` is sent; what held it back until now counts."""
+    """Account new data up to `end`, and the time for which the mobile's window held it back.
+
+    edges: EDGE[..]; clock: server.Clock.
+    """
     while sender.next_edge < sender.edge_count and edges[sender.next_edge].number < end:
         sender.next_edge += 1
     room_time = room_time_at(sender, now)
@@ -87,19 +99,19 @@ def use_room(sender, edges, end, now, clock):
         prompt = now - edge.time <= clock.internet_rtt
         _observe_cwnd(sender, edge.time, now, clock)
         if sender.busy_since != NONE or (prompt and sender.busy_time > 0):
-            sender.rwnd_limited += max(edge.room_time - sender.room_time_at_last_send, 0.0)
+            sender.rwnd_limited += max(edge.room_time - sender.room_time_when_ready, 0.0)
             if sender.busy_since == NONE:
                 sender.busy_since = sender.idle_since
         if prompt:
             room_time = edge.room_time
         _sample_internet_rtt(sender, edge.time, now, clock)
     sender.awaits_answer = False
-    sender.room_time_at_last_send = room_time
+    sender.room_time_when_ready = room_time
 
 
 @inner
 def _sample_internet_rtt(sender, room_offered_at, now, clock):
-    """The round trip between Gi and the server, of the ACK that this data answers."""
+    """Take the RTT between Gi and the server, from the ACK that this data answers."""
     if sender.state != OPEN:
         return
     released = room_offered_at > sender.new_data_sent_at and sender.busy_since != NONE
@@ -111,8 +123,10 @@ def _sample_internet_rtt(sender, room_offered_at, now, clock):
 
 @inner
 def _observe_cwnd(sender, room_offered_at, now, clock):
-    """The mobile had offered room before the last ACK, yet the sender waited for that: so much and
-    no more was its window."""
+    """Reduce the congestion window to what was in flight, if it limited the server.
+
+    It did if the mobile's window had room before the last ACK, and the server waited for this ACK.
+    """
     if sender.state != OPEN or not sender.ack_after_silence or sender.in_flight_before_ack < 1:
         return
     if room_offered_at >= sender.last_ack_at or now - sender.last_ack_at > clock.internet_rtt:
@@ -128,7 +142,7 @@ def _observe_cwnd(sender, room_offered_at, now, clock):
 
 @inner
 def update_full(sender):
-    """New data was sent: the window holds it, and is full or not."""
+    """Update whether the congestion window is full, after new data."""
     in_flight_now = in_flight(sender)
     if sender.state == OPEN:
         sender.cwnd = max(sender.cwnd, float(in_flight_now))
@@ -138,7 +152,10 @@ def update_full(sender):
 
 @inner
 def grow(sender, delivered, advanced):
-    """An ACK was heard, by which so many segments are known to have been delivered."""
+    """Update the congestion window after an ACK.
+
+    delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new data.
+    """
     if sender.state == RECOVERY:
         _reduce_rate(sender, delivered, advanced)
     elif advanced and sender.cwnd < sender.ssthresh:
@@ -152,7 +169,7 @@ def grow(sender, delivered, advanced):
 
 @inner
 def _reduce_rate(sender, delivered, advanced):
-    """Proportional rate reduction (RFC 6937, 3)."""
+    """Set the congestion window by proportional rate reduction (RFC 6937, 3)."""
     sender.prr_delivered += delivered
     in_flight_now = in_flight(sender)
     if in_flight_now > sender.ssthresh:
@@ -166,7 +183,7 @@ def _reduce_rate(sender, delivered, advanced):
 
 @inner
 def begin_recovery(sender):
-    """ACKs tell of a loss."""
+    """Reduce the windows after a loss that ACKs showed."""
     _reduce_ssthresh(sender)
     sender.prr_delivered = sender.prr_out = 0
     sender.decrease_unmeasured = True
@@ -175,7 +192,10 @@ def begin_recovery(sender):
 
 @inner
 def reduce_to_one(sender, repeated):
-    """A timeout; again: one more before what is lost is repaired."""
+    """Reduce the congestion window to one segment after an RTO expiry.
+
+    repeated: the timer expired again before the lost data was repaired.
+    """
     if not repeated:
         _reduce_ssthresh(sender)
     sender.cwnd = 1.0
@@ -189,11 +209,11 @@ def _reduce_ssthresh(sender):
 
 @inner
 def undo(sender):
-    """There was no loss (RFC 4015)."""
+    """Restore both windows: there was no loss (RFC 4015)."""
     sender.cwnd, sender.ssthresh = max(sender.cwnd, sender.prior_cwnd), sender.prior_ssthresh
 
 
 @inner
 def end_recovery(sender):
-    """All is repaired that was lost."""
+    """Set the congestion window after recovery."""
     sender.cwnd = max(sender.ssthresh, 1.0)
