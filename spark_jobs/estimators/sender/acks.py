@@ -61,8 +61,8 @@ class SackNews(NamedTuple):
 def on_ack(sender, sent, edges, ack, sack_edges, context):
     """Process an Ack and return the evidence that the last RTO expiry was spurious.
 
-    sent: SENT[..]; edges: EDGE[..]; sack_edges: uint32[..], all SACK edges; context: ServerContext. The
-    evidence consists of the bits BY_FRTO, BY_EIFEL and BY_DSACK.
+    sent: SENT[..]; edges: EDGE[..]; sack_edges: uint32[..], all SACK edges; context: ServerContext.
+    The evidence consists of the bits BY_FRTO, BY_EIFEL and BY_DSACK.
     """
     sender.snd_nxt = max(sender.snd_nxt, ack.number)
     window_changed = ack.window > sender.rwnd or ack.window == 0
@@ -192,7 +192,7 @@ def _attribute_time(sender, now, acked_and_sacked, limit, previous_ack_at, conte
 def _sample_access_rtt(sender, ack, acked, sack_news, clock):
     """Take the RTT between Gi and the mobile from the data that an ACK answers.
 
-    A receiver answers data that fills or leaves a hole at once, with a SACK block (RFC 5681, 4.2).
+    An ACK that newly reports data by SACK was sent at once (RFC 5681, 4.2).
     """
     is_ambiguous = acked.retransmitted or (not sender.sack and sender.dup_acks > 0)
     sent_at = NONE if is_ambiguous else acked.last_sent_at
@@ -238,8 +238,8 @@ def _update_state(sender, sent, ack, duplicate, original_arrived):
 def _is_recovery_over(sender):
     """Return whether all data sent before the loss was detected is acknowledged.
 
-    Without SACK one more byte must be acknowledged. Otherwise duplicate ACKs of retransmissions would
-    indicate another loss (RFC 6582, 3.2).
+    Without SACK one more byte must be acknowledged. Otherwise duplicate ACKs of retransmissions
+    would indicate another loss (RFC 6582, 3.2).
     """
     if sender.sack or sender.head == sender.tail:
         return sender.snd_una >= sender.recover
@@ -272,8 +272,8 @@ def _update_loss_state(sender, sent, ack, duplicate, original_arrived):
 def _undo_rto(sender, sent, reopen):
     """Undo the effects of the last RTO expiry, which was spurious.
 
-    reopen: the sender continues as if there had been no expiry. Without SACK, Linux waits until F-RTO
-    confirms it, too.
+    reopen: the sender continues as if there had been no expiry. Without SACK, Linux waits until
+    F-RTO confirms it, too.
     """
     scoreboard.clear_lost(sender, sent)
     window.undo(sender)

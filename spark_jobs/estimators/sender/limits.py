@@ -6,15 +6,16 @@ carrying more:
 
 channel     The access link was busy all the time. The data that the later ACK answers came to Gi
             at least one base RTT before the earlier ACK, so this data waited.
-mobile      The mobile's window was closed; or all was acknowledged and the mobile had sent no request.
+mobile      The mobile's window was closed. Or all was acknowledged, and the mobile had sent no
+            request.
 receiver    The mobile's window was full, while the congestion window had room.
 recovery    The server repaired a loss, or a loss had reduced the congestion window.
 slow_start  The congestion window had not yet grown to what the link carries.
 server      The server had room, or all was acknowledged, and it sent nothing more.
 
-The idea is that of T-RAT (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002). The conditions are those
-of Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005). An ACK shows a busy link only if it
-passes Gi between the link and the server.
+The idea is that of T-RAT (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002). The conditions are
+those of Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005). ACKs show whether the link
+is busy only because Gi lies between the link and the server.
 """
 
 import numpy as np
@@ -67,7 +68,8 @@ def attribute_time(sender, limit, now):
 def end_idle(sender, now):
     """Attribute an idle period that ends with new data.
 
-    All was acknowledged. Until now the server had nothing to send, or the mobile had sent no request.
+    All was acknowledged. Until now the server had nothing to send, or the mobile had sent no
+    request.
     """
     if sender.attributed_until != NEVER:
         if sender.requested_at != NEVER:
@@ -82,8 +84,8 @@ def end_idle(sender, now):
 def is_link_busy(answered_sent_at, last_ack_at, context):
     """Return whether the access link was busy from one ACK to the next.
 
-    It was if the data that the later ACK answers had come to Gi at least one base RTT before the server
-    received the earlier ACK, at last_ack_at. The server sent this data at answered_sent_at.
+    It was if the data that the later ACK answers had come to Gi at least one base RTT before the
+    server received the earlier ACK, at last_ack_at. The server sent this data at answered_sent_at.
     """
     return (
         answered_sent_at != NONE
@@ -108,8 +110,8 @@ def current_limit(sender):
 def intervals(moments):
     """Return INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order of time.
 
-    Consecutive intervals with the same limit are joined. Within the time that one moment attributes, the
-    mobile's part comes first (see `end_idle`).
+    Consecutive intervals with the same limit are joined. Within the time that one moment
+    attributes, the mobile's part comes first (see `end_idle`).
     """
     order = np.array([MOBILE, CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER])
     durations = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)

@@ -84,9 +84,9 @@ class ReplayResults(NamedTuple):
     cause: np.ndarray
     """uint8[N]: the cause of each retransmission, into transmissions.CAUSES."""
     spurious: np.ndarray
-    """uint8[N]: evidence that an RTO expiry was spurious, at the first segment that it retransmitted.
+    """uint8[N]: evidence that an RTO expiry was spurious, at its first retransmission.
 
-    It consists of the bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
+    The evidence consists of the bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
     """
     transfers: np.ndarray
     """TRANSFER[C]."""
@@ -121,9 +121,9 @@ class Workspace(NamedTuple):
 def replay(segments, connections, servers, base_us, rto_settings, with_moments):
     """Return ReplayResults of Segments and their Connections.
 
-    servers: SERVER[C]; base_us: float64[C], base RTT of each connection's user on the access side (µs);
-    rto_settings: state.RtoSettings; with_moments: record MOMENTs, too. A connection is left out if its
-    RTT on the Internet side is unknown.
+    servers: SERVER[C]; base_us: float64[C], base RTT of each connection's user on the access side
+    (µs); rto_settings: state.RtoSettings; with_moments: record MOMENTs, too. A connection is left
+    out if its RTT on the Internet side is unknown.
     """
     first = connections.first
     count = len(first) - 1
@@ -181,8 +181,8 @@ def replay(segments, connections, servers, base_us, rto_settings, with_moments):
 def _replay_with_best_rule(span, segments, workspace, context, out):
     """Replay a connection, segments [begin, end), into ReplayResults.
 
-    The replay first assumes Linux's timer, which most servers have. If RTO expiries differ too much from
-    this rule, and another rule fits better, it is repeated with that rule.
+    The replay first assumes Linux's timer, which most servers have. If RTO expiries differ too much
+    from this rule, and another rule fits better, it is repeated with that rule.
     """
     sender = workspace.sender[0]
     rto_values, rtt_samples, stalls = (
@@ -210,8 +210,8 @@ def _replay_with_best_rule(span, segments, workspace, context, out):
 def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
     """Replay a connection, segments [begin, end), into ReplayResults by one timer rule.
 
-    The arrays are taken out of their tuples here, once. To do so for each packet would cost more than all
-    the rest.
+    The arrays are taken out of their tuples here, once. To do so for each packet would cost more
+    than all the rest.
     """
     (begin, end), clock, sender, setup = (
         span,
@@ -386,7 +386,7 @@ def _write_transfer(workspace, transfer):
 
 @inner
 def _has_nothing_to_retransmit(sender, now):
-    """Return whether the sender has no reason to retransmit anything when it receives an ACK now."""
+    """Return whether the sender has no reason to retransmit when it receives an ACK now."""
     if sender.head == sender.tail:
         return True
     if sender.state != state.OPEN or sender.dup_acks > 0 or sender.sacked_count > 0:
@@ -396,10 +396,10 @@ def _has_nothing_to_retransmit(sender, now):
 
 @inner
 def _retransmissions_first(down, up, end, segments, sender, clock):
-    """Return whether the server retransmits data before it receives the ACK of this data, in segment `up`.
+    """Return whether the server retransmits data before it receives the ACK in segment `up`.
 
-    It does if a segment from `down` on carries this data, and comes no later than an answer to earlier
-    ACKs.
+    It does if a segment from `down` on carries data that this ACK acknowledges. The segment must
+    come no later than an answer to earlier ACKs.
     """
     latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
     acknowledged = min(segments.number[up], sender.snd_nxt)
@@ -465,7 +465,7 @@ def _complete_setup(i, begin, segments, sender, setup, context):
 
 @inner
 def _echoed_passed_at(i, begin, segments):
-    """Return when Gi saw the first segment with the timestamp that uplink segment i echoes, or NONE."""
+    """Return when Gi saw the first segment whose timestamp uplink segment i echoes, or NONE."""
     if segments.has_timestamps[i]:
         for k in range(begin, i):
             if segments.downlink[k] and segments.has_timestamps[k]:

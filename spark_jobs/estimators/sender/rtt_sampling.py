@@ -1,9 +1,9 @@
 """RTT samples through a transfer, on either side of Gi.
 
-access    The time from a data packet to the ACK that answers it. If an ACK covers several packets, it
-          answers the last (RFC 5681, 4.2). Or it answers what its first SACK block newly reports
-          (RFC 2018, 4), as in Linux. Data sent twice gives no sample (Karn), if no timestamp shows
-          which transmission the ACK answers (RFC 7323).
+access    The time from a data packet to the ACK that answers it. An ACK that covers several packets
+          answers the last (RFC 5681, 4.2). An ACK with SACK blocks answers what its first block
+          newly reports (RFC 2018, 4), as in Linux. Data sent twice gives no sample (Karn), unless a
+          timestamp shows which transmission the ACK answers (RFC 7323).
 internet  The time from an ACK to the first data that it let the server send. Either the mobile's
           window opened for this data, or the server waited for the ACK and answers at once.
 

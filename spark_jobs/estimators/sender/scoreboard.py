@@ -179,9 +179,9 @@ def acknowledge(sender, sent, number, ts_ecr):
 def mark_sacked(sender, sent, low, high):
     """Mark the segments in a SACK block as sacked.
 
-    A block ends with a FIN (Linux) or before it (BSD). Returns the number of segments newly reported;
-    when the lowest of these that was sent once was sent, or NONE; whether one of them was sent but once,
-    before the last RTO expiry; and the index of the highest of them, or NONE.
+    A block ends with a FIN (Linux) or before it (BSD). Returns the number of segments newly
+    reported; when the lowest of these that was sent once was sent, or NONE; whether one of them was
+    sent but once, before the last RTO expiry; and the index of the highest of them, or NONE.
     """
     newly_sacked, first_sent_at, original_arrived, highest = np.int64(0), NONE, False, NONE
     k = first_above(sender, sent, low)
@@ -229,7 +229,7 @@ def mark_head_lost(sender, sent):
 
 @inner
 def mark_all_lost(sender, sent):
-    """Mark all segments that no SACK block reported as lost, after an RTO expiry (RFC 6675, 5.1)."""
+    """Mark all segments that are not sacked as lost, after an RTO expiry (RFC 6675, 5.1)."""
     for k in range(sender.head, sender.tail):
         if not sent[k].sacked and not sent[k].lost:
             sent[k].lost = True

@@ -54,8 +54,8 @@ def clock_of(internet_rtt):
 def servers(segments, connections):
     """Return SERVER[C] of Segments and their Connections.
 
-    The base RTT is the smallest time from a SYN to its SYN ACK, from a request to the first segment that
-    acknowledges it, or from a timestamp to its echo (RFC 7323).
+    The base RTT is the smallest time from a SYN to its SYN ACK, from a request to the first segment
+    that acknowledges it, or from a timestamp to its echo (RFC 7323).
     """
     first = connections.first
     out = np.zeros(len(first) - 1, SERVER)

@@ -11,7 +11,7 @@ double_retransmission  The server retransmits a segment that it had retransmitte
 tail_retransmission    The server retransmits a segment. So few segments followed it that their
                        duplicate ACKs could not indicate its loss.
 small_window           The same, because few segments were in flight.
-continuous_loss        Enough segments were in flight, but no ACK came: all were lost, or their ACKs.
+continuous_loss        Enough segments were in flight, but no ACK came: all were lost, or all ACKs.
 ack_delay              One of the four classes above, but nothing was lost: ACKs were late, or lost.
                        The sender cannot detect this; the loss estimator can.
 
@@ -22,9 +22,9 @@ pause   The data arrives late: a cell reselection, or a handover that forwards t
 flush   More than a few segments in a row are lost, and later segments arrive. The head of the queue
         was flushed, as by a call that preempts the channel (s1).
 
-A long queue makes RTTs long, so that an interruption of some seconds is no stall. But on a busy link
-many ACKs come within one RTT. So a silence of a second that is several times the usual time between
-ACKs is examined, too. It counts if it turns out to be a flush.
+A long queue makes RTTs long, so that an interruption of some seconds is no stall. But on a busy
+link many ACKs come within one RTT. So a silence of a second that is several times the usual time
+between ACKs is examined, too. It counts if it turns out to be a flush.
 """
 
 import numpy as np
@@ -115,7 +115,7 @@ def is_brief(sender, now):
 
 @inner
 def write_stall(sender, row, i, now):
-    """Write the start of a silence that segment i ends, before the sender processes this segment."""
+    """Write the start of a silence that segment i ends, before the sender processes it."""
     row.start, row.end, row.ended_by = sender.last_event_at, now, i
     row.low, row.high, row.segments = sender.snd_una, sender.snd_nxt, sender.tail - sender.head
     row.recovered_at = NONE
@@ -124,7 +124,10 @@ def write_stall(sender, row, i, now):
 
 @inner
 def class_if_mobile_ends(sender):
-    """Return the class of a stall that an uplink packet ends, before it is processed."""
+    """Return the class of a stall that the mobile ends.
+
+    To be called before its packet is processed.
+    """
     if sender.rwnd == 0:
         return ZERO_WINDOW
     return CLIENT_IDLE if sender.head == sender.tail else PACKET_DELAY
@@ -132,7 +135,10 @@ def class_if_mobile_ends(sender):
 
 @inner
 def class_if_server_ends(sender, sent, low):
-    """Return the class of a stall that the server ends with a segment from `low` on, before it is processed."""
+    """Return the class of a stall that the server ends by a segment from `low` on.
+
+    To be called before the segment is processed.
+    """
     if sender.rwnd == 0:
         return ZERO_WINDOW
     if low >= sender.snd_nxt:
@@ -175,10 +181,9 @@ INTERRUPTIONS = ("none", "pause", "flush")
 
 @compiled
 def interruptions(stalls, losses, segments, connections, packets):
-    """Return uint8[S], into INTERRUPTIONS: the kind of link interruption that each stall looks like.
+    """Return uint8[S], into INTERRUPTIONS: the link interruption that each stall looks like.
 
-    stalls: STALL[S]; lost: STALL_LOSSES[S]; segments, connections, packets: their Segments, Connections
-    and Packets.
+    stalls: STALL[S]; losses: STALL_LOSSES[S].
     """
     out = np.zeros(len(stalls), np.uint8)
     uplink = places_where(~packets.downlink)
@@ -208,8 +213,8 @@ def interruptions(stalls, losses, segments, connections, packets):
 def losses_in(stalls, segments, first, probability):
     """Return STALL_LOSSES[S] of STALL[S].
 
-    segments: N Segments; first: int64[C + 1], where the segments of each connection begin; probability:
-    float32[N], the probability that a segment was lost on the access side.
+    segments: N Segments; first: int64[C + 1], where the segments of each connection begin;
+    probability: float32[N], the probability that a segment was lost on the access side.
     """
     out = np.zeros(len(stalls), STALL_LOSSES)
     for k in range(len(stalls)):

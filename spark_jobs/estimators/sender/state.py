@@ -142,7 +142,7 @@ The scoreboard (see `scoreboard`):
   head, tail               SENT[head:tail] are the segments in flight
   inserted                 segments added for data that Gi has not seen (see `transmissions`)
   sacked_count             segments in flight that SACK blocks reported
-  lost_count               segments in flight that the sender takes for lost and has not retransmitted
+  lost_count               segments in flight that count as lost and were not retransmitted
   highest_sacked           highest sequence number that SACK blocks reported
   latest_ip_id             latest IP ID; -1: none yet
   unseen_retransmissions   missing IP IDs that count as retransmissions for now
@@ -185,7 +185,7 @@ The congestion window (see `window`):
   room_time                how long the congestion window had room, until room_time_until (µs)
   room_time_until          end of the time that room_time covers
   cwnd_has_room            the congestion window has room now
-  room_time_when_ready   room_time when the last new data became ready to send (µs)
+  room_time_when_ready   room_time when the last new data could be sent (µs)
   next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
   new_data_sent_at         when the server last sent new data
 

@@ -49,8 +49,8 @@ def _order(records):
 def durations_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
     """Return int64[rto_values]: how long each RTO was in force (µs).
 
-    It is in force until the connection's next RTO, or until the connection ends. end_us: int64[C], when
-    each connection ended (µs).
+    It is in force until the connection's next RTO, or until the connection ends. end_us: int64[C],
+    when each connection ended (µs).
     """
     until = end_us[rto_values["connection"]]
     has_successor = rto_values["connection"][1:] == rto_values["connection"][:-1]

@@ -1,8 +1,8 @@
 """Retransmission timer (RFC 6298) and loss probe timer (RFC 8985, 7).
 
-Linux differs from RFC 6298 in three points. Each ACK of data sent once gives an RTT sample, not only
-one per RTT. The deviation counts with its maximum over one RTT, and not below the minimum RTO. A
-sample below the mean changes the deviation little, so that a falling RTT does not take away the
+Linux differs from RFC 6298 in three points. Each ACK of data sent once gives an RTT sample, not
+only one per RTT. The deviation counts with its maximum over one RTT, and not below the minimum RTO.
+A sample below the mean changes the deviation little, so that a falling RTT does not take away the
 RTO's margin. The times of RTO expiries show which of the two rules a server follows.
 """
 

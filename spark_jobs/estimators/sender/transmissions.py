@@ -1,9 +1,9 @@
-"""Segments that the server sends: originals, reordered segments, and retransmissions with their cause.
+"""Segments that the server sends: original, reordered, or retransmitted for some cause.
 
-A segment that follows an ACK at once answers it. A segment came from the timer if the server received
-no ACK for longer than an answer takes. If both are possible, the state decides. A sender that knows
-of no loss waits for its timer. A sender in recovery answers ACKs, unless it retransmits the oldest
-segment again when the timer was due.
+A segment that follows an ACK at once answers it. A segment came from the timer if the server
+received no ACK for longer than an answer takes. If both are possible, the state decides. A sender
+that knows of no loss waits for its timer. A sender in recovery answers ACKs, unless it retransmits
+the oldest segment again when the timer was due.
 """
 
 import numpy as np
@@ -18,9 +18,12 @@ ORIGINAL, SYNACK, RTO_EXPIRY, LOSS_PROBE, FAST, SLOW_START = range(6)
 CAUSES = ("none", "synack", "rto", "tlp", "fast", "slow_start")
 """Causes of a transmission.
 
-none: new data; synack: a SYN ACK again; rto: an RTO expiry (RFC 6298); tlp: a loss probe, which may
-carry new data (RFC 8985, 7); fast: duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675); slow_start:
-ACKs after an RTO expiry (RFC 5681, 3.3.2).
+none: new data
+synack: retransmission of a SYN ACK
+rto: RTO expiry (RFC 6298)
+tlp: loss probe, which may carry new data (RFC 8985, 7)
+fast: duplicate ACKs or SACK blocks (RFC 5681, 6582, 6675)
+slow_start: ACKs after an RTO expiry (RFC 5681, 3.3.2)
 """
 
 DUP_THRESH = 3
@@ -80,10 +83,10 @@ def _account_new_data(sender, edges, segment, clock):
 
 @inner
 def _add_unseen_segments(sender, sent, segment):
-    """Add the data between the highest number sent and a new Segment, and return the number of segments.
+    """Add the data that Gi has not seen before a new Segment, and return the number of segments.
 
-    The server sent this data, but Gi has not seen it. It is cut into segments of maximum length, as far
-    as the scoreboard has room for so many.
+    The server sent the data between the highest number sent and the Segment. It is cut into
+    segments of maximum length, as far as the scoreboard has room for so many.
     """
     count = np.int64(0)
     while sender.snd_nxt < segment.low:
@@ -102,8 +105,8 @@ def _is_reordered(sender, sent, segment, ahead, context):
     """Return whether a Segment below the highest number sent is an original that was reordered.
 
     It is if its IP ID belongs to its original place; ahead: see `ip_ids`. If IP IDs do not show the
-    order, its timestamp must be older than that of the segment that overtook it. Without either, the
-    segment must come sooner than the sender can know of a loss.
+    order, its timestamp must be older than that of the segment that overtook it. Without either,
+    the segment must come sooner than the sender can know of a loss.
     """
     k = scoreboard.first_above(sender, sent, segment.low)
     if k == sender.tail or not sent[k].unseen or sent[k].transmissions > 1:
@@ -147,8 +150,8 @@ def _send_new(sender, sent, segment, context):
 def _was_sent_before(sender, segment, clock):
     """Return whether a Segment that looks new had been sent before.
 
-    An IP ID before it is missing, and all else has arrived. So the segment was sent before if it answers
-    no ACK.
+    An IP ID before it is missing, and all else has arrived. So the segment was sent before if it
+    answers no ACK.
     """
     return sender.srtt > 0 and segment.time - max(
         sender.last_ack_at, sender.new_data_sent_at
@@ -157,7 +160,7 @@ def _was_sent_before(sender, segment, clock):
 
 @inner
 def _retransmit_unseen_tail(sender):
-    """Process a retransmission of a segment that Gi had not seen, and return its cause, into CAUSES."""
+    """Process the retransmission of a segment that Gi had not seen, and return its cause."""
     sender.retransmissions += 1
     if sender.sack:
         return LOSS_PROBE

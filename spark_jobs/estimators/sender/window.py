@@ -1,16 +1,16 @@
 """Congestion window and receive window, and which of them limited the server.
 
 Gi sees the receive window. The congestion window shows in what it lets through. It is no less than
-the maximum in flight. It is no more than what was in flight when the server waited for an ACK though
-the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681 (slow
-start, congestion avoidance), RFC 7661 (no growth while it is not used) and RFC 6937 (proportional
-rate reduction).
+the maximum in flight. It is no more than what was in flight when the server waited for an ACK
+though the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681
+(slow start, congestion avoidance), RFC 7661 (no growth while it is not used) and RFC 6937
+(proportional rate reduction).
 
 The mobile's window holds back a segment until the server receives the ACK that makes room for it.
-The time counts from when the server sent the segment before. If the server sent that segment as soon
-as the window had room for it, the time counts from then. Only time in which the congestion window
-had room counts: when both windows were full, the congestion window was the limit. The server looks
-at the congestion window when it receives an ACK or new data, not when its timer sends (Linux,
+The time counts from when the server sent the segment before. If the server sent that segment as
+soon as the window had room for it, the time counts from then. Only time in which the congestion
+window had room counts: when both windows were full, the congestion window was the limit. The server
+looks at the congestion window when it receives an ACK or new data, not when its timer sends (Linux,
 tcp_write_xmit).
 """
 
@@ -154,7 +154,8 @@ def update_full(sender):
 def grow(sender, delivered, advanced):
     """Update the congestion window after an ACK.
 
-    delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new data.
+    delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new
+    data.
     """
     if sender.state == RECOVERY:
         _reduce_rate(sender, delivered, advanced)
