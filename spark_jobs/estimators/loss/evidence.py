@@ -1,4 +1,4 @@
-"""Losses on the Internet side, as they are found."""
+"""Losses on the Internet side: their records, and the evidence for each."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,11 @@ import numpy as np
 from spark_jobs.compiled import inner, making
 
 EVIDENCE = ("hole", "tail", "skipped", "timeout", "ip_id", "undecided")
+"""Names of the rules that decide a loss (see `internet`)."""
 HOLE, TAIL, SKIPPED, TIMEOUT, IP_ID, UNDECIDED = np.arange(len(EVIDENCE))
 
 NO_PACKET = np.int64(-1)
-"""No packet brought what was lost."""
+"""Index of a packet that does not exist."""
 
 LOSS = np.dtype(
     [
@@ -26,37 +27,46 @@ LOSS = np.dtype(
         ("probability", "f8"),
     ]
 )
-"""Data lost: of which connection, the stream's number of its first byte, its length (B), when it
-was missed (µs), how many of the connection's largest segments it is, the packet that brought it in
-the end or -1, the packet that showed that it was missing and the number from which on it did, what
-tells of it (into EVIDENCE), the probability that it was lost, not overtaken."""
+"""Data lost on the Internet side.
+
+connection: index of the connection
+low: number of its first byte in the stream
+length: its length (B)
+missed_at: when it was missed (µs)
+packets: its length in segments of the connection's maximum size
+filler: index of the segment that brought it in the end; or NO_PACKET
+shown_by: index of the segment that showed that it was missing
+shown_from: number in the stream from which on this segment showed it
+evidence: into EVIDENCE
+probability: probability that it was lost, not reordered
+"""
 
 
 class LossList(NamedTuple):
     """Losses found so far."""
 
     losses: np.ndarray
-    """LOSS[..], the first of which are:"""
+    """LOSS[..], with room for more."""
     count: np.ndarray
-    """int64[1]: so many."""
+    """int64[1]: number of losses."""
 
 
 class Detection(NamedTuple):
-    """What shows a loss."""
+    """Detection of a loss, with the same fields as LOSS."""
 
     missed_at: np.int64
-    """When it was missed (µs);"""
+    """When it was missed (µs)."""
     shown_by: np.int64
-    """the packet that showed it,"""
+    """Index of the segment that showed it."""
     shown_from: np.int64
-    """the number from which on it did,"""
+    """Number in the stream from which on this segment showed it."""
     filler: np.int64
-    """and the one that brought it, or NOTHING."""
+    """Index of the segment that brought it in the end, or NO_PACKET."""
 
 
 @inner
 def add_loss(losses, low, high, detection, evidence, probability):
-    """Add a loss; by: Shown."""
+    """Add the loss of [low, high) to a LossList; detection: Detection."""
     loss = losses.losses[losses.count[0]]
     loss.low, loss.length = low, high - low
     loss.missed_at, loss.filler = detection.missed_at, detection.filler
@@ -67,6 +77,6 @@ def add_loss(losses, low, high, detection, evidence, probability):
 
 @making
 def enlarged(losses):
-    """Found with as much room again."""
+    """Return the LossList with twice the room."""
     more = np.empty(len(losses.losses), LOSS)
     return LossList(np.concatenate((losses.losses, more)), losses.count)

@@ -1,13 +1,13 @@
-"""How many downlink packets were lost on the Internet side, where some left no trace, and where a capture
-dropped some.
+"""Expected losses on the Internet side, if some left no trace or a capture dropped packets.
 
-A lost copy of data that nobody missed leaves no trace but in IP IDs that count (see `id_gaps`).
-Elsewhere the share of them is known: a copy is lost as any packet is. Of a user who lost a share p
-of the packets sent to it, for each copy that Gi saw p / (1 - p) were lost on average; some of these
-are found, by what the sender did (see `internet`).
+A lost retransmission of data that had arrived leaves no trace but in IP IDs that count (see
+`id_gaps`). In other connections the share of such losses is known, because a retransmission is lost
+with the same probability as any packet. If a share p of a user's packets is lost, then for each
+retransmission that Gi saw p / (1 - p) were lost on average. The sender's behaviour shows some of
+these (see `internet`).
 
-A capture that drops packets makes gaps in IDs, too. Of the gaps in the sequence space some were
-filled by a retransmission, others were acknowledged, though Gi never saw what filled them: those are drops.
+A capture that drops packets makes gaps in IDs, too. Some gaps in the sequence space were filled by
+a retransmission. Others were acknowledged, though Gi never saw their data: those are drops.
 """
 
 import numpy as np
@@ -16,8 +16,11 @@ from spark_jobs.estimators.loss.evidence import IP_ID, SKIPPED, TIMEOUT
 
 
 def without_drops(internet, connections):
-    """The InternetLosses, but for holes still open of users of whose data the capture dropped
-    some; what IDs alone tell of these users has the probability that it is none of the drops."""
+    """Return the InternetLosses without the drops of the capture.
+
+    Holes still open are removed for users of whose data the capture dropped some. For these users,
+    losses that IP IDs alone show get the probability that they are no drops.
+    """
     user, selected = connections.user, connections.mine
     user_count = user.max(initial=-1) + 1
     dropped = np.bincount(user[selected], internet.unseen_bytes[selected], user_count)
@@ -32,8 +35,10 @@ def without_drops(internet, connections):
 
 
 def expected_losses(internet, connections):
-    """float64[C]: packets of each connection that are expected to have been lost on the Internet side; of
-    InternetLosses without drops."""
+    """Return float64[C]: expected number of packets of each connection lost on the Internet side.
+
+    internet: InternetLosses without drops.
+    """
     lost, user, selected = internet.losses, connections.user, connections.mine
     count, user_count = len(user), user.max(initial=-1) + 1
     weight = lost["packets"] * lost["probability"]

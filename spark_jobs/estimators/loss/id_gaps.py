@@ -1,24 +1,24 @@
 """Gaps in a sender's IP IDs: packets that it sent and Gi never saw, missed or not.
 
-Where a sender counts a connection's packets alone by their IDs (see `ip_ids`), each ID that no
-packet came with is a packet lost on the Internet side; what was overtaken comes with its own a little later.
-What it was, its neighbours tell, the packets sent before and after it:
+Some senders count a connection's packets alone by their IP IDs (see `ip_ids`). Then each ID that no
+packet carries is a packet lost on the Internet side. A packet that was reordered comes with its ID
+a little later. The neighbours of a gap, the packets sent before and after it, show what was lost:
 
-- what else tells of it (see `internet`): new data, or a retransmission whose absence showed. A retransmission that
-  is told to be lost though no ID is missing was not;
-- an answer without data, if uplink data was to be acknowledged and no such answer was seen;
-- an earlier copy of the next packet, if that is new though all was acknowledged a timeout ago;
-- new data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent;
-- what follows the retransmission before it (RFC 5681, 3.1: from there on all is retransmitted), but for what
-  the mobile reported by SACK;
-- after a silence longer than a round trip, the last segment as a loss probe (RFC 8985, 7.3), which
-  may be a FIN without data, or the first one not acknowledged (RFC 6298, 5.4);
-- after duplicate ACKs, the segment that they ask for;
-- an earlier copy of the next packet, if that is a retransmission, too.
+- What other evidence shows (see `internet`): new data, or a retransmission whose absence was detected.
+  If other evidence shows a lost retransmission, but no ID is missing, it was not lost.
+- An ACK without data, if the server had to acknowledge uplink data and no such ACK was seen.
+- An earlier transmission of the next packet, if that packet is new and all was acknowledged an RTO ago.
+- New data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent.
+- The data after the retransmission before the gap (RFC 5681, 3.1: all data from there on is
+  retransmitted), without what the mobile reported by SACK.
+- After a silence longer than an RTT: the last segment as a loss probe (RFC 8985, 7.3), which may be a
+  FIN without data; or the first segment that is not acknowledged (RFC 6298, 5.4).
+- After duplicate ACKs: the segment that they ask for.
+- An earlier transmission of the next packet, if that is a retransmission, too.
 
-That many packets were data is thus known better than which. What nothing gives a reason for was
-spent on others: where this is more than a few of all, or more copies were lost than packets came,
-nothing is told of the connection.
+So the number of lost data packets is better known than their place in the stream. IDs that nothing
+explains went to other packets. If these are more than a few of all, or more retransmissions were
+lost than packets came, the IDs of the connection are not used.
 """
 
 from typing import NamedTuple
@@ -54,73 +54,84 @@ GAP = np.dtype(
         ("unexplained", "i8"),
     ]
 )
-"""IDs that were passed over: the first, how many there were and how many have not come since;
-others: of those that came, the ones that are not new data; the packets after and before which they
-were sent, as Gi saw them; then, the highest number, where data ended, and what was acknowledged.
+"""IP IDs that were passed over.
 
-explained: of how many that have not come something else tells; copies: how many were copies of
-data, and the number of such; alone: of how many nothing tells."""
+first_id: the first of them
+count: number of them
+absent: number of them that no packet has brought since
+late_old_data: number of packets that brought one since and carry no new data
+preceding, following: indexes of the packets before and after the gap, as Gi saw them
+highest_sent: highest number sent at that time
+data_end: end of the data sent at that time
+acked: highest ACK at that time
+explained: number of absent IDs that other evidence explains
+retransmissions: number of absent IDs that were retransmissions of data
+retransmitted_from: number in the stream where these begin
+unexplained: number of absent IDs that nothing explains
+"""
 
 MAX_ACK_DELAY_US = 500_000
-"""A server acknowledges within this, delayed ACKs included (RFC 1122, 4.2.3.2)."""
+"""Maximum time in which a server acknowledges, with delayed ACKs (RFC 1122, 4.2.3.2)."""
 MIN_RTT_SHARE = 0.9
-"""An answer comes no earlier than this part of the least round trip: Gi's clock ticks, too."""
+"""Minimum delay of an answer, as a share of the base RTT: Gi's clock has ticks, too."""
 MAX_UNEXPLAINED_SHARE = 0.25
-"""Of the IDs missing, such a share may be there for no reason that we know."""
+"""Maximum share of the missing IDs that may be unexplained."""
 DUP_THRESH = 3
-"""Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
+"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 NO_DATA = np.int64(NONE + 1)
-"""No number of the stream: a packet without data."""
+"""Number that stands for a packet without data."""
 
 
 class Gaps(NamedTuple):
-    """A connection's gaps."""
+    """Gaps of a connection."""
 
     rows: np.ndarray
-    """GAP[..], in order of IDs, the first of which are:"""
+    """GAP[..], in order of IDs."""
     count: np.ndarray
-    """int64[1]: so many."""
+    """int64[1]: number of gaps."""
 
 
 class SenderTraits(NamedTuple):
-    """What is known of a connection's sender."""
+    """Properties of a connection's sender."""
 
     sack: bool
     max_segment: np.int64
-    """Its largest segment (B)."""
+    """Largest segment (B)."""
     internet_rtt: float
-    """The least on the Internet side (µs), or 0;"""
+    """Base RTT on the Internet side (µs); 0: unknown."""
     access_rtt: float
-    """and behind it."""
+    """Base RTT on the access side (µs)."""
     slack: int
-    """By so much a timeout exceeds a round trip on both sides at least (µs)."""
+    """Minimum difference between an RTO and the RTT of both sides (µs)."""
 
 
 class Surroundings(NamedTuple):
-    """What passed between the data sent last before a gap, and the packet behind it."""
+    """Packets between the last data before a gap and the packet after the gap."""
 
     last_data: np.int64
-    """That data,"""
+    """Index of the segment with this data."""
     acked: np.int64
-    """what was acknowledged when it passed,"""
+    """Highest ACK when it passed."""
     highest_acked: np.int64
-    """and in the end."""
+    """Highest ACK at the end."""
     max_silence: np.int64
-    """The longest time without any ACK of data or data (µs),"""
+    """Longest time without an ACK of data, or data (µs)."""
     acked_in_silence: np.int64
-    """and what was acknowledged then."""
+    """Highest ACK during this silence."""
     dup_acks: np.int64
-    """ACKs that acknowledged nothing more,"""
+    """Number of ACKs that acknowledged nothing new."""
     last_dup_ack: np.int64
-    """and the number of the last of these."""
+    """Number that the last of these acknowledged."""
     since_last_ack: np.int64
-    """How long since the last ACK (µs)."""
+    """Time since the last ACK (µs)."""
 
 
 @inner
 def add_packet(gaps, stream, transmission, acked):
-    """Tell Gaps of a packet whose ID does not follow the latest of the STREAM's; acked: the highest
-    ACK."""
+    """Update Gaps by a packet whose IP ID does not follow the latest one of the STREAM.
+
+    acked: the highest ACK.
+    """
     ip_id = transmission.ip_id
     if ip_id == 0:
         return  # none, rather than the one after 65535, which would have followed that
@@ -145,7 +156,7 @@ def add_packet(gaps, stream, transmission, acked):
 
 @inner
 def _fill_gap(gaps, ip_id, transmission):
-    """The packet with an ID that is missing has come."""
+    """Fill an ID of a gap: the packet with this ID has come."""
     k = gaps.count[0] - 1
     while k >= 0 and gaps.rows[k].first_id > ip_id:
         k -= 1
@@ -160,8 +171,11 @@ def _fill_gap(gaps, ip_id, transmission):
 
 @inner
 def explain_by_losses(gaps, losses, first_loss):
-    """What the losses Found from `begun` on explain of Gaps. Returns whether some are of retransmissions
-    that no ID shows."""
+    """Count the absent IDs that losses explain, and return whether some losses have no absent ID.
+
+    The losses are those of the LossList from first_loss on. Those without an absent ID are
+    retransmissions; they are marked by NO_PACKET in shown_by.
+    """
     unshown = False
     for of_holes in (True, False):
         for k in range(first_loss, losses.count[0]):
@@ -179,7 +193,7 @@ def explain_by_losses(gaps, losses, first_loss):
 
 @inner
 def remove_unshown(losses, first_loss):
-    """Take away the losses Found from `begun` on that no ID shows."""
+    """Remove the losses from first_loss on that no absent ID shows."""
     kept = first_loss
     for k in range(first_loss, losses.count[0]):
         if losses.losses[k].shown_by != NO_PACKET:
@@ -190,8 +204,11 @@ def remove_unshown(losses, first_loss):
 
 @inner
 def _gap_of_loss(gaps, loss, is_hole):
-    """The gap that a loss left, or -1: before the packet that showed it; of new data, it may be
-    before a retransmission in between."""
+    """Return the index of the gap that a loss left, or -1.
+
+    The gap lies before the packet that showed the loss. For new data it may lie before an earlier
+    retransmission.
+    """
     k = _last_gap_before(gaps, loss.shown_by)
     while k >= 0:
         gap = gaps.rows[k]
@@ -205,7 +222,7 @@ def _gap_of_loss(gaps, loss, is_hole):
 
 @inner
 def _last_gap_before(gaps, segment):
-    """The last gap before a segment, or before an earlier one; or -1."""
+    """Return the index of the last gap before a segment or an earlier one, or -1."""
     k, end = 0, gaps.count[0]
     while k < end:
         middle = (k + end) >> 1
@@ -218,8 +235,10 @@ def _last_gap_before(gaps, segment):
 
 @inner
 def classify(gaps, data_packets, span, segments, sender):
-    """What each gap is of; whether the IDs count this connection alone, seen packets of which came.
-    span: its segments."""
+    """Classify the absent IDs of each gap, and return whether the IDs count this connection alone.
+
+    data_packets: number of data packets seen; span: bounds of the connection's segments.
+    """
     explained = unexplained = retransmissions = 0
     for k in range(gaps.count[0]):
         gap = gaps.rows[k]
@@ -239,8 +258,11 @@ def classify(gaps, data_packets, span, segments, sender):
 
 @inner
 def _explain_hole(gap, end, segments, sender):
-    """New data that was missing and is not among the losses was dropped by the capture, or has
-    only been missed; a single number is a FIN's. end: of the connection's segments."""
+    """Explain absent IDs by new data that was missing and is not among the losses.
+
+    The capture dropped this data, or it was reordered. A single number is that of a FIN. end: end
+    of the connection's segments.
+    """
     shown_by = gap.following
     while shown_by < end and not _implies_sent(shown_by, gap.highest_sent, segments):
         shown_by += 1
@@ -252,7 +274,7 @@ def _explain_hole(gap, end, segments, sender):
 
 @inner
 def _implies_sent(i, highest, segments):
-    """Whether a segment shows what its sender sent up to the highest number."""
+    """Return whether a segment shows that its sender had sent all up to highest_sent."""
     if not segments.downlink[i] or segments.number[i] == NONE:
         return False
     if segments.tcp_flags[i] & FIN == 0 and segments.payload_len[i] == 0:
@@ -262,7 +284,7 @@ def _implies_sent(i, highest, segments):
 
 @inner
 def _classify_gap(gap, begin, segments, sender):
-    """What the packets are that nothing else explains."""
+    """Classify the absent IDs of a gap that nothing else explains."""
     following = gap.following
     is_bare = segments.payload_len[following] == 0 and segments.tcp_flags[following] & FIN == 0
     unexplained = gap.absent - gap.explained
@@ -289,8 +311,10 @@ def _classify_gap(gap, begin, segments, sender):
 
 @inner
 def _retransmitted_number(gap, around, begin, segments, sender):
-    """The number of the data that was sent in a gap; NO_DATA of a FIN or an ACK, NONE if there was
-    no reason to send any."""
+    """Return the number of the data that was sent in a gap.
+
+    NO_DATA: it was a FIN or an ACK. NONE: the sender had no reason to send any.
+    """
     start, length = segments.number[gap.following], segments.payload_len[gap.following]
     end = segments.number[around.last_data] + segments.payload_len[around.last_data]
     wait = sender.internet_rtt + sender.access_rtt
@@ -337,7 +361,10 @@ def _retransmitted_number(gap, around, begin, segments, sender):
 
 @inner
 def _last_retransmission(around, begin, segments, wait):
-    """The number after the last retransmission within `wait` before the data sent last; NONE: no retransmission."""
+    """Return the number after the last retransmission before the data sent last, or NONE.
+
+    Only retransmissions within `wait` (µs) before this data count.
+    """
     ts, ip_id = segments.ts, segments.ip_id
     last_data = around.last_data
     i = last_data
@@ -358,8 +385,11 @@ def _last_retransmission(around, begin, segments, wait):
 
 @inner
 def _was_loss_probe(around, begin, segments, wait):
-    """Whether the data sent last was a loss probe: a retransmission of the last, or new data after a
-    silence (RFC 8985, 7.3)."""
+    """Return whether the data sent last was a loss probe.
+
+    A loss probe is a retransmission of the last segment, or new data after a silence (RFC 8985,
+    7.3).
+    """
     number, downlink = segments.number, segments.downlink
     last_data = around.last_data
     earlier = last_data - 1
@@ -380,20 +410,23 @@ def _was_loss_probe(around, begin, segments, wait):
 
 @inner
 def _has_data_or_fin(i, segments):
-    """Whether a segment is of the downlink and carries data or a FIN."""
+    """Return whether a segment is a downlink one and carries data or a FIN."""
     has_data_or_fin = segments.payload_len[i] > 0 or segments.tcp_flags[i] & FIN != 0
     return has_data_or_fin and segments.downlink[i] and segments.number[i] != NONE
 
 
 @inner
 def _end_number(i, segments):
-    """The number after a segment."""
+    """Return the number after a segment."""
     return segments.number[i] + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
 
 
 @inner
 def _first_unsacked(number, gap, begin, segments):
-    """The first number from there on that the last ACK before a gap's end did not report."""
+    """Return the first number from `number` on that the last ACK before a gap's end did not report.
+
+    NO_DATA: it reported all data.
+    """
     i = gap.following - 1
     while i > begin and (segments.downlink[i] or segments.number[i] == NONE):
         i -= 1
@@ -408,6 +441,7 @@ def _first_unsacked(number, gap, begin, segments):
 
 @inner
 def _surroundings(gap, begin, segments, sack):
+    """Return the Surroundings of a gap."""
     ts, number, downlink, payload_len = (
         segments.ts,
         segments.number,
@@ -452,7 +486,7 @@ def _surroundings(gap, begin, segments, sack):
 
 @inner
 def _due_acks(gap, begin, segments, sender):
-    """How many packets without data the server owed, see Around."""
+    """Return the number of ACKs without data that the server had to send in a gap."""
     ts, flags, up_number = segments.ts, segments.tcp_flags, segments.up_number
     preceding, following = gap.preceding, gap.following
     min_delay = np.int64(MIN_RTT_SHARE * sender.internet_rtt)
@@ -479,8 +513,10 @@ def _due_acks(gap, begin, segments, sender):
 
 @inner
 def add_losses(gap, losses, segments, sender):
-    """Add a gap's copies of data to the losses Found: one after the other, as far as there was so
-    much data."""
+    """Add the lost retransmissions of a gap to the LossList.
+
+    They follow each other in the stream, as far as there was so much data.
+    """
     following = gap.following
     end = max(gap.data_end, segments.number[following] + segments.payload_len[following])
     low = gap.retransmitted_from

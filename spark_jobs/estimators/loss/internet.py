@@ -1,32 +1,34 @@
-"""Downlink data lost on the Internet side (INFOCOM 2004, Section V): Gi never saw it, but it was sent.
+"""Downlink data lost on the Internet side: sent, but never seen at Gi (INFOCOM 2004, Section V).
 
 The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
-later. A retransmission that is lost, too, leaves none, nor does what nothing followed: of these the
-sender's behaviour tells. Five things are evidence:
+later. A lost retransmission leaves no hole, nor does lost data that nothing followed. In these
+cases the sender's behaviour is evidence. There are five kinds of evidence:
 
-hole      What came lies higher than what was next, be it data or a packet without, which carries
-          the number of what its sender will send next (RFC 9293, 3.4). A retransmission filled the hole,
-          or it was still open when the connection ended.
-tail      The data came in order, but late. What had no PSH had more behind it in the server's
-          buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window has room for a segment
-          (for less a sender may wait: RFC 9293, 3.8.6.2.1) and yet the next data takes longer than
-          a timeout, that data had been sent and lost. This is told only of senders that use PSH.
-skipped   A retransmission went past what had to be retransmitted first (see `recovery`), and that came later.
-timeout   ACKs called for a retransmission at once (see `recovery`), but it came only after a timeout.
-ip_id     IP IDs that count the connection's packets alone lack one (see `id_gaps`): that tells of
-          all losses but those that nothing followed, of copies that nobody missed, too.
+hole      A packet carries a number above the next one expected. The packet has data, or it has none
+          and carries the number of what its sender will send next (RFC 9293, 3.4). A retransmission
+          filled the hole, or it was still open when the connection ended.
+tail      Data came in order, but late. A segment without PSH had more data behind it in the server's
+          buffer (RFC 9293, 3.9.1.2). If all is acknowledged, the window has room for a segment, and
+          yet the next data takes longer than an RTO, then this data had been sent before and lost.
+          For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only to senders that use
+          PSH.
+skipped   A retransmission passed over data that was due first (see `recovery`), and that came later.
+timeout   ACKs called for a retransmission at once (see `recovery`), but it came only by an RTO expiry.
+ip_id     IP IDs that count packets of this connection alone have a gap (see `id_gaps`). The gap shows
+          all losses but those that nothing followed. It also shows lost retransmissions of data that
+          had arrived.
 
-A timeout is no shorter than a round trip on both sides and `slack_us`; tail and timeout are told
-where the RTT on the Internet side is known: the least of the connection's (see `sender.server`).
+An RTO is not less than the RTT of both sides and `slack_us`. The rules tail and timeout need the
+RTT on the Internet side: the base RTT of the connection (see `sender.server`).
 
-What was overtaken was not lost, and is no retransmission. Who counts by IP IDs sent it before what overtook
-it if its ID is lower; else, if its timestamp is older, or if it comes sooner than the server can
-know of a loss, within a round trip on both sides. Where the one on the Internet side is not known, it is
-undecided what of both happened until a long one has passed.
+A segment that was reordered was not lost, and is no retransmission. If IP IDs show the order, it is
+reordered if its ID is lower than that of the segment that overtook it. Else it is reordered if its
+timestamp is older, or if it comes within an RTT of both sides, sooner than the server can know of a
+loss. If the RTT on the Internet side is unknown, both are possible until a long RTT has passed.
 
-What the mobile acknowledged though Gi never saw it is a drop of the capture; so may be what was
-skipped and then acknowledged, and a hole still open. Of copies that leave no trace where IDs do not
-count, `expected` knows the share.
+Data that the mobile acknowledged though Gi never saw it is a drop of the capture. Data that was
+skipped and then acknowledged may be one, too, and so may a hole that is still open. Lost
+retransmissions that leave no trace, without such IP IDs, are estimated by `expected`.
 """
 
 from typing import NamedTuple
@@ -56,10 +58,10 @@ from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
 
 MAX_LOSSES_PER_STEP = 2 * MAX_HOLES + 2
-"""More losses than one packet or a connection's end tells of."""
+"""Maximum number of losses that one packet or a connection's end shows."""
 
 MAX_UNKNOWN_RTT_US = 300_000
-"""A RTT on the Internet side that is not known is taken to be shorter: that of another continent."""
+"""Maximum RTT on the Internet side, if it is unknown: that of another continent (µs)."""
 
 STREAM = np.dtype(
     [
@@ -84,91 +86,97 @@ STREAM = np.dtype(
         ("has_missing", "?"),
     ]
 )
-"""A connection's downlink stream.
+"""Downlink stream of a connection.
 
-highest, data       the highest number sent, and where data ends
-largest             its largest segment (B)
-all_acked           when the mobile last said that it has all (µs)
-last_window         the mobile's
-unseen              bytes acknowledged but never seen
-sent, copies        data packets seen, and those of them that were retransmitted
-latest_id, far_id   the latest IP ID, counted on past 65535, and one that was too far from it
-last                the last packet
-counts, alone       IP IDs tell the order of sending, and count this connection's packets alone
-pushes              the sender uses PSH
-pending             more is in the server's buffer
-opened, roomy       the mobile's window is open, and for a whole segment
-scale               of that window (RFC 7323)
-missing             something is
+highest_sent: highest number sent
+data_end: end of the data sent
+max_segment: largest segment (B)
+all_acked_at: when the mobile last acknowledged all data (µs); or NONE
+last_window: last window of the mobile
+unseen_bytes: bytes acknowledged but never seen
+data_packets: data packets seen
+retransmissions: data packets seen that were retransmissions
+latest_ip_id: latest IP ID, counted on beyond 65535; -1: none yet
+distant_ip_id: last IP ID that was too far from it
+last_segment: index of the last packet
+ids_in_order: IP IDs show the order of sending
+ids_exclusive: IP IDs count packets of this connection alone
+uses_psh: the sender uses PSH
+more_buffered: more data is in the server's buffer
+window_open: the mobile's window is open
+window_fits_segment: the mobile's window has room for a whole segment
+window_scale: shift of this window (RFC 7323)
+has_missing: some data is missing
 """
 
 
 class InternetLosses(NamedTuple):
-    """What Gi never saw of C connections."""
+    """Losses of C connections on the Internet side."""
 
     losses: np.ndarray
     """LOSS[L], by connection."""
     unseen_bytes: np.ndarray
     """int64[C]: bytes acknowledged but never seen."""
     data_packets: np.ndarray
-    """int64[C]: data packets seen,"""
+    """int64[C]: data packets seen."""
     retransmissions: np.ndarray
-    """int64[C]: and how many of these were retransmitted."""
+    """int64[C]: data packets seen that were retransmissions."""
     counted_by_ids: np.ndarray
-    """bool[C]: whether IP IDs told of all losses."""
+    """bool[C]: whether IP IDs show all losses."""
 
 
 class Monitor(NamedTuple):
-    """What Gi knows of a connection as it goes on."""
+    """Knowledge about a connection at Gi, updated packet by packet."""
 
     stream: np.ndarray
-    """STREAM[1]"""
+    """STREAM[1]."""
     sender: np.ndarray
-    """SENDER[1]"""
+    """recovery.SENDER[1]."""
     holes: np.ndarray
-    """MISSING[1]: in the sequence space."""
+    """HOLES[1]: missing ranges of the sequence space."""
     skipped: np.ndarray
-    """MISSING[1]: what retransmissions went past."""
+    """HOLES[1]: ranges that retransmissions passed over."""
     sacked: np.ndarray
-    """REPORTED[1]"""
+    """recovery.SACKED[1]."""
     gaps: id_gaps.Gaps
 
 
 class Transmission(NamedTuple):
-    """A downlink segment."""
+    """Downlink segment as Gi saw it."""
 
     index: int
     time: np.int64
-    """When Gi saw it (µs)."""
+    """When it passed Gi (µs)."""
     start: np.int64
+    """First number of its range of the stream."""
     end: np.int64
-    """Its range of the stream,"""
+    """End of its range of the stream."""
     data_end: np.int64
-    """and where its data ends."""
+    """End of its data."""
     ts_val: np.int64
     """Its timestamp, or NONE."""
     ip_id: np.int64
-    """Its IP ID, or NONE where these do not tell the order of sending."""
+    """Its IP ID; NONE: IP IDs do not show the order of sending."""
     pushed: bool
-    """Nothing more was in the server's buffer."""
+    """Whether nothing more was in the server's buffer."""
 
 
 class Delays(NamedTuple):
-    """A connection's times (µs)."""
+    """RTTs of a connection (µs)."""
 
     access_rtt: float
-    """The user's least RTT on the access side,"""
+    """Base RTT of the user on the access side."""
     internet_rtt: float
-    """and the connection's before it; 0: unknown."""
+    """Base RTT of the connection on the Internet side; 0: unknown."""
     slack: int
-    """By so much a timeout exceeds a round trip on both sides at least."""
+    """Minimum difference between an RTO and the RTT of both sides."""
 
 
 @compiled
 def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
-    """InternetLosses of Segments and their Connections.
+    """Return InternetLosses of Segments and their Connections.
 
-    base_us float64[C]: the user's least RTT on the access side (µs); servers: SERVER[C]; slack_us:
+    base_us: float64[C], the user's base RTT on the access side (µs); servers: SERVER[C]; slack_us:
     see Delays.
     """
     first = connections.first
@@ -233,7 +241,7 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
 
 @inner
 def _read_segments(i, end, segments, monitor, delays, losses):
-    """Segments from i on, as far as there is room for what is found of them; returns the next."""
+    """Process segments from i on while there is room for losses, and return the next index."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
     while i < end and losses.count[0] + MAX_LOSSES_PER_STEP <= len(losses.losses):
@@ -269,8 +277,10 @@ def _read_segments(i, end, segments, monitor, delays, losses):
 
 @making
 def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
-    """Found with what the IP IDs tell, and whether they count this connection alone; begun: where
-    its losses begin; span: its segments."""
+    """Return the LossList with the losses that IP IDs show, and whether they count this connection alone.
+
+    first_loss: index of the connection's first loss; span: bounds of its segments.
+    """
     stream, gaps = monitor.stream[0], monitor.gaps
     sender = id_gaps.SenderTraits(
         monitor.sender[0].sack,
@@ -294,7 +304,7 @@ def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
 
 @inner
 def _initialize(monitor, sack, base_us):
-    """A connection of which nothing was seen."""
+    """Initialize the Monitor before the first packet of a connection."""
     stream = monitor.stream[0]
     stream.highest_sent = stream.data_end = stream.all_acked_at = NONE
     stream.latest_ip_id, stream.distant_ip_id, stream.last_segment = -1, -1, -1
@@ -319,7 +329,7 @@ def _uses_psh(start, end, segments):
 
 @inner
 def _window_scale(start, end, segments):
-    """The mobile's window scale, by the SYNs that a connection begins with."""
+    """Return the shift of the mobile's window, from the SYNs that a connection begins with."""
     up = down = np.int64(NO_SCALE)
     i = start
     while i < end and segments.tcp_flags[i] & SYN:
@@ -333,7 +343,7 @@ def _window_scale(start, end, segments):
 
 @inner
 def _ack(i, segments):
-    """Uplink segment i."""
+    """Return the recovery.Ack in uplink segment i."""
     ts_ecr = np.int64(segments.ts_ecr[i]) if segments.has_timestamps[i] else NONE
     is_pure = segments.payload_len[i] == 0 and segments.tcp_flags[i] & (SYN | FIN) == 0
     window = np.int64(segments.window[i])
@@ -342,7 +352,7 @@ def _ack(i, segments):
 
 @inner
 def _on_ack(stream, sender, ack, base_us):
-    """The mobile acknowledges; base_us: see Delays."""
+    """Process an ACK of the mobile; base_us: see Delays.access_rtt."""
     stream.window_open = ack.window > 0
     stream.window_fits_segment = ack.window << stream.window_scale >= stream.max_segment
     if ack.number >= stream.highest_sent:
@@ -356,8 +366,10 @@ def _on_ack(stream, sender, ack, base_us):
 
 @inner
 def _update_holes(monitor, ack, blocks, repeats):
-    """What an ACK tells of what is missing; repeats: its number was acknowledged before, and more
-    had been sent."""
+    """Update the missing ranges and the duplicate ACKs by an ACK.
+
+    repeats: its number was acknowledged before, and more had been sent.
+    """
     stream, sender = monitor.stream[0], monitor.sender[0]
     if stream.has_missing:
         stream.unseen_bytes += sequence_holes.remove_acked(monitor.holes[0], ack.number)
@@ -376,7 +388,7 @@ def _update_holes(monitor, ack, blocks, repeats):
 
 @inner
 def _transmission(i, segments, ids_in_order):
-    """Downlink segment i; counts: of a STREAM."""
+    """Return the Transmission of downlink segment i; ids_in_order: see STREAM."""
     start, payload_len = segments.number[i], segments.payload_len[i]
     return Transmission(
         i,
@@ -392,7 +404,7 @@ def _transmission(i, segments, ids_in_order):
 
 @inner
 def _on_transmission(stream, sender, transmission):
-    """The server sends."""
+    """Update the stream by a segment of the server."""
     stream.max_segment = max(stream.max_segment, transmission.data_end - transmission.start)
     stream.data_packets += transmission.data_end > transmission.start
     if transmission.end > max(transmission.start, stream.highest_sent):
@@ -410,13 +422,13 @@ def _on_transmission(stream, sender, transmission):
 
 @inner
 def _is_unexpected(stream, transmission, delays):
-    """Whether a segment is not the next, or comes late."""
+    """Return whether a segment is not the next one in order, or comes late."""
     return transmission.start != stream.highest_sent or _is_late_tail(stream, transmission, delays)
 
 
 @inner
 def _is_late_tail(stream, transmission, delays):
-    """Whether what was pending comes so late that it had been sent before."""
+    """Return whether data that was in the server's buffer comes so late that it had been sent before."""
     if not stream.more_buffered or not stream.window_fits_segment or stream.all_acked_at == NONE:
         return False
     if transmission.data_end == transmission.start or delays.internet_rtt <= 0:
@@ -429,7 +441,7 @@ def _is_late_tail(stream, transmission, delays):
 
 @inner
 def _find_losses(monitor, transmission, delays, losses):
-    """What a segment tells of losses that is amiss."""
+    """Add the losses that an unexpected segment shows."""
     stream = monitor.stream[0]
     if transmission.start == stream.highest_sent:
         index = np.int64(transmission.index)
@@ -444,7 +456,7 @@ def _find_losses(monitor, transmission, delays, losses):
 
 @inner
 def _process_old_data(monitor, transmission, delays, losses):
-    """The server sends what lies below the highest number: a hole's filling, or a retransmission."""
+    """Process data below the highest number sent: it fills a hole, or is a retransmission."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     is_reordered = was_skipped = False
     if stream.has_missing:
@@ -471,7 +483,7 @@ def _process_old_data(monitor, transmission, delays, losses):
 
 @inner
 def _add_open_holes(monitor, last_ts, delays, losses):
-    """What is still missing at the connection's end was lost."""
+    """Add what is still missing at the connection's end to the losses."""
     stream, acked, holes = monitor.stream[0], monitor.sender[0].acked, monitor.holes[0]
     if not holes.count:
         return
@@ -489,8 +501,10 @@ def _add_open_holes(monitor, last_ts, delays, losses):
 
 @inner
 def _fill_holes(holes, transmission, delays, evidence, losses):
-    """Take away what a segment carries from a MISSING; what was late had been lost. Returns whether
-    any was overtaken, and whether the segment carries any."""
+    """Remove the data of a segment from HOLES, and add it to the losses if it had been lost.
+
+    Returns whether some of it was reordered, and whether the segment carries any missing data.
+    """
     k = 0
     reordered = filled = False
     while k < holes.count:
@@ -517,8 +531,10 @@ def _fill_holes(holes, transmission, delays, evidence, losses):
 
 @inner
 def _loss_probability(holes, k, transmission, delays):
-    """The probability that what fills range k of a MISSING had been lost, not overtaken by what
-    showed that it was missing."""
+    """Return the probability that the data that fills range k of HOLES had been lost.
+
+    Otherwise it was overtaken by the segment that showed that it was missing.
+    """
     if transmission.ip_id != NONE and holes.ip_id[k] != NONE:
         ahead = ip_ids.ahead(transmission.ip_id, holes.ip_id[k])
         if ahead != 0:
@@ -537,8 +553,10 @@ def _loss_probability(holes, k, transmission, delays):
 
 @inner
 def _add_skipped(monitor, low, transmission):
-    """A retransmission goes past what lies from `low` up to it: what of that the mobile has not reported
-    was skipped."""
+    """Add the data from `low` up to a retransmission to the skipped ranges.
+
+    Data that the mobile has reported by SACK is left out.
+    """
     sender, sacked, skipped = monitor.sender[0], monitor.sacked[0], monitor.skipped[0]
     low = max(low, sender.sacked_unknown_below)
     if sender.sack:

@@ -1,9 +1,9 @@
-"""What a mobile says came twice (D-SACK, RFC 2883), and what it should have said.
+"""Retransmissions of data that seems to have arrived, but without a D-SACK (RFC 2883).
 
-A mobile that reports what comes twice, reports it each time. So a retransmission of what is thought to have
-arrived, without such a report, leaves it open whether it was needed: either that did not arrive, or
-the retransmission or the report of it was lost. It is settled where the ACK of the data came too soon for
-the retransmission, or echoes an older timestamp (Eifel, RFC 3522).
+A mobile that sends D-SACKs sends one each time that data arrives twice. If a retransmission of data
+that seems to have arrived causes no D-SACK, it is undecided whether it was needed. Either the first
+transmission did not arrive, or the retransmission or its D-SACK was lost. It is decided if the ACK
+of the data came too early for the retransmission, or echoes an older timestamp (Eifel, RFC 3522).
 """
 
 import numpy as np
@@ -15,9 +15,12 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def lacks_d_sack(segments, connections, base_us, retransmissions):
-    """bool[K]: whether the mobile should have said that the data of retransmissions at these Segments,
-    int64[K], came twice, if it did. Of their Connections; base_us float64[C]: the user's least
-    RTT on the access side (µs)."""
+    """Return bool[K]: whether the D-SACK of each retransmission is missing, if its data arrived twice.
+
+    It is False if the mobile sends no D-SACKs, or if an earlier transmission is known to have
+    arrived. segments, connections: Segments and their Connections; base_us: float64[C], the user's
+    base RTT on the access side (µs); retransmissions: int64[K], indexes of Segments.
+    """
     sends_d_sacks = _users_with_d_sacks(segments, connections)
     out = np.zeros(len(retransmissions), np.bool_)
     for k in range(len(retransmissions)):
@@ -32,7 +35,7 @@ def lacks_d_sack(segments, connections, base_us, retransmissions):
 
 @making
 def _users_with_d_sacks(segments, connections):
-    """bool[U]: users whose mobiles report what comes twice."""
+    """Return bool[U]: whether the mobiles of each user send D-SACKs."""
     out = np.zeros(len(connections.of_user) - 1, np.bool_)
     for c in range(len(connections.user)):
         if not connections.sack[c] or out[connections.user[c]]:
@@ -46,7 +49,7 @@ def _users_with_d_sacks(segments, connections):
 
 @inner
 def _d_sack_start(i, segments):
-    """Where the data begins that uplink segment i says came twice, or NONE."""
+    """Return the first number of the D-SACK in uplink segment i, or NONE."""
     if segments.downlink[i] or segments.sack_count[i] < 2 or segments.number[i] == NONE:
         return NONE
     begin = segments.sack_at[i]
@@ -56,8 +59,10 @@ def _d_sack_start(i, segments):
 
 @inner
 def has_earlier_copy_arrived(retransmission, begin, end, segments, base_us):
-    """Whether it is told that an earlier copy of a retransmission's data arrived; its connection's segments
-    are begin to end."""
+    """Return whether an earlier transmission of a retransmission's data is known to have arrived.
+
+    The connection's segments are begin to end.
+    """
     ts, number = segments.ts, segments.number
     low = number[retransmission]
     high = low + np.int64(segments.payload_len[retransmission])

@@ -1,10 +1,12 @@
-"""Segments that arrived and were thrown away for their old timestamp (PAWS, RFC 7323, 5.3).
+"""Segments that arrived and that the mobile dropped for their old timestamp (PAWS, RFC 7323, 5.3).
 
-The mobile has nothing of them, so the retransmission was needed. The echoes tell: TS.Recent never goes
-back, so an ACK that echoes a newer timestamp than an overtaken segment's says that this was refused
-if the newer one came first: Gi saw none such after it, or the ACK is too soon for it. So does one
-that lacks the first of its bytes, whenever it was sent: before it came, the same; after, it had not
-been taken.
+The mobile has no data of such a segment, so its retransmission was needed. Echoed timestamps show
+this, because TS.Recent never goes back. An ACK that echoes a newer timestamp than that of a
+reordered segment shows that the mobile dropped the segment, if the packet with the newer timestamp
+arrived first. That is so if Gi saw no such packet after the segment, or if the ACK is too early to
+answer one. An ACK that does not acknowledge the segment's first byte shows the same, whenever the
+mobile sent it. If it was sent before the segment arrived, the newer timestamp came first. If it was
+sent after, the mobile had not taken the segment.
 """
 
 import numpy as np
@@ -15,14 +17,17 @@ from spark_jobs.estimators.sequence import NONE
 
 ACCEPTED, UNKNOWN, DROPPED = range(3)
 PAWS_WINDOW = 1
-"""Ticks that a timestamp may be older and is taken all the same (Linux, TCP_PAWS_WINDOW)."""
+"""Maximum age of a timestamp that the mobile may accept, in ticks (Linux, TCP_PAWS_WINDOW)."""
 
 
 @compiled
 def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
-    """uint8[K]: whether the originals of retransmissions at these Segments, int64[K] each, were REFUSED if
-    they arrived; UNKNOWN: it depends on the stack. Of their Connections; base_us float64[C]: the
-    user's least RTT on the access side (µs)."""
+    """Return uint8[K]: whether the mobile DROPPED the original of each retransmission, if it arrived.
+
+    UNKNOWN: it depends on the TCP stack. segments, connections: Segments and their Connections;
+    base_us: float64[C], the user's base RTT on the access side (µs); retransmissions, originals:
+    int64[K], indexes of Segments (-1: no original).
+    """
     out = np.zeros(len(retransmissions), np.uint8)
     for k in range(len(retransmissions)):
         if originals[k] < 0 or not segments.has_timestamps[originals[k]]:
@@ -39,8 +44,11 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
 
 @inner
 def _paws_verdict(original, begin, end, segments, base_us):
-    """Whether an ACK of a connection, segments begin to end, says that this one was refused. after:
-    by how much the least newer timestamp is newer that Gi saw after it."""
+    """Return whether an ACK of a connection, segments begin to end, shows that its original was DROPPED.
+
+    In the loop, min_newer is the least difference to a newer timestamp that Gi saw after the
+    original.
+    """
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     low = number[original]
     high = low + np.int64(segments.payload_len[original])

@@ -1,29 +1,33 @@
-"""Which retransmissions a sender must have made, told at Gi from the ACKs that it got and its retransmissions.
+"""Retransmissions that a sender must have made, inferred from its ACKs and its other retransmissions.
 
-A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmissions from the lowest number that is due to
-the highest: without SACK, after a timeout, all that is not acknowledged; with SACK what is lost and
-not reported by the mobile. So what a retransmission goes past has been retransmitted before.
+A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmits from the lowest number that is due
+to the highest. Without SACK, after an RTO expiry, that is all data that is not acknowledged. With
+SACK it is all that is lost and that the mobile has not reported. So if a retransmission passes over
+such data, this data was retransmitted before.
 
-And with nothing else in flight it retransmissions what lies at the highest ACK at once, whatever its
+With nothing else in flight, a sender retransmits the data at the highest ACK at once, whatever its
 congestion window,
 
-- when duplicate ACKs tell that all else has arrived, three at least (RFC 5681, 3.2; RFC 6675, 5);
-- after a timeout, without SACK, when all that it retransmitted since is acknowledged (RFC 5681, 3.1).
+- when duplicate ACKs, at least three, report that all else has arrived (RFC 5681, 3.2; RFC 6675, 5);
+- after an RTO expiry, without SACK, when all that it retransmitted since is acknowledged (RFC 5681,
+  3.1).
 
-Without SACK it may also retransmission at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3). That
-is its duty if it has done so in this recovery, for RFC 5681 alone does not ask for it; and if no
-more is in flight than half of what was when the recovery began: RFC 6937 holds retransmissions back only
-above ssthresh, which is no lower (RFC 5681, 3.1). What lies below a retransmission is not due again.
+Without SACK it may also retransmit at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3).
+It must do so under two conditions. It has done so before in this recovery, because RFC 5681 alone
+does not ask for it. And no more is in flight than half of what was when the recovery began. RFC
+6937 delays retransmissions only above ssthresh, which is at least this half (RFC 5681, 3.1). Data
+below a retransmission is not due again.
 
-That an ACK reached the server is told by the retransmission that begins at its number in the end. A sender
-that takes its timeout for spurious stops retransmitting: by timestamps (RFC 3522), so the ACK must echo
-the retransmission; or by the ACKs of new data (RFC 5682), which is seen.
+The retransmission that finally begins at an ACK's number shows that this ACK reached the server. A
+sender that takes its RTO expiry for spurious stops retransmitting. It decides so by timestamps (RFC
+3522), so the ACK must echo the retransmission. Or it decides by the ACKs of new data (RFC 5682),
+which Gi sees.
 
-Some wait for the next timeout instead, each time: of one that did so though an ACK showed that its
-retransmission, and more, had arrived, nothing is called for.
+Some senders wait for the next RTO expiry instead, each time. If a sender did so although an ACK
+showed that its retransmission, and more, had arrived, no retransmission is expected of it.
 
-Of a later recovery than the first, duplicate ACKs tell nothing: the sender may have learned from
-the first to await more than three of them (RFC 4653).
+In any recovery but the first, duplicate ACKs are no evidence: the sender may have learned from the
+first to wait for more than three of them (RFC 4653).
 """
 
 from typing import NamedTuple
@@ -35,10 +39,12 @@ from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
 MAX_SACKED = 256
-"""Ranges that the mobile reported by SACK remembered of a connection."""
+"""Maximum number of SACK ranges kept for a connection."""
 MIN_DUP_ACKS = 4
-"""Duplicate ACKs that call for a retransmission: three (RFC 5681, 3.2), and one that may have been lost
-between Gi and the server."""
+"""Number of duplicate ACKs that call for a retransmission.
+
+Three (RFC 5681, 3.2), and one that may have been lost between Gi and the server.
+"""
 
 SENDER = np.dtype(
     [
@@ -67,50 +73,62 @@ SENDER = np.dtype(
         ("sacked_unknown_below", "i8"),
     ]
 )
-"""What is known of a sender.
+"""Knowledge about a sender at Gi.
 
-sack, acked          whether it uses SACK; the highest ACK
-recover, reach       the highest number sent when its last recovery began (RFC 6582); up to where it
-                     has retransmitted in order
-retransmitted, retransmitted_ts,   its last retransmission's end, time (µs) and timestamp, and whether no new data
-retransmitted_ts_val,       followed it
-retransmitted_last
-timed_out            whether a timeout was seen in this recovery, and no new data since
-flight               how much was in flight when its last recovery began (B)
-advanced, answers    whether the last ACK was of more and below `recover`; whether in this recovery,
-                     and since its last timeout, it has answered such a one by a retransmission at once
-invited, waits       whether the last ACK was of a timeout's retransmission and more; whether such a one was
-                     not answered before the next timeout
-duplicates,          duplicate ACKs, and the SACK block that the last of them led with
-block_low, block_high
-heard, called        when the last ACK passed; since when a retransmission is called for (µs)
-timed, timed_ts,     the end and time (µs) of the segment whose round trip is being measured, never
-round_trip           one sent twice (Karn), and the last such RTT on the access side (µs)
-blind                below which number ranges reported by SACK were forgotten
+sack: it uses SACK
+acked: highest ACK
+recover: highest number sent when its last recovery began (RFC 6582)
+retransmitted_to: end of the data that it has retransmitted in order
+retransmission_end: end of its last retransmission
+retransmission_time: time of its last retransmission (µs)
+retransmission_ts_val: timestamp of its last retransmission
+no_new_data_since: no new data followed its last retransmission
+dup_acks: number of duplicate ACKs
+block_low, block_high: first SACK block of the last duplicate ACK
+last_ack_at: when the last ACK passed (µs)
+due_since: since when a retransmission is due (µs); or NONE
+rto_expired: an RTO expiry was seen in this recovery, and no new data since
+recovery_flight: bytes in flight when its last recovery began
+ack_is_partial: the last ACK acknowledged new data, but less than `recover`
+answers_partial_acks: it answered a partial ACK by a retransmission at once, in this recovery and
+  since its last RTO expiry
+rto_retransmission_acked: the last ACK acknowledged the retransmission of an RTO expiry, and more
+waits_for_rto: it answered such an ACK only at the next RTO expiry
+timed_end: end of the segment whose RTT is being measured, never one sent twice (Karn); or NONE
+timed_at: when this segment passed (µs)
+rtt: last such RTT on the access side (µs)
+sacked_unknown_below: number below which SACK ranges were dropped
 """
 
 
 SACKED = np.dtype([("count", "i8"), ("low", "i8", (MAX_SACKED,)), ("high", "i8", (MAX_SACKED,))])
-"""What the mobile reported by SACK: so many ranges, in order, apart."""
+"""Ranges that the mobile reported by SACK.
+
+count: number of ranges
+low, high: bounds of each; the ranges are in order and do not touch
+"""
 
 
 class Ack(NamedTuple):
-    """An ACK."""
+    """ACK that passed Gi."""
 
     number: np.int64
     time: np.int64
-    """When Gi saw it (µs)."""
+    """When it passed Gi (µs)."""
     ts_ecr: np.int64
-    """Its timestamp's echo, or NONE."""
+    """The timestamp that it echoes, or NONE."""
     window: np.int64
-    """As on the wire."""
+    """Window, as on the wire."""
     is_pure: bool
-    """Without data."""
+    """Whether it carries no data, SYN or FIN."""
 
 
 @inner
 def initialize(sender, sack, base_us):
-    """A sender of which nothing was seen; base_us: the least RTT on the access side (µs)."""
+    """Initialize a SENDER before its first packet.
+
+    base_us: the user's base RTT on the access side (µs).
+    """
     sender.sack, sender.rtt = sack, base_us
     sender.acked = sender.recover = sender.retransmitted_to = sender.sacked_unknown_below = NONE
     sender.retransmission_end = sender.retransmission_time = sender.retransmission_ts_val = NONE
@@ -124,7 +142,7 @@ def initialize(sender, sack, base_us):
 
 @inner
 def on_cumulative_ack(sender, ack, base_us, highest_sent):
-    """An Ack of more; highest: what was sent before it."""
+    """Process an Ack of new data; highest_sent: the highest number sent before it."""
     number, now, ts_ecr = ack.number, ack.time, ack.ts_ecr
     sender.acked, sender.last_ack_at = number, now
     sender.dup_acks = 0
@@ -159,8 +177,11 @@ def on_cumulative_ack(sender, ack, base_us, highest_sent):
 
 @inner
 def on_duplicate_ack(sender, ack, same_window, blocks, in_flight):
-    """An Ack of what was acknowledged before, when more had been sent: in_flight segments at least;
-    same_window: as the one before it; blocks: its SACK edges."""
+    """Process an Ack that repeats the last number while data is in flight.
+
+    same_window: its window is that of the ACK before; blocks: its SACK edges; in_flight: minimum
+    number of segments in flight.
+    """
     sender.last_ack_at = ack.time
     sender.ack_is_partial = False
     if sender.recover != NONE or not ack.is_pure:
@@ -181,7 +202,7 @@ def on_duplicate_ack(sender, ack, same_window, blocks, in_flight):
 
 @inner
 def on_new_data(sender, end, now):
-    """New data up to `end`."""
+    """Process new data up to `end`."""
     sender.due_since = NONE
     sender.no_new_data_since = sender.rto_expired = False
     if sender.timed_end == NONE:
@@ -190,17 +211,21 @@ def on_new_data(sender, end, now):
 
 @inner
 def is_by_timer(sender, now, internet_rtt, slack_us):
-    """Whether a retransmission answers no ACK: none was heard for longer than a timeout. Heard by the
-    server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
-    trip and slack_us (RFC 6298: the smoothed round trip and more)."""
+    """Return whether a retransmission answers no ACK: none came for longer than an RTO.
+
+    The answer to an ACK passes Gi at most internet_rtt after it. An RTO is not less than the RTT of
+    both sides and slack_us (RFC 6298: the smoothed RTT and more).
+    """
     timeout = sender.rtt + 2 * internet_rtt + slack_us
     return sender.last_ack_at != NONE and now - sender.last_ack_at > timeout
 
 
 @inner
 def on_retransmission(sender, transmission, highest_sent, by_timer, restarts_order):
-    """A retransmission of what lies below the highest number; by_timer: it answers no ACK; anew: those in
-    order begin with it."""
+    """Process a retransmission of data below the highest number sent.
+
+    by_timer: it answers no ACK; restarts_order: the retransmissions in order begin with it.
+    """
     start, end = transmission.start, transmission.end
     if sender.recover == NONE or sender.acked >= sender.recover:
         sender.recover, sender.rto_expired = highest_sent, False
@@ -228,8 +253,11 @@ def on_retransmission(sender, transmission, highest_sent, by_timer, restarts_ord
 
 @inner
 def is_probe(sender, start, end, highest_sent):
-    """Whether a retransmission goes past others and ends with the highest number: with SACK it may probe
-    for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
+    """Return whether a retransmission may be a probe of the tail.
+
+    With SACK, a retransmission that passes over other data and ends at the highest number sent may
+    be one (RFC 8985, 7.3; RFC 6675, NextSeg (4)).
+    """
     return (
         sender.sack and start > max(sender.acked, sender.retransmitted_to) and end >= highest_sent
     )
@@ -237,7 +265,7 @@ def is_probe(sender, start, end, highest_sent):
 
 @inner
 def add_sacked(sacked, low, high, sender):
-    """Add a SACK block to a REPORTED."""
+    """Add a SACK block to SACKED."""
     n = sacked.count
     k = first_reaching(sacked, low)
     if k < n and sacked.low[k] <= low and high <= sacked.high[k]:
@@ -269,7 +297,7 @@ def _copy(sacked, target, source):
 
 @inner
 def first_reaching(sacked, low):
-    """The first range of a REPORTED that ends at `low` or above, or how many there are."""
+    """Return the index of the first range of SACKED that ends at `low` or above, or count."""
     k, end = 0, sacked.count
     while k < end:
         middle = (k + end) >> 1

@@ -1,8 +1,8 @@
-"""Data that the mobile had reported by SACK and thrown away again, as it may as long as it has not
-acknowledged it (RFC 2018, 8).
+"""Data that the mobile reported by SACK and dropped again (reneging, RFC 2018, 8).
 
-Where a block covers data, and a later ACK goes on to it and no further, the mobile has it no more:
-else that ACK would have acknowledged the block, too.
+A mobile may do so until it has acknowledged the data. If a SACK block covers data, and a later ACK
+advances to this data and no further, the mobile has dropped it. Otherwise that ACK would have
+acknowledged the block, too.
 """
 
 import numpy as np
@@ -13,8 +13,11 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def reneged(segments, connections, retransmissions, originals):
-    """bool[K]: whether the mobile had thrown away the originals of retransmissions at these Segments,
-    int64[K] each (-1: none); of their Connections."""
+    """Return bool[K]: whether the mobile dropped the original of each retransmission after reporting it.
+
+    segments, connections: Segments and their Connections; retransmissions, originals: int64[K],
+    indexes of Segments (-1: no original).
+    """
     out = np.zeros(len(retransmissions), np.bool_)
     for k in range(len(retransmissions)):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
@@ -43,7 +46,7 @@ def _is_reneged(original, end, segments):
 
 @inner
 def _covers(i, low, high, segments):
-    """Whether a SACK block of segment i has [low, high)."""
+    """Return whether a SACK block of segment i covers [low, high)."""
     at, number = segments.sack_at[i], segments.number[i]
     for k in range(at, at + np.int64(segments.sack_count[i]) - 1, 2):
         left = unwrap(segments.sack_edges[k], number)

@@ -1,11 +1,11 @@
-"""Ranges of a stream that had to come and did not, in the order in which they were missed."""
+"""Ranges of a stream that should have come and did not, in the order in which they were missed."""
 
 import numpy as np
 
 from spark_jobs.compiled import inner
 
 MAX_HOLES = 64
-"""Ranges remembered of a connection; of more, the oldest is forgotten."""
+"""Maximum number of ranges kept for a connection; beyond it the oldest is dropped."""
 
 HOLES = np.dtype(
     [
@@ -19,13 +19,20 @@ HOLES = np.dtype(
         ("ip_id", "i8", (MAX_HOLES,)),
     ]
 )
-"""So many ranges of a connection: where each lies, and began, when it was seen to be missing (µs),
-which packet showed it, its timestamp and its IP ID, or NONE."""
+"""Missing ranges of a connection.
+
+count: number of ranges
+low, high: bounds of each
+first_low: lower bound when it was first missed
+missed_at: when it was missed (µs)
+shown_by: index of the segment that showed it
+ts_val, ip_id: timestamp and IP ID of this segment; or NONE
+"""
 
 
 @inner
 def add(holes, low, high, transmission):
-    """Add a range to a MISSING, which a Sent shows."""
+    """Add a range that a Transmission shows."""
     if holes.count == MAX_HOLES:
         for k in range(1, MAX_HOLES):
             _copy(holes, k - 1, k)
@@ -54,14 +61,14 @@ def _copy(holes, target, source):
 
 @inner
 def _remove(holes, k):
-    """Take range k away; the last one takes its place."""
+    """Remove range k; the last range takes its place."""
     holes.count -= 1
     _copy(holes, k, holes.count)
 
 
 @inner
 def remove_acked(holes, acked):
-    """Take away what is acknowledged; returns how many bytes went."""
+    """Remove all below the highest ACK and return the number of bytes removed."""
     k = acked_bytes = 0
     while k < holes.count:
         low, high = holes.low[k], holes.high[k]
@@ -77,8 +84,10 @@ def remove_acked(holes, acked):
 
 @inner
 def remove_sacked(holes, low, high):
-    """Take away what the mobile reported by SACK to have. Of a range that it lies within, the lower
-    part is kept."""
+    """Remove a range that the mobile reported by SACK.
+
+    Of a hole with this range in its middle, the lower part is kept.
+    """
     k = 0
     while k < holes.count:
         if low < holes.high[k] and holes.low[k] < high:
@@ -94,8 +103,11 @@ def remove_sacked(holes, low, high):
 
 @inner
 def keep_likely_data(holes, before, in_flight):
-    """Keep the holes that were seen `before` (µs) and may have been data: one number may be a
-    FIN's, and more than half of what is in flight (B) tells of numbers that make no sense."""
+    """Keep only the holes that were missed by `before` (µs) and may have been data.
+
+    A hole of one number may have been a FIN. If the holes make up more than half of the data in
+    flight (B), the sequence numbers make no sense, and all holes are removed.
+    """
     k = size = 0
     while k < holes.count:
         length = holes.high[k] - holes.low[k]
@@ -110,8 +122,10 @@ def keep_likely_data(holes, before, in_flight):
 
 @inner
 def remove_range(holes, k, low, high):
-    """Take [low, high), which lies within range k, away from it, and put what is above it behind
-    the others; whether some of range k is left in its place."""
+    """Remove [low, high) from range k, and return whether a part of range k remains in its place.
+
+    The range must lie within range k. A part above it becomes a new range at the end.
+    """
     if high < holes.high[k] and holes.count < MAX_HOLES:
         _copy(holes, holes.count, k)
         holes.low[holes.count] = high
