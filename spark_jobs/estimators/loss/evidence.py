@@ -45,7 +45,7 @@ probability: probability that it was lost, not reordered
 class LossList(NamedTuple):
     """Losses found so far."""
 
-    losses: np.ndarray
+    rows: np.ndarray
     """LOSS[..], with room for more."""
     count: np.ndarray
     """int64[1]: number of losses."""
@@ -67,7 +67,7 @@ class Detection(NamedTuple):
 @inner
 def add_loss(losses, low, high, detection, evidence, probability):
     """Add the loss of [low, high) to a LossList; detection: Detection."""
-    loss = losses.losses[losses.count[0]]
+    loss = losses.rows[losses.count[0]]
     loss.low, loss.length = low, high - low
     loss.missed_at, loss.filler = detection.missed_at, detection.filler
     loss.shown_by, loss.shown_from = detection.shown_by, detection.shown_from
@@ -78,5 +78,5 @@ def add_loss(losses, low, high, detection, evidence, probability):
 @making
 def enlarged(losses):
     """Return the LossList with twice the room."""
-    more = np.empty(len(losses.losses), LOSS)
-    return LossList(np.concatenate((losses.losses, more)), losses.count)
+    more = np.empty(len(losses.rows), LOSS)
+    return LossList(np.concatenate((losses.rows, more)), losses.count)

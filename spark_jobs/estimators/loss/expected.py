@@ -52,9 +52,8 @@ def expected_losses(internet, connections):
         return np.bincount(user[selected], values[selected], user_count)
 
     retransmissions = np.where(internet.counted_by_ids, 0, internet.retransmissions)
-    odds = sum_by_user(found) / np.maximum(
-        sum_by_user(internet.data_packets), 1
-    )  # lost for each that was seen
+    # packets lost for each packet that was seen
+    odds = sum_by_user(found) / np.maximum(sum_by_user(internet.data_packets), 1)
     not_found = np.maximum(
         sum_by_user(retransmissions) * odds - sum_by_user(found_retransmissions), 0
     )

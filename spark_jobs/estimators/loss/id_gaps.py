@@ -4,15 +4,16 @@ Some senders count a connection's packets alone by their IP IDs (see `ip_ids`). 
 packet carries is a packet lost on the Internet side. A packet that was reordered comes with its ID
 a little later. The neighbours of a gap, the packets sent before and after it, show what was lost:
 
-- What other evidence shows (see `internet`): new data, or a retransmission whose absence was detected.
-  If other evidence shows a lost retransmission, but no ID is missing, it was not lost.
+- What other evidence shows (see `internet`): new data, or a retransmission that was due. If other
+  evidence shows a lost retransmission, but no ID is missing, it was not lost.
 - An ACK without data, if the server had to acknowledge uplink data and no such ACK was seen.
-- An earlier transmission of the next packet, if that packet is new and all was acknowledged an RTO ago.
+- An earlier transmission of the next packet, if that packet is new and all was acknowledged an RTO
+  ago.
 - New data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent.
 - The data after the retransmission before the gap (RFC 5681, 3.1: all data from there on is
   retransmitted), without what the mobile reported by SACK.
-- After a silence longer than an RTT: the last segment as a loss probe (RFC 8985, 7.3), which may be a
-  FIN without data; or the first segment that is not acknowledged (RFC 6298, 5.4).
+- After a silence longer than an RTT: the last segment as a loss probe (RFC 8985, 7.3), which may be
+  a FIN without data; or the first segment that is not acknowledged (RFC 6298, 5.4).
 - After duplicate ACKs: the segment that they ask for.
 - An earlier transmission of the next packet, if that is a retransmission, too.
 
@@ -134,7 +135,7 @@ def add_packet(gaps, stream, transmission, acked):
     """
     ip_id = transmission.ip_id
     if ip_id == 0:
-        return  # none, rather than the one after 65535, which would have followed that
+        return  # no ID: a counter that wraps would have gone on from 65535
     ahead = ip_ids.ahead(ip_id, stream.latest_ip_id)
     if stream.latest_ip_id < 0:
         stream.latest_ip_id = ip_id
@@ -149,7 +150,7 @@ def add_packet(gaps, stream, transmission, acked):
         gaps.count[0] += 1
         stream.latest_ip_id += ahead
     elif (ip_id - stream.latest_ip_id) & 0xFFFF:
-        if ip_id == (stream.distant_ip_id + 1) & 0xFFFF:  # the counter began anew
+        if ip_id == (stream.distant_ip_id + 1) & 0xFFFF:  # the counter was reset
             stream.latest_ip_id += 0x20000 + ((ip_id - stream.latest_ip_id) & 0xFFFF)
         stream.distant_ip_id = ip_id
 
@@ -177,15 +178,15 @@ def explain_by_losses(gaps, losses, first_loss):
     retransmissions; they are marked by NO_PACKET in shown_by.
     """
     unshown = False
-    for of_holes in (True, False):
+    for is_hole in (True, False):
         for k in range(first_loss, losses.count[0]):
-            loss = losses.losses[k]
-            if (loss.evidence == HOLE) != of_holes:
+            loss = losses.rows[k]
+            if (loss.evidence == HOLE) != is_hole:
                 continue
-            of_gap = _gap_of_loss(gaps, loss, of_holes)
-            if of_gap >= 0:
-                gaps.rows[of_gap].explained += loss.packets
-            elif not of_holes:
+            gap_index = _gap_of_loss(gaps, loss, is_hole)
+            if gap_index >= 0:
+                gaps.rows[gap_index].explained += loss.packets
+            elif not is_hole:
                 loss.shown_by = NO_PACKET
                 unshown = True
     return unshown
@@ -196,8 +197,8 @@ def remove_unshown(losses, first_loss):
     """Remove the losses from first_loss on that no absent ID shows."""
     kept = first_loss
     for k in range(first_loss, losses.count[0]):
-        if losses.losses[k].shown_by != NO_PACKET:
-            losses.losses[kept] = losses.losses[k]
+        if losses.rows[k].shown_by != NO_PACKET:
+            losses.rows[kept] = losses.rows[k]
             kept += 1
     losses.count[0] = kept
 
@@ -273,13 +274,13 @@ def _explain_hole(gap, end, segments, sender):
 
 
 @inner
-def _implies_sent(i, highest, segments):
+def _implies_sent(i, highest_sent, segments):
     """Return whether a segment shows that its sender had sent all up to highest_sent."""
     if not segments.downlink[i] or segments.number[i] == NONE:
         return False
     if segments.tcp_flags[i] & FIN == 0 and segments.payload_len[i] == 0:
-        return segments.number[i] > highest
-    return segments.number[i] >= highest
+        return segments.number[i] > highest_sent
+    return segments.number[i] >= highest_sent
 
 
 @inner
@@ -289,7 +290,7 @@ def _classify_gap(gap, begin, segments, sender):
     is_bare = segments.payload_len[following] == 0 and segments.tcp_flags[following] & FIN == 0
     unexplained = gap.absent - gap.explained
     if segments.probe[gap.preceding] or segments.probe[following]:
-        gap.explained += unexplained  # probes come one after another
+        gap.explained += unexplained  # the absent IDs are those of other probes
         return
     acks = min(unexplained, max(_due_acks(gap, begin, segments, sender) - is_bare, 0))
     gap.explained += acks
@@ -340,9 +341,9 @@ def _retransmitted_number(gap, around, begin, segments, sender):
         return start if length > 0 else NO_DATA
     if around.max_silence > wait:
         if sender.sack and not has_dup_acks and not _was_loss_probe(around, begin, segments, wait):
-            with_data = segments.number[around.last_data] < gap.data_end
+            carries_data = segments.number[around.last_data] < gap.data_end
             if gap.highest_sent > gap.data_end and (
-                _end_number(around.last_data, segments) <= gap.data_end or not with_data
+                _end_number(around.last_data, segments) <= gap.data_end or not carries_data
             ):
                 return NO_DATA
             return max(gap.data_end - sender.max_segment, around.acked_in_silence)
@@ -528,7 +529,7 @@ def add_losses(gap, losses, segments, sender):
             high = min(high, end)
         detection = Detection(segments.ts[following], np.int64(following), low, NO_PACKET)
         add_loss(losses, low, high, detection, IP_ID, 1.0)
-        losses.losses[losses.count[0] - 1].packets = 1
+        losses.rows[losses.count[0] - 1].packets = 1
         low = (
             high
             if high < end or gap.retransmitted_from == gap.highest_sent

@@ -7,16 +7,17 @@ cases the sender's behaviour is evidence. There are five kinds of evidence:
 hole      A packet carries a number above the next one expected. The packet has data, or it has none
           and carries the number of what its sender will send next (RFC 9293, 3.4). A retransmission
           filled the hole, or it was still open when the connection ended.
-tail      Data came in order, but late. A segment without PSH had more data behind it in the server's
-          buffer (RFC 9293, 3.9.1.2). If all is acknowledged, the window has room for a segment, and
-          yet the next data takes longer than an RTO, then this data had been sent before and lost.
-          For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only to senders that use
-          PSH.
-skipped   A retransmission passed over data that was due first (see `recovery`), and that came later.
-timeout   ACKs called for a retransmission at once (see `recovery`), but it came only by an RTO expiry.
-ip_id     IP IDs that count packets of this connection alone have a gap (see `id_gaps`). The gap shows
-          all losses but those that nothing followed. It also shows lost retransmissions of data that
-          had arrived.
+tail      Data came in order, but late. A segment without PSH had more data behind it in the
+          server's buffer (RFC 9293, 3.9.1.2). If all is acknowledged, the window has room for a
+          segment, and yet the next data takes longer than an RTO, then this data had been sent before
+          and lost. For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only to
+          senders that use PSH.
+skipped   A retransmission passed over data that was due first (see `recovery`) and that came later.
+timeout   ACKs called for a retransmission at once (see `recovery`), but it came only by an RTO
+          expiry.
+ip_id     IP IDs that count packets of this connection alone have a gap (see `id_gaps`). The gap
+          shows all losses but those that nothing followed. It also shows lost retransmissions of data
+          that had arrived.
 
 An RTO is not less than the RTT of both sides and `slack_us`. The rules tail and timeout need the
 RTT on the Internet side: the base RTT of the connection (see `sender.server`).
@@ -213,25 +214,25 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         )
         while i < end:
             i = _read_segments(i, end, segments, monitor, delays, losses)
-            if losses.count[0] + MAX_LOSSES_PER_STEP > len(losses.losses):
+            if losses.count[0] + MAX_LOSSES_PER_STEP > len(losses.rows):
                 losses = enlarged(losses)
         _add_open_holes(monitor, segments.ts[end - 1], delays, losses)
         for k in range(first_loss, losses.count[0]):
-            loss = losses.losses[k]
+            loss = losses.rows[k]
             loss.packets = -(-loss.length // stream.max_segment)
         counted_by_ids[c] = stream.ids_exclusive
         if stream.ids_exclusive and (monitor.gaps.count[0] or losses.count[0] > first_loss):
             losses, counted_by_ids[c] = _add_id_gap_losses(
                 monitor, first_loss, (first[c], end), segments, delays, losses
             )
-        losses.losses["connection"][first_loss : losses.count[0]] = c
+        losses.rows["connection"][first_loss : losses.count[0]] = c
         unseen_bytes[c], data_packets[c], retransmissions[c] = (
             stream.unseen_bytes,
             stream.data_packets,
             stream.retransmissions,
         )
     return InternetLosses(
-        losses.losses[: losses.count[0]].copy(),
+        losses.rows[: losses.count[0]].copy(),
         unseen_bytes,
         data_packets,
         retransmissions,
@@ -244,7 +245,7 @@ def _read_segments(i, end, segments, monitor, delays, losses):
     """Process segments from i on while there is room for losses, and return the next index."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
-    while i < end and losses.count[0] + MAX_LOSSES_PER_STEP <= len(losses.losses):
+    while i < end and losses.count[0] + MAX_LOSSES_PER_STEP <= len(losses.rows):
         if number[i] == NONE and not (downlink[i] and segments.probe[i]):
             i += 1
             continue
@@ -277,7 +278,9 @@ def _read_segments(i, end, segments, monitor, delays, losses):
 
 @making
 def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
-    """Return the LossList with the losses that IP IDs show, and whether they count this connection alone.
+    """Add the losses that IP IDs show.
+
+    Returns the LossList, and whether the IP IDs count packets of this connection alone.
 
     first_loss: index of the connection's first loss; span: bounds of its segments.
     """
@@ -296,7 +299,7 @@ def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
     for k in range(gaps.count[0]):
         gap = gaps.rows[k]
         if gap.retransmissions:
-            while losses.count[0] + gap.retransmissions > len(losses.losses):
+            while losses.count[0] + gap.retransmissions > len(losses.rows):
                 losses = enlarged(losses)
             id_gaps.add_losses(gap, losses, segments, sender)
     return losses, True
@@ -428,7 +431,7 @@ def _is_unexpected(stream, transmission, delays):
 
 @inner
 def _is_late_tail(stream, transmission, delays):
-    """Return whether data that was in the server's buffer comes so late that it had been sent before."""
+    """Return whether buffered data comes so late that it had been sent before."""
     if not stream.more_buffered or not stream.window_fits_segment or stream.all_acked_at == NONE:
         return False
     if transmission.data_end == transmission.start or delays.internet_rtt <= 0:

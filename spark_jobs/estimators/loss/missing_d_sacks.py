@@ -15,11 +15,12 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def lacks_d_sack(segments, connections, base_us, retransmissions):
-    """Return bool[K]: whether the D-SACK of each retransmission is missing, if its data arrived twice.
+    """Return bool[K]: whether each retransmission lacks the D-SACK that it should have caused.
 
-    It is False if the mobile sends no D-SACKs, or if an earlier transmission is known to have
-    arrived. segments, connections: Segments and their Connections; base_us: float64[C], the user's
-    base RTT on the access side (µs); retransmissions: int64[K], indexes of Segments.
+    It should have caused one if its data arrived twice. False: the mobile sends no D-SACKs, or an
+    earlier transmission is known to have arrived. segments, connections: Segments and their
+    Connections; base_us: float64[C], the user's base RTT on the access side (µs); retransmissions:
+    int64[K], indexes of Segments.
     """
     sends_d_sacks = _users_with_d_sacks(segments, connections)
     out = np.zeros(len(retransmissions), np.bool_)

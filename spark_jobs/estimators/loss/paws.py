@@ -22,11 +22,11 @@ PAWS_WINDOW = 1
 
 @compiled
 def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
-    """Return uint8[K]: whether the mobile DROPPED the original of each retransmission, if it arrived.
+    """Return uint8[K]: whether the mobile DROPPED or ACCEPTED the original of each retransmission.
 
-    UNKNOWN: it depends on the TCP stack. segments, connections: Segments and their Connections;
-    base_us: float64[C], the user's base RTT on the access side (µs); retransmissions, originals:
-    int64[K], indexes of Segments (-1: no original).
+    The original is assumed to have arrived. UNKNOWN: it depends on the TCP stack. segments,
+    connections: Segments and their Connections; base_us: float64[C], the user's base RTT on the
+    access side (µs); retransmissions, originals: int64[K], indexes of Segments (-1: no original).
     """
     out = np.zeros(len(retransmissions), np.uint8)
     for k in range(len(retransmissions)):
@@ -44,10 +44,10 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
 
 @inner
 def _paws_verdict(original, begin, end, segments, base_us):
-    """Return whether an ACK of a connection, segments begin to end, shows that its original was DROPPED.
+    """Return whether an ACK shows that an original was DROPPED.
 
-    In the loop, min_newer is the least difference to a newer timestamp that Gi saw after the
-    original.
+    The segments of its connection are begin to end. In the loop, min_newer is the least difference
+    to a newer timestamp that Gi saw after the original.
     """
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     low = number[original]

@@ -1,4 +1,4 @@
-"""Retransmissions that a sender must have made, inferred from its ACKs and its other retransmissions.
+"""Retransmissions that a sender must have made, inferred from ACKs and its other retransmissions.
 
 A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmits from the lowest number that is due
 to the highest. Without SACK, after an RTO expiry, that is all data that is not acknowledged. With
@@ -8,7 +8,7 @@ such data, this data was retransmitted before.
 With nothing else in flight, a sender retransmits the data at the highest ACK at once, whatever its
 congestion window,
 
-- when duplicate ACKs, at least three, report that all else has arrived (RFC 5681, 3.2; RFC 6675, 5);
+- when three or more duplicate ACKs report that all else has arrived (RFC 5681, 3.2; RFC 6675, 5);
 - after an RTO expiry, without SACK, when all that it retransmitted since is acknowledged (RFC 5681,
   3.1).
 
@@ -213,11 +213,11 @@ def on_new_data(sender, end, now):
 def is_by_timer(sender, now, internet_rtt, slack_us):
     """Return whether a retransmission answers no ACK: none came for longer than an RTO.
 
-    The answer to an ACK passes Gi at most internet_rtt after it. An RTO is not less than the RTT of
+    The answer to an ACK passes Gi internet_rtt after the ACK. An RTO is not less than the RTT of
     both sides and slack_us (RFC 6298: the smoothed RTT and more).
     """
-    timeout = sender.rtt + 2 * internet_rtt + slack_us
-    return sender.last_ack_at != NONE and now - sender.last_ack_at > timeout
+    min_rto = sender.rtt + 2 * internet_rtt + slack_us
+    return sender.last_ack_at != NONE and now - sender.last_ack_at > min_rto
 
 
 @inner

@@ -13,7 +13,7 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 @compiled
 def reneged(segments, connections, retransmissions, originals):
-    """Return bool[K]: whether the mobile dropped the original of each retransmission after reporting it.
+    """Return bool[K]: whether the mobile reneged on the original of each retransmission.
 
     segments, connections: Segments and their Connections; retransmissions, originals: int64[K],
     indexes of Segments (-1: no original).

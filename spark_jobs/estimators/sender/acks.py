@@ -53,7 +53,7 @@ class SackNews(NamedTuple):
     """Bytes in flight when this segment was sent."""
     original_arrived: bool
     """Whether one of the segments was sent but once, before the last RTO expiry."""
-    rto_retransmission_arrived_twice: bool
+    d_sack_of_rto: bool
     """Whether a D-SACK covers the segment that the last RTO expiry retransmitted first."""
 
 
@@ -105,7 +105,7 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
         sender.sack or not acked.retransmitted
     )
     spurious = _update_state(sender, sent, ack, duplicate, original_arrived)
-    if sack_news.rto_retransmission_arrived_twice:
+    if sack_news.d_sack_of_rto:
         spurious |= BY_DSACK
     delivered = acked.delivered + sack_news.newly_sacked + (duplicate and not sender.sack)
     window.grow(sender, delivered, advanced)
@@ -130,24 +130,19 @@ def on_ack(sender, sent, edges, ack, sack_edges, context):
 @inner
 def _read_blocks(sender, sent, number, blocks):
     """Mark the segments that SACK blocks report and return SackNews."""
-    newly_sacked, first_sent_at, original_arrived, rto_retransmission_arrived_twice = (
-        np.int64(0),
-        NONE,
-        False,
-        False,
-    )
+    newly_sacked, first_sent_at, original_arrived, d_sack_of_rto = np.int64(0), NONE, False, False
     last_sent_at, flight, begin = NONE, np.int64(0), 0
     if is_d_sack(blocks, number):
         begin = 2
         low, high = unwrap(blocks[0], number), unwrap(blocks[1], number)
-        rto_retransmission_arrived_twice = low < sender.rto_high and sender.rto_low < high
+        d_sack_of_rto = low < sender.rto_high and sender.rto_low < high
     for k in range(begin, len(blocks) - 1, 2):
         low, high = unwrap(blocks[k], number), unwrap(blocks[k + 1], number)
         count, lowest_sent_at, original, highest = scoreboard.mark_sacked(sender, sent, low, high)
         newly_sacked += count
         original_arrived |= original
         first_sent_at = lowest_sent_at if first_sent_at == NONE else first_sent_at
-        # The first block has what the ACK answers (RFC 2018, 4).
+        # The first block holds the segment that the ACK answers (RFC 2018, 4).
         if highest != NONE and last_sent_at == NONE:
             segment = sent[highest]
             if segment.transmissions == 1 and not segment.unseen and segment.flight:
@@ -158,7 +153,7 @@ def _read_blocks(sender, sent, number, blocks):
         last_sent_at,
         flight,
         original_arrived,
-        rto_retransmission_arrived_twice,
+        d_sack_of_rto,
     )
 
 

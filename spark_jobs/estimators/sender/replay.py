@@ -249,7 +249,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
         if down == end and up == end:
             break
         is_ack = down == end
-        if up < down < end:  # what Gi sees later, the server hears later than it sent
+        if up < down < end:  # the ACK may reach the server after it sent the segment
             is_ack = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
             if (
                 is_ack
@@ -296,7 +296,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
         else:
             if sender.snd_nxt == NONE or (setup.sent == 0 and number[i] > sender.snd_nxt):
                 sender.snd_nxt = sender.snd_una = number[i]
-            passed = max(passed, up)  # what lies before has been heard
+            passed = max(passed, up)  # the server has received all ACKs before `up`
             while passed < i:
                 acked_at_gi = acked_at_gi if downlink[passed] else max(acked_at_gi, number[passed])
                 passed += 1

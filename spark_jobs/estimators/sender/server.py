@@ -72,7 +72,7 @@ def _base_rtt(begin, end, segments):
     ts, flags = segments.ts, segments.tcp_flags
     base_rtt = np.inf
     syns = 0
-    syn_at = request_at = ts_val_at = NONE  # when what is to be answered passed Gi
+    syn_at = request_at = ts_val_at = NONE  # when the packets that await an answer passed Gi
     request_end = NONE
     ts_val = np.uint32(0)
     for i in range(begin, end):

@@ -194,7 +194,9 @@ def interruptions(stalls, losses, segments, connections, packets):
             segments.place[stalls[k].ended_by],
         )
         user = connections.user[stalls[k].connection]
-        last_uplink = np.searchsorted(uplink, context) - 1  # the last that came from a mobile
+        last_uplink = (
+            np.searchsorted(uplink, context) - 1
+        )  # the last uplink packet before the stall ended
         was_heard = last_uplink >= 0 and uplink[last_uplink] >= packets.first[user]
         if not loss.known or (was_heard and packets.ts[uplink[last_uplink]] > stalls[k].start):
             continue

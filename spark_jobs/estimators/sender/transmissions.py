@@ -48,7 +48,7 @@ def send(sender, sent, edges, segment, context):
     )
     if ahead < 0 and sender.unseen_retransmissions > 0 and not is_reordered:
         sender.unseen_retransmissions -= 1
-        sender.retransmissions -= 1  # it counts when it comes
+        sender.retransmissions -= 1  # it counts again when it is processed
     if segment.high == segment.low:
         return ORIGINAL
     if segment.low < sender.snd_nxt:
