@@ -10,5 +10,5 @@ access     which packets were lost on the access side, in three steps:
   verdict    writing down
 internet   what Gi never saw
   recovery   which retransmissions a sender must have made
-  missing    what had to come and did not
+  sequence_holes what had to come and did not
 """

@@ -47,7 +47,7 @@ class LossList(NamedTuple):
 
     rows: np.ndarray
     """LOSS[..], with room for more."""
-    count: np.ndarray
+    size: np.ndarray
     """int64[1]: number of losses."""
 
 
@@ -67,16 +67,16 @@ class Detection(NamedTuple):
 @inner
 def add_loss(losses, low, high, detection, evidence, probability):
     """Add the loss of [low, high) to a LossList; detection: Detection."""
-    loss = losses.rows[losses.count[0]]
+    loss = losses.rows[losses.size[0]]
     loss.low, loss.length = low, high - low
     loss.missed_at, loss.filler = detection.missed_at, detection.filler
     loss.shown_by, loss.shown_from = detection.shown_by, detection.shown_from
     loss.evidence, loss.probability = evidence, probability
-    losses.count[0] += 1
+    losses.size[0] += 1
 
 
 @making
 def enlarged(losses):
     """Return the LossList with twice the room."""
     more = np.empty(len(losses.rows), LOSS)
-    return LossList(np.concatenate((losses.rows, more)), losses.count)
+    return LossList(np.concatenate((losses.rows, more)), losses.size)

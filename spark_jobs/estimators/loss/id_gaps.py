@@ -88,7 +88,7 @@ class Gaps(NamedTuple):
 
     rows: np.ndarray
     """GAP[..], in order of IDs."""
-    count: np.ndarray
+    size: np.ndarray
     """int64[1]: number of gaps."""
 
 
@@ -142,12 +142,12 @@ def add_packet(gaps, stream, transmission, acked):
     elif ahead < 0:
         _fill_gap(gaps, stream.latest_ip_id + ahead, transmission)
     elif ahead > 0:
-        gap = gaps.rows[gaps.count[0]]
+        gap = gaps.rows[gaps.size[0]]
         gap.first_id, gap.count = stream.latest_ip_id + 1, ahead - 1
         gap.absent, gap.late_old_data, gap.explained = gap.count, 0, 0
-        gap.preceding, gap.following = stream.last_segment, transmission.index
+        gap.preceding, gap.following = stream.last_segment, transmission.segment_index
         gap.highest_sent, gap.data_end, gap.acked = stream.highest_sent, stream.data_end, acked
-        gaps.count[0] += 1
+        gaps.size[0] += 1
         stream.latest_ip_id += ahead
     elif (ip_id - stream.latest_ip_id) & 0xFFFF:
         if ip_id == (stream.distant_ip_id + 1) & 0xFFFF:  # the counter was reset
@@ -158,7 +158,7 @@ def add_packet(gaps, stream, transmission, acked):
 @inner
 def _fill_gap(gaps, ip_id, transmission):
     """Fill an ID of a gap: the packet with this ID has come."""
-    k = gaps.count[0] - 1
+    k = gaps.size[0] - 1
     while k >= 0 and gaps.rows[k].first_id > ip_id:
         k -= 1
     if k < 0:
@@ -179,7 +179,7 @@ def explain_by_losses(gaps, losses, first_loss):
     """
     unshown = False
     for is_hole in (True, False):
-        for k in range(first_loss, losses.count[0]):
+        for k in range(first_loss, losses.size[0]):
             loss = losses.rows[k]
             if (loss.evidence == HOLE) != is_hole:
                 continue
@@ -196,11 +196,11 @@ def explain_by_losses(gaps, losses, first_loss):
 def remove_unshown(losses, first_loss):
     """Remove the losses from first_loss on that no absent ID shows."""
     kept = first_loss
-    for k in range(first_loss, losses.count[0]):
+    for k in range(first_loss, losses.size[0]):
         if losses.rows[k].shown_by != NO_PACKET:
             losses.rows[kept] = losses.rows[k]
             kept += 1
-    losses.count[0] = kept
+    losses.size[0] = kept
 
 
 @inner
@@ -224,7 +224,7 @@ def _gap_of_loss(gaps, loss, is_hole):
 @inner
 def _last_gap_before(gaps, segment):
     """Return the index of the last gap before a segment or an earlier one, or -1."""
-    k, end = 0, gaps.count[0]
+    k, end = 0, gaps.size[0]
     while k < end:
         middle = (k + end) >> 1
         if gaps.rows[middle].following <= segment:
@@ -241,7 +241,7 @@ def classify(gaps, data_packets, span, segments, sender):
     data_packets: number of data packets seen; span: bounds of the connection's segments.
     """
     explained = unexplained = retransmissions = 0
-    for k in range(gaps.count[0]):
+    for k in range(gaps.size[0]):
         gap = gaps.rows[k]
         gap.retransmissions = gap.unexplained = 0
         if gap.absent > gap.explained:
@@ -443,12 +443,8 @@ def _first_unsacked(number, gap, begin, segments):
 @inner
 def _surroundings(gap, begin, segments, sack):
     """Return the Surroundings of a gap."""
-    ts, number, downlink, payload_len = (
-        segments.ts,
-        segments.number,
-        segments.downlink,
-        segments.payload_len,
-    )
+    ts, number = segments.ts, segments.number
+    downlink, payload_len = segments.downlink, segments.payload_len
     last_data = gap.preceding
     while last_data > begin and not _has_data_or_fin(last_data, segments):
         last_data -= 1
@@ -529,7 +525,7 @@ def add_losses(gap, losses, segments, sender):
             high = min(high, end)
         detection = Detection(segments.ts[following], np.int64(following), low, NO_PACKET)
         add_loss(losses, low, high, detection, IP_ID, 1.0)
-        losses.rows[losses.count[0] - 1].packets = 1
+        losses.rows[losses.size[0] - 1].packets = 1
         low = (
             high
             if high < end or gap.retransmitted_from == gap.highest_sent

@@ -9,15 +9,15 @@ hole      A packet carries a number above the next one expected. The packet has 
           filled the hole, or it was still open when the connection ended.
 tail      Data came in order, but late. A segment without PSH had more data behind it in the
           server's buffer (RFC 9293, 3.9.1.2). If all is acknowledged, the window has room for a
-          segment, and yet the next data takes longer than an RTO, then this data had been sent before
-          and lost. For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only to
-          senders that use PSH.
+          segment, and yet the next data takes longer than an RTO, then this data had been sent
+          before and lost. For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only
+          to senders that use PSH.
 skipped   A retransmission passed over data that was due first (see `recovery`) and that came later.
 timeout   ACKs called for a retransmission at once (see `recovery`), but it came only by an RTO
           expiry.
 ip_id     IP IDs that count packets of this connection alone have a gap (see `id_gaps`). The gap
-          shows all losses but those that nothing followed. It also shows lost retransmissions of data
-          that had arrived.
+          shows all losses but those that nothing followed. It also shows lost retransmissions of
+          data that had arrived.
 
 An RTO is not less than the RTT of both sides and `slack_us`. The rules tail and timeout need the
 RTT on the Internet side: the base RTT of the connection (see `sender.server`).
@@ -145,7 +145,7 @@ class Monitor(NamedTuple):
 class Transmission(NamedTuple):
     """Downlink segment as Gi saw it."""
 
-    index: int
+    segment_index: int
     time: np.int64
     """When it passed Gi (µs)."""
     start: np.int64
@@ -202,37 +202,30 @@ def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
         i, end = first[c], first[c + 1]
         internet_us = 0.0 if np.isnan(servers[c].internet_rtt) else servers[c].internet_rtt
         delays = Delays(base_us[c], internet_us, slack_us)
-        first_loss = losses.count[0]
+        first_loss = losses.size[0]
         _initialize(monitor, connections.sack[c], base_us[c])
-        stream.uses_psh, stream.window_scale = (
-            _uses_psh(i, end, segments),
-            _window_scale(i, end, segments),
-        )
-        stream.ids_in_order, stream.ids_exclusive = (
-            servers[c].ids_in_order,
-            servers[c].ids_exclusive,
-        )
+        stream.uses_psh = _uses_psh(i, end, segments)
+        stream.window_scale = _window_scale(i, end, segments)
+        stream.ids_in_order = servers[c].ids_in_order
+        stream.ids_exclusive = servers[c].ids_exclusive
         while i < end:
             i = _read_segments(i, end, segments, monitor, delays, losses)
-            if losses.count[0] + MAX_LOSSES_PER_STEP > len(losses.rows):
+            if losses.size[0] + MAX_LOSSES_PER_STEP > len(losses.rows):
                 losses = enlarged(losses)
         _add_open_holes(monitor, segments.ts[end - 1], delays, losses)
-        for k in range(first_loss, losses.count[0]):
+        for k in range(first_loss, losses.size[0]):
             loss = losses.rows[k]
             loss.packets = -(-loss.length // stream.max_segment)
         counted_by_ids[c] = stream.ids_exclusive
-        if stream.ids_exclusive and (monitor.gaps.count[0] or losses.count[0] > first_loss):
+        if stream.ids_exclusive and (monitor.gaps.size[0] or losses.size[0] > first_loss):
             losses, counted_by_ids[c] = _add_id_gap_losses(
                 monitor, first_loss, (first[c], end), segments, delays, losses
             )
-        losses.rows["connection"][first_loss : losses.count[0]] = c
-        unseen_bytes[c], data_packets[c], retransmissions[c] = (
-            stream.unseen_bytes,
-            stream.data_packets,
-            stream.retransmissions,
-        )
+        losses.rows["connection"][first_loss : losses.size[0]] = c
+        unseen_bytes[c], data_packets[c] = stream.unseen_bytes, stream.data_packets
+        retransmissions[c] = stream.retransmissions
     return InternetLosses(
-        losses.rows[: losses.count[0]].copy(),
+        losses.rows[: losses.size[0]].copy(),
         unseen_bytes,
         data_packets,
         retransmissions,
@@ -245,7 +238,7 @@ def _read_segments(i, end, segments, monitor, delays, losses):
     """Process segments from i on while there is room for losses, and return the next index."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
-    while i < end and losses.count[0] + MAX_LOSSES_PER_STEP <= len(losses.rows):
+    while i < end and losses.size[0] + MAX_LOSSES_PER_STEP <= len(losses.rows):
         if number[i] == NONE and not (downlink[i] and segments.probe[i]):
             i += 1
             continue
@@ -296,10 +289,10 @@ def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
         id_gaps.remove_unshown(losses, first_loss)
     if not id_gaps.classify(gaps, stream.data_packets, span, segments, sender):
         return losses, False
-    for k in range(gaps.count[0]):
+    for k in range(gaps.size[0]):
         gap = gaps.rows[k]
         if gap.retransmissions:
-            while losses.count[0] + gap.retransmissions > len(losses.rows):
+            while losses.size[0] + gap.retransmissions > len(losses.rows):
                 losses = enlarged(losses)
             id_gaps.add_losses(gap, losses, segments, sender)
     return losses, True
@@ -313,12 +306,10 @@ def _initialize(monitor, sack, base_us):
     stream.latest_ip_id, stream.distant_ip_id, stream.last_segment = -1, -1, -1
     stream.max_segment, stream.last_window = 1, -1
     stream.unseen_bytes = stream.data_packets = stream.retransmissions = 0
-    stream.more_buffered = stream.window_open = stream.window_fits_segment = stream.has_missing = (
-        False
-    )
-    monitor.holes[0].count = monitor.skipped[0].count = monitor.sacked[
-        0
-    ].count = monitor.gaps.count[0] = 0
+    stream.more_buffered = stream.has_missing = False
+    stream.window_open = stream.window_fits_segment = False
+    monitor.holes[0].count = monitor.skipped[0].count = 0
+    monitor.sacked[0].count = monitor.gaps.size[0] = 0
     recovery.initialize(monitor.sender[0], sack, np.int64(base_us))
 
 
@@ -447,7 +438,7 @@ def _find_losses(monitor, transmission, delays, losses):
     """Add the losses that an unexpected segment shows."""
     stream = monitor.stream[0]
     if transmission.start == stream.highest_sent:
-        index = np.int64(transmission.index)
+        index = np.int64(transmission.segment_index)
         detection = Detection(stream.all_acked_at, index, transmission.start, index)
         add_loss(losses, transmission.start, transmission.data_end, detection, TAIL, 1.0)
     elif transmission.start > stream.highest_sent:
@@ -473,7 +464,7 @@ def _process_old_data(monitor, transmission, delays, losses):
     by_timer = delays.internet_rtt > 0 and transmission.start == sender.acked and stream.window_open
     by_timer &= recovery.is_by_timer(sender, transmission.time, delays.internet_rtt, delays.slack)
     if by_timer and sender.due_since != NONE and not was_skipped:
-        index = np.int64(transmission.index)
+        index = np.int64(transmission.segment_index)
         detection = Detection(sender.due_since, index, transmission.start, index)
         add_loss(losses, transmission.start, transmission.data_end, detection, TIMEOUT, 1.0)
     low = max(sender.retransmitted_to, sender.acked)
@@ -523,7 +514,7 @@ def _fill_holes(holes, transmission, delays, evidence, losses):
                 holes.missed_at[k],
                 holes.shown_by[k],
                 holes.first_low[k],
-                np.int64(transmission.index),
+                np.int64(transmission.segment_index),
             )
             kind = evidence if probability == 1 else UNDECIDED
             add_loss(losses, low, min(high, transmission.data_end), detection, kind, probability)

@@ -134,9 +134,8 @@ def initialize(sender, sack, base_us):
     sender.retransmission_end = sender.retransmission_time = sender.retransmission_ts_val = NONE
     sender.last_ack_at = sender.due_since = sender.timed_end = NONE
     sender.dup_acks = sender.recovery_flight = 0
-    sender.no_new_data_since = sender.rto_expired = sender.ack_is_partial = (
-        sender.answers_partial_acks
-    ) = False
+    sender.no_new_data_since = sender.rto_expired = False
+    sender.ack_is_partial = sender.answers_partial_acks = False
     sender.rto_retransmission_acked = sender.waits_for_rto = False
 
 
@@ -242,11 +241,9 @@ def on_retransmission(sender, transmission, highest_sent, by_timer, restarts_ord
         sender.retransmitted_to = end
     elif not is_probe(sender, start, end, highest_sent):
         sender.retransmitted_to = max(sender.retransmitted_to, end)
-    sender.retransmission_end, sender.retransmission_time, sender.retransmission_ts_val = (
-        end,
-        transmission.time,
-        transmission.ts_val,
-    )
+    sender.retransmission_end = end
+    sender.retransmission_time = transmission.time
+    sender.retransmission_ts_val = transmission.ts_val
     sender.no_new_data_since = True
     sender.due_since = sender.timed_end = NONE
 

@@ -40,11 +40,8 @@ def add(holes, low, high, transmission):
     k = holes.count
     holes.low[k], holes.high[k], holes.first_low[k] = low, high, low
     holes.missed_at[k] = transmission.time
-    holes.shown_by[k], holes.ts_val[k], holes.ip_id[k] = (
-        transmission.index,
-        transmission.ts_val,
-        transmission.ip_id,
-    )
+    holes.shown_by[k] = transmission.segment_index
+    holes.ts_val[k], holes.ip_id[k] = transmission.ts_val, transmission.ip_id
     holes.count += 1
 
 

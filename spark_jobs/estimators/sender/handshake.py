@@ -54,9 +54,8 @@ def initialize(setup, no_scale):
     """Initialize a SETUP before its first packet."""
     setup.sent = setup.seen = setup.rto_expiries = 0
     setup.first_sent_at = NONE
-    setup.timer_started_at = setup.first_syn_at = setup.unanswered_syn_at = setup.unprompted_at = (
-        NEVER
-    )
+    setup.timer_started_at = setup.first_syn_at = NEVER
+    setup.unanswered_syn_at = setup.unprompted_at = NEVER
     setup.mobile_scale = setup.server_scale = no_scale
     setup.first_may_be_unseen = setup.server_sent_syn = setup.acked = False
 

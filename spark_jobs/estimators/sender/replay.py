@@ -185,22 +185,14 @@ def _replay_with_best_rule(span, segments, workspace, context, out):
     from this rule, and another rule fits better, it is repeated with that rule.
     """
     sender = workspace.sender[0]
-    rto_values, rtt_samples, stalls = (
-        workspace.written[0],
-        workspace.written[1],
-        workspace.written[2],
-    )
-    moments = workspace.written[3]
+    written = workspace.written
+    rto_values, rtt_samples, stalls, moments = written[0], written[1], written[2], written[3]
     _replay_with_rule(span, segments, workspace, context, out, timer.LINUX)
     linux_error = timer.mean_rto_error(sender)
     if linux_error > timer.MAX_RTO_ERROR:
         for timer_rule in (timer.RFC6298, timer.LINUX):
-            workspace.written[0], workspace.written[1], workspace.written[2] = (
-                rto_values,
-                rtt_samples,
-                stalls,
-            )
-            workspace.written[3] = moments
+            written[0], written[1] = rto_values, rtt_samples
+            written[2], written[3] = stalls, moments
             _replay_with_rule(span, segments, workspace, context, out, timer_rule)
             if timer.mean_rto_error(sender) < linux_error and sender.rto_error_count > 0:
                 break
@@ -213,21 +205,13 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
     The arrays are taken out of their tuples here, once. To do so for each packet would cost more
     than all the rest.
     """
-    (begin, end), clock, sender, setup = (
-        span,
-        context.clock,
-        workspace.sender[0],
-        workspace.setup[0],
-    )
+    (begin, end), clock = span, context.clock
+    sender, setup = workspace.sender[0], workspace.setup[0]
     sent, edges, sack_edges = workspace.sent, workspace.edges, segments.sack_edges
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
-    cause, spurious, rto_values, rtt_samples = (
-        out.cause,
-        out.spurious,
-        out.rto_values,
-        out.rtt_samples,
-    )
+    cause, spurious = out.cause, out.spurious
+    rto_values, rtt_samples = out.rto_values, out.rtt_samples
     histograms, written, stalls = workspace.histograms, workspace.written, out.stalls
     moments, now = out.moments, state.NEVER
     first_unrecovered = written[2]
@@ -327,11 +311,8 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
             rtt_sampling.count_sample(sender, histograms)
             if rtt_sampling.is_recorded(sender, ts[i]):
                 sample = rtt_samples[written[1]]
-                sample.ts, sample.rtt, sample.flight = (
-                    ts[i],
-                    sender.sample_rtt,
-                    sender.sample_flight,
-                )
+                sample.ts = ts[i]
+                sample.rtt, sample.flight = sender.sample_rtt, sender.sample_flight
                 sample.side, sample.delayed = sender.sample_side, sender.sample_delayed
                 written[1] += 1
             sender.sample_rtt = NONE
@@ -350,11 +331,8 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
 def _write_moment(sender, moments, written, now):
     """Write the current state as a MOMENT."""
     moment = moments[written[3]]
-    moment.time, moment.attributed_until, moment.cwnd = (
-        now,
-        sender.attributed_until,
-        sender.cwnd * sender.max_segment,
-    )
+    moment.time, moment.attributed_until = now, sender.attributed_until
+    moment.cwnd = sender.cwnd * sender.max_segment
     for k in range(len(limits.LIMITS)):
         moment.limited[k] = sender.limited[k]
     written[3] += 1

@@ -51,7 +51,7 @@ class Segment(NamedTuple):
     payload_len: np.int64
     """Length of its data (B)."""
     ip_id: np.int64
-    index: np.int64
+    segment_index: np.int64
     """Its index among the Segments."""
     acked: np.int64
     """Highest ACK that had passed Gi before it."""

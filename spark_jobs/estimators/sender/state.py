@@ -251,20 +251,14 @@ def initialize(sender, context, timer_rule):
     """
     sender.timer_rule = timer_rule
     sender.rto_error_sum, sender.rto_error_count = 0.0, 0
-    sender.sack, sender.ids_in_order, sender.ids_exclusive, sender.has_timestamps = (
-        context.sack,
-        context.ids_in_order,
-        context.ids_exclusive,
-        False,
-    )
+    sender.sack, sender.has_timestamps = context.sack, False
+    sender.ids_in_order, sender.ids_exclusive = context.ids_in_order, context.ids_exclusive
     sender.window_scale = sender.rwnd = 0
     sender.max_segment = 1
-    sender.snd_una = sender.snd_nxt = sender.highest_sacked = sender.recover = (
-        sender.tlp_end_seq
-    ) = NONE
-    sender.head = sender.tail = sender.inserted = sender.sacked_count = sender.lost_count = (
-        sender.dup_acks
-    ) = 0
+    sender.snd_una = sender.snd_nxt = sender.highest_sacked = NONE
+    sender.recover = sender.tlp_end_seq = NONE
+    sender.head = sender.tail = sender.inserted = 0
+    sender.sacked_count = sender.lost_count = sender.dup_acks = 0
     sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
     sender.state = OPEN
     sender.last_ack_at = sender.last_news_at = sender.new_data_sent_at = NEVER

@@ -177,7 +177,7 @@ def _retransmit(sender, sent, segment, clock):
     if cause == RTO_EXPIRY:
         _expire_rto(sender, sent, segment.time)
         if sender.rto_retransmission == NONE:
-            sender.rto_retransmission, sender.rto_ts_val = segment.index, segment.ts_val
+            sender.rto_retransmission, sender.rto_ts_val = segment.segment_index, segment.ts_val
             sender.rto_low, sender.rto_high = segment.low, segment.high
     elif cause == LOSS_PROBE:
         sender.tlp_end_seq = sender.snd_nxt
@@ -275,7 +275,5 @@ def _end_reordering_wait(sender, sent, now, clock):
     if sender.timer != timer.REORDERING_TIMER:
         return
     if now > sender.timer_due + clock.jitter + sender.min_rtt * timer.TIMER_GRANULARITY:
-        sender.timer, sender.timer_due = (
-            timer.RTO_TIMER,
-            np.int64(sent[sender.head].last_sent_at + sender.rto),
-        )
+        sender.timer = timer.RTO_TIMER
+        sender.timer_due = np.int64(sent[sender.head].last_sent_at + sender.rto)

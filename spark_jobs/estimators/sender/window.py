@@ -49,9 +49,8 @@ def initialize(sender):
     sender.ssthresh = INFINITE_SSTHRESH
     sender.prior_cwnd = sender.prior_ssthresh = 0.0
     sender.decrease_factor = CUBIC_DECREASE
-    sender.prr_delivered = sender.prr_out = sender.max_in_flight = sender.in_flight_before_ack = (
-        sender.newly_acked
-    ) = 0
+    sender.prr_delivered = sender.prr_out = 0
+    sender.max_in_flight = sender.in_flight_before_ack = sender.newly_acked = 0
     sender.cwnd_full = sender.ack_after_silence = sender.decrease_unmeasured = False
     sender.room_time = sender.room_time_when_ready = 0.0
     sender.room_time_until = NEVER
