@@ -28,7 +28,7 @@ def lacks_d_sack(segments, connections, base_us, retransmissions):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
         if connections.sack[c] and sends_d_sacks[connections.user[c]]:
             begin, end = connections.first[c], connections.first[c + 1]
-            out[k] = not has_earlier_copy_arrived(
+            out[k] = not has_earlier_transmission_arrived(
                 retransmissions[k], begin, end, segments, base_us[c]
             )
     return out
@@ -59,7 +59,7 @@ def _d_sack_start(i, segments):
 
 
 @inner
-def has_earlier_copy_arrived(retransmission, begin, end, segments, base_us):
+def has_earlier_transmission_arrived(retransmission, begin, end, segments, base_us):
     """Return whether an earlier transmission of a retransmission's data is known to have arrived.
 
     The connection's segments are begin to end.

@@ -12,7 +12,7 @@ sent after, the mobile had not taken the segment.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.loss.missing_d_sacks import has_earlier_copy_arrived
+from spark_jobs.estimators.loss.missing_d_sacks import has_earlier_transmission_arrived
 from spark_jobs.estimators.sequence import NONE
 
 ACCEPTED, UNKNOWN, DROPPED = range(3)
@@ -35,7 +35,7 @@ def dropped_by_paws(segments, connections, base_us, retransmissions, originals):
         c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
         begin, end = connections.first[c], connections.first[c + 1]
         verdict = _paws_verdict(originals[k], begin, end, segments, base_us[c])
-        if verdict != ACCEPTED and not has_earlier_copy_arrived(
+        if verdict != ACCEPTED and not has_earlier_transmission_arrived(
             retransmissions[k], begin, end, segments, base_us[c]
         ):
             out[k] = verdict

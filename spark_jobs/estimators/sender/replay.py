@@ -309,7 +309,7 @@ def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
         sender.last_event_at = now
         if sender.sample_rtt != NONE:
             rtt_sampling.count_sample(sender, histograms)
-            if rtt_sampling.is_recorded(sender, ts[i]):
+            if rtt_sampling.should_record(sender, ts[i]):
                 sample = rtt_samples[written[1]]
                 sample.ts = ts[i]
                 sample.rtt, sample.flight = sender.sample_rtt, sender.sample_flight

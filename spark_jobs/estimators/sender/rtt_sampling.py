@@ -113,7 +113,7 @@ def count_sample(sender, histograms):
 
 
 @inner
-def is_recorded(sender, ts):
+def should_record(sender, ts):
     """Return whether the current sample, which ended at ts, is to be recorded.
 
     If so, it is remembered as the last one recorded.

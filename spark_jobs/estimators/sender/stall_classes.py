@@ -197,8 +197,8 @@ def interruptions(stalls, losses, segments, connections, packets):
         last_uplink = (
             np.searchsorted(uplink, context) - 1
         )  # the last uplink packet before the stall ended
-        was_heard = last_uplink >= 0 and uplink[last_uplink] >= packets.first[user]
-        if not loss.known or (was_heard and packets.ts[uplink[last_uplink]] > stalls[k].start):
+        has_uplink = last_uplink >= 0 and uplink[last_uplink] >= packets.first[user]
+        if not loss.known or (has_uplink and packets.ts[uplink[last_uplink]] > stalls[k].start):
             continue
         if stall_class == PACKET_DELAY and loss.lost == 0:
             out[k] = PAUSE

@@ -73,7 +73,7 @@ def send(sender, sent, edges, segment, context):
 def _account_new_data(sender, edges, segment, clock):
     """Account new data, and the time for which something held it back."""
     was_idle = sender.busy_since == NONE
-    window.use_room(sender, edges, segment.high, segment.time, clock)
+    window.on_new_data(sender, edges, segment.high, segment.time, clock)
     if was_idle and sender.busy_since != NONE:
         limits.attribute_time(sender, limits.RECEIVER, segment.time)
     elif was_idle:

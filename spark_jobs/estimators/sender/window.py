@@ -85,7 +85,7 @@ def add_edge(sender, edges, now):
 
 
 @inner
-def use_room(sender, edges, end, now, clock):
+def on_new_data(sender, edges, end, now, clock):
     """Account new data up to `end`, and the time for which the mobile's window held it back.
 
     edges: EDGE[..]; clock: server.Clock.
@@ -95,13 +95,13 @@ def use_room(sender, edges, end, now, clock):
     room_time = room_time_at(sender, now)
     if sender.next_edge < sender.edge_count:
         edge = edges[sender.next_edge]
-        prompt = now - edge.time <= clock.internet_rtt
+        is_prompt = now - edge.time <= clock.internet_rtt
         _observe_cwnd(sender, edge.time, now, clock)
-        if sender.busy_since != NONE or (prompt and sender.busy_time > 0):
+        if sender.busy_since != NONE or (is_prompt and sender.busy_time > 0):
             sender.rwnd_limited += max(edge.room_time - sender.room_time_when_ready, 0.0)
             if sender.busy_since == NONE:
                 sender.busy_since = sender.idle_since
-        if prompt:
+        if is_prompt:
             room_time = edge.room_time
         _sample_internet_rtt(sender, edge.time, now, clock)
     sender.awaits_answer = False
