@@ -188,15 +188,11 @@ def interruptions(stalls, losses, segments, connections, packets):
     out = np.zeros(len(stalls), np.uint8)
     uplink = places_where(~packets.downlink)
     for k in range(len(stalls)):
-        stall_class, loss, context = (
-            stalls[k].stall_class,
-            losses[k],
-            segments.place[stalls[k].ended_by],
-        )
+        stall_class, loss = stalls[k].stall_class, losses[k]
+        ended_by = segments.place[stalls[k].ended_by]
         user = connections.user[stalls[k].connection]
-        last_uplink = (
-            np.searchsorted(uplink, context) - 1
-        )  # the last uplink packet before the stall ended
+        # the last uplink packet before the stall ended
+        last_uplink = np.searchsorted(uplink, ended_by) - 1
         has_uplink = last_uplink >= 0 and uplink[last_uplink] >= packets.first[user]
         if not loss.known or (has_uplink and packets.ts[uplink[last_uplink]] > stalls[k].start):
             continue
