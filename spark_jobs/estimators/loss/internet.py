@@ -2,7 +2,7 @@
 
 The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
 later. A lost retransmission leaves no hole, nor does lost data that nothing followed. In these
-cases the sender's behaviour is evidence. There are five kinds of evidence:
+cases the sender's behaviour is the evidence. There are five kinds of evidence:
 
 hole      A packet carries a number above the next one expected. The packet has data, or it has none
           and carries the number of what its sender will send next (RFC 9293, 3.4). A retransmission

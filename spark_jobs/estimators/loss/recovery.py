@@ -19,7 +19,7 @@ does not ask for it. And no more is in flight than half of what was when the rec
 below a retransmission is not due again.
 
 The retransmission that finally begins at an ACK's number shows that this ACK reached the server. A
-sender that takes its RTO expiry for spurious stops retransmitting. It decides so by timestamps (RFC
+sender that considers its RTO expiry spurious stops retransmitting. It decides so by timestamps (RFC
 3522), so the ACK must echo the retransmission. Or it decides by the ACKs of new data (RFC 5682),
 which Gi sees.
 

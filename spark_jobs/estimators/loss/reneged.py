@@ -1,8 +1,8 @@
 """Data that the mobile reported by SACK and dropped again (reneging, RFC 2018, 8).
 
-A mobile may do so until it has acknowledged the data. If a SACK block covers data, and a later ACK
-advances to this data and no further, the mobile has dropped it. Otherwise that ACK would have
-acknowledged the block, too.
+A mobile may do so as long as it has not acknowledged the data. If a SACK block covers data, and a
+later ACK advances to this data and no further, the mobile has dropped it. Otherwise that ACK would
+have acknowledged the block, too.
 """
 
 import numpy as np

@@ -32,7 +32,7 @@ last_ts_val, first_ts_val: timestamps of its last and first transmission; or NON
 flight: bytes in flight at that time, with its own; 0: it has no data
 transmissions: how often it was sent
 sacked: a SACK block reported it
-lost: the sender takes it for lost and has not retransmitted it
+lost: the sender considers it lost and has not retransmitted it
 unseen: Gi has not seen it; it is assumed to have been sent with the segment after it
 """
 
@@ -118,7 +118,7 @@ def first_above(sender, sent, number):
 
 @inner
 def in_flight(sender):
-    """Return the number of segments that the sender takes for in flight (RFC 6675, 4: pipe).
+    """Return the number of segments that count as in flight for the sender (RFC 6675, 4: pipe).
 
     Without SACK each duplicate ACK reports one segment that has arrived (RFC 5681, 3.2).
     """

@@ -13,7 +13,7 @@ OPEN, RECOVERY, LOSS = range(3)
 
 OPEN: no loss is known.
 RECOVERY: the sender repairs a loss that ACKs showed (RFC 6582, 6675).
-LOSS: the sender repairs what it lost before an RTO expiry.
+LOSS: the sender retransmits after an RTO expiry (RFC 6298).
 """
 
 NO_TIMER, RTO_TIMER, PROBE_TIMER, REORDERING_TIMER = range(4)

@@ -71,7 +71,7 @@ def send(sender, sent, edges, segment, context):
 
 @inner
 def _account_new_data(sender, edges, segment, clock):
-    """Account new data, and the time for which something held it back."""
+    """Account for new data, and for the time that it was held back."""
     was_idle = sender.busy_since == NONE
     window.on_new_data(sender, edges, segment.high, segment.time, clock)
     if was_idle and sender.busy_since != NONE:

@@ -86,7 +86,7 @@ def add_edge(sender, edges, now):
 
 @inner
 def on_new_data(sender, edges, end, now, clock):
-    """Account new data up to `end`, and the time for which the mobile's window held it back.
+    """Account for new data up to `end`, and for the time that the mobile's window held it back.
 
     edges: EDGE[..]; clock: server.Clock.
     """
