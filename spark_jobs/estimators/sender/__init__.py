@@ -1,9 +1,8 @@
 """The server's TCP as inferred at Gi: its timer, its state, its retransmissions and its limits.
 
-A server's behaviour follows from the ACKs that it receives (RFC 5681, 6298, 6582, 6675, 8985).
-Where these RFCs leave a choice, the replay follows Linux, which most servers run. The replay
-repeats the server's course from the packets at Gi. It compares each segment with what the server
-had to do.
+A server's behaviour follows from the ACKs that it receives (RFC 5681, 6298, 6582, 6675, 8985). If
+these RFCs leave a choice, the replay follows Linux, which most servers run. The replay repeats the
+server's course from the packets at Gi. It compares each segment with what the server had to do.
 
 replay            goes through a connection's packets in the server's order
   server          the server's clock: when it received and sent the packets that Gi saw

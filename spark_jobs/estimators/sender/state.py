@@ -153,19 +153,19 @@ Loss detection and recovery:
   dup_acks                 duplicate ACKs (RFC 5681, 2); in LOSS: since the last cumulative ACK
   last_ack_at              when the server received its last ACK
   last_news_at             when it last received an ACK of new data, new SACK blocks or a new window
-  retransmitted_since_ack  it has retransmitted since the last ACK of new data
+  retransmitted_since_ack  it has retransmitted since the last cumulative ACK
   rto_may_be_spurious      the last RTO expiry may turn out to be spurious (RFC 5682)
   rto_retransmission       segment that the last RTO expiry retransmitted first; NONE: none
   rto_low, rto_high        sequence range of this segment
   rto_ts_val               timestamp of this retransmission
 
 The timer (see `timer`):
-  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, named as in Linux (µs; rtt_seq is a number)
+  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, as in Linux (µs; rtt_seq: a sequence number)
   min_rtt                  smallest RTT sample (µs)
   rto                      RTO (µs)
   recorded_rto             RTO that was recorded last (µs)
   timer_rule               rule that the timer follows, into timer.TIMER_RULES
-  rto_error_sum            sum of differences between expected and observed RTO expiries
+  rto_error_sum            sum of |log(observed / expected RTO)| over RTO expiries
   rto_error_count          RTO expiries in this sum
   timer                    event that the timer waits for: NO_TIMER to REORDERING_TIMER
   timer_due                when the timer expires
@@ -180,12 +180,12 @@ The congestion window (see `window`):
   cwnd_full                the congestion window was full when the server last sent
   in_flight_before_ack     segments in flight before the last ACK
   newly_acked              segments that the last ACK acknowledged
-  ack_after_silence        the last ACK came more than one Internet RTT after any other packet
+  ack_after_silence        the last ACK came over one Internet-side RTT after other ACKs and new data
   decrease_unmeasured      no window was observed since the last loss
   room_time                how long the congestion window had room, until room_time_until (µs)
   room_time_until          end of the time that room_time covers
   cwnd_has_room            the congestion window has room now
-  room_time_when_ready   room_time when the last new data could be sent (µs)
+  room_time_when_ready     room_time when the last new data could be sent (µs)
   next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
   new_data_sent_at         when the server last sent new data
 
