@@ -160,7 +160,7 @@ Loss detection and recovery:
   rto_ts_val               timestamp of this retransmission
 
 The timer (see `timer`):
-  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, as in Linux (µs; rtt_seq: a sequence number)
+  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, as in Linux (µs; rtt_seq: a number)
   min_rtt                  smallest RTT sample (µs)
   rto                      RTO (µs)
   recorded_rto             RTO that was recorded last (µs)
@@ -180,7 +180,7 @@ The congestion window (see `window`):
   cwnd_full                the congestion window was full when the server last sent
   in_flight_before_ack     segments in flight before the last ACK
   newly_acked              segments that the last ACK acknowledged
-  ack_after_silence        the last ACK came over one Internet-side RTT after other ACKs and new data
+  ack_after_silence        the last ACK came an Internet-side RTT or more after other packets
   decrease_unmeasured      no window was observed since the last loss
   room_time                how long the congestion window had room, until room_time_until (µs)
   room_time_until          end of the time that room_time covers
