@@ -16,7 +16,7 @@ No segment lies below the initial sequence number.
 
 Timestamps reveal old duplicates (RFC 7323, 5) that lie in the window: their timestamp is older than
 the SYN's, or they were overtaken by more than MAX_SEGMENT_AGE_US. A segment that was overtaken by
-less, and that its receiver dropped, belongs to the connection (see `loss.refused`).
+less, and that its receiver dropped, belongs to the connection (see `loss.paws`).
 """
 
 from typing import NamedTuple

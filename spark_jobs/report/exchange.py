@@ -366,8 +366,8 @@ def _intervals(moments: np.ndarray, start: int) -> np.ndarray:
 
 def _cwnd(moments: np.ndarray, start: int) -> np.ndarray:
     """CWND[K], where it changes, from the handshake on."""
-    told = moments[(moments["shared_until"] >= start) & (moments["at"] >= start)]
+    told = moments[(moments["attributed_until"] >= start) & (moments["time"] >= start)]
     told = told[np.diff(told["cwnd"], prepend=-1.0) != 0]
     out = np.empty(len(told), CWND)
-    out["at"], out["bytes"] = _seconds(told["at"], start), told["cwnd"]
+    out["at"], out["bytes"] = _seconds(told["time"], start), told["cwnd"]
     return out

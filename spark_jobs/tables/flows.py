@@ -21,7 +21,7 @@ from spark_jobs.estimators.options import (
 from spark_jobs.estimators.pages import max_parallel
 from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
 from spark_jobs.estimators.round_trip import min_access_rtts
-from spark_jobs.estimators.sender import limits, samples
+from spark_jobs.estimators.sender import limits, rtt_sampling
 from spark_jobs.estimators.throughput import (
     UNKNOWN,
     Requests,
@@ -35,7 +35,7 @@ from spark_jobs.tables.user_partition import UserPartition
 
 Columns = dict[str, pa.Array]
 
-QUANTILES = {"least": "min", "median": "median", "p95": "p95", "longest": "max"}
+QUANTILES = {"min": "min", "median": "median", "p95": "p95", "max": "max"}
 """The quantiles' names in the table."""
 RATES = ("throughput", "goodput", "user_throughput")
 RATES_RECEIVED = ("throughput_received", "user_throughput_received")
@@ -156,7 +156,7 @@ def _transfer(partition: UserPartition) -> Columns:
         partition.segments, partition.connections, partition.packets, arrived, requests
     )
     clean = min_access_rtts(partition.clean_acks, partition.connections, partition.packets)
-    replayed = partition.sending.transfers["rtt_samples"][:, samples.ACCESS]["least"]
+    replayed = partition.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS]["min"]
     round_trip = np.fmin(clean, np.where(partition.replayed, replayed, np.nan))
     pace = np.ascontiguousarray(partition.paths["pace"])
     spikes = delay_spikes(partition.clean_acks, partition.connections, partition.packets, pace)
@@ -216,7 +216,7 @@ def _sending(partition: UserPartition) -> Columns:
     done = partition.sending.transfers
     known = partition.replayed
     sides = {"access": known & ~partition.split, "internet": known}
-    limited, trips = done["limited"], done["rtt_samples"]
+    limited, trips = done["limited"], done["rtt_quantiles"]
     counts = ("retransmissions", "rto_expiries", "busy", "rwnd_limited")
     return (
         {name: column(done, name, known) for name in counts}
@@ -231,7 +231,7 @@ def _sending(partition: UserPartition) -> Columns:
         }
         | {
             f"rtt_{side}_{name}": measured(np.where(sides[side], trips[field][:, k], np.nan))
-            for k, side in enumerate(samples.SIDES)
+            for k, side in enumerate(rtt_sampling.SIDES)
             for field, name in QUANTILES.items()
             if f"rtt_{side}_{name}" != "rtt_access_min"
         }

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import LOSSES, TIMESTAMP
-from spark_jobs.estimators.loss import found, verdict
+from spark_jobs.estimators.loss import evidence, verdict
 from spark_jobs.tables.rows import dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
@@ -49,11 +49,11 @@ def _internet(partition: UserPartition) -> pa.Table:
             "side": dictionary(np.ones(len(lost), np.int32), SIDES),
             "capture": pa.nulls(len(lost), pa.dictionary(pa.int32(), pa.string())),
             "frame": pa.nulls(len(lost), pa.int64()),
-            "ts": pa.array(np.ascontiguousarray(lost["seen"])).cast(TIMESTAMP),
+            "ts": pa.array(np.ascontiguousarray(lost["missed_at"])).cast(TIMESTAMP),
             "seq": pa.array(low.astype(np.uint32)),
             "payload_len": pa.array(size),
             "probability": pa.array(np.ascontiguousarray(lost["probability"])),
-            "evidence": dictionary(lost["evidence"], found.EVIDENCE),
+            "evidence": dictionary(lost["evidence"], evidence.EVIDENCE),
         },
     )
 

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.twice import unreported
+from spark_jobs.estimators.loss.missing_d_sacks import lacks_d_sack
 from spark_jobs.estimators.loss.verdict import retransmissions
-from spark_jobs.estimators.sender import hearing, sending
+from spark_jobs.estimators.sender import acks, transmissions
 from spark_jobs.tables.rows import dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
-SIGNS = {hearing.BY_FRTO: "frto", hearing.BY_EIFEL: "eifel", hearing.BY_DSACK: "dsack"}
+SIGNS = {acks.BY_FRTO: "frto", acks.BY_EIFEL: "eifel", acks.BY_DSACK: "dsack"}
 SPURIOUS = ["+".join(name for bit, name in SIGNS.items() if code & bit) for code in range(8)]
 """What tells that a timeout came too soon, by its code."""
 
@@ -21,18 +21,18 @@ def rows(partition: UserPartition) -> pa.Table:
     at = _sent_again(partition)
     of = partition.connection_of(at)
     replayed, access_known = partition.replayed[of], (partition.losses_known & ~partition.split)[of]
-    cause = np.where(replayed, partition.sending.cause[at], sending.NOT_AGAIN)
+    cause = np.where(replayed, partition.sending.cause[at], transmissions.ORIGINAL)
     spurious = partition.sending.spurious[at]
     original = access.original[at]
     seen = original >= 0
     filler = np.isin(at, partition.internet_losses.losses["filler"])
-    new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
+    new = (cause == transmissions.LOSS_PROBE) & ~seen & ~filler
     needed, decided = partition.needed(at)
     decided &= access_known & (needed | ~_is_open(partition, at))
     decided |= ~seen & partition.complete[of]
     of_data = (segments.payload_len[at] > 0) & ~new
     place = segments.place[at]
-    by_timer = cause == sending.BY_TIMEOUT
+    by_timer = cause == transmissions.RTO_EXPIRY
     return table_of(
         RETRANSMISSIONS,
         {
@@ -42,9 +42,9 @@ def rows(partition: UserPartition) -> pa.Table:
             "original_frame": pa.array(packets.frame[segments.place[original]], mask=~seen),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
             "needed": pa.array(needed | ~seen, mask=~decided | ~of_data),
-            "cause": dictionary(cause, sending.CAUSES, cause != sending.NOT_AGAIN),
+            "cause": dictionary(cause, transmissions.CAUSES, cause != transmissions.ORIGINAL),
             "new_data": pa.array(new),
-            "spurious_rto": pa.array(spurious & hearing.BY_FRTO > 0, mask=~by_timer),
+            "spurious_rto": pa.array(spurious & acks.BY_FRTO > 0, mask=~by_timer),
             "spurious_by": dictionary(spurious, SPURIOUS, by_timer & (spurious > 0)),
         },
     )
@@ -53,14 +53,14 @@ def rows(partition: UserPartition) -> pa.Table:
 def _is_open(partition: UserPartition, at: np.ndarray) -> np.ndarray:
     """Whether retransmissions that arrived, it seems, have no D-SACK though their mobile sends them."""
     base_us = partition.base_us[partition.connections.user]
-    open_ = unreported(partition.segments, partition.connections, base_us, at)
+    open_ = lacks_d_sack(partition.segments, partition.connections, base_us, at)
     return open_ & ~(partition.access_losses.probability[at] > 0.5)
 
 
 def _sent_again(partition: UserPartition) -> np.ndarray:
     """The segments of connections that are mine that were retransmitted."""
     replayed = np.repeat(partition.replayed, np.diff(partition.connections.first))
-    cause = np.where(replayed, partition.sending.cause, sending.NOT_AGAIN)
+    cause = np.where(replayed, partition.sending.cause, transmissions.ORIGINAL)
     again = retransmissions(partition.segments, partition.access_losses, cause)
     filler = partition.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True

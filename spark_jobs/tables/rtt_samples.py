@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from schemas import RTT_SAMPLES, TIMESTAMP
-from spark_jobs.estimators.sender import samples
+from spark_jobs.estimators.sender import rtt_sampling
 from spark_jobs.tables.rows import column, dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
@@ -16,9 +16,9 @@ def rows(partition: UserPartition) -> pa.Table:
         {
             "flow_id": pa.array(partition.flow_ids[mine["connection"]]),
             "ts": column(mine, "ts").cast(TIMESTAMP),
-            "side": dictionary(mine["side"], samples.SIDES),
+            "side": dictionary(mine["side"], rtt_sampling.SIDES),
             "rtt": pa.array(mine["rtt"] / 1e6),
-            "flight": column(mine, "flight", mine["side"] == samples.ACCESS),
+            "flight": column(mine, "flight", mine["side"] == rtt_sampling.ACCESS),
             "delayed": column(mine, "delayed"),
         },
     )

@@ -30,7 +30,7 @@ from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import user_paths
-from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
+from spark_jobs.estimators.loss.paws import DROPPED, UNKNOWN, dropped_by_paws
 from spark_jobs.estimators.loss.reneged import reneged
 from spark_jobs.estimators.loss.verdict import (
     AccessLosses,
@@ -44,10 +44,10 @@ from spark_jobs.estimators.pages import activities, merge_activities, quic_activ
 from spark_jobs.estimators.probes import probes, remove_probe_numbers
 from spark_jobs.estimators.records import Connections, Packets, Segments
 from spark_jobs.estimators.sack_blocks import filter_sack_blocks
-from spark_jobs.estimators.sender import samples
-from spark_jobs.estimators.sender.replay import Sending, replay
+from spark_jobs.estimators.sender import rtt_sampling
+from spark_jobs.estimators.sender.replay import ReplayResults, replay
 from spark_jobs.estimators.sender.server import servers
-from spark_jobs.estimators.sender.state import Rules
+from spark_jobs.estimators.sender.state import RtoSettings
 from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
 from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
@@ -152,7 +152,7 @@ class UserPartition:
     def coverage(self) -> np.ndarray:
         """COVERAGE[C]: what was not seen; `unseen` of connections seen both ways, too."""
         found = coverage(self.segments, self.connections)
-        found["unseen"] += self.internet_losses.unseen
+        found["unseen"] += self.internet_losses.unseen_bytes
         return found
 
     def _seen_enough(self, most_unseen: float, most_bytes: int = 0) -> np.ndarray:
@@ -230,7 +230,7 @@ class UserPartition:
     @cached_property
     def split(self) -> np.ndarray:
         """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
-        known = self.sending.transfers["rtt_samples"][:, samples.ACCESS].copy()
+        known = self.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS].copy()
         known["count"][self.stepped] = 0
         return split_connections(self.segments, self.timed, self.handshake_rtts[0], known)
 
@@ -285,16 +285,16 @@ class UserPartition:
         lost, decided = were_needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
-        fate = refused(self.segments, self.connections, base_us, at, original)
+        fate = dropped_by_paws(self.segments, self.connections, base_us, at, original)
         gone = reneged(self.segments, self.connections, at, original)
-        return lost | (fate == REFUSED) | gone, decided & (fate != UNKNOWN) | gone
+        return lost | (fate == DROPPED) | gone, decided & (fate != UNKNOWN) | gone
 
     @cached_property
     def links(self) -> np.ndarray:
         """LINK[L]: users' access links by the hour."""
         limited = self.access_losses.paths
         found = links(self.clean_acks, self.timed, self.packets, limited)
-        longest = self.sending.transfers["rtt_samples"][:, samples.ACCESS]["longest"]
+        longest = self.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS]["max"]
         raise_max_rtts(found, self.timed, np.where(self.replayed, longest, np.nan))
         return found
 
@@ -314,17 +314,17 @@ class UserPartition:
         return servers(self.segments, self.connections)
 
     @cached_property
-    def sending(self) -> Sending:
+    def sending(self) -> ReplayResults:
         """What the servers did."""
         return self._replay(self.connections, self.servers)
 
     @cached_property
     def rtt_samples(self) -> np.ndarray:
-        """samples.SAMPLE[round trips]: those through transfers that are told."""
-        seen = self.sending.samples
+        """rtt_sampling.SAMPLE[round trips]: those through transfers that are told."""
+        seen = self.sending.rtt_samples
         of = seen["connection"]
         known = self.connections.starts_in_window & self.replayed
-        access = seen["side"] == samples.ACCESS
+        access = seen["side"] == rtt_sampling.ACCESS
         return seen[np.where(access, (known & ~self.split)[of], known[of])]
 
     def moments(self, connection: int) -> np.ndarray:
@@ -336,9 +336,9 @@ class UserPartition:
         )
         return self._replay(one, servers(self.segments, one), watched=True).moments
 
-    def _replay(self, of: Connections, at: np.ndarray, watched: bool = False) -> Sending:
+    def _replay(self, of: Connections, at: np.ndarray, watched: bool = False) -> ReplayResults:
         """What the servers of some connections, SERVER[C], did."""
-        rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
+        rules = RtoSettings.from_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
         return replay(self.segments, of, at, self.base_us[of.user], rules, watched)
 
     @cached_property

@@ -193,7 +193,7 @@ def test_intervals_follow_each_other():
     made = partition([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
     found = intervals(made.moments(0))
     begins = [OPENED, OPENED + 1, BEGIN + RTT_US, asks, answer.us + RTT_US]
-    half = made.servers["round_trip"][0] / 2
+    half = made.servers["internet_rtt"][0] / 2
     assert found["limit"].tolist() == [MOBILE, SERVER, MOBILE, SERVER]
     assert found["start"].tolist() == [NOON + at + half for at in begins[:-1]]
     assert found["end"].tolist() == [NOON + at + half for at in begins[1:]]
