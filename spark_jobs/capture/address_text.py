@@ -5,7 +5,7 @@ import socket
 MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 
 
-def packed(text: str) -> bytes:
+def parse_address(text: str) -> bytes:
     """An address as 16 bytes. Raises ValueError where the text is none."""
     try:
         if ":" in text:
@@ -15,7 +15,7 @@ def packed(text: str) -> bytes:
         raise ValueError(f"{text}: no address") from error
 
 
-def text_of(address: bytes) -> str:
+def format_address(address: bytes) -> str:
     """16 bytes as people write them (RFC 5952)."""
     if address.startswith(MAPPED_PREFIX):
         return socket.inet_ntop(socket.AF_INET, address[12:])

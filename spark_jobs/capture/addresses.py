@@ -10,7 +10,7 @@ from ipaddress import IPv4Network, IPv6Network
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.capture.address_text import MAPPED_PREFIX, text_of
+from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address
 from spark_jobs.compiled import compiled, inner
 
 
@@ -36,52 +36,52 @@ class AddressTable:
     where free.
     """
 
-    def __init__(self, prefixes: np.ndarray, room: int):
+    def __init__(self, prefixes: np.ndarray, capacity: int):
         self.prefixes = prefixes
-        self.entries = np.zeros((room + 1, 3), np.uint64)
+        self.entries = np.zeros((capacity + 1, 3), np.uint64)
         self.entries[0, 1] = secrets.randbits(64)
-        self.slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
+        self.slots = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int32)
 
     def __len__(self) -> int:
         return int(self.entries[0, 0])
 
     @property
-    def known(self) -> np.ndarray:
+    def used_entries(self) -> np.ndarray:
         """uint64[addresses + 1, 3]: the entries in use, by number."""
         return self.entries[: len(self) + 1]
 
-    def make_room(self, more: int) -> None:
+    def reserve(self, count: int) -> None:
         """Grow so that `more` further addresses fit."""
-        if len(self) + more < len(self.entries):
+        if len(self) + count < len(self.entries):
             return
-        larger = AddressTable(self.prefixes, 2 * (len(self) + more))
-        _refill(larger.entries, larger.slots, self.prefixes, self.entries)
+        larger = AddressTable(self.prefixes, 2 * (len(self) + count))
+        _reinsert(larger.entries, larger.slots, self.prefixes, self.entries)
         self.entries, self.slots = larger.entries, larger.slots
 
-    def number(self, high: int, low: int) -> int:
+    def add(self, high: int, low: int) -> int:
         """The number of an address, added if it is new; there must be room."""
         entries, slots, prefixes = self.entries, self.slots, self.prefixes
-        return int(_number(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
+        return int(_add(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
 
     def texts(self, numbers: npt.ArrayLike) -> list[str]:
         """Addresses as people write them (RFC 5952)."""
-        return [text_of(address) for address in self.packed(numbers)]
+        return [format_address(address) for address in self.as_bytes(numbers)]
 
-    def packed(self, numbers: npt.ArrayLike) -> list[bytes]:
+    def as_bytes(self, numbers: npt.ArrayLike) -> list[bytes]:
         """Addresses as 16 bytes."""
-        every = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
-        return [every[at : at + 16] for at in range(0, len(every), 16)]
+        data = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
+        return [data[begin : begin + 16] for begin in range(0, len(data), 16)]
 
 
-def halves(packed: Iterable[bytes]) -> np.ndarray:
+def split_halves(packed: Iterable[bytes]) -> np.ndarray:
     """uint64[n, 2]: the high and low half of 16 bytes each."""
     return np.frombuffer(b"".join(packed), ">u8").astype(np.uint64).reshape(-1, 2)
 
 
 @compiled
-def _refill(entries, slots, prefixes, old):
-    for i in range(1, old[0, 0] + 1):
-        find_or_add(entries, slots, prefixes, old[i, 0], old[i, 1])
+def _reinsert(entries, slots, prefixes, old_entries):
+    for i in range(1, old_entries[0, 0] + 1):
+        find_or_add(entries, slots, prefixes, old_entries[i, 0], old_entries[i, 1])
 
 
 @inner
@@ -113,5 +113,5 @@ def find_or_add(entries, slots, prefixes, high, low):
 
 
 @compiled
-def _number(entries, slots, prefixes, high, low):
+def _add(entries, slots, prefixes, high, low):
     return find_or_add(entries, slots, prefixes, high, low)

@@ -55,37 +55,37 @@ def _day(name: str) -> date | None:
 
 
 @dataclass
-class Found:
+class FoundFiles:
     """What a folder holds for a front end: files that it reads; unused: the kinds of Zeek's logs
     there that are of no use here; errors: a line for each folder that cannot be read, for links
     that are not followed, and for what is no regular file, though named as one that is read."""
 
     files: list[Path] = field(default_factory=list)
-    unused: set[str] = field(default_factory=set)
+    unused_logs: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
 
 
 def find_captures(
     folder: Path, front_end: FrontEnd = FrontEnd.AUTO, follow_links: bool = False
-) -> Found:
+) -> FoundFiles:
     """What a folder and its dated folders hold for a front end."""
-    found = Found()
-    contents = _contents(folder, follow_links, found)
-    days = [day for day in contents.folders if _day(day.name)]
-    each = [contents, *(_contents(day, follow_links, found) for day in days)]
-    files = [path for one in each for path in one.files]
+    found = FoundFiles()
+    contents = _list_folder(folder, follow_links, found)
+    day_folders = [day for day in contents.folders if _day(day.name)]
+    listings = [contents, *(_list_folder(day, follow_links, found) for day in day_folders)]
+    files = [path for listing in listings for path in listing.files]
     captures = [path for path in files if has_capture_name(path)]
     if front_end != FrontEnd.ZEEK_LOG:
         found.files += captures
     if front_end in (FrontEnd.AUTO, FrontEnd.ZEEK_LOG):
         logs = [path for path in files if not has_capture_name(path) and has_log_name(path)]
-        known = [path for path in logs if _is_of_use(path)]
-        found.files += known
-        found.unused = {path.name.split(".")[0] for path in logs if path not in known}
+        usable = [path for path in logs if _is_usable_log(path)]
+        found.files += usable
+        found.unused_logs = {path.name.split(".")[0] for path in logs if path not in usable}
     return found
 
 
-def _is_of_use(path: Path) -> bool:
+def _is_usable_log(path: Path) -> bool:
     """Whether a log is of a known kind, or cannot be read: that is told where it is ingested."""
     from spark_jobs.capture.zeek_lines import log_kind
 
@@ -95,23 +95,23 @@ def _is_of_use(path: Path) -> bool:
         return True
 
 
-def _contents(folder: Path, follow_links: bool, found: Found) -> Contents:
+def _list_folder(folder: Path, follow_links: bool, found: FoundFiles) -> Contents:
     """What is right below a folder; what is left out is told in found.errors."""
     try:
         contents = contents_of(folder, follow_links)
     except OSError as error:
         found.errors.append(in_a_line(error))
         return Contents([], [], [], [])
-    named = [path for path in contents.links if _is_named_as_input(path)]
-    if named:
-        found.errors.append(not_followed(folder, named))
+    input_links = [path for path in contents.links if _is_named_as_input(path)]
+    if input_links:
+        found.errors.append(unfollowed_links_message(folder, input_links))
     found.errors += [
         f"{path}: {NOT_REGULAR}" for path in contents.others if _is_named_as_input(path)
     ]
     return contents
 
 
-def not_followed(folder: Path, links: list[Path]) -> str:
+def unfollowed_links_message(folder: Path, links: list[Path]) -> str:
     """What is said of symbolic links in a folder."""
     names = ", ".join(path.name for path in links)
     return f"{folder}: symbolic links are not followed without --follow-links: {names}"

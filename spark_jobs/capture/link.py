@@ -21,13 +21,13 @@ ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 VN_TAG, I_TAG = 0x8926, 0x88E7
 ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST, ETHERTYPE_PPPOE_SESSION = 0x8847, 0x8848, 0x8864
-LARGEST_802_3_LENGTH = 1500
+MAX_802_3_LENGTH = 1500
 PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
 
 
 @inlined
-def be16(buf, at):
-    return int(buf[at]) << 8 | int(buf[at + 1])
+def be16(buf, pos):
+    return int(buf[pos]) << 8 | int(buf[pos + 1])
 
 
 @inlined
@@ -42,131 +42,131 @@ def _tag_bytes(ethertype):
 
 
 @inner
-def _after_tags(buf, at, end, ethertype):
+def _after_tags(buf, pos, end, ethertype):
     """(the first byte behind the Ethertype that is no tag's, that Ethertype); at: the first byte
     behind the given one. Tags may be stacked, of all kinds. Beyond `end` where the frame is cut."""
     size = _tag_bytes(ethertype)
     while size:
-        at += size + 2
-        if at > end:
+        pos += size + 2
+        if pos > end:
             break
-        ethertype = be16(buf, at - 2)
+        ethertype = be16(buf, pos - 2)
         size = _tag_bytes(ethertype)
-    return at, ethertype
+    return pos, ethertype
 
 
 @inner
-def _after_mpls(buf, at, end):
+def _after_mpls(buf, pos, end):
     """Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet in a pseudowire
     (RFC 4448, with its control word)."""
-    while at + 4 <= end:
-        bottom = buf[at + 2] & 1
-        at += 4
+    while pos + 4 <= end:
+        bottom = buf[pos + 2] & 1
+        pos += 4
         if bottom:
-            if at >= end:
+            if pos >= end:
                 return TOO_SHORT
-            version = buf[at] >> 4
+            version = buf[pos] >> 4
             if version in (4, 6):
-                return at
+                return pos
             if version != 0:
                 return NOT_IP
-            at += 18
-            if at > end:
+            pos += 18
+            if pos > end:
                 return TOO_SHORT
-            at, ethertype = _after_tags(buf, at, end, be16(buf, at - 2))
-            if at > end:
+            pos, ethertype = _after_tags(buf, pos, end, be16(buf, pos - 2))
+            if pos > end:
                 return TOO_SHORT
-            return at if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
+            return pos if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
     return TOO_SHORT
 
 
 @inner
-def _after_ppp(buf, at, end):
+def _after_ppp(buf, pos, end):
     """PPP (RFC 1661): address and control bytes and the protocol's first byte may be left out."""
-    if at + 2 <= end and buf[at] == 0xFF and buf[at + 1] == 0x03:
-        at += 2
-    if at + 2 > end:
+    if pos + 2 <= end and buf[pos] == 0xFF and buf[pos + 1] == 0x03:
+        pos += 2
+    if pos + 2 > end:
         return TOO_SHORT
-    if buf[at] & 1:
-        protocol = int(buf[at])
-        at += 1
+    if buf[pos] & 1:
+        protocol = int(buf[pos])
+        pos += 1
     else:
-        protocol = be16(buf, at)
-        at += 2
+        protocol = be16(buf, pos)
+        pos += 2
     if protocol in (PPP_IPV4, PPP_IPV6):
-        return at
+        return pos
     if protocol in (PPP_MPLS, PPP_MPLS_MULTICAST):
-        return _after_mpls(buf, at, end)
+        return _after_mpls(buf, pos, end)
     return NOT_IP
 
 
 @inner
-def _after_llc(buf, at, end):
+def _after_llc(buf, pos, end):
     """802.2 LLC with a SNAP header (RFC 1042)."""
-    if at + 8 > end:
+    if pos + 8 > end:
         return TOO_SHORT
-    if buf[at] != 0xAA or buf[at + 1] != 0xAA or buf[at + 2] != 0x03:
+    if buf[pos] != 0xAA or buf[pos + 1] != 0xAA or buf[pos + 2] != 0x03:
         return NOT_IP
-    ethertype = be16(buf, at + 6)
+    ethertype = be16(buf, pos + 6)
     if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
-        return at + 8
+        return pos + 8
     return NOT_IP
 
 
 @inner
-def _after_ethertype(buf, at, end, ethertype):
+def _after_ethertype(buf, pos, end, ethertype):
     """at: the first byte behind the Ethertype."""
-    at, ethertype = _after_tags(buf, at, end, ethertype)
-    if at > end:
+    pos, ethertype = _after_tags(buf, pos, end, ethertype)
+    if pos > end:
         return TOO_SHORT
     if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
-        return at
+        return pos
     if ethertype in (ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST):
-        return _after_mpls(buf, at, end)
+        return _after_mpls(buf, pos, end)
     if ethertype == ETHERTYPE_PPPOE_SESSION:
-        return _after_ppp(buf, at + 6, end)
-    if ethertype <= LARGEST_802_3_LENGTH:
-        return _after_llc(buf, at, end)
+        return _after_ppp(buf, pos + 6, end)
+    if ethertype <= MAX_802_3_LENGTH:
+        return _after_llc(buf, pos, end)
     return NOT_IP
 
 
 @inner
-def _after_address_family(buf, at, end):
+def _after_address_family(buf, pos, end):
     """NULL and LOOP: a 4-byte address family in either byte order; 24, 28 and 30 are the BSDs'
     and 10 Linux's IPv6."""
-    if at + 4 > end:
+    if pos + 4 > end:
         return TOO_SHORT
-    family = int(buf[at]) | int(buf[at + 3])
-    if buf[at + 1] == 0 and buf[at + 2] == 0 and family in (2, 10, 24, 28, 30):
-        return at + 4
+    family = int(buf[pos]) | int(buf[pos + 3])
+    if buf[pos + 1] == 0 and buf[pos + 2] == 0 and family in (2, 10, 24, 28, 30):
+        return pos + 4
     return NOT_IP
 
 
 @inner
-def ip_header(buf, at, end, link_type):
+def ip_header(buf, pos, end, link_type):
     """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or
     WIFI_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY):
-        return at
-    ethertype_at, behind = 0, 0
+        return pos
+    ethertype_pos, payload_pos = 0, 0
     if link_type == ETHERNET:
-        ethertype_at, behind = at + 12, at + 14
+        ethertype_pos, payload_pos = pos + 12, pos + 14
     elif link_type == LINUX_COOKED:
-        ethertype_at, behind = at + 14, at + 16
+        ethertype_pos, payload_pos = pos + 14, pos + 16
     elif link_type == LINUX_COOKED_2:
-        ethertype_at, behind = at, at + 20
-    if behind:
-        if behind > end:
+        ethertype_pos, payload_pos = pos, pos + 20
+    if payload_pos:
+        if payload_pos > end:
             return TOO_SHORT
-        return _after_ethertype(buf, behind, end, be16(buf, ethertype_at))
+        return _after_ethertype(buf, payload_pos, end, be16(buf, ethertype_pos))
     if link_type in (NULL, LOOP):
-        return _after_address_family(buf, at, end)
+        return _after_address_family(buf, pos, end)
     if link_type in (PPP, PPP_HDLC):
-        return _after_ppp(buf, at, end)
+        return _after_ppp(buf, pos, end)
     if link_type == PPP_PPPD:
-        return _after_ppp(buf, at + 2, end)
+        return _after_ppp(buf, pos + 2, end)
     if link_type == PPPOE:
-        return _after_ppp(buf, at + 6, end)
+        return _after_ppp(buf, pos + 6, end)
     if link_type == FDDI:
-        return _after_llc(buf, at + 13, end)
+        return _after_llc(buf, pos + 13, end)
     return WIFI_LINK_TYPE if link_type in WIFI else UNKNOWN_LINK_TYPE

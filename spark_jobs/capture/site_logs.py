@@ -24,12 +24,18 @@ from schemas.zeek import (
 )
 from spark_jobs.capture.columns import DAY_US, EPOCH
 from spark_jobs.capture.decode import LATEST_TS_US
-from spark_jobs.capture.reader import Reading
+from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import UserKeys
-from spark_jobs.capture.zeek_lines import Addresses, leave_out, microseconds, read_lines, valid
+from spark_jobs.capture.zeek_lines import (
+    AddressNumbers,
+    has_value,
+    read_log_rows,
+    skip_rows,
+    to_microseconds,
+)
 
-TABLES: dict[str, Table] = {
+TABLE_BY_LOG: dict[str, Table] = {
     CONN_LOG.path: APPLICATION_LOG,
     HTTP_LOG.path: APPLICATION_LOG,
     SSL_LOG.path: APPLICATION_LOG,
@@ -49,48 +55,48 @@ def read_site_log(
     path: Path,
     log: Log,
     prefixes: np.ndarray,
-    reading: Reading,
+    stats: ReadStats,
     capture: str,
     partitions: int,
     keys: UserKeys,
 ) -> Iterator[pa.Table]:
     """The rows that a log adds to its table (see TABLES)."""
-    table = TABLES[log.path]
-    rows_of = _ROWS[log.path]
-    users = _Users(Addresses(prefixes), partitions, keys)
-    for block in read_lines(path, log, reading):
+    table = TABLE_BY_LOG[log.path]
+    make_rows = _ROW_MAKERS[log.path]
+    users = _UserNames(AddressNumbers(prefixes), partitions, keys)
+    for block in read_log_rows(path, log, stats):
         for parsed, _, lines in block:
-            frame = _frame(parsed, log, users.addresses)
-            there = [valid(parsed, name) for name in log.required]
-            there += [frame[name] > 0 for name in _addresses_of(log) if name in log.required]
-            whole = np.logical_and.reduce(there)
-            timely = frame["ts"].to_numpy() >= 0
-            leave_out(reading, path, lines, ~whole, "malformed_line")
-            leave_out(reading, path, lines, whole & ~timely, "implausible_time")
-            for columns in rows_of(frame[whole & timely], log, users, reading):
-                yield _table(columns | {"capture": capture}, table)
+            frame = _to_data_frame(parsed, log, users.addresses)
+            present = [has_value(parsed, name) for name in log.required]
+            present += [frame[name] > 0 for name in _address_fields(log) if name in log.required]
+            complete = np.logical_and.reduce(present)
+            plausible = frame["ts"].to_numpy() >= 0
+            skip_rows(stats, path, lines, ~complete, "malformed_line")
+            skip_rows(stats, path, lines, complete & ~plausible, "implausible_time")
+            for columns in make_rows(frame[complete & plausible], log, users, stats):
+                yield _to_table(columns | {"capture": capture}, table)
 
 
-def _addresses_of(log: Log) -> list[str]:
+def _address_fields(log: Log) -> list[str]:
     return [name for name, kind in log.fields.items() if pa.types.is_dictionary(kind)]
 
 
-def _frame(parsed: pa.Table, log: Log, addresses: Addresses) -> pd.DataFrame:
+def _to_data_frame(parsed: pa.Table, log: Log, addresses: AddressNumbers) -> pd.DataFrame:
     """Every field of the log; times in us (-1: not plausible), addresses as numbers (0: none).
     attrs["fields"]: those that the log has."""
     columns: Columns = dict.fromkeys(log.fields)
     for name in parsed.column_names:
-        if name in _addresses_of(log):
+        if name in _address_fields(log):
             columns[name] = addresses.numbers(parsed[name])
         else:
             columns[name] = parsed[name].to_pandas()
-    columns["ts"] = microseconds(parsed["ts"])
+    columns["ts"] = to_microseconds(parsed["ts"])
     frame = pd.DataFrame(columns, index=range(len(parsed)))
     frame.attrs["fields"] = parsed.column_names
     return frame
 
 
-def _table(columns: Columns, table: Table) -> pa.Table:
+def _to_table(columns: Columns, table: Table) -> pa.Table:
     n = len(columns["ts"])
     arrays = []
     for field in table.arrow:
@@ -106,178 +112,198 @@ def _table(columns: Columns, table: Table) -> pa.Table:
 
 
 @dataclass
-class _Users:
+class _UserNames:
     """Who addresses belong to."""
 
-    addresses: Addresses
+    addresses: AddressNumbers
     partitions: int
-    of: UserKeys
+    keys: UserKeys
 
-    def ours(self, numbers: pd.Series) -> np.ndarray:
+    def are_subscribers(self, numbers: pd.Series) -> np.ndarray:
         """bool[n]: which are subscribers'."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
-    def texts(self, numbers: pd.Series, ts: pd.Series, infrastructure: bool = False) -> pd.Series:
+    def names(self, numbers: pd.Series, ts: pd.Series, infrastructure: bool = False) -> pd.Series:
         """What the addresses are called at these times (us); see UserKeys.texts."""
 
-        def called(keys: UserKeys, some: pd.Series) -> pd.Series:
-            each = some.unique()
-            texts = keys.texts(self.addresses.table, each, infrastructure)
-            return some.map(dict(zip(each.tolist(), texts, strict=True)))
+        def names_in_period(keys: UserKeys, values: pd.Series) -> pd.Series:
+            unique = values.unique()
+            texts = keys.names(self.addresses.table, unique, infrastructure)
+            return values.map(dict(zip(unique.tolist(), texts, strict=True)))
 
-        return self._by_period(numbers, ts, called)
+        return self._by_period(numbers, ts, names_in_period)
 
     def identities(self, names: pd.Series, ts: pd.Series) -> pd.Series:
         """What those whom RADIUS names are called at these times (us)."""
-        return self._by_period(names, ts, lambda keys, some: _each(some, keys.of_identity))
+        return self._by_period(
+            names, ts, lambda keys, values: _map_unique(values, keys.key_of_identity)
+        )
 
-    def partitions_of(self, called: pd.Series, ts: pd.Series) -> pd.Series:
+    def user_partitions(self, names: pd.Series, ts: pd.Series) -> pd.Series:
         """Those of addresses, as they are called at these times (us)."""
         return self._by_period(
-            called,
+            names,
             ts,
-            lambda keys, some: _each(some, lambda key: keys.partition(key, self.partitions)),
+            lambda keys, values: _map_unique(
+                values, lambda key: keys.partition(key, self.partitions)
+            ),
         )
 
     def _by_period(
         self, values: pd.Series, ts: pd.Series, function: Callable[[UserKeys, pd.Series], pd.Series]
     ) -> pd.Series:
         """function of the values of each period of the pseudonyms."""
-        if not self.of.have_periods or values.empty:
-            return function(self.of, values)
-        of_day = _each(ts // DAY_US, lambda day: self.of.on(EPOCH + timedelta(days=int(day))))
-        parts = [function(keys, values[of_day == keys]) for keys in of_day.unique()]
+        if not self.keys.has_key_periods or values.empty:
+            return function(self.keys, values)
+        keys_by_row = _map_unique(
+            ts // DAY_US, lambda day: self.keys.for_day(EPOCH + timedelta(days=int(day)))
+        )
+        parts = [function(keys, values[keys_by_row == keys]) for keys in keys_by_row.unique()]
         return pd.concat(parts).reindex(values.index)
 
 
-def _each(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
+def _map_unique(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
     """function of each value, called once for equal ones."""
     return values.map({value: function(value) for value in values.unique()})
 
 
-def _only(frame: pd.DataFrame, keep: pd.Series, reason: str, reading: Reading) -> pd.DataFrame:
+def _keep_rows(frame: pd.DataFrame, keep: pd.Series, reason: str, stats: ReadStats) -> pd.DataFrame:
     """The rows to keep; the others are counted."""
-    if others := int((~keep).sum()):
-        reading.skipped[reason] += others
+    if dropped := int((~keep).sum()):
+        stats.skipped[reason] += dropped
     return frame[keep]
 
 
-def _connections(
-    frame: pd.DataFrame, log: Log, users: _Users, reading: Reading
+def _connection_rows(
+    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
     """Rows of application_log: one for each end that is a subscriber."""
     if log is CONN_LOG:
-        frame = _only(frame, frame["proto"] == "tcp", "not_tcp", reading)
+        frame = _keep_rows(frame, frame["proto"] == "tcp", "not_tcp", stats)
     if log is HTTP_LOG and "method" in frame.attrs["fields"]:
-        said = frame["method"].notna() | frame["status_code"].notna()
-        frame = _only(frame, said, "no_request", reading)
-    ours = users.ours(frame["id.orig_h"]) | users.ours(frame["id.resp_h"])
-    frame = _only(frame, pd.Series(ours, frame.index), "not_subscriber", reading)
+        is_request = frame["method"].notna() | frame["status_code"].notna()
+        frame = _keep_rows(frame, is_request, "no_request", stats)
+    is_subscriber = users.are_subscribers(frame["id.orig_h"]) | users.are_subscribers(
+        frame["id.resp_h"]
+    )
+    frame = _keep_rows(frame, pd.Series(is_subscriber, frame.index), "not_subscriber", stats)
     for user, server in (("orig", "resp"), ("resp", "orig")):
-        mine = frame[users.ours(frame[f"id.{user}_h"])]
-        keys = users.texts(mine[f"id.{user}_h"], mine["ts"])
+        rows = frame[users.are_subscribers(frame[f"id.{user}_h"])]
+        keys = users.names(rows[f"id.{user}_h"], rows["ts"])
         columns = {
             "log": log.path,
-            "user_partition": users.partitions_of(keys, mine["ts"]),
+            "user_partition": users.user_partitions(keys, rows["ts"]),
             "user": keys,
-            "user_port": mine[f"id.{user}_p"],
-            "server": users.texts(mine[f"id.{server}_h"], mine["ts"]),
-            "server_port": mine[f"id.{server}_p"],
-            "ts": mine["ts"],
-            "end_ts": mine["ts"],
+            "user_port": rows[f"id.{user}_p"],
+            "server": users.names(rows[f"id.{server}_h"], rows["ts"]),
+            "server_port": rows[f"id.{server}_p"],
+            "ts": rows["ts"],
+            "end_ts": rows["ts"],
             "service": log.path,
         }
         if log is CONN_LOG:
-            lasted = 1e6 * pd.to_numeric(mine["duration"])
-            known = lasted.between(0, LATEST_TS_US - mine["ts"])  # not where it ends too late
-            columns["end_ts"] = mine["ts"] + lasted.where(known, 0).round().astype("int64")
-            columns["service"] = mine["service"]
+            duration_us = 1e6 * pd.to_numeric(rows["duration"])
+            is_plausible = duration_us.between(
+                0, LATEST_TS_US - rows["ts"]
+            )  # not where it ends too late
+            columns["end_ts"] = rows["ts"] + duration_us.where(is_plausible, 0).round().astype(
+                "int64"
+            )
+            columns["service"] = rows["service"]
         if log is HTTP_LOG:
-            columns["request"] = mine["trans_depth"]
-            columns["answered"] = _answered(mine["method"], mine["status_code"])
+            columns["request"] = rows["trans_depth"]
+            columns["answered"] = _is_answered(rows["method"], rows["status_code"])
         if log is SSL_LOG:
-            columns["answered"] = mine["established"]
+            columns["answered"] = rows["established"]
         yield columns
 
 
-def _answered(method: pd.Series, status: pd.Series) -> pd.Series:
+def _is_answered(method: pd.Series, status: pd.Series) -> pd.Series:
     status = pd.to_numeric(status)
     tunnel = (method == "CONNECT") & (status < FIRST_REDIRECTION)
     return (status >= FIRST_FINAL_STATUS) & ~tunnel
 
 
-def _messages(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+def _accounting_rows(
+    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+) -> Iterator[Columns]:
     """Rows of accounting, from the accounting log of zeek_scripts/."""
     frame = frame.assign(
-        ts=frame["ts"] - _number(frame["delay"]) * 1_000_000, status=frame["status"].map(STATUSES)
+        ts=frame["ts"] - _to_int(frame["delay"]) * 1_000_000, status=frame["status"].map(STATUSES)
     )
-    frame = _only(frame, frame["status"].notna(), "other_status", reading)
-    of_nas = frame["status"] == NAS
+    frame = _keep_rows(frame, frame["status"].notna(), "other_status", stats)
+    is_nas = frame["status"] == NAS
     yield {
-        "ts": frame["ts"][of_nas],
+        "ts": frame["ts"][is_nas],
         "status": NAS,
-        "nas": users.texts(frame["nas"][of_nas], frame["ts"][of_nas], True),
+        "nas": users.names(frame["nas"][is_nas], frame["ts"][is_nas], True),
     }
-    mine = _leased(frame[~of_nas], "address", users, reading)
+    leases = _lease_messages(frame[~is_nas], "address", users, stats)
     yield {
-        **_lease(mine, "address", users),
-        "status": mine["status"],
-        "nas": users.texts(mine["nas"], mine["ts"], True),
-        "session": mine["session"],
-        "subscriber": users.identities(mine["subscriber"], mine["ts"]),
-        "session_time": mine["session_time"],
+        **_lease_columns(leases, "address", users),
+        "status": leases["status"],
+        "nas": users.names(leases["nas"], leases["ts"], True),
+        "session": leases["session"],
+        "subscriber": users.identities(leases["subscriber"], leases["ts"]),
+        "session_time": leases["session_time"],
     }
 
 
-def _accepted(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+def _authentication_rows(
+    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+) -> Iterator[Columns]:
     """Rows of accounting, from Zeek's own log of RADIUS authentications."""
     frame = frame.assign(subscriber=frame["username"].fillna(frame["mac"]))
-    frame = _only(frame, frame["result"] == "success", "other_status", reading)
-    mine = _leased(frame, "framed_addr", users, reading)
+    frame = _keep_rows(frame, frame["result"] == "success", "other_status", stats)
+    leases = _lease_messages(frame, "framed_addr", users, stats)
     yield {
-        **_lease(mine, "framed_addr", users),
+        **_lease_columns(leases, "framed_addr", users),
         "status": ACCEPTED,
-        "nas": users.texts(mine["id.orig_h"], mine["ts"], True),
-        "subscriber": users.identities(mine["subscriber"], mine["ts"]),
+        "nas": users.names(leases["id.orig_h"], leases["ts"], True),
+        "subscriber": users.identities(leases["subscriber"], leases["ts"]),
     }
 
 
-def _monitored(frame: pd.DataFrame, log: Log, users: _Users, reading: Reading) -> Iterator[Columns]:
+def _count_monitor_losses(
+    frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
+) -> Iterator[Columns]:
     """No rows: what a live Zeek did not get is counted, beside the packets that it got."""
     for reason, column in (("dropped_by_monitor", "dropped"), ("unseen_data", "gaps")):
         if count := int(frame[column].sum()):
-            reading.skipped[reason] += count
+            stats.skipped[reason] += count
     if len(frame):
-        times = [*(reading.counted_us or ()), *frame["ts"]]
-        reading.counted_us = (min(times), max(times))
+        times = [*(stats.counted_span_us or ()), *frame["ts"]]
+        stats.counted_span_us = (min(times), max(times))
     return iter(())
 
 
-def _leased(frame: pd.DataFrame, address: str, users: _Users, reading: Reading) -> pd.DataFrame:
+def _lease_messages(
+    frame: pd.DataFrame, address: str, users: _UserNames, stats: ReadStats
+) -> pd.DataFrame:
     """The messages that say which subscriber has which of the network's addresses."""
-    frame = frame.assign(**{address: _number(frame[address])})
-    told = (frame[address] > 0) & frame["subscriber"].notna()
-    frame = _only(frame, told, "no_lease", reading)
-    ours = pd.Series(users.ours(frame[address]), frame.index)
-    return _only(frame, ours, "not_subscriber", reading)
+    frame = frame.assign(**{address: _to_int(frame[address])})
+    names_lease = (frame[address] > 0) & frame["subscriber"].notna()
+    frame = _keep_rows(frame, names_lease, "no_lease", stats)
+    is_subscriber = pd.Series(users.are_subscribers(frame[address]), frame.index)
+    return _keep_rows(frame, is_subscriber, "not_subscriber", stats)
 
 
-def _lease(frame: pd.DataFrame, address: str, users: _Users) -> Columns:
+def _lease_columns(frame: pd.DataFrame, address: str, users: _UserNames) -> Columns:
     ts = frame["ts"]
-    keys = users.texts(frame[address], ts)
-    return {"ts": ts, "address": keys, "user_partition": users.partitions_of(keys, ts)}
+    keys = users.names(frame[address], ts)
+    return {"ts": ts, "address": keys, "user_partition": users.user_partitions(keys, ts)}
 
 
-def _number(column: pd.Series) -> pd.Series:
+def _to_int(column: pd.Series) -> pd.Series:
     """Whole numbers; 0 where there is none."""
     return pd.to_numeric(column).fillna(0).astype("int64")
 
 
-_ROWS: dict[str, Callable[[pd.DataFrame, Log, _Users, Reading], Iterator[Columns]]] = {
-    CONN_LOG.path: _connections,
-    HTTP_LOG.path: _connections,
-    SSL_LOG.path: _connections,
-    ACCOUNTING_LOG.path: _messages,
-    RADIUS_LOG.path: _accepted,
-    MONITOR_LOG.path: _monitored,
+_ROW_MAKERS: dict[str, Callable[[pd.DataFrame, Log, _UserNames, ReadStats], Iterator[Columns]]] = {
+    CONN_LOG.path: _connection_rows,
+    HTTP_LOG.path: _connection_rows,
+    SSL_LOG.path: _connection_rows,
+    ACCOUNTING_LOG.path: _accounting_rows,
+    RADIUS_LOG.path: _authentication_rows,
+    MONITOR_LOG.path: _count_monitor_losses,
 }

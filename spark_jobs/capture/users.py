@@ -28,7 +28,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.capture.address_text import MAPPED_PREFIX, packed, text_of
+from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse_address
 from spark_jobs.errors import UserError
 from spark_jobs.networks import KeyPeriod, Network, period_of
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
     from spark_jobs.capture.addresses import AddressTable
-    from spark_jobs.capture.owners import Owners, Prefixes
+    from spark_jobs.capture.network_lookup import NetworkLookup, Prefixes
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
@@ -46,24 +46,24 @@ CONTAINER_SECRETS = Path("/run/secrets")
 PSEUDONYM_BYTES = 10
 """In base 32: 16 letters and digits. Of ten million subscribers two have the same pseudonym with a
 chance of 1 in 24 billion."""
-OF_PERIOD = re.compile("[a-z2-7]{26}")
+PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
-REST_OF_BLOCK = bytes(16 - PSEUDONYM_BYTES)
+BLOCK_PADDING = bytes(16 - PSEUDONYM_BYTES)
 """Behind the hash, before it is encrypted: with another key it comes out otherwise."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
-UNKEYED_DIGITS = 32
+UNKEYED_HASH_DIGITS = 32
 """Hexadecimal digits of XXH3's hash of a content. Those of a keyed hash are 40."""
 PLAIN = "plain"
 IPV6_MARK = "v6:"
 """Before the pseudonym of an address of IPv6: headers are longer there. No address has it."""
-SERVER_PREFIX = {4: 24, 16: 48}
+SERVER_PREFIX_BITS = {4: 24, 16: 48}
 """Bits that are kept of a server's address where it is cut, by its bytes: what is announced to the
 Internet as one network at least."""
 
 
 @dataclass(frozen=True)
-class Pools:
+class AddressPools:
     """The prefixes of the subscribers of a network and of the others that it knows, in this order,
     and those of NAT64."""
 
@@ -71,11 +71,11 @@ class Pools:
     nat64: Prefixes = ()
 
     @cached_property
-    def owners(self) -> Owners:
+    def lookup(self) -> NetworkLookup:
         """Finds the network of an address."""
-        from spark_jobs.capture.owners import Owners
+        from spark_jobs.capture.network_lookup import NetworkLookup
 
-        return Owners(self.subscribers, self.nat64)
+        return NetworkLookup(self.subscribers, self.nat64)
 
 
 @dataclass(frozen=True)
@@ -88,72 +88,78 @@ class UserKeys:
 
     network: str
     secret: bytes | None = field(default=None, repr=False)
-    prefixes: bool = False
+    keep_prefixes: bool = False
     servers: str = "kept"
     key_period: KeyPeriod | None = None
     period: str = ""
-    others: tuple[UserKeys, ...] = ()
-    pools: Pools | None = field(default=None, repr=False, compare=False)
+    other_networks: tuple[UserKeys, ...] = ()
+    pools: AddressPools | None = field(default=None, repr=False, compare=False)
 
     @property
-    def made_with(self) -> str:
+    def key_scheme(self) -> str:
         """Tells keys made with one secret from those made with another, and nothing of either."""
         if self.secret is None:
             return PLAIN
-        how = [PREFIXES.decode()] if self.prefixes else []
-        return " ".join([check_of(self.secret), *how, *filter(None, [self.key_period])])
+        options = [PREFIXES.decode()] if self.keep_prefixes else []
+        return " ".join([secret_check(self.secret), *options, *filter(None, [self.key_period])])
 
     @property
-    def have_periods(self) -> bool:
+    def has_key_periods(self) -> bool:
         """Whether any network's pseudonyms change from period to period."""
-        return any(keys.key_period for keys in (self, *self.others))
+        return any(keys.key_period for keys in (self, *self.other_networks))
 
-    def on(self, day: date) -> UserKeys:
+    def for_day(self, day: date) -> UserKeys:
         """Those of the packets of a day (UTC)."""
-        others = tuple(keys.on(day) for keys in self.others)
-        return replace(self, period=period_of(self.key_period, day), others=others)
+        other_networks = tuple(keys.for_day(day) for keys in self.other_networks)
+        return replace(self, period=period_of(self.key_period, day), other_networks=other_networks)
 
-    def hashed(self, text: str) -> str:
+    def hash_text(self, text: str) -> str:
         """The keyed hash of a text that depends on subscribers' addresses: without the secret
         nobody can test a guess of one. The text itself, if no subscriber has a pseudonym."""
-        secret = next((keys.secret for keys in (self, *self.others) if keys.secret), None)
+        secret = next((keys.secret for keys in (self, *self.other_networks) if keys.secret), None)
         return keyed_hash(text, secret) if secret else text
 
-    def renamed(self, keys: Iterable[str], others: UserKeys, far_ends: bool = False) -> list[str]:
+    def translate(self, keys: Iterable[str], target: UserKeys, far_ends: bool = False) -> list[str]:
         """What users, and servers that have pseudonyms, are called by others, of another period;
         what is no pseudonym stays. Raises UserError where these were not made with this secret.
         far_ends: some may be of networks that are no longer known; these stay, too."""
-        pairs = list(zip((self, *self.others), (others, *others.others), strict=True))
-        return [self._renamed(key, pairs, far_ends) for key in keys]
+        pairs = list(
+            zip((self, *self.other_networks), (target, *target.other_networks), strict=True)
+        )
+        return [self._translate_one(key, pairs, far_ends) for key in keys]
 
-    def _renamed(
+    def _translate_one(
         self, key: str, pairs: list[tuple[UserKeys, UserKeys]], may_be_unknown: bool
     ) -> str:
-        for before, now in pairs:
-            if found := before._hash_of(key):
-                return now.of_hash(*found)
-        if not may_be_unknown and self.period and OF_PERIOD.fullmatch(key.removeprefix(IPV6_MARK)):
+        for source, target in pairs:
+            if decoded := source._hash_of(key):
+                return target.pseudonym_of_hash(*decoded)
+        if (
+            not may_be_unknown
+            and self.period
+            and PERIOD_PSEUDONYM.fullmatch(key.removeprefix(IPV6_MARK))
+        ):
             raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
         return key
 
     def partition(self, key: str, partitions: int) -> int:
         """The bucket of a user: the same on every machine, and in every period."""
         if self.period:
-            (key,) = self.renamed([key], replace(self, period=""))
+            (key,) = self.translate([key], replace(self, period=""))
         return user_partition(key, partitions)
 
-    def of_address(self, address: str) -> str:
+    def key_of_address(self, address: str) -> str:
         """The key under which a subscriber's packets are kept. Raises ValueError where the text is
         no address."""
-        return self._of_addresses([packed(address)])[0]
+        return self._address_keys([parse_address(address)])[0]
 
-    def of_identity(self, identity: str) -> str:
+    def key_of_identity(self, identity: str) -> str:
         """The key of a subscriber whom RADIUS names: by IMSI, calling number or user name."""
         if self.secret is None:
             return identity
         return self._pseudonym(IDENTITY, identity.encode())
 
-    def texts(
+    def names(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
     ) -> list[str]:
         """What addresses are called, by number: the subscribers' by key, of whichever network they
@@ -161,101 +167,109 @@ class UserKeys:
         Raises UserError where two subscribers would be called the same."""
         import numpy as np
 
-        every = addresses.packed(numbers)
-        owner, told_by = self._owners(addresses, numbers)
-        of_server = text_of if infrastructure else self._of_server
-        texts = ["" if whose >= 0 else of_server(a) for a, whose in zip(every, owner, strict=True)]
-        for whose in set(owner.tolist()) - {-1}:
-            keys = (self, *self.others)[whose]
-            direct = np.flatnonzero((owner == whose) & (told_by == 0)).tolist()
-            names = keys._of_addresses([every[place] for place in direct])
-            if len(set(names)) < len(names):
+        packed_addresses = addresses.as_bytes(numbers)
+        network_index, embedded_ipv4 = self._find_networks(addresses, numbers)
+        server_name = format_address if infrastructure else self._server_name
+        names = [
+            "" if index >= 0 else server_name(address)
+            for address, index in zip(packed_addresses, network_index, strict=True)
+        ]
+        for index in set(network_index.tolist()) - {-1}:
+            keys = (self, *self.other_networks)[index]
+            own_addresses = np.flatnonzero((network_index == index) & (embedded_ipv4 == 0)).tolist()
+            keys_found = keys._address_keys([packed_addresses[i] for i in own_addresses])
+            if len(set(keys_found)) < len(keys_found):
                 raise UserError(
                     f"{keys.network}: two addresses have the same pseudonym; another key is needed"
                 )
-            embedded = np.flatnonzero((owner == whose) & (told_by != 0)).tolist()
-            ipv4 = [bytes(8) + int(told_by[place]).to_bytes(8, "big") for place in embedded]
-            names += [IPV6_MARK + name for name in keys._of_addresses(ipv4)]
-            for place, name in zip(direct + embedded, names, strict=True):
-                texts[place] = name
-        return texts
+            embedded = np.flatnonzero((network_index == index) & (embedded_ipv4 != 0)).tolist()
+            ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded]
+            keys_found += [IPV6_MARK + name for name in keys._address_keys(ipv4)]
+            for i, name in zip(own_addresses + embedded, keys_found, strict=True):
+                names[i] = name
+        return names
 
-    def have_names(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
+    def have_pseudonyms(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
         """bool[n]: which addresses, by number, belong to subscribers who have pseudonyms."""
-        owner, _ = self._owners(addresses, numbers)
-        return owner >= (0 if self.secret else 1)
+        network_index, _ = self._find_networks(addresses, numbers)
+        return network_index >= (0 if self.secret else 1)
 
-    def _owners(
+    def _find_networks(
         self, addresses: AddressTable, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See Owners.of: 0 is the network itself, 1 the first of `others`."""
         import numpy as np
 
-        known = addresses.entries[numbers]
-        ours = known[:, 2] != 0
+        entries = addresses.entries[numbers]
+        is_own = entries[:, 2] != 0
         if self.pools is None:
-            return np.where(ours, 0, -1), np.zeros(len(known), np.uint64)
-        owner, told_by = self.pools.owners.of(known)
+            return np.where(is_own, 0, -1), np.zeros(len(entries), np.uint64)
+        network_index, embedded_ipv4 = self.pools.lookup.find(entries)
         if self.secret is None:  # an address that embeds a plain one is a server like others
-            owner[owner == 0] = -1
-        owner[ours], told_by[ours] = 0, 0
-        return owner, told_by
+            network_index[network_index == 0] = -1
+        network_index[is_own], embedded_ipv4[is_own] = 0, 0
+        return network_index, embedded_ipv4
 
-    def _of_addresses(self, addresses: list[bytes]) -> list[str]:
+    def _address_keys(self, addresses: list[bytes]) -> list[str]:
         """What subscribers are called by their addresses, of 16 bytes each."""
         if self.secret is None:
-            return [text_of(address) for address in addresses]
-        if not self.prefixes:
-            return [self._marked(ADDRESS, address) for address in addresses]
-        from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymized
+            return [format_address(address) for address in addresses]
+        if not self.keep_prefixes:
+            return [self._marked_pseudonym(ADDRESS, address) for address in addresses]
+        from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymize
 
-        made = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
-        made.update(self.network.encode())
-        found = dict.fromkeys(addresses, b"")
+        key_hash = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
+        key_hash.update(self.network.encode())
+        anonymized_of = dict.fromkeys(addresses, b"")
         for ipv4 in (True, False):
-            of_version = [a for a in found if a.startswith(MAPPED_PREFIX) == ipv4]
+            of_version = [
+                address for address in anonymized_of if address.startswith(MAPPED_PREFIX) == ipv4
+            ]
             skip = len(MAPPED_PREFIX) if ipv4 else 0
-            others = anonymized([a[skip:] for a in of_version], made.digest())
-            found |= {a: a[:skip] + other for a, other in zip(of_version, others, strict=True)}
-        return [text_of(found[address]) for address in addresses]
+            replacements = anonymize([address[skip:] for address in of_version], key_hash.digest())
+            anonymized_of |= {
+                address: address[:skip] + replacement
+                for address, replacement in zip(of_version, replacements, strict=True)
+            }
+        return [format_address(anonymized_of[address]) for address in addresses]
 
-    def _of_server(self, address: bytes) -> str:
+    def _server_name(self, address: bytes) -> str:
         if self.servers == "hashed" and self.secret is not None:
-            return self._marked(SERVER, address)
+            return self._marked_pseudonym(SERVER, address)
         if self.servers == "cut":
             skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
-            kept = skip + SERVER_PREFIX[len(address) - skip] // 8
-            return text_of(address[:kept].ljust(len(address), b"\0"))
-        return text_of(address)
+            kept_bytes = skip + SERVER_PREFIX_BITS[len(address) - skip] // 8
+            return format_address(address[:kept_bytes].ljust(len(address), b"\0"))
+        return format_address(address)
 
-    def _marked(self, kind: bytes, address: bytes) -> str:
+    def _marked_pseudonym(self, kind: bytes, address: bytes) -> str:
         mark = "" if address.startswith(MAPPED_PREFIX) else IPV6_MARK
         return self._pseudonym(kind, address, mark)
 
-    def _pseudonym(self, kind: bytes, of: bytes, mark: str = "") -> str:
+    def _pseudonym(self, kind: bytes, identifier: bytes, mark: str = "") -> str:
         """Of a network's own, that who is in two networks is not the same in both."""
         assert self.secret is not None
         hashed = blake2b(key=self.secret, digest_size=PSEUDONYM_BYTES, person=kind)
-        hashed.update(self.network.encode() + b"/" + of)
-        return self.of_hash(mark, hashed.digest())
+        hashed.update(self.network.encode() + b"/" + identifier)
+        return self.pseudonym_of_hash(mark, hashed.digest())
 
-    def of_hash(self, mark: str, hashed: bytes) -> str:
+    def pseudonym_of_hash(self, mark: str, hashed: bytes) -> str:
         """The pseudonym that stands for a hash."""
         if self.period:
             assert self.secret is not None
             hashed = _ciphers(self.secret, self.network, self.period)[0].update(
-                hashed + REST_OF_BLOCK
+                hashed + BLOCK_PADDING
             )
         return mark + base64.b32encode(hashed).decode().rstrip("=").lower()
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
         """A pseudonym's mark and hash; None where it is not one of the network in this period."""
         text = key.removeprefix(IPV6_MARK)
-        if not (self.period and self.secret and OF_PERIOD.fullmatch(text)):
+        if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
         block = _ciphers(self.secret, self.network, self.period)[1].update(_from_base32(text))
-        hashed, rest = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
-        if rest != REST_OF_BLOCK:
+        hashed, padding = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
+        if padding != BLOCK_PADDING:
             return None
         return key[: len(key) - len(text)], hashed
 
@@ -265,22 +279,22 @@ def _ciphers(secret: bytes, network: str, period: str) -> tuple[CipherContext, C
     """What encrypts, and what decrypts, hashes of a network in a period."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    made = blake2b(key=secret, digest_size=32, person=PERIOD)
-    made.update(f"{network}/{period}".encode())
-    cipher = Cipher(algorithms.AES(made.digest()), modes.ECB())
+    key_hash = blake2b(key=secret, digest_size=32, person=PERIOD)
+    key_hash.update(f"{network}/{period}".encode())
+    cipher = Cipher(algorithms.AES(key_hash.digest()), modes.ECB())
     return cipher.encryptor(), cipher.decryptor()
 
 
 def user_keys(network: Network) -> UserKeys:
     """How the network's subscribers are called. Raises UserError where there is no secret for it,
     see `secret`."""
-    every = (network, *network.others)
-    pools = Pools(tuple(one.subscribers for one in every), network.nat64)
-    own, *others = map(_keys_of, every)
-    return replace(own, others=tuple(others), pools=pools)
+    networks = (network, *network.others)
+    pools = AddressPools(tuple(each.subscribers for each in networks), network.nat64)
+    own, *others = map(_own_keys, networks)
+    return replace(own, other_networks=tuple(others), pools=pools)
 
 
-def _keys_of(network: Network) -> UserKeys:
+def _own_keys(network: Network) -> UserKeys:
     """As user_keys, but it knows no other network."""
     return UserKeys(
         network.name,
@@ -296,18 +310,20 @@ def keyed_hash(text: str, secret: bytes) -> str:
     return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
 
 
-def as_keyed(content: str, secret: bytes | None) -> str:
+def key_content_hash(content: str, secret: bytes | None) -> str:
     """The hash of a capture's content, keyed. One that is not is of a network without pseudonyms
     (see UserKeys.hashed) or of an earlier version; it stays so without a secret."""
-    return keyed_hash(content, secret) if secret and len(content) == UNKEYED_DIGITS else content
+    return (
+        keyed_hash(content, secret) if secret and len(content) == UNKEYED_HASH_DIGITS else content
+    )
 
 
-def check_of(secret: bytes) -> str:
+def secret_check(secret: bytes) -> str:
     """Tells one secret from another, and nothing of either."""
     return blake2b(key=secret, digest_size=8, person=CHECK).hexdigest()
 
 
-def also_called(key: str) -> str:
+def ipv6_alias(key: str) -> str:
     """What a subscriber with this key is called where an IPv6 address embeds the subscriber's IPv4
     address."""
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
@@ -317,7 +333,7 @@ def key_bytes(key: str) -> bytes:
     """16 bytes that stand for the key of an address."""
     pseudonym = key.removeprefix(IPV6_MARK)
     if "." in pseudonym or ":" in pseudonym:
-        return packed(pseudonym)
+        return parse_address(pseudonym)
     return _from_base32(pseudonym).ljust(16, b"\0")
 
 
@@ -340,17 +356,17 @@ def secret() -> bytes:
     """What pseudonyms are made with: of SECRET_VARIABLE, or secret_file. Raises UserError where
     neither has it, or others than its owner can read the file."""
     if text := os.environ.get(SECRET_VARIABLE):
-        return _secret_of(text, SECRET_VARIABLE)
+        return _parse_secret(text, SECRET_VARIABLE)
     path = secret_file()
     try:
         status = path.stat()
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise UserError(f"{path}: no key of the pseudonyms: {error.strerror}") from error
-    others = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    if others and path.parent != CONTAINER_SECRETS:
+    others_access = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if others_access and path.parent != CONTAINER_SECRETS:
         raise UserError(f"{path}: others can read the key of the pseudonyms: chmod 600 {path}")
-    return _secret_of(text, str(path))
+    return _parse_secret(text, str(path))
 
 
 def has_secret() -> bool:
@@ -373,12 +389,12 @@ def make_secret() -> Path | None:
     return path
 
 
-def _secret_of(text: str, place: str) -> bytes:
+def _parse_secret(text: str, source: str) -> bytes:
     """What is wrong is told without a word of the text."""
     try:
-        found = bytes.fromhex(text.strip())
+        secret = bytes.fromhex(text.strip())
     except ValueError:
-        found = b""
-    if len(found) != SECRET_BYTES:
-        raise UserError(f"{place}: is no key of {2 * SECRET_BYTES} hexadecimal digits")
-    return found
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise UserError(f"{source}: is no key of {2 * SECRET_BYTES} hexadecimal digits")
+    return secret

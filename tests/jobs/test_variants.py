@@ -18,7 +18,7 @@ from scapy.layers.inet import IP, TCP
 from zeek_logs import log
 
 from spark_jobs import cli
-from spark_jobs.capture import FrontEnd, files, variants
+from spark_jobs.capture import FrontEnd, capture_variants, files
 from spark_jobs.jobs import ingest as job
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -122,9 +122,9 @@ def test_the_whole_one_is_chosen(tmp_path, state, suffix):
     paths = {"": tmp_path / "x.pcap", "packed": tmp_path / f"x.pcap{suffix.split(' ')[0]}"}
     paths[""].write_bytes(plain)
     paths["packed"].write_bytes(packed)
-    choice = variants.choose([*paths.values()])
+    choice = capture_variants.choose_file([*paths.values()])
     (line,) = choice.notes
-    assert (choice.taken, choice.errors) == (paths[taken], {})
+    assert (choice.chosen, choice.errors) == (paths[taken], {})
     other = paths["packed" if taken == "" else ""]
     assert line.startswith(f"{other}: left out: {paths[taken]} is read, of which it holds ")
 
@@ -214,8 +214,8 @@ def test_files_that_are_longer_than_what_is_compared_at_once(tmp_path, monkeypat
     a.write_bytes(part(WHOLE))
     b.write_bytes(zstandard.compress(WHOLE))
     c.write_bytes(gzip.compress(WHOLE[:5000] + b"?" + WHOLE[5001:-9]))
-    choice = variants.choose([a, b, c])
-    assert (choice.taken, len(choice.notes), list(choice.errors)) == (b, 1, [c])
+    choice = capture_variants.choose_file([a, b, c])
+    assert (choice.chosen, len(choice.notes), list(choice.errors)) == (b, 1, [c])
 
 
 def test_two_networks_of_which_one_has_a_pair(ran, landing):
