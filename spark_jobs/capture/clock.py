@@ -1,24 +1,28 @@
-"""The clock of the host that captures, where it was set back.
+"""Correction of timestamps after the capturing host's clock was set back.
 
-Rows stand as the file has its records: in the order in which packets came, if one clock stamped
-them as they did. Where a packet is stamped earlier than one before it, either the clock stepped
-back, or the file is out of order: several queues of a network card, files put one behind the
-other. What the packets say themselves tells which. TCP's numbers ascend in the order of the
-records after a step, and in the order of times otherwise (RFC 9293, 3.4):
+The rows have the order of the records in the file. If one clock stamped the packets as they
+arrived, this is the order of arrival. A backward jump is a packet with an earlier timestamp than a
+packet before it. It has one of two causes. Either the clock was set back: a clock step. Or the file
+is out of order: the network card has several queues, or files were concatenated. The packets
+themselves decide. After a clock step, TCP sequence numbers ascend in the order of the records. In a
+file that is out of order, they ascend in the order of the timestamps (RFC 9293, 3.4):
 
-- Of two packets of one connection and direction, the one recorded later is stamped earlier. If it
-  goes on where the other one's data ends, or acknowledges more, it was sent later: the clock
-  stepped. If its data lies before, or it acknowledges less, the times are right. Data that was
-  recorded before is a retransmission, which tells nothing. The majority of the connections that
-  tell something decides.
-- Where none tells that, an answer that is stamped earlier than what it acknowledges, unless times
-  run backwards close by, too: then two clocks are at work.
+- Compare two packets of one connection and direction, of which the later record has the earlier
+  timestamp. If the later record continues where the other one's data ends, or acknowledges more, it
+  was sent later: the clock stepped. If its data lies before the other one's, or it acknowledges
+  less, the timestamps are right. Data that was recorded before is a retransmission and decides
+  nothing. The majority of the connections that decide is followed.
+- If no connection decides, the answers of the other direction do: an answer with an earlier
+  timestamp than the data that it acknowledges indicates a clock step. This does not hold if
+  timestamps also jump back nearby, because then two clocks are at work.
 
-A clock is set back seldom: many leaps of one size close together are two clocks, as of two
-interfaces, or queues. One or two packets stamped late by more than a minute are strays.
+Clocks are rarely set back. Many jumps of one size close together come from two clocks, for example
+of two interfaces or queues. One or two packets that are stamped more than a minute late are
+outliers.
 
-After a step all packets of the file are stamped later by its size, so that the first one has the
-time of the last one before: the order stays, and only the time between these two is lost.
+After a clock step, the size of the step is added to all later timestamps of the file. The first
+packet after the step then has the timestamp of the last packet before it. The order of packets is
+preserved, and only the time between these two packets is lost.
 """
 
 from collections import deque
@@ -34,39 +38,39 @@ from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
 REORDERING_SLACK_US = 1_000
-"""Packets out of order by less are put in order by time."""
+"""Limit below which packets out of order are simply sorted by time (µs)."""
 OUT_OF_ORDER_US = 1_000_000
-"""Packets out of order by more are counted."""
+"""Limit above which packets out of order are counted (µs)."""
 MAX_STEP_US = 86_400_000_000
-"""A day: packets that are stamped earlier by more were written at another time."""
+"""Largest clock step, one day (µs): a larger jump comes from packets recorded at another time."""
 MAX_ROWS_COMPARED = 100_000
-"""Rows on either side of a leap among which connections are looked for, at most,"""
+"""Maximum number of rows on either side of a jump in which connections are compared."""
 INITIAL_ROWS_COMPARED = 512
-"""at first, as many may do, and"""
+"""Number of rows on either side of a jump that are compared first, because they often suffice."""
 WIDENING_FACTOR = 8
-"""how many times more when they do not."""
+"""Factor by which the number of rows grows if those compared so far do not decide."""
 ENOUGH_CONNECTIONS = 8
-"""Connections that need no further ones beside them."""
+"""Number of deciding connections from which on no further rows are compared."""
 NEARBY_ROWS = 256
-"""Rows on either side of a leap, in which others as large"""
+"""Number of rows on either side of a jump in which other jumps as large are counted."""
 MAX_NEARBY_JUMPS = 8
-"""are at most so many if it was a step."""
+"""Maximum number of nearby jumps at which a jump can still be a clock step."""
 MAX_OUTLIERS = 2
-"""Packets in a row that may be stamped late by themselves,"""
+"""Maximum number of packets in a row that can be outliers."""
 OUTLIER_US = 60_000_000
-"""by more than this."""
+"""Limit above which a late timestamp can be an outlier (µs)."""
 MAX_SEQ_DISTANCE = 1 << 24
-"""B: numbers further apart are not of one stream, or not compared."""
+"""Limit from which on two sequence numbers are not compared (B): they are of different streams."""
 MAX_PROBES = 32
-"""Places of a table that are tried for one connection."""
+"""Maximum number of slots of a hash table that are tried for one key."""
 MAX_CREDIT = 1 << 21
-"""Rows that may be looked at for the leaps of a file, and"""
+"""Number of rows that may be compared for the jumps of a file before any credit is earned."""
 CREDIT_PER_ROW = 4
-"""how many more for each row that is passed, so that the work grows as the file does."""
+"""Credit for each row that is passed: the work grows no faster than the file."""
 JUMP_COST = 2_000
-"""Rows, which take the time that a leap takes beside them."""
+"""Fixed cost of a jump besides the rows compared, in the number of rows that take as long."""
 MAX_CLOCK_STEPS = 255
-"""That schemas.packets counts."""
+"""Largest number of steps that the column schemas.packets.clock_steps holds."""
 
 CLOCK = np.dtype(
     [
@@ -78,10 +82,16 @@ CLOCK = np.dtype(
         ("ignored_jump_us", "i8"),
     ]
 )
-"""What is known of a file's clock: the latest time since the times last ran backwards (µs), by how
-much rows are stamped later (µs), steps so far, packets that were LATE_US out of order; work that
-may be done, and the size of leaps (µs) that are no step, without being looked at, while there is
-none left."""
+"""State of a file's clock.
+
+latest_ts: latest timestamp since timestamps last jumped back (µs)
+shift_us: what is added to the timestamps (µs)
+steps: number of clock steps so far
+out_of_order: number of packets out of order by more than OUT_OF_ORDER_US
+work_credit: number of rows that may still be compared
+ignored_jump_us: largest jump that counts as disorder without a comparison while the credit is used
+    up (µs)
+"""
 
 SEGMENT = np.dtype(
     [
@@ -94,10 +104,16 @@ SEGMENT = np.dtype(
     ],
     align=True,
 )
-"""What a packet says of its place in its connection: a hash of both ends, time (µs), where its data
-begins and ends (SYN and FIN count as data), acknowledgement number; kind: flags."""
+"""A packet's position in its connection.
+
+connection: hash of both endpoints
+ts: timestamp (µs)
+seq, seq_end: first sequence number and the one after the last; SYN and FIN count as data
+ack: acknowledgment number
+flags: HAS_SEQ, HAS_ACK and IS_DOWNLINK
+"""
 HAS_SEQ, HAS_ACK, IS_DOWNLINK = 1, 2, 4
-"""It has a sequence number; an acknowledgement number; it goes to the mobile."""
+"""Flags of a SEGMENT: it has a sequence number, an acknowledgment number, goes to the mobile."""
 
 PROGRESS = np.dtype(
     [
@@ -110,8 +126,12 @@ PROGRESS = np.dtype(
     ],
     align=True,
 )
-"""How far a connection's direction had come before a leap: its data that ends last, and its highest
-acknowledgement number, with their times; has: NUMBERED and ACKS."""
+"""How far one direction of a connection had come before a jump.
+
+seq, seq_end, seq_end_ts: the data that ends last, and its timestamp (µs)
+ack, ack_ts: the highest acknowledgment number, and its timestamp (µs)
+flags: HAS_SEQ and HAS_ACK
+"""
 
 VOTE = np.dtype(
     [
@@ -123,18 +143,25 @@ VOTE = np.dtype(
     ],
     align=True,
 )
-"""A connection's votes, for a step less those against: by acknowledgement numbers, by data, by
-answers of the other direction."""
+"""Votes of one connection for a clock step; votes against are negative.
+
+connection: hash of both endpoints
+ack_votes: votes by acknowledgment numbers of one direction
+data_votes: votes by sequence numbers of one direction
+answer_votes: votes by answers of the other direction
+used: whether the slot of the hash table is in use
+"""
 
 STEP, DISORDER, UNDECIDED = range(3)
 
 
 def correct_clock_steps(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
-    """The runs of a file, whose times never step back with the clock: see above.
+    """Yield the batches of a file with timestamps that never step back with the clock.
 
-    Steps are counted, their sizes (µs), and packets that are out of order by more than a second; a
-    row's `clock_steps` says how many were before it. Memory: at most LOOKED_AT rows, and the run
-    behind the one that is told, are held beside it.
+    See the module. Counts in stats.skipped the steps, their total size (µs) and the packets out of
+    order by more than a second. A row's `clock_steps` is the number of steps before it. Memory:
+    beside the current batch, about MAX_ROWS_COMPARED rows before it and the batches that hold as
+    many rows after it.
     """
     file = _BatchSequence(batches)
     clock = np.zeros(1, CLOCK)
@@ -158,29 +185,31 @@ def _count_skipped(stats: ReadStats, reason: str, count: int) -> None:
 
 
 def _drop_implausible_times(batch: PacketBatch, stats: ReadStats) -> PacketBatch:
-    """The run without packets that were shifted too far, which are counted."""
+    """Return the batch without packets that were shifted beyond year 9999, and count them."""
     keep = batch.rows["ts"] < decode.LATEST_TS_US
     _count_skipped(stats, "implausible_time", len(keep) - keep.sum())
     return batch if keep.all() else batch.select(keep)
 
 
 class _BatchView:
-    """Rows of a run, and what is needed to look at them."""
+    """A batch, and what is computed to compare its rows."""
 
     def __init__(self, batch: PacketBatch):
         self.batch = batch
 
     @cached_property
     def address_hashes(self) -> np.ndarray:
+        """Return the hashes of the batch's addresses, by address number."""
         return address_hashes(self.batch.addresses.used_entries)
 
     def segments(self, begin: int, end: int, shift: int) -> np.ndarray:
-        """SEEN[end - begin]"""
+        """Return the rows from `begin` to `end` as SEGMENT[up to end - begin], `shift` (µs) later.
+        """
         return _segments(self.batch.rows[begin:end], self.address_hashes, shift)
 
 
 class _BatchSequence:
-    """The runs of a file, one after the other, with a look at those before and behind."""
+    """The batches of a file, one after the other, with access to the rows before and after."""
 
     def __init__(self, batches: Iterator[PacketBatch]):
         self._batches = iter(batches)
@@ -191,12 +220,12 @@ class _BatchSequence:
 
     @property
     def batch(self) -> PacketBatch:
-        """The present run."""
+        """Return the current batch."""
         assert self._current is not None
         return self._current.batch
 
     def advance(self) -> bool:
-        """Go on to the next run; False where there is none."""
+        """Move to the next batch, and return whether there is one."""
         if self._current is not None:
             self._keep_last_rows(self._current)
         self._owns_current = bool(self._upcoming)
@@ -219,7 +248,7 @@ class _BatchSequence:
             self._past.popleft()
 
     def rows_before(self, row: int, count: int) -> np.ndarray:
-        """SEEN[up to count]: the last rows before run.rows[at]."""
+        """Return the last rows before batch.rows[row]: SEGMENT[up to count]."""
         assert self._current is not None
         parts = [self._current.segments(max(0, row - count), row, 0)]
         missing = count - row
@@ -232,7 +261,7 @@ class _BatchSequence:
         return np.concatenate(parts)
 
     def rows_after(self, row: int, count: int, shift: int) -> np.ndarray:
-        """SEEN[up to count]: the rows from run.rows[at] on, so much later."""
+        """Return the rows from batch.rows[row] on, `shift` (µs) later: SEGMENT[up to count]."""
         assert self._current is not None
         self._read_ahead(count - (len(self.batch.rows) - row))
         parts = [self._current.segments(row, row + count, shift)]
@@ -245,8 +274,11 @@ class _BatchSequence:
         return np.concatenate(parts)
 
     def _read_ahead(self, rows: int) -> None:
-        """Have so many rows behind the present run, if there are. A run holds until the next one is
-        asked for, so that those that are there are copied first."""
+        """Read up to `rows` rows after the current batch, if the file has them.
+
+        A batch is valid only until the next one is requested. Batches that are still needed are
+        copied first.
+        """
         missing = rows - sum(len(view.batch.rows) for view in self._upcoming)
         while missing > 0:
             if not self._owns_current:
@@ -263,7 +295,10 @@ def _copy_batch(batch: PacketBatch) -> PacketBatch:
 
 
 def _resolve_jump(file: _BatchSequence, row: int, clock: np.ndarray) -> int:
-    """Decide what the leap back to run.rows[at] is; returns the size of the step (µs), or 0."""
+    """Decide whether the jump back to batch.rows[row] is a clock step.
+
+    Returns the size of the step (µs), or 0.
+    """
     state = clock[0]
     latest_ts, shift_us = int(state["latest_ts"]), int(state["shift_us"])
     jump_us = latest_ts - int(file.batch.rows["ts"][row]) - shift_us
@@ -292,9 +327,11 @@ def _resolve_jump(file: _BatchSequence, row: int, clock: np.ndarray) -> int:
 
 @compiled
 def _next_jump(rows, start, clock):
-    """Where the first of rows[at:], decode.ROW, is stamped earlier than one before by more than
-    SLACK_US; len(rows) where there is none. Rows before it are put on the file's clock,
-    CLOCK[1]."""
+    """Return the index of the next row that jumps back by more than REORDERING_SLACK_US.
+
+    Returns len(rows) if no row does. Rows before it get the timestamps of the file's clock. rows:
+    decode.ROW[n], searched from `start` on; clock: CLOCK[1].
+    """
     state = clock[0]
     for i in range(start, len(rows)):
         ts = rows[i].ts + state.shift_us
@@ -317,7 +354,10 @@ def _next_jump(rows, start, clock):
 
 @compiled
 def _segments(rows, addresses, shift):
-    """SEEN[n] of rows, decode.ROW[n], so much later (µs); addresses: uint64, hashes by number."""
+    """Return rows, decode.ROW[n], as SEGMENT[n], `shift` (µs) later.
+
+    addresses: uint64, hashes by address number.
+    """
     out = np.zeros(len(rows), SEGMENT)
     for i in range(len(rows)):
         row, segment = rows[i], out[i]
@@ -340,14 +380,17 @@ def _segments(rows, addresses, shift):
 
 @inner
 def _seq_difference(one, other):
-    """one - other of two 32-bit numbers; 0 where that is more than REACH."""
+    """Return one - other of two 32-bit sequence numbers, or 0 if they are too far apart."""
     difference = np.int64(np.int32(np.uint32(one) - np.uint32(other)))
     return difference if abs(difference) < MAX_SEQ_DISTANCE else np.int64(0)
 
 
 @inner
 def _vote_slot(votes, connection, add):
-    """The connection's place in VOTE[a power of two], -1 where it has none; add: give it one."""
+    """Return the index of a connection in VOTE[a power of two], or -1 if it has none.
+
+    add: add the connection if it is new and a slot is free.
+    """
     mask = len(votes) - 1
     slot = np.int64(connection & np.uint64(mask))
     for _ in range(MAX_PROBES):
@@ -365,8 +408,10 @@ def _vote_slot(votes, connection, add):
 
 @inner
 def _was_recorded(recorded, segment, add):
-    """Whether data that begins where the packet's does is in a table, uint64[a power of two]; add:
-    put it there."""
+    """Return whether data that begins where the segment's does is in a hash table.
+
+    recorded: uint64[a power of two]; add: put the data into the table if it is not there.
+    """
     mask = len(recorded) - 1
     key = hash_combine(
         segment.connection, np.int64(segment.seq) << 1 | np.int64(segment.flags & IS_DOWNLINK > 0)
@@ -386,7 +431,7 @@ def _was_recorded(recorded, segment, add):
 
 @inner
 def _count_jumps(segments, begin, end, min_us):
-    """How often times run back by `least` (µs) or more within seen[begin:end]."""
+    """Return how often timestamps jump back by `min_us` (µs) or more within segments[begin:end]."""
     count = np.int64(0)
     if begin < end:
         latest_ts = segments[begin].ts
@@ -400,8 +445,11 @@ def _count_jumps(segments, begin, end, min_us):
 
 @inner
 def _follows_outliers(before, jump_target):
-    """Whether the last of the packets before are stamped late by themselves: before they were, a
-    packet was stamped no later than the one behind them."""
+    """Return whether the jump comes from a few outliers at the end of `before`.
+
+    The last packets are outliers if a packet just before them is stamped no later than the jump's
+    target.
+    """
     for i in range(len(before) - 1, max(-1, len(before) - 2 - MAX_OUTLIERS), -1):
         if before[i].ts <= jump_target:
             return True
@@ -410,7 +458,7 @@ def _follows_outliers(before, jump_target):
 
 @inner
 def _update_progress(progress, segment):
-    """A direction's FRONT, after a further packet of it."""
+    """Update the PROGRESS of a direction with a further packet of it."""
     if not progress.flags & HAS_SEQ or _seq_difference(segment.seq_end, progress.seq_end) >= 0:
         if (
             not progress.flags & HAS_SEQ
@@ -431,8 +479,11 @@ def _update_progress(progress, segment):
 
 @inner
 def _add_votes(vote, own, other, segment, is_new):
-    """What a packet that was recorded later says beside what was recorded before, FRONTs of its own
-    direction and the other; is_new: its data was not recorded before."""
+    """Add the votes of a packet that was recorded after the jump.
+
+    own, other: PROGRESS of its own direction and of the other one before the jump; is_new: whether
+        its data was not recorded before.
+    """
     ts = segment.ts
     if own.flags & HAS_SEQ and ts < own.seq_end_ts:
         gap_after, gap_before = (
@@ -457,8 +508,11 @@ def _add_votes(vote, own, other, segment, is_new):
 
 @compiled
 def _classify_jump(before, after, latest_ts, jump_us, is_final):
-    """STEP or DISORDER, of a leap back by `back` from `latest` (µs), between SEEN before and after;
-    UNDECIDED where more of them may tell: not at_last."""
+    """Return whether a jump is a STEP, DISORDER, or still UNDECIDED.
+
+    The jump goes back by `jump_us` from `latest_ts` (µs). before, after: SEGMENTs on either side.
+    UNDECIDED means that more rows may decide. It is never returned if is_final.
+    """
     min_us = max(REORDERING_SLACK_US, jump_us // 2)
     nearby_jumps = _count_jumps(after, np.int64(0), min(NEARBY_ROWS, len(after)), min_us)
     nearby_jumps += _count_jumps(

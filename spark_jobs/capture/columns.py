@@ -1,5 +1,8 @@
-"""Runs of packet rows to sorted Arrow tables: one table a bucket and date, by (user, ts); where a
-date has few packets one for all of its buckets."""
+"""Conversion of packet batches to sorted Arrow tables.
+
+There is one table per user partition and date, sorted by (user, ts). A date with few packets has
+one table for all of its user partitions.
+"""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -18,12 +21,15 @@ from spark_jobs.compiled.arrays import gather, group_offsets, group_order, sorte
 DAY_US = 86_400_000_000
 EPOCH = date(1970, 1, 1)
 MIN_PACKETS_TO_SPLIT = 2048
-"""A row group costs more than so many packets, to write, to keep and to read."""
+"""Number of packets of a date above which each user partition gets a row group of its own.
+
+A row group costs more to write, to store and to read than this many packets.
+"""
 
 COLUMNS = tuple(
     name for name in decode.ROW.names or () if name not in ("user", *decode.FRAGMENT_COLUMNS)
 )
-"""What is taken from rows as it is."""
+"""Columns that are copied from rows without change."""
 _STORED_TYPES = {
     c.name: c.read_as.to_pandas_dtype() for c in PACKETS.columns if c.type != c.read_as
 }
@@ -31,9 +37,10 @@ _FLAG_OF_COLUMN = {name: flag for flag, names in decode.NUMERIC_COLUMNS.items() 
 
 
 def limit_dates(batch: PacketBatch, days: set[int], max_dates: int) -> tuple[PacketBatch, int]:
-    """The run without the packets of further dates once there are `most`, and how many those are.
+    """Drop the packets of new dates once `max_dates` dates were seen.
 
-    days: the dates so far, as days since 1970; the run's are added.
+    days: the dates seen so far, as days since 1970; the batch's dates are added. Returns the
+        remaining batch and the number of dropped packets.
     """
     low, high = (int(ts // DAY_US) for ts in _time_range(batch.rows))
     if low == high and low in days:
@@ -49,7 +56,7 @@ def limit_dates(batch: PacketBatch, days: set[int], max_dates: int) -> tuple[Pac
 
 @compiled
 def _time_range(rows):
-    """The first and the last time of rows, ROW[n] (µs)."""
+    """Return the first and the last timestamp of rows, ROW[n] (µs)."""
     first = last = rows[0].ts
     for i in range(len(rows)):
         first, last = min(first, rows[i].ts), max(last, rows[i].ts)
@@ -57,7 +64,7 @@ def _time_range(rows):
 
 
 def split_by_period(batch: PacketBatch, keys: UserKeys) -> Iterator[tuple[PacketBatch, UserKeys]]:
-    """The run's packets of each period of the pseudonyms, and how users are called in it."""
+    """Yield the packets of each key period, with the users' keys of that period."""
     first, last = (EPOCH + timedelta(days=int(ts // DAY_US)) for ts in _time_range(batch.rows))
     if keys.for_day(first) == keys.for_day(last):
         yield batch, keys.for_day(first)
@@ -72,12 +79,15 @@ def split_by_period(batch: PacketBatch, keys: UserKeys) -> Iterator[tuple[Packet
 def packet_tables(
     batch: PacketBatch, capture: str, partitions: int, keys: UserKeys
 ) -> Iterator[tuple[date, pa.Table]]:
-    """The run's packets, of one period of the pseudonyms, as tables of schemas.PACKETS, one a
-    (bucket, date), each sorted by (user, ts, frame); a date with few packets has one table, sorted
-    by bucket first."""
+    """Yield the batch's packets as tables of schemas.PACKETS, with the date of each.
+
+    All packets of the batch are of one key period. There is one table per user partition and date,
+    sorted by (user, ts, frame). A date with few packets has one table, sorted by user partition
+    first.
+    """
     users, codes = _user_codes(batch, partitions, keys)
     order = group_order(codes, group_offsets(codes, len(users)))
-    partition_of_user = np.array([partition_of_user for partition_of_user, _ in users], np.int32)
+    partition_of_user = np.array([partition for partition, _ in users], np.int32)
     for day, rows_of_day in _split_by_day(batch.rows, order):
         user = gather(codes, rows_of_day)
         user_starts = np.flatnonzero(np.diff(user, prepend=-1))
@@ -105,8 +115,11 @@ def packet_tables(
 def _sorted_columns(
     rows: np.ndarray, order: np.ndarray, user_starts: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The columns of rows[places], which are grouped by user, from of_user[k] on: by (user, ts,
-    frame), `user` counting."""
+    """Return the columns of rows[order], sorted by (user, ts, frame).
+
+    The rows of `order` are grouped by user: user k has those from user_starts[k] on. The column
+    `user` is k.
+    """
     columns = _read_columns(rows, order)
     columns["user"] = np.repeat(
         np.arange(len(user_starts) - 1, dtype=np.int32), np.diff(user_starts)
@@ -120,7 +133,8 @@ def _sorted_columns(
 def _user_codes(
     batch: PacketBatch, partitions: int, keys: UserKeys
 ) -> tuple[list[tuple[int, str]], np.ndarray]:
-    """The run's users as (bucket, key), sorted, and each packet's place among them."""
+    """Return the batch's users as sorted (user partition, key), and each packet's index in that list.
+    """
     numbers = np.ascontiguousarray(batch.rows["user"])
     present = np.flatnonzero(np.bincount(numbers))
     names = keys.names(batch.addresses, present)
@@ -132,7 +146,7 @@ def _user_codes(
 
 
 def _split_by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each day, since 1970, and its places in the order."""
+    """Yield each day, as days since 1970, and the part of `order` that is of that day."""
     low, high = (int(ts // DAY_US) for ts in _time_range(rows))
     if low == high:
         yield low, order
@@ -145,7 +159,7 @@ def _split_by_day(rows: np.ndarray, order: np.ndarray) -> Iterator[tuple[int, np
 
 
 def _read_columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
-    """The columns of rows[order], numbers as the table has them."""
+    """Return the columns of rows[order] with the numeric types of the table."""
     columns = {
         name: np.empty(len(order), _STORED_TYPES.get(name, rows.dtype[name])) for name in COLUMNS
     }
@@ -155,8 +169,11 @@ def _read_columns(rows: np.ndarray, order: np.ndarray) -> dict[str, np.ndarray]:
 
 @compiled
 def _fill_columns(rows, order, columns):
-    """rows[order] into COLUMNS: one pass over the rows, where a pass for each column would read
-    them as often."""
+    """Copy rows[order] into the arrays of COLUMNS.
+
+    One pass reads each row once. One pass per column would read the rows as often as there are
+    columns.
+    """
     (
         frame,
         ts,
@@ -202,7 +219,10 @@ def _table(
     users: list[str],
     keys: UserKeys,
 ) -> pa.Table:
-    """Sorted packets, of which `user` counts `users`. The dictionaries hold what occurs."""
+    """Return sorted packets as a table of schemas.PACKETS.
+
+    The column `user` holds indices into `users`. The dictionaries hold only values that occur.
+    """
     has = columns["has"]
     n, common_flags = len(has), int(np.bitwise_and.reduce(has))
     server_codes, servers = _renumber(columns["server"], len(batch.addresses) + 1)
@@ -241,7 +261,10 @@ def _sack(columns: dict[str, np.ndarray], has_sack: np.ndarray, edges: np.ndarra
 
 @compiled
 def _gather_edges(starts, offsets, edges):
-    """int64[offsets[-1]]: edges[at[i]:] of each row, one row after the other."""
+    """Return the SACK edges of all rows, one row after the other: int64[offsets[-1]].
+
+    starts: index in `edges` of each row's first edge; offsets: of each row's edges in the result.
+    """
     out = np.empty(offsets[-1], np.int64)
     for i in range(len(starts)):
         for j in range(offsets[i + 1] - offsets[i]):
@@ -251,7 +274,10 @@ def _gather_edges(starts, offsets, edges):
 
 @compiled
 def _renumber(codes, code_count):
-    """Codes in order of first appearance: (int32[n] new codes, the old ones in that order)."""
+    """Return the codes renumbered in order of first appearance.
+
+    The result is int32[n], the new codes, and the old codes in the order of the new ones.
+    """
     new_codes = np.full(code_count, -1, np.int32)
     renumbered = np.empty(len(codes), np.int32)
     old_codes = np.empty(min(code_count, len(codes)), np.int32)

@@ -1,9 +1,9 @@
-"""From frames to packet rows: IPv4, IPv6, GTP-U, TCP and its options.
+"""Decoding of captured frames to packet rows: IPv4, IPv6, GTP-U, TCP and its options.
 
-RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Tunnels that are not
-opened: RFC 2003, 2473 and 4213 (IP in IP), 2784 (GRE), draft-foschiano-erspan, RFC 4303 (ESP),
-3931 (L2TP), 7348 (VXLAN), 8926 (Geneve). Sizes come from the IP header, so a capture cut short
-loses nothing but what it cut.
+Sources: RFC 791, RFC 8200, 3GPP TS 29.281 (GTP-U), RFC 9293, RFC 7323, RFC 2018. Other tunnels are
+    not opened: RFC 2003, 2473 and 4213 (IP in IP), 2784 (GRE), draft-foschiano-erspan, RFC 4303
+    (ESP), 3931 (L2TP), 7348 (VXLAN), 8926 (Geneve). Packet sizes come from the IP header, so a
+    capture with a small snap length loses only the bytes that were cut.
 """
 
 import numpy as np
@@ -51,22 +51,27 @@ ROW = np.dtype(
     ],
     align=True,
 )
-"""A packet before sorting: columns of schemas.packets; user and server as numbers in an
-AddressTable; SACK edges as a place in a list of their own and their number; `has` tells what is not
-null. Where the packet is a fragment, `fragment` is its place in the datagram, as IPv4 has it in its
-flags and offset (in units of 8 bytes, MORE_FRAGMENTS where others follow); else 0, and the other
-columns OF_FRAGMENTS may hold anything: `datagram` is the identification that all fragments of a
-datagram share, `header_len` the bytes (B) before the fragment's data, IPv6's fragment header
-included; 0 where that is not known."""
+"""A packet before sorting, with the columns of schemas.packets.
+
+user, server: numbers in an AddressTable
+sack_offset, sack_edges: index of the first SACK edge in a separate list, and number of edges
+has: flags of the columns that are not null
+fragment: 0 for a packet that is no fragment. Otherwise its position in the datagram, as in IPv4's
+    flags and offset: units of 8 bytes, with MORE_FRAGMENTS if other fragments follow.
+datagram_id: identification that all fragments of a datagram share
+header_len: bytes before the fragment's data (B), including IPv6's fragment header; 0 if unknown
+
+Without a fragment, the values of the other FRAGMENT_COLUMNS are undefined.
+"""
 
 FRAGMENT_COLUMNS = ("datagram_id", "fragment", "header_len")
-"""Columns of ROW that only joining needs (see fragments.py)."""
+"""Columns of ROW that only the joining of fragments needs (see fragments.py)."""
 MORE_FRAGMENTS, FRAGMENT_OFFSET = 0x2000, 0x1FFF
 
 HAS_PORTS, HAS_IP_ID, HAS_TCP, HAS_MSS, HAS_WINDOW_SCALE = 1, 2, 4, 8, 16
 HAS_SACK_PERMITTED, HAS_TIMESTAMPS, HAS_SACK, HAS_OPTIONS_CUT = 32, 64, 128, 256
 BOOLEAN_COLUMNS = {"sack_permitted": HAS_SACK_PERMITTED, "options_cut": HAS_OPTIONS_CUT}
-"""Columns that are true or null, by the flag that tells which."""
+"""Columns that are true or null, with the flag of each."""
 NUMERIC_COLUMNS = {
     HAS_PORTS: ("user_port", "server_port"),
     HAS_IP_ID: ("ip_id",),
@@ -75,7 +80,7 @@ NUMERIC_COLUMNS = {
     HAS_WINDOW_SCALE: ("window_scale",),
     HAS_TIMESTAMPS: ("ts_val", "ts_ecr"),
 }
-"""Numeric columns by the flag that tells of them: a packet has all of a flag's, or none."""
+"""Numeric columns by their flag: a packet has either all columns of a flag or none."""
 
 # Reasons, as places in the counters; COUNTED names them as schemas.SKIP_REASONS does.
 COUNTED_REASONS = (
@@ -120,7 +125,7 @@ COUNTED_REASONS = (
 ) = range(len(COUNTED_REASONS))
 
 LATEST_TS_US = 253_402_300_800_000_000
-"""Year 10000."""
+"""Start of the year 10000 (µs since 1970): all valid timestamps are before it."""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 TCP, UDP, FRAGMENT_HEADER, NO_NEXT_HEADER = 6, 17, 44, 59
@@ -129,38 +134,47 @@ ERSPAN_TYPES = (0x88BE, 0x22EB)
 GTP_U_PORT, VXLAN_PORT, GENEVE_PORT = 2152, 4789, 6081
 IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
 MAX_SACK_EDGES = 8
-"""Edges of the four SACK blocks that fit in a header."""
+"""Number of edges of the four SACK blocks that fit into a TCP header."""
 MAX_OFFLOADED_BYTES = 8 * 65_535
-"""Linux's GSO_MAX_SIZE."""
+"""Largest packet with segmentation offload (B): Linux's GSO_MAX_SIZE."""
 OPTIONS_READ, OPTIONS_ENDED, OPTIONS_MALFORMED = range(3)
-"""How reading options came to its end: at that of the bytes, at the option that ends the list, at a
-length that is wrong or reaches beyond the bytes."""
+"""Ways in which parsing of TCP options ends.
+
+OPTIONS_READ: at the end of the bytes
+OPTIONS_ENDED: at the option that ends the list
+OPTIONS_MALFORMED: at a length that is invalid or reaches beyond the bytes
+"""
 
 
 @inlined
 def be32(buf, pos):
+    """Return the big-endian 32-bit number at `pos`."""
     return be16(buf, pos) << 16 | be16(buf, pos + 2)
 
 
 @inner
 def be64(buf, pos):
+    """Return the big-endian 64-bit number at `pos`."""
     return np.uint64(be32(buf, pos)) << np.uint64(32) | np.uint64(be32(buf, pos + 4))
 
 
 @inner
 def _offloaded_len(pos, on_wire_end):
-    """Length of an IP packet whose header says 0, for segmentation offload, as it is longer than
-    the field can say; 0 where the wire length cannot be true."""
+    """Return the length of an IP packet whose header gives 0 as its length.
+
+    With segmentation offload a packet can be longer than the field can hold. Returns 0 if the
+    length on the wire is implausible.
+    """
     length = on_wire_end - pos
     return length if 0 < length <= MAX_OFFLOADED_BYTES else 0
 
 
 @inner
 def _parse_ip(buf, pos, end, on_wire_end, row):
-    """The IP header at `at` into `row`.
+    """Parse the IP header at `pos` into `row`.
 
-    Returns (place of the layer above, whether this is a fragment other than the first), or
-    (minus the counter's place - 1, False) where the header cannot be read.
+    Returns the position of the payload, and whether this is a fragment other than the first. If the
+    header cannot be read, returns -1 - (index of the counter), False.
     """
     if pos >= end:
         return -1 - C_SHORT, False
@@ -195,8 +209,11 @@ def _parse_ip(buf, pos, end, on_wire_end, row):
 
 @inner
 def _skip_ipv6_extensions(buf, pos, end, next_header, row):
-    """Hop-by-hop, routing, destination, mobility, HIP, shim6, authentication, fragment. A fragment
-    header without others to come, before or behind (RFC 6946), makes no fragment."""
+    """Skip IPv6 extension headers; return the payload's position and whether it is a later fragment.
+
+    These are hop-by-hop, routing, destination, mobility, HIP, shim6, authentication and fragment
+    headers. A fragment header with offset 0 and no further fragments (RFC 6946) makes no fragment.
+    """
     begin, is_later_fragment = pos - 40, False
     while not is_later_fragment:
         row.ip_proto = next_header
@@ -229,7 +246,7 @@ def _skip_ipv6_extensions(buf, pos, end, next_header, row):
 
 @inner
 def _ip_header_in_gtp(buf, pos, end):
-    """Place of the IP header inside a G-PDU at `at` (a UDP payload), or -1."""
+    """Return the position of the IP header inside a G-PDU at `pos` (a UDP payload), or -1."""
     if pos + 8 > end or buf[pos] >> 4 != 3 or buf[pos + 1] != 255:
         return -1
     flags = buf[pos]
@@ -254,9 +271,10 @@ def _ip_header_in_gtp(buf, pos, end):
 
 @inner
 def _parse_tcp_options(buf, pos, end, row, edges, edge_count):
-    """Options in buf[at:end] into `row`, SACK edges behind `used` in `edges`.
+    """Parse the TCP options in buf[pos:end] into `row`, and append SACK edges to `edges`.
 
-    Returns OPTIONS_READ, OPTIONS_ENDED or OPTIONS_LIE; what came before a lie stays.
+    edge_count: number of edges in use. Returns OPTIONS_READ, OPTIONS_ENDED or OPTIONS_MALFORMED.
+        Options before a malformed one are kept.
     """
     while pos < end:
         kind = buf[pos]
@@ -293,8 +311,11 @@ def _parse_tcp_options(buf, pos, end, row, edges, edge_count):
 
 @inner
 def _parse_tcp(buf, ip_pos, pos, end, row, edges, edge_count, counters):
-    """The TCP header at `at` into `row`; its IP header lies at `ip_at`. Where that header goes on
-    in the next fragment (RFC 1858), it is not read."""
+    """Parse the TCP header at `pos` into `row`.
+
+    ip_pos: position of its IP header. A TCP header that continues in the next fragment (RFC 1858)
+        is not parsed.
+    """
     if pos + 20 > end:
         counters[C_SHORT_TCP] += 1
         return
@@ -324,8 +345,11 @@ def _parse_tcp(buf, ip_pos, pos, end, row, edges, edge_count, counters):
 
 @inner
 def _non_subscriber_reason(buf, payload_pos, end, row):
-    """What a packet between ends that are no subscribers counts as: a kind of tunnel, in which a
-    subscriber's may be, or any other packet. above: place of the layer above IP."""
+    """Return the counter of a packet between endpoints that are no subscribers.
+
+    It is a kind of tunnel, in which a subscriber's packet may be, or any other packet. payload_pos:
+    position of the layer above IP.
+    """
     if row.ip_proto == IPV4_INSIDE or row.ip_proto == IPV6_INSIDE:
         return C_IP_IN_IP
     if row.ip_proto == GRE:
@@ -349,9 +373,11 @@ def _non_subscriber_reason(buf, payload_pos, end, row):
 
 @inner
 def _decode_frame(buf, frame, row, edges, edge_count, entries, slots, prefixes, counters):
-    """One frame into `row`. Returns the ends' numbers in the address table and the counter's place
-    for a packet of neither's, or -1 thrice where the frame gives no row; the reason has been
-    counted."""
+    """Decode one frame into `row`.
+
+    Returns the address numbers of source and destination, and the counter for a packet if neither
+    is a subscriber. Returns -1, -1, -1 if the frame gives no row; its reason is then counted.
+    """
     end = np.int64(frame.offset) + frame.captured
     on_wire_end = np.int64(frame.offset) + frame.on_wire
     ip_pos = ip_header(buf, np.int64(frame.offset), end, frame.link_type)
@@ -409,14 +435,19 @@ def _decode_frame(buf, frame, row, edges, edge_count, entries, slots, prefixes, 
 def decode(
     buf, frames, first_frame, rows, row_count, edges, edge_count, entries, slots, prefixes, counters
 ):
-    """Frames to packet rows.
+    """Decode frames to packet rows.
 
-    buf: the window; frames: FRAME[m]; first_frame: number of frames[0] in the file; rows: ROW[..],
-    written from `n` on, with room for two rows a frame (a packet between two subscribers is one's
-    uplink and the other's downlink); edges: uint32[..], SACK edges, written from `used` on, with
-    room for MOST_EDGES a frame; entries, slots, prefixes: see AddressTable; counted:
-    int64[len(COUNTED)].
-    Returns (rows in all, edges in all).
+    buf: bytes of the window
+    frames: FRAME[m]
+    first_frame: number of frames[0] in the file
+    rows: ROW[..], written from `row_count` on, with room for two rows per frame. A packet between
+        two subscribers is uplink of one and downlink of the other.
+    edges: uint32[..], SACK edges, written from `edge_count` on, with room for MAX_SACK_EDGES per
+        frame
+    entries, slots, prefixes: see AddressTable
+    counters: int64[len(COUNTED_REASONS)]
+
+    Returns (number of rows, number of edges).
     """
     for i in range(len(frames)):
         row = rows[row_count]

@@ -1,21 +1,22 @@
-"""Packets that a monitor captured more than once.
+"""Removal of packets that the monitor captured more than once.
 
-A mirror port that sees both sides of a router gives a packet twice, with another TTL; one that
-mirrors two ports of a switch gives the very same packet again. The first is kept. What is compared
-is what a row holds, so that rows of every front end are treated alike.
+A mirror port that sees both sides of a router delivers a packet twice, the second time with another
+TTL. A mirror of two switch ports delivers exactly the same packet twice. The first one is kept.
+Only values of the rows are compared, so that the rows of all front ends are treated alike.
 
-What tells a copy from a packet of its own:
+Rules that distinguish a duplicate from a separate packet:
 
-- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), retransmissions too.
-  Not where it gives all the same: where the connection's last packet that way had that one, too,
-  though it said something else. Fragments always have one of their datagram's own, beside which
-  their offset tells them apart (RFC 6864, 4.1; RFC 8200, 4.5).
-- Where there is none (atomic datagrams, IPv6, the same for all): a TTL that differs, for a TCP
+- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), including
+  retransmissions. The rule does not hold for a sender that uses a constant identification, that is,
+  if the connection's last packet in that direction had the same identification but other content.
+  Fragments always have the identification of their datagram, and their offset distinguishes them
+  (RFC 6864, 4.1; RFC 8200, 4.5).
+- Without an identification (atomic datagrams, IPv6, or a constant one): a different TTL of a TCP
   packet.
-- Data, SYN or FIN again sooner than any sender could retransmission.
-- Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
-  SYN ACKs to two SYNs that arrived together, a burst of UDP. They are copies where most packets of
-  that direction whose copies can be told come twice in the same way.
+- Data, a SYN or a FIN that repeats sooner than any sender could retransmit it.
+- Other packets can look alike although they are separate: duplicate ACKs without SACK (RFC 5681),
+  the SYN ACKs to two SYNs that arrived together, a burst of UDP. They are duplicates if most
+  packets of that direction that the rules above decide come twice in the same way.
 """
 
 from collections.abc import Iterator
@@ -29,18 +30,21 @@ from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
 WINDOW_US = 100_000
-"""How much later a copy may come, a router's queue between: half the least retransmission timeout
-in use (Linux), so that a sender that numbers all its packets alike loses no retransmission."""
+"""Maximum delay of a duplicate, which may have passed a router's queue (µs).
+
+It is half the smallest RTO in use (Linux), so that no retransmission is dropped if a sender gives
+all its packets the same identification.
+"""
 MIN_RETRANSMISSION_US = 1_000
-"""No retransmission comes sooner: it takes a round trip to the mobile."""
+"""Minimum delay of a retransmission, because it takes a round trip to the mobile (µs)."""
 REMEMBERED_PACKETS = 1 << 16
-"""Packets among which a copy is looked for, a power of two."""
+"""Number of packets among which an original is searched; a power of two."""
 MAX_LOOKALIKES = 64
-"""Packets that look alike, of which a copy is sought among the latest."""
+"""Maximum number of packets with the same fingerprint that are compared, latest first."""
 MIN_DECIDED = 16
-"""Packets of a direction from which on they tell whether it comes twice."""
+"""Minimum number of decided packets of a direction to infer that its packets come twice."""
 HALVING_COUNT = 1024
-"""Packets after which what they told counts half."""
+"""Number of decided packets at which the counts are halved, so that recent packets weigh more."""
 
 UNIQUE, SAME_TTL, OTHER_TTL = range(3)
 
@@ -55,21 +59,31 @@ RECENT_PACKET = np.dtype(
     ],
     align=True,
 )
-"""A packet kept: fingerprint of all but its TTL, time, the packet before it of the same slot, TTLs
-(modulo 64, as bits) of its copies, its own, and whether those before it that look alike had the
-same TTL."""
+"""A packet that was kept.
+
+fingerprint: hash of all its values but the TTL
+ts: timestamp (µs)
+previous: position of the previous packet with the same hash slot
+duplicate_ttls: TTLs of its duplicates, modulo 64, as bits
+ttl: its own TTL
+constant_ttl: whether the packets before it with the same fingerprint had the same TTL
+"""
 
 
 SENDER = np.dtype(
     [("endpoints", "u8"), ("fingerprint", "u8"), ("ip_id", "u2"), ("constant_ip_id", "?")],
     align=True,
 )
-"""An end of a connection, as a hash of both: fingerprint and identification of its last packet;
-whether that was the same as of the one before that said something else."""
+"""One endpoint of a connection as a sender.
+
+endpoints: hash of both endpoints, in the direction of the packets
+fingerprint, ip_id: of its last packet
+constant_ip_id: whether the packet before, with other content, had the same identification
+"""
 
 
 class DuplicateFinder:
-    """What is remembered of a file's packets to recognise those captured again."""
+    """Finds packets of a file that were captured more than once, batch by batch."""
 
     def __init__(self) -> None:
         self._recent = np.zeros(REMEMBERED_PACKETS, RECENT_PACKET)
@@ -79,7 +93,7 @@ class DuplicateFinder:
         self._senders = np.zeros(REMEMBERED_PACKETS, SENDER)
 
     def find(self, batch: PacketBatch) -> np.ndarray:
-        """bool[n]: which packets of the file's next run are copies."""
+        """Return which packets of the file's next batch are duplicates: bool[n]."""
         return _find_duplicates(
             batch.rows,
             batch.edges,
@@ -93,7 +107,7 @@ class DuplicateFinder:
 
 
 def drop_duplicates(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
-    """The runs of a file without packets captured again, which are counted; none is empty."""
+    """Yield the batches of a file without duplicates, which are counted; no batch is empty."""
     finder = DuplicateFinder()
     for batch in batches:
         duplicates = finder.find(batch)
@@ -106,8 +120,11 @@ def drop_duplicates(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterato
 
 @inner
 def _fingerprint(row, edges, user, server):
-    """Of what a row says but its time and TTL; user, server: hashes of the addresses. Where it
-    says nothing, anything may stand."""
+    """Return a hash of all values of a row but its timestamp and TTL.
+
+    user, server: hashes of the addresses. Values that are null are left out, because they are
+        undefined.
+    """
     has = row.has
     h = hash_combine(user ^ server * SECOND_MULTIPLIER, pack_pair(row.ip_len, has))
     h = hash_combine(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
@@ -138,21 +155,24 @@ def _fingerprint(row, edges, user, server):
 
 @inner
 def _has_ip_id(row):
-    """Whether it has an identification, and ports."""
+    """Return whether a row has ports and an IPv4 identification other than 0."""
     both = decode.HAS_PORTS | decode.HAS_IP_ID
     return row.has & both == both and row.ip_id != 0
 
 
 @inner
 def _hash_endpoints(row, user, server):
-    """Of a row's ends, in its direction; user, server: hashes of the addresses."""
+    """Return a hash of a row's endpoints and direction; user, server: hashes of the addresses."""
     ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
     return hash_combine(user ^ server * SECOND_MULTIPLIER, ports << 1 | np.int64(row.downlink))
 
 
 @inner
 def _update_sender(sender, endpoints, fingerprint, ip_id):
-    """The sender's next packet. Of what it repeats nothing is learned."""
+    """Update a SENDER with its next packet.
+
+    A packet that repeats the last one says nothing about the use of identifications.
+    """
     if sender.endpoints != endpoints:
         sender.endpoints, sender.constant_ip_id = endpoints, False
     elif sender.fingerprint != fingerprint:
@@ -162,8 +182,10 @@ def _update_sender(sender, endpoints, fingerprint, ip_id):
 
 @inner
 def _sender_must_wait(row):
-    """Whether a TCP sender must wait before it sends the same again: ACKs, and SYN ACKs, answer
-    what came, which may be twice."""
+    """Return whether the sender must wait before it sends the same packet again.
+
+    ACKs and SYN ACKs answer packets, which can arrive twice. Their sender need not wait.
+    """
     if not row.has & decode.HAS_TCP:
         return False
     return row.payload_len > 0 or row.tcp_flags & FIN != 0 or row.tcp_flags & (SYN | ACK) == SYN
@@ -171,13 +193,19 @@ def _sender_must_wait(row):
 
 @compiled
 def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, senders):
-    """bool[n]: rows, decode.ROW, that are copies of earlier ones.
+    """Return which rows, decode.ROW[n], are duplicates of earlier ones: bool[n].
 
-    edges: uint32, of their SACK blocks; addresses: uint64, hashes by number. Kept between runs:
-    recent, RECENT[a power of two], the packets by place modulo its length; latest, int64, the
-    latest place of each slot; state, packets so far and the first place within the window; told,
-    int64[2, 3], by direction, of packets whose copies can be told how many were KEPT, and how many
-    copies came with SAME_TTL or OTHER_TTL; senders, SENDER[a power of two], by hash.
+    edges: uint32, SACK edges
+    addresses: uint64, hashes by address number
+
+    State that is kept between batches:
+
+    recent: RECENT_PACKET[a power of two], indexed by the packet's position modulo the length
+    latest: int64, latest position of each hash slot
+    state: number of packets so far, and the first position within the time window
+    fates: int64[2, 3], by direction: how many decided packets were UNIQUE, how many duplicates came
+        with SAME_TTL or OTHER_TTL
+    senders: SENDER[a power of two], indexed by hash
     """
     is_duplicate = np.zeros(len(rows), np.bool_)
     capacity = len(recent)

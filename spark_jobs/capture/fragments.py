@@ -1,17 +1,16 @@
-"""Datagrams that came in fragments, joined to one packet each.
+"""Reassembly of fragmented datagrams: all fragments of a datagram become one packet.
 
-RFC 791, 3.2 and RFC 8200, 4.5: the fragments of a datagram share its ends, its identification and,
-in IPv4, its protocol; each says where its data lies in the datagram, and whether more follows.
-Their headers say how long they are, so fragments that the capture cut short are joined, too. A
-datagram of which fragments overlap is dropped, as hosts do (RFC 5722; in IPv4 for the same reasons:
-RFC 1858).
+RFC 791, 3.2 and RFC 8200, 4.5: the fragments of a datagram share its endpoints, its identification
+    and, in IPv4, its protocol. Each states the position of its data in the datagram, and whether
+    more fragments follow. The headers state the lengths, so fragments that the capture cut short
+    are joined, too. A datagram with overlapping fragments is dropped, as hosts do (RFC 5722; in
+    IPv4 for the same reasons: RFC 1858).
 
-The joined packet has the TCP header of the first fragment, the length of the whole datagram, and
-the time and the number of the frame that completed it: before that the receiver has nothing of it.
-IPv6's fragment header is no part of it.
+The joined packet has the TCP header of the first fragment and the length of the whole datagram. Its
+timestamp and frame number are those of the frame that completed it, because the receiver has
+nothing of the datagram before. It does not include IPv6's fragment header.
 
-A run of packets is looked at by itself. Datagrams that may go on in the next run are handed on to
-it.
+Each batch is processed by itself. Datagrams that may continue in the next batch are moved there.
 """
 
 from collections.abc import Iterator
@@ -23,28 +22,38 @@ from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
 TIMEOUT_US = 30_000_000
-"""How long after the first fragment that came others belong to it: as in Linux. RFC 791 advises
-15 s, RFC 8200 (4.5) has 60."""
+"""Time after a datagram's first fragment within which the others must arrive (µs), as in Linux.
+
+RFC 791 advises 15 s; RFC 8200 (4.5) has 60 s.
+"""
 MAX_FRAGMENTS = 128
-"""Fragments of a datagram: the largest one, through links of 576 bytes, comes in 119."""
+"""Maximum number of fragments of a datagram: the largest one comes in 119 over links of 576 bytes.
+"""
 MAX_HELD_ROWS = 1 << 16
-"""Rows that are handed on to the next run."""
+"""Maximum number of rows that are moved to the next batch."""
 MAX_DATAGRAM_BYTES = 65_535
-"""RFC 791; RFC 8200: without the 40 bytes of IPv6's header."""
+"""Largest datagram (B): RFC 791; RFC 8200, without the 40 bytes of IPv6's header."""
 FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES = 8, 40
 
 KEPT, UNJOINED, HELD, JOINED, DUPLICATE, OVERLAPPING = range(6)
-"""What becomes of a row: it stays; it stays, as a fragment; it may yet be joined with what the next
-run has; it is part of another row; it came twice; its datagram is dropped."""
+"""Fates of a row.
+
+KEPT: it stays
+UNJOINED: it stays, as a fragment
+HELD: fragments of the next batch may complete its datagram
+JOINED: it is part of another row
+DUPLICATE: it came twice
+OVERLAPPING: its datagram is dropped
+"""
 FATE_REASONS = {
     UNJOINED: "fragments_unjoined",
     JOINED: "fragments_joined",
     DUPLICATE: "duplicate",
     OVERLAPPING: "fragments_overlapping",
 }
-"""As schemas.SKIP_REASONS names them."""
+"""Reasons of schemas.SKIP_REASONS by fate."""
 OPEN, COMPLETE, CONTRADICTORY, DROPPED = range(4)
-"""What a datagram is, so far."""
+"""States of a datagram."""
 PENDING = np.dtype(
     [
         ("start", "i8"),
@@ -57,16 +66,23 @@ PENDING = np.dtype(
     ],
     align=True,
 )
-"""The datagram whose fragments are looked at: among them, the place and the time (us) of the first
-that came; the row of that with offset 0; how many pieces and bytes there are; bytes of the whole, 0
-where the last fragment has not come; what it is, so far."""
+"""The datagram whose fragments are being joined.
+
+start: index in the order of its first fragment to arrive
+ts: timestamp of that fragment (µs)
+first_row: row of the fragment with offset 0
+pieces: number of its fragments so far
+data_bytes: number of its bytes so far (B)
+datagram_bytes: bytes of the whole datagram (B), 0 until the last fragment arrives
+state: OPEN, COMPLETE, CONTRADICTORY or DROPPED
+"""
 
 
 def join_fragments(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
-    """The runs of a file with one row for each datagram whose fragments all came; none is empty.
+    """Yield the batches of a file with one row for each datagram of which all fragments arrived.
 
-    What becomes of the others' rows is counted in reading.skipped, by COUNTED. A run holds until
-    the next is asked for. One that has no fragments is handed on as it is.
+    No batch is empty. Rows that do not stay are counted in stats.skipped, by FATE_REASONS. A batch
+    is valid until the next one is requested. A batch without fragments is yielded unchanged.
     """
     held: PacketBatch | None = None
     for batch in batches:
@@ -83,7 +99,7 @@ def join_fragments(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator
 
 
 def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, PacketBatch | None]:
-    """The run with its datagrams joined, and the rows of those that are not complete."""
+    """Return the batch with its datagrams joined, and the rows of incomplete datagrams."""
     rows = batch.rows
     places = np.flatnonzero(rows["fragment"])
     fragments = rows[places]
@@ -106,7 +122,7 @@ def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, Pack
 
 
 def _copy_rows(batch: PacketBatch, places: np.ndarray) -> PacketBatch:
-    """Some rows of a run that hold though the next run is asked for."""
+    """Return some rows of a batch as a batch that stays valid when the next one is requested."""
     rows = batch.rows[places]
     with_sack = np.flatnonzero(rows["has"] & decode.HAS_SACK)
     counts = rows["sack_edges"][with_sack].astype(np.int64)
@@ -118,8 +134,10 @@ def _copy_rows(batch: PacketBatch, places: np.ndarray) -> PacketBatch:
 
 
 def _prepend(held: PacketBatch, batch: PacketBatch) -> PacketBatch:
-    """The run with the rows of an earlier one before its own: addresses are numbered as in the run,
-    to whose table they are added."""
+    """Return the batch with the held rows of an earlier batch before its own.
+
+    The held rows' addresses are added to the batch's table and renumbered.
+    """
     batch.addresses.reserve(2 * len(held.rows))
     numbers = np.zeros(len(held.addresses) + 1, np.int32)
     for number in np.unique([held.rows["user"], held.rows["server"]]).tolist():
@@ -134,8 +152,11 @@ def _prepend(held: PacketBatch, batch: PacketBatch) -> PacketBatch:
 
 @inner
 def _same_datagram(fragment, other):
-    """Whether two fragments are of one datagram, but for when they came. IPv6's may have other
-    protocols: those behind the fragment header are in the first one only."""
+    """Return whether two fragments are of one datagram, apart from the time of their arrival.
+
+    The protocols may differ in IPv6: only the first fragment has the headers after the fragment
+        header.
+    """
     same = fragment.user == other.user and fragment.server == other.server
     same &= fragment.downlink == other.downlink and fragment.datagram_id == other.datagram_id
     return same and (fragment.ip_proto == other.ip_proto or not fragment.has & decode.HAS_IP_ID)
@@ -143,8 +164,11 @@ def _same_datagram(fragment, other):
 
 @inner
 def _is_valid_fragment(row, begin, end):
-    """Whether a fragment may be one: it has data, up to the last in units of 8 bytes, and lies
-    within the largest datagram (else it is a "ping of death")."""
+    """Return whether a fragment is valid.
+
+    It must have data, in units of 8 bytes except for the last fragment. It must lie within the
+    largest datagram (otherwise it is a "ping of death").
+    """
     size, headers = end - begin, np.int64(row.header_len)
     if not row.has & decode.HAS_IP_ID:
         headers -= IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES
@@ -155,8 +179,11 @@ def _is_valid_fragment(row, begin, end):
 
 @inner
 def _write_datagram(rows, first_row, last_row, size):
-    """Make rows[last] the datagram: rows[first], the first fragment's, at the time of the last to
-    come. size: bytes of the whole datagram's data."""
+    """Overwrite rows[last_row] with the whole datagram.
+
+    first_row: row of the first fragment, whose header it gets; last_row: row of the fragment that
+        completed it, whose time it keeps; size: bytes of the whole datagram's data (B).
+    """
     ts, frame = rows[last_row].ts, rows[last_row].frame
     rows[last_row] = rows[first_row]
     row = rows[last_row]
@@ -171,10 +198,10 @@ def _write_datagram(rows, first_row, last_row, size):
 
 @inner
 def _add_fragment(row, datagram, begins, ends):
-    """Add a fragment to its datagram `of`, a PENDING whose pieces are begins[:n] to ends[:n].
+    """Add a fragment to its datagram, a PENDING with the pieces begins[i] to ends[i].
 
-    Returns DUPLICATE where it is there already, else UNJOINED; the state says what has become of
-    the datagram.
+    Returns DUPLICATE if the fragment is already there, otherwise UNJOINED. Sets the datagram's
+    state.
     """
     begin = np.int64(row.fragment & decode.FRAGMENT_OFFSET) * 8
     end = begin + np.int64(row.ip_len) - np.int64(row.header_len)
@@ -210,7 +237,7 @@ def _add_fragment(row, datagram, begins, ends):
 
 @inner
 def _set_fates(fates, places, fate):
-    """Give a datagram's fragments a fate, but for those that came twice."""
+    """Set the fate of a datagram's fragments, except for duplicates."""
     for place in places:
         if fates[place] == UNJOINED:
             fates[place] = fate
@@ -218,11 +245,15 @@ def _set_fates(fates, places, fate):
 
 @compiled
 def _join_rows(rows, order, fates, pending, begins, ends):
-    """Join rows, decode.ROW[n], in place: a datagram's where it became complete.
+    """Join the fragments among rows, decode.ROW[n], in place.
 
-    order: int64[..], the places of the fragments, those of one datagram side by side, as they came;
-    fates: uint8[n], set for these; pending: PENDING[1], begins, ends: int64[MOST_FRAGMENTS], room
-    for one datagram.
+    The row of the fragment that completes a datagram becomes the datagram.
+
+    order: int64[..], indices of the fragments; those of one datagram are adjacent, in order of
+        arrival
+    fates: uint8[n], set for these rows
+    pending: PENDING[1], room for one datagram
+    begins, ends: int64[MAX_FRAGMENTS], room for its pieces
     """
     datagram, held_rows = pending[0], 0
     oldest_open_ts = rows[len(rows) - 1].ts - TIMEOUT_US
