@@ -1,5 +1,7 @@
-"""One capture in several files, plain and compressed, as there are while it is being compressed or
-unpacked: the one that has all of it is read."""
+"""Choice among several files of one capture, plain and compressed.
+
+Such files exist while a capture is being compressed or unpacked. The complete file is read.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +13,12 @@ from spark_jobs.errors import UserError, in_a_line
 
 @dataclass
 class Choice:
-    """Which of a capture's files is read. notes: a line for each other one that holds the same, or
-    the begin of it; errors: one for each that does not, or that is damaged."""
+    """The file of a capture that is read.
+
+    chosen: the file
+    notes: one line for each other file with the same content or its beginning
+    errors: one line for each other file with other content, or that is damaged
+    """
 
     chosen: Path
     notes: list[str] = field(default_factory=list)
@@ -21,8 +27,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Extent:
-    """How much of a capture a file has, in bytes that are not compressed; broken: why its
-    compressed stream ends too early, if it does."""
+    """How much of a capture a file holds.
+
+    size: uncompressed bytes
+    compressed: whether the file is compressed
+    compression_error: why its compressed stream ends early, or empty
+    """
 
     size: int
     compressed: bool
@@ -30,14 +40,20 @@ class _Extent:
 
     @property
     def rank(self) -> tuple[int, bool, bool]:
-        """The highest is read. Of two of a size a compressed one that passes its checks is known to
-        be whole; room for a plain one may have been reserved before it is written."""
+        """Return the rank of the file; the file with the highest rank is read.
+
+        Of two files of one size, a compressed one that passes its checks is known to be complete.
+        The space of a plain file may have been reserved before the file is written.
+        """
         return self.size, not self.compression_error, self.compressed
 
 
 def choose_file(paths: list[Path], ingested: Path | None = None) -> Choice:
-    """Which of a capture's files is read: the one that has most of it. ingested: the one that is in
-    the warehouse as it is; it stays where the others hold another capture."""
+    """Choose which of a capture's files is read: the one that holds most of it.
+
+    ingested: the file that is already in the warehouse unchanged. It stays if the others hold
+        another capture.
+    """
     extents: dict[Path, _Extent] = {}
     errors: dict[Path, str] = {}
     for path in sorted(paths):
@@ -79,7 +95,7 @@ def _extent(path: Path) -> _Extent:
 
 
 def _is_prefix(one: Path, other: Path) -> bool:
-    """Whether the shorter of two files is the begin of the longer one, both uncompressed."""
+    """Return whether the shorter of two files is the beginning of the longer one, uncompressed."""
     if one == other:
         return True
     with parsing(one), CaptureStream(one) as a, CaptureStream(other) as b:

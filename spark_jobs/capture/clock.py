@@ -203,8 +203,7 @@ class _BatchView:
         return address_hashes(self.batch.addresses.used_entries)
 
     def segments(self, begin: int, end: int, shift: int) -> np.ndarray:
-        """Return the rows from `begin` to `end` as SEGMENT[up to end - begin], `shift` (µs) later.
-        """
+        """Return the rows from `begin` to `end` as SEGMENT[up to end - begin], `shift` (µs) later."""
         return _segments(self.batch.rows[begin:end], self.address_hashes, shift)
 
 

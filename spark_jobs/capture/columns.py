@@ -133,7 +133,9 @@ def _sorted_columns(
 def _user_codes(
     batch: PacketBatch, partitions: int, keys: UserKeys
 ) -> tuple[list[tuple[int, str]], np.ndarray]:
-    """Return the batch's users as sorted (user partition, key), and each packet's index in that list.
+    """Return the batch's users, sorted, and each packet's index among them.
+
+    A user is (user partition, key).
     """
     numbers = np.ascontiguousarray(batch.rows["user"])
     present = np.flatnonzero(np.bincount(numbers))

@@ -209,10 +209,11 @@ def _parse_ip(buf, pos, end, on_wire_end, row):
 
 @inner
 def _skip_ipv6_extensions(buf, pos, end, next_header, row):
-    """Skip IPv6 extension headers; return the payload's position and whether it is a later fragment.
+    """Skip the IPv6 extension headers at `pos`.
 
-    These are hop-by-hop, routing, destination, mobility, HIP, shim6, authentication and fragment
-    headers. A fragment header with offset 0 and no further fragments (RFC 6946) makes no fragment.
+    Returns the position of the payload, and whether this is a fragment other than the first. The
+    headers are hop-by-hop, routing, destination, mobility, HIP, shim6, authentication and fragment.
+    A fragment header with offset 0 and no further fragments (RFC 6946) makes no fragment.
     """
     begin, is_later_fragment = pos - 40, False
     while not is_later_fragment:

@@ -1,7 +1,7 @@
-"""Where each record of a capture file lies: pcap and pcapng.
+"""Positions of the records in a capture file: pcap and pcapng.
 
 Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. Each walker goes over a window of the
-file and stops at its end, when its output is full, or where a record's header cannot be true.
+    file. It stops at the window's end, when its output is full, or at an implausible record header.
 """
 
 import numpy as np
@@ -13,9 +13,10 @@ PCAPNG_MAGIC = 0x0A0D0D0A
 BYTE_ORDER_MAGIC, BYTE_ORDER_SWAPPED = 0x1A2B3C4D, 0x4D3C2B1A
 MAX_RECORD_BYTES = 262_144
 MAX_BLOCK_BYTES = 1 << 24
-"""pcapng blocks beyond this are taken for corrupt, as Wireshark does."""
+"""Maximum length of a pcapng block (B): as in Wireshark, longer ones count as corrupt."""
 MAX_INTERFACE_BLOCK_BYTES = 4096
-"""Descriptions beyond this are not looked for where a block's length is wrong."""
+"""Maximum length of an interface description that is searched for after a wrong block length (B).
+"""
 PCAP_HEADER_BYTES = 24
 MAX_INTERFACES = 4096
 
@@ -24,11 +25,18 @@ NEED_MORE, FULL, CORRUPT = 0, 1, 2
 
 DAY_S = 86_400
 CONSECUTIVE_RECORDS, CONSECUTIVE_RECORDS_NEAR = 4, 2
-"""Records in a row that show where reading can go on: with any time, or near the last sound one."""
+"""Number of consecutive records from which on reading can continue.
+
+The first number holds for records with any timestamp, the second for records with about the
+timestamp of the last plausible record.
+"""
 LOOKAHEAD_BYTES = CONSECUTIVE_RECORDS * (MAX_RECORD_BYTES + 24)
-"""Where records go on at another time, how far behind them ones near the last are looked for."""
+"""Distance in which records near the last timestamp are searched for (B).
+
+The search takes place after records with another timestamp were found.
+"""
 RESYNC_BYTES = 2 * LOOKAHEAD_BYTES
-"""What a place must have behind it to be judged, unless the file ends before."""
+"""Number of bytes that must follow a position to judge it, unless the file ends before."""
 
 SECTION_HEADER, INTERFACE, PACKET, SIMPLE_PACKET, ENHANCED_PACKET = PCAPNG_MAGIC, 1, 2, 3, 6
 PACKETS = (PACKET, SIMPLE_PACKET, ENHANCED_PACKET)
@@ -37,12 +45,18 @@ NO_TIMESTAMP = np.int64(-(2**62))
 FRAME = np.dtype(
     [("offset", "i4"), ("captured", "i4"), ("on_wire", "u4"), ("link_type", "i4"), ("ts", "i8")]
 )
-"""A record: its first byte's place in the window, bytes captured and on the wire, link type,
-time (µs since 1970)."""
+"""A record of a capture file.
+
+offset: position of its first byte in the window
+captured, on_wire: number of bytes captured and on the wire
+link_type: link type
+ts: timestamp (µs since 1970)
+"""
 
 
 @inlined
 def u16(buf, pos, big_endian):
+    """Return the 16-bit number at `pos`."""
     if big_endian:
         return np.uint32(buf[pos]) << 8 | np.uint32(buf[pos + 1])
     return np.uint32(buf[pos + 1]) << 8 | np.uint32(buf[pos])
@@ -50,6 +64,7 @@ def u16(buf, pos, big_endian):
 
 @inlined
 def u32(buf, pos, big_endian):
+    """Return the 32-bit number at `pos`."""
     if big_endian:
         return np.int64(u16(buf, pos, True)) << 16 | np.int64(u16(buf, pos + 2, True))
     return np.int64(u16(buf, pos + 2, False)) << 16 | np.int64(u16(buf, pos, False))
@@ -57,8 +72,10 @@ def u32(buf, pos, big_endian):
 
 @inner
 def _pcap_lengths(buf, pos, big_endian, minor):
-    """Captured and wire length; versions before 2.3 wrote them the other way round, and some of
-    2.3 too."""
+    """Return the captured length and the length on the wire.
+
+    Versions before 2.3 have them in the opposite order, and so do some files of version 2.3.
+    """
     captured, on_wire = u32(buf, pos + 8, big_endian), u32(buf, pos + 12, big_endian)
     if minor < 3 or (minor == 3 and captured > on_wire):
         return on_wire, captured
@@ -67,7 +84,7 @@ def _pcap_lengths(buf, pos, big_endian, minor):
 
 @inner
 def _is_plausible_record(buf, pos, big_endian, minor, snap_length):
-    """Could a record start here, by its lengths and fraction of a second?"""
+    """Return whether a record could start at `pos`, by its lengths and its fraction of a second."""
     if not 0 < u32(buf, pos + 8, big_endian) <= MAX_RECORD_BYTES:
         return False
     captured, on_wire = _pcap_lengths(buf, pos, big_endian, minor)
@@ -90,15 +107,17 @@ def walk_pcap(
     last_s=-1,
     at_eof=True,
 ):
-    """Records of a pcap file in buf[start:end] into `frames` (FRAME[n]).
+    """Write the records of a pcap file in buf[start:end] to `frames` (FRAME[n]).
 
-    near_s: seconds since 1970 of the record before, -1 where there is none; ended: whether the
-    file ends at `end`. A record that captured more than the snap length or the wire had, or that
-    is stamped more than a day from the one before, is believed only where another follows. No
-    record is of nothing: lengths of zero are a hole in the file, or the header of a capture put
-    behind another.
+    last_s: timestamp of the record before (seconds since 1970), or -1 if there is none
+    at_eof: whether the file ends at `end`
 
-    Returns (records, place of the first byte not walked, what stopped it).
+    Two kinds of records are accepted only if another record follows: a record that captured more
+    than the snap length or the length on the wire, and a record that is stamped more than a day
+    from the one before. No record has no bytes: lengths of zero are a hole in the file, or the
+    header of another capture that was appended.
+
+    Returns (number of records, position of the first byte not walked, reason of the stop).
     """
     count, pos = 0, start
     while pos + header_bytes <= end:
@@ -131,9 +150,12 @@ def walk_pcap(
 def _count_consecutive_records(
     buf, pos, end, big_endian, header_bytes, minor, snap_length, max_count, at_eof
 ):
-    """How many records within a day follow one another from `at`, up to `wanted`, and where the
-    last begins. As many as wanted where they end with the file; 0 where one before `end` cannot be
-    true."""
+    """Count the plausible records that follow one another within a day from `pos` on.
+
+    Returns their number, at most `max_count`, and the position of the last one. If they end exactly
+    with the file, the number is max_count. If a record before `end` is implausible, the number is
+    0.
+    """
     first_s = u32(buf, pos, big_endian)
     count, last_pos = 0, pos
     while count < max_count and pos + header_bytes <= end:
@@ -153,7 +175,7 @@ def _count_consecutive_records(
 
 @inner
 def _continues_at(buf, pos, end, big_endian, header_bytes, minor, snap_length, last_s, at_eof):
-    """Could records at about the time of the last sound one go on here?"""
+    """Return whether records with about the timestamp of the last plausible one continue at `pos`."""
     if last_s < 0 or abs(u32(buf, pos, big_endian) - last_s) > DAY_S:
         return False
     count, _ = _count_consecutive_records(
@@ -174,13 +196,17 @@ def _continues_at(buf, pos, end, big_endian, header_bytes, minor, snap_length, l
 def resync_pcap(
     buf, start, end, big_endian, header_bytes, minor, snap_length, last_s, lookahead, at_eof
 ):
-    """The next place from which records in a row could be true, or -1.
+    """Return the next position from which several records in a row are plausible, or -1.
 
-    snap: the file's snap length; near_s: seconds since 1970 of the last sound record, or -1;
-    ended: whether the file ends at `end`. Where all records are of one length, places between them
-    may look like records, too, of another time: so records at about the same time are looked for
-    among them and behind, ahead[0] (int64[1]) bytes far. Each time that is in vain it is halved:
-    all searches of a file take time in proportion to it.
+    snap_length: the file's snap length
+    last_s: timestamp of the last plausible record (seconds since 1970), or -1
+    lookahead: int64[1], distance of the search described below (B)
+    at_eof: whether the file ends at `end`
+
+    If all records have the same length, positions between them may look like records, too, with
+    another timestamp. For this reason, records with about the same timestamp are searched for among
+    and after them, up to lookahead[0] bytes ahead. Each search without a result halves this
+    distance, so that the time of all searches is proportional to the size of the file.
     """
     last_pos = end - (header_bytes if at_eof else RESYNC_BYTES)
     for pos in range(start, last_pos + 1):
@@ -208,7 +234,11 @@ def resync_pcap(
 
 @inner
 def _ticks_to_us(ticks, resolution, offset_s):
-    """resolution: if_tsresol, 10^-n s, or 2^-n s with the top bit set."""
+    """Return a pcapng timestamp in µs.
+
+    resolution: the option if_tsresol, 10^-n s, or 2^-n s if the top bit is set; offset_s: the
+        option if_tsoffset (s).
+    """
     if resolution & 0x80:
         shift = resolution & 0x7F
         whole = ticks >> shift if shift < 64 else np.uint64(0)
@@ -225,7 +255,10 @@ def _ticks_to_us(ticks, resolution, offset_s):
 
 @inner
 def _read_interface(buf, pos, length, big_endian, interfaces):
-    """An Interface Description Block's link type, snap length, time resolution and offset."""
+    """Append an Interface Description Block to `interfaces`, and return whether it could be read.
+
+    It stores link type, snap length, time resolution and time offset.
+    """
     row = interfaces[0, 0] + 1
     if row >= len(interfaces):
         return False
@@ -256,8 +289,11 @@ def _read_interface(buf, pos, length, big_endian, interfaces):
 
 @inner
 def _block_header(buf, pos, big_endian):
-    """A block's type, its section's byte order (big-endian or not), and length (0: it cannot be
-    true). `big`: the order before it."""
+    """Return a block's type, the byte order of its section and its length.
+
+    The byte order is whether it is big-endian; the parameter is the byte order before the block.
+    The length is 0 if it is implausible.
+    """
     block_type = u32(buf, pos, big_endian)
     if block_type == SECTION_HEADER:
         big_endian = u32(buf, pos + 8, True) == BYTE_ORDER_MAGIC
@@ -271,12 +307,14 @@ def _block_header(buf, pos, big_endian):
 
 @compiled
 def walk_pcapng(buf, start, end, state, interfaces, frames):
-    """Packets of a pcapng file in buf[start:end] into `frames` (FRAME[n]).
+    """Write the packets of a pcapng file in buf[start:end] to `frames` (FRAME[n]).
 
-    state: int64[2], whether the section is big-endian, and bytes of blocks that are no packets so
-    far. interfaces: int64[m, 4], row 0 holds their number, the others link type, snap length, time
-    resolution and offset (s) of interface row - 1.
-    Returns (records, place of the first byte not walked, what stopped it).
+    state: int64[2], whether the section is big-endian, and the bytes so far of blocks that are no
+        packets
+    interfaces: int64[m, 4]; row 0 holds their number, row i + 1 the link type, snap length, time
+        resolution and time offset (s) of interface i
+
+    Returns (number of records, position of the first byte not walked, reason of the stop).
     """
     count, pos = 0, start
     while pos + 12 <= end:
@@ -309,7 +347,7 @@ def walk_pcapng(buf, start, end, state, interfaces, frames):
 
 @inner
 def _read_packet(buf, pos, length, block_type, big_endian, interfaces, frame):
-    """An enhanced, simple or (obsolete) packet block; False where its lengths cannot be true."""
+    """Read an enhanced, simple or (obsolete) packet block; return False if it is implausible."""
     fixed_bytes = 16 if block_type == SIMPLE_PACKET else 32
     if length < fixed_bytes:
         return False
@@ -342,8 +380,10 @@ def _read_packet(buf, pos, length, block_type, big_endian, interfaces, frame):
 
 @inner
 def _whole_block_length(buf, pos, end, big_endian):
-    """The length of a block of a known type that ends before `end` and has it at both its ends, or
-    0."""
+    """Return the length of a whole block of a known type at `pos`, or 0.
+
+    A whole block ends before `end` and has the same length at both of its ends.
+    """
     block_type, block_big_endian, length = _block_header(buf, pos, big_endian)
     is_known = block_type in (SECTION_HEADER, INTERFACE) or block_type in PACKETS
     fits = 0 < length <= min(LOOKAHEAD_BYTES, end - pos)
@@ -356,10 +396,10 @@ def _whole_block_length(buf, pos, end, big_endian):
 
 @compiled
 def salvage_pcapng(buf, pos, end, state, interfaces):
-    """What later blocks need of a block with a wrong length: the section's byte order, and, where
-    one of its lengths leads to a whole block, the interface.
+    """Take from a block with a wrong length what later blocks need.
 
-    state, interfaces: see walk_pcapng.
+    This is the byte order of the section and the interface description. The latter is read only if
+    one of the block's two lengths leads to a whole block. state, interfaces: see walk_pcapng.
     """
     if pos + 12 > end:
         return
@@ -378,9 +418,9 @@ def salvage_pcapng(buf, pos, end, state, interfaces):
 
 @compiled
 def resync_pcapng(buf, start, end, big_endian, at_eof):
-    """The next place at which a whole block has the same length at both its ends, or -1.
+    """Return the next position of a whole block with the same length at both of its ends, or -1.
 
-    ended: whether the file ends at `end`.
+    at_eof: whether the file ends at `end`.
     """
     for pos in range(start, end - (12 if at_eof else RESYNC_BYTES) + 1):
         if _whole_block_length(buf, pos, end, big_endian):

@@ -1,4 +1,4 @@
-"""Which front end makes the packet rows of a file."""
+"""Choice of the front end that reads a file, and the front end Zeek."""
 
 import shutil
 import subprocess
@@ -20,12 +20,15 @@ from spark_jobs.errors import UserError
 
 BARE_SCRIPT = COLUMNS_SCRIPT.with_name("bare.zeek")
 ZEEK_OPTIONS = ("-b", "-C", "-O", "ZAM")
-"""Without Zeek's own scripts; checksums ignored; scripts compiled."""
+"""Options of zeek: none of its own scripts, checksums ignored, scripts compiled."""
 
 
 def choose_front_end(requested: FrontEnd, path: Path) -> FrontEnd:
-    """auto: a log of Zeek is read as one, a capture by the built-in reader, which gives the same
-    rows and is many times faster than to run Zeek."""
+    """Return the front end for a file.
+
+    For AUTO, it is ZEEK_LOG for a log of Zeek and BUILTIN for a capture. The built-in reader gives
+    the same rows as Zeek and is many times faster.
+    """
     if requested != FrontEnd.AUTO:
         return requested
     return FrontEnd.ZEEK_LOG if is_zeek_log(path) else FrontEnd.BUILTIN
@@ -35,8 +38,10 @@ def choose_front_end(requested: FrontEnd, path: Path) -> FrontEnd:
 def read_by_zeek(
     path: Path, prefixes: np.ndarray, stats: ReadStats, batch_packets: int = BATCH_PACKETS
 ) -> Iterator[PacketBatch]:
-    """A capture's packets as the program zeek sees them. Raises UserError where there is no zeek,
-    or it fails."""
+    """Yield a capture's packets as the program zeek sees them.
+
+    Raises UserError if zeek is not installed or fails.
+    """
     program = shutil.which("zeek")
     if not program:
         raise UserError(f"{path}: --front-end zeek needs the program zeek on the PATH")
@@ -65,14 +70,16 @@ def read_by_zeek(
 
 
 def subscribers_script(prefixes: np.ndarray) -> str:
-    """Subscriber prefixes (see addresses.subscriber_prefixes) as a script that gives them to the
-    Zeek package."""
+    """Return a Zeek script that passes the subscriber prefixes to the Zeek package.
+
+    prefixes: see addresses.subscriber_prefixes.
+    """
     lines = [f"\t{_subnet(*row)}," for row in prefixes.tolist()]
     return "\n".join(["redef GiScope::subscribers += {", *lines, "};", ""])
 
 
 def _subnet(high: int, low: int, mask_high: int, mask_low: int) -> str:
-    """A prefix as Zeek's language writes it: IPv6 in brackets."""
+    """Return a prefix in the syntax of Zeek, which has IPv6 in brackets."""
     address, length = IPv6Address(high << 64 | low), (mask_high << 64 | mask_low).bit_count()
     if address.ipv4_mapped and length >= 96:
         return f"{address.ipv4_mapped}/{length - 96}"

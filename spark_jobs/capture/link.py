@@ -1,8 +1,8 @@
-"""From a frame's first byte to its IP header, for each link type.
+"""Position of the IP header in a frame, for each link type.
 
-Numbers: the LINKTYPE_ registry of tcpdump.org, IEEE 802 Ethertypes, PPP protocol numbers (IANA).
-Tags: IEEE 802.1Q, 9.3 to 9.7 (VLAN, and the I-TAG of provider backbone bridges, 802.1ah); VN-Tag:
-Cisco's proposal for IEEE 802.1Qbh.
+Link types: the LINKTYPE_ registry of tcpdump.org. Other numbers: IEEE 802 Ethertypes, PPP protocol
+    numbers (IANA). Tags: IEEE 802.1Q, 9.3 to 9.7 (VLAN, and the I-TAG of provider backbone bridges,
+    802.1ah); VN-Tag: Cisco's proposal for IEEE 802.1Qbh.
 """
 
 from spark_jobs.compiled import inlined, inner
@@ -12,7 +12,7 @@ RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY = 101, 12, 14, 228, 229
 PPP_HDLC, PPPOE, PPP_PPPD = 50, 51, 166
 LINUX_COOKED, LINUX_COOKED_2 = 113, 276
 WIFI = (105, 119, 127, 163)
-"""IEEE 802.11, plain, behind Prism, radiotap and AVS headers."""
+"""Link types of IEEE 802.11: plain, and with Prism, radiotap and AVS headers."""
 
 # Where an IP header's place is expected, why there is none.
 NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, WIFI_LINK_TYPE = -1, -2, -3, -4
@@ -27,13 +27,17 @@ PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
 
 @inlined
 def be16(buf, pos):
+    """Return the big-endian 16-bit number at `pos`."""
     return int(buf[pos]) << 8 | int(buf[pos + 1])
 
 
 @inlined
 def _tag_bytes(ethertype):
-    """How many bytes of a tag stand between its Ethertype and the next one: a VLAN's 2; a VN-Tag's
-    4; an I-TAG's 4 and two addresses of the customer's; 0 where the Ethertype is no tag's."""
+    """Return the number of bytes between a tag's Ethertype and the next Ethertype.
+
+    A VLAN tag has 2, a VN-Tag 4, an I-TAG 16: 4 and two addresses of the customer. Returns 0 if the
+    Ethertype is not that of a tag.
+    """
     if ethertype in VLAN_TAGS:
         return 2
     if ethertype == VN_TAG:
@@ -43,8 +47,11 @@ def _tag_bytes(ethertype):
 
 @inner
 def _after_tags(buf, pos, end, ethertype):
-    """(the first byte behind the Ethertype that is no tag's, that Ethertype); at: the first byte
-    behind the given one. Tags may be stacked, of all kinds. Beyond `end` where the frame is cut."""
+    """Skip tags; return the position after the first Ethertype that is no tag, and this Ethertype.
+
+    pos: position after the given Ethertype. Tags of all kinds may be stacked. The position is
+        beyond `end` if the frame is cut.
+    """
     size = _tag_bytes(ethertype)
     while size:
         pos += size + 2
@@ -57,8 +64,10 @@ def _after_tags(buf, pos, end, ethertype):
 
 @inner
 def _after_mpls(buf, pos, end):
-    """Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet in a pseudowire
-    (RFC 4448, with its control word)."""
+    """Skip MPLS labels up to the bottom of the stack (RFC 3032).
+
+    IP follows, or Ethernet in a pseudowire (RFC 4448, with its control word).
+    """
     while pos + 4 <= end:
         bottom = buf[pos + 2] & 1
         pos += 4
@@ -82,7 +91,10 @@ def _after_mpls(buf, pos, end):
 
 @inner
 def _after_ppp(buf, pos, end):
-    """PPP (RFC 1661): address and control bytes and the protocol's first byte may be left out."""
+    """Skip a PPP header (RFC 1661).
+
+    The address and control bytes and the first byte of the protocol may be missing.
+    """
     if pos + 2 <= end and buf[pos] == 0xFF and buf[pos + 1] == 0x03:
         pos += 2
     if pos + 2 > end:
@@ -102,7 +114,7 @@ def _after_ppp(buf, pos, end):
 
 @inner
 def _after_llc(buf, pos, end):
-    """802.2 LLC with a SNAP header (RFC 1042)."""
+    """Skip an 802.2 LLC header with a SNAP header (RFC 1042)."""
     if pos + 8 > end:
         return TOO_SHORT
     if buf[pos] != 0xAA or buf[pos + 1] != 0xAA or buf[pos + 2] != 0x03:
@@ -115,7 +127,7 @@ def _after_llc(buf, pos, end):
 
 @inner
 def _after_ethertype(buf, pos, end, ethertype):
-    """at: the first byte behind the Ethertype."""
+    """Return the position of the IP header after an Ethertype; pos: position after the Ethertype."""
     pos, ethertype = _after_tags(buf, pos, end, ethertype)
     if pos > end:
         return TOO_SHORT
@@ -132,8 +144,10 @@ def _after_ethertype(buf, pos, end, ethertype):
 
 @inner
 def _after_address_family(buf, pos, end):
-    """NULL and LOOP: a 4-byte address family in either byte order; 24, 28 and 30 are the BSDs'
-    and 10 Linux's IPv6."""
+    """Skip the header of NULL and LOOP: an address family of 4 bytes in either byte order.
+
+    24, 28 and 30 are IPv6 of the BSDs, 10 is Linux's.
+    """
     if pos + 4 > end:
         return TOO_SHORT
     family = int(buf[pos]) | int(buf[pos + 3])
@@ -144,8 +158,11 @@ def _after_address_family(buf, pos, end):
 
 @inner
 def ip_header(buf, pos, end, link_type):
-    """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or
-    WIFI_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""
+    """Return the position of the IP header in the frame buf[pos:end].
+
+    Returns NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or WIFI_LINK_TYPE if there is none. The version
+    field of the header distinguishes IPv4 and IPv6.
+    """
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY):
         return pos
     ethertype_pos, payload_pos = 0, 0

@@ -1,8 +1,8 @@
-"""Which network of the networks file an address is a subscriber of. An IPv6 address belongs to a
-network, too, if it embeds an IPv4 address that does.
+"""Lookup of the network that an address is a subscriber of.
 
-Embedded addresses: RFC 6052 and 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 4291 (IPv4-compatible),
-6145 (IPv4-translated), 5214 (ISATAP). IPv4-mapped addresses are IPv4 addresses here, see
+An IPv6 address also belongs to a network if it embeds an IPv4 address of the network. Embedded
+addresses: RFC 6052 and 8215 (NAT64), 3056 (6to4), 4380 (Teredo), 4291 (IPv4-compatible), 6145
+(IPv4-translated), 5214 (ISATAP). IPv4-mapped addresses are IPv4 addresses here, see
 address_text.py.
 """
 
@@ -20,8 +20,12 @@ NO_NETWORK = -1
 IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
 LOW_32 = np.uint64(0xFFFF_FFFF)
 REST_IS_ZERO, OBFUSCATED, RELAY_ADDRESS = 1, 2, 4
-"""How an address is embedded: only if all bits behind it are 0; with its bits inverted; as that of
-a relay, which is not the host's."""
+"""Flags of an embedding.
+
+REST_IS_ZERO: the address is embedded only if all bits after it are 0
+OBFUSCATED: its bits are inverted
+RELAY_ADDRESS: it is the address of a relay, not of the host
+"""
 EMBEDDED: Sequence[tuple[str, int, int]] = (
     ("64:ff9b::/96", 96, 0),
     ("64:ff9b:1::/48", 96, 0),
@@ -34,20 +38,25 @@ EMBEDDED: Sequence[tuple[str, int, int]] = (
     ("::/96", 96, 0),
     ("::ffff:0:0:0/96", 96, 0),
 )
-"""A prefix; the bit at which the IPv4 address begins (bits 64 to 71 are skipped); how it is
-embedded. RFC 8215 leaves the length of its prefix to the site: the IPv4 address is where 0 follows
-it, or at the end."""
+"""Known embeddings: prefix, bit at which the IPv4 address begins, flags.
+
+Bits 64 to 71 are skipped. RFC 8215 leaves the length of its prefix to the operator: the IPv4
+address is followed by zeros, or is at the end.
+"""
 ISATAP, ISATAP_MASK = np.uint64(0x5EFE), np.uint64(0xFDFF_FFFF)
-"""The upper half of the interface identifier, without the bit that says whether it is global; the
-IPv4 address is the lower half."""
+"""Upper half of the interface identifier of ISATAP.
+
+The mask leaves out the bit that indicates a global identifier. The IPv4 address is the lower half.
+"""
 
 
 class NetworkLookup:
-    """Finds which of some networks an address is a subscriber of.
+    """Finds which of several networks an address is a subscriber of.
 
-    subscribers: the prefixes of each network. An address in prefixes of several belongs to the
-    first network if that is one of them, else to the one with the longest prefix, else to the one
-    that comes first. nat64: prefixes of RFC 6052 in use, beside the well-known one.
+    subscribers: the prefixes of each network. An address in prefixes of several networks belongs to
+        the first network if it is one of them, otherwise to the network with the longest prefix,
+        otherwise to the earlier one.
+    nat64: prefixes of RFC 6052 in use, beside the well-known one.
     """
 
     def __init__(self, subscribers: Sequence[Prefixes], nat64: Prefixes = ()):
@@ -63,10 +72,11 @@ class NetworkLookup:
         self._embeddings = np.array([embedding for _, *embedding in embeddings], np.int64)
 
     def find(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(int64[n]: the place of each address's network, or NOBODY; uint64[n]: the low half of the
-        embedded IPv4 address that says so, 0 where the address itself is in a prefix).
+        """Return the network of each address, and the embedded address that decided it.
 
-        addresses: uint64[n, 2 or more], their halves.
+        addresses: uint64[n, 2 or more], their halves. The networks are int64[n], indices or
+            NO_NETWORK. The embedded addresses are uint64[n], the low half of the IPv4 address, or 0
+            if the address itself is in a prefix.
         """
         return _find_networks(
             addresses,
@@ -83,8 +93,10 @@ def _parse_embeddings(rows: Iterable[tuple[str, int, int]]) -> list[tuple[IPv6Ne
 
 @inner
 def _first_match(prefixes, begin, high, low):
-    """The place of the first prefix from `begin` on that contains an address; len(prefixes) if none
-    does."""
+    """Return the index of the first prefix from `begin` on that contains an address.
+
+    Returns len(prefixes) if none does.
+    """
     for i in range(begin, len(prefixes)):
         if high & prefixes[i, 2] == prefixes[i, 0] and low & prefixes[i, 3] == prefixes[i, 1]:
             return i
@@ -93,8 +105,10 @@ def _first_match(prefixes, begin, high, low):
 
 @inner
 def _ipv4_at(high, low, bit):
-    """The 32 bits from the bit `at` on. Bits 64 to 71 are skipped (RFC 6052, 2.2), unless at is
-    96."""
+    """Return the 32 bits from position `bit` on.
+
+    Bits 64 to 71 are skipped (RFC 6052, 2.2), unless `bit` is 96.
+    """
     if bit == 96:
         return low & LOW_32
     if bit <= 32:
@@ -106,16 +120,21 @@ def _ipv4_at(high, low, bit):
 
 @inner
 def _trailing_bits(low, bit):
-    """The bits that follow an IPv4 address which begins at the bit `at` (48 to 64), and the skipped
-    ones."""
+    """Return the bits after an IPv4 address that begins at position `bit` (48 to 64).
+
+    The skipped bits 64 to 71 are included.
+    """
     mask = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> np.uint64(bit - 24)
     return low & (mask | np.uint64(0xFF) << np.uint64(56))
 
 
 @compiled
 def _find_networks(addresses, prefixes, network_of_prefix, embedding_prefixes, embeddings):
-    """See Owners.of. numbers: each prefix's network; embedding, forms: prefixes, and how they
-    embed, as in EMBEDDED."""
+    """Return the network and the embedded address of each address; see NetworkLookup.find.
+
+    network_of_prefix: network of each prefix; embedding_prefixes, embeddings: prefixes, and the bit
+        and flags of each, as in EMBEDDED.
+    """
     network = np.full(len(addresses), NO_NETWORK, np.int64)
     embedded_ipv4 = np.zeros(len(addresses), np.uint64)
     for k in range(len(addresses)):

@@ -1,9 +1,9 @@
-"""Keys by which a packet is known again in another file, and a capture by a sample of them.
+"""Keys that identify a packet in another file, and samples of keys that identify a capture.
 
-A key is made of what a packet keeps however its capture is written again: as pcap or pcapng, in
-microseconds or nanoseconds, cut at another snap length, as a log of Zeek. The sample has every
-packet whose key is small, so that the samples of two captures share as much as the captures do.
-Samples are kept on disk: what changes a key asks for another KEPT_AS.
+A key uses only what stays the same when a capture is written again: as pcap or pcapng, in
+microseconds or nanoseconds, with another snap length, as a log of Zeek. The sample contains every
+packet with a small key, so the samples of two captures overlap as much as the captures do. Samples
+are stored on disk: a change of the keys requires another METADATA_KEY.
 """
 
 import base64
@@ -24,21 +24,21 @@ KEY_COLUMNS = ("user", "server", *NUMERIC_COLUMNS)
 """Columns of schemas.packets that a key is made of."""
 SAMPLING_INTERVAL = 256
 METADATA_KEY = "giscope.sample.1"
-"""Under which name a sample is in the metadata of a capture's row of ingest_log."""
+"""Name of the sample in the Parquet metadata of a capture's row of ingest_log."""
 MAX_KEY = np.uint64(2**64 - 1)
 MAX_SAMPLED_KEY = MAX_KEY // np.uint64(SAMPLING_INTERVAL)
-"""The largest key of a sample."""
+"""Largest key of a sample."""
 
 
 def sampled_keys(batch: PacketBatch, users: UserKeys) -> np.ndarray:
-    """uint64[..]: the keys of the packets that are in the sample."""
+    """Return the keys of the batch's packets that are in the sample: uint64[..]."""
     return _packet_keys(
         batch.rows, address_hashes(_name_halves(batch.addresses, users)), MAX_SAMPLED_KEY
     )
 
 
 def packet_keys(packets: pa.Table) -> np.ndarray:
-    """uint64[n]: the keys of rows of schemas.PACKETS, of which COLUMNS are needed."""
+    """Return the keys of rows of schemas.PACKETS: uint64[n]; only KEY_COLUMNS are needed."""
     rows = np.zeros(len(packets), decode.ROW)
     for name in NUMERIC_COLUMNS:
         rows[name] = packets[name].cast(pa.int64()).fill_null(0).to_numpy()
@@ -52,8 +52,11 @@ def packet_keys(packets: pa.Table) -> np.ndarray:
 
 
 def _name_halves(addresses: AddressTable, users: UserKeys) -> np.ndarray:
-    """uint64[addresses + 1, 2 or more]: the halves of what is said of each, by number. Who has a
-    sample, and the rest of a packet's row, could try addresses until one fits."""
+    """Return the halves of each address's key, by address number: uint64[addresses + 1, 2 or more].
+
+    Keys stand for subscribers' addresses. Otherwise someone who has a sample, and the rest of a
+    packet's row, could try addresses until one fits.
+    """
     entries = addresses.used_entries
     named = np.arange(1, len(entries))
     if users.servers == "kept":
@@ -64,25 +67,27 @@ def _name_halves(addresses: AddressTable, users: UserKeys) -> np.ndarray:
 
 
 def make_sample(keys: Iterable[np.ndarray]) -> np.ndarray:
-    """uint64[..]: those keys that are in the sample, each once, sorted."""
+    """Return the keys that are in the sample, each once, sorted: uint64[..]."""
     merged = np.concatenate([np.empty(0, np.uint64), *keys])
     return np.unique(merged[merged <= MAX_SAMPLED_KEY])
 
 
 def encode_sample(sample: np.ndarray) -> str:
-    """A sample as text."""
+    """Return a sample as text."""
     return base64.b64encode(sample.astype("<u8").tobytes()).decode()
 
 
 def decode_sample(text: str) -> np.ndarray:
-    """uint64[..]: a sample from its text."""
+    """Return the sample that a text encodes: uint64[..]."""
     return np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
 
 
 @compiled
 def _packet_keys(rows, addresses, max_key):
-    """uint64[..]: the keys up to `below` of rows, decode.ROW[n]; addresses: uint64, hashes by
-    number. What a row does not say counts as 0."""
+    """Return the keys up to `max_key` of rows, decode.ROW[n]: uint64[..].
+
+    addresses: uint64, hashes by address number. Null values count as 0.
+    """
     keys = np.empty(len(rows), np.uint64)
     count = 0
     for i in range(len(rows)):

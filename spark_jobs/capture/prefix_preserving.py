@@ -1,5 +1,7 @@
-"""Crypto-PAn: addresses that keep their common prefixes and nothing else (Xu, Fan, Ammar, Moon,
-"Prefix-Preserving IP Address Anonymization", ICNP 2002)."""
+"""Crypto-PAn: anonymization of addresses that preserves common prefixes and nothing else.
+
+Xu, Fan, Ammar, Moon, "Prefix-Preserving IP Address Anonymization", ICNP 2002.
+"""
 
 from collections.abc import Iterator
 
@@ -8,12 +10,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEY_BYTES, BLOCK_BYTES = 32, 16
 BATCH_ADDRESSES = 4096
-"""Addresses whose blocks are held at a time: of IPv6 each has 128 of them."""
+"""Number of addresses whose cipher blocks are in memory at a time; an IPv6 address has 128."""
 
 
 def anonymize(addresses: list[bytes], key: bytes) -> list[bytes]:
-    """Addresses of one length, of IPv4 or IPv6, each as another of it: two have as many bits in
-    common as before. key: KEY_BYTES, of which the first half is of AES and the rest makes the pad.
+    """Return each address as another address: two have as many leading bits in common as before.
+
+    addresses: of one length, IPv4 or IPv6; key: KEY_BYTES, of which the first half is the key of
+        AES and the rest makes the pad.
     """
     cipher = Cipher(algorithms.AES(key[:BLOCK_BYTES]), modes.ECB()).encryptor()
     pad = np.unpackbits(np.frombuffer(cipher.update(key[BLOCK_BYTES:]), np.uint8))

@@ -1,4 +1,4 @@
-"""The built-in front end: a capture file to runs of packet rows, in bounded memory."""
+"""The built-in front end: it reads a capture file as batches of packet rows, in bounded memory."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,42 +18,55 @@ BATCH_PACKETS = 1 << 20
 MAX_FRAMES_PER_WALK = 1 << 13
 MAX_NOTES = 10
 MAX_UNPARSED_BYTES = 1 << 28
+"""Bytes without a packet up to which any file is read on: 256 MiB."""
 MAX_UNPARSED_BYTES_PER_DISK_BYTE = 64
-"""Bytes without a packet for which a file is read on: 256 MiB, and 64 times what it takes on disk.
-So a stretch of damage is searched for what follows though it be most of the file, and a hole that
-was compressed; what a few bytes unpack to without end is not, nor a file that is but a hole."""
+"""Bytes without a packet up to which a file is read on, per byte that it takes on disk.
+
+The larger of the two limits holds. A damaged stretch is searched for later packets even if it is
+most of the file, and so is a hole that was compressed. Reading stops in a file that is only a hole,
+and in a few bytes that unpack to endless data.
+"""
 
 
 @dataclass
 class PacketBatch:
-    """Consecutive packets of a file: ROW[n], their SACK edges, and the addresses that `user` and
-    `server` number."""
+    """Consecutive packets of a file.
+
+    rows: ROW[n]
+    edges: SACK edges of the rows
+    addresses: the table whose numbers are in the columns `user` and `server`
+    """
 
     rows: np.ndarray
     edges: np.ndarray
     addresses: AddressTable
 
     def select(self, mask: np.ndarray) -> "PacketBatch":
-        """These of its packets."""
+        """Return a batch of the packets that a mask or indices select."""
         return PacketBatch(self.rows[mask], self.edges, self.addresses)
 
 
 @dataclass
 class ReadStats:
-    """What is known of a file so far: records read, what was skipped and why, hash of the
-    content, where something was amiss, and a sample of its packets."""
+    """Statistics of a file that is being read.
+
+    frames: number of records read
+    skipped: number of skipped packets or bytes, by reason
+    content_hash: hash of the file's content
+    notes: messages about problems in the file
+    """
 
     frames: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     content_hash: str = ""
     notes: list[str] = field(default_factory=list)
     counted_span_us: tuple[int, int] | None = None
-    """When the first and the last of what was only counted happened."""
+    """First and last time of events that are only counted (µs), or None."""
     sample_keys: list[np.ndarray] = field(default_factory=list)
-    """Of packets, the keys that are in the sample (see packet_sample.py)."""
+    """Packet keys that are in the sample (see packet_sample.py)."""
 
     def add_note(self, path: Path, line: int, text: str) -> None:
-        """Something amiss in a text file's line; of many, the first are kept."""
+        """Add a note about a line of a text file, unless there are MAX_NOTES already."""
         if len(self.notes) < MAX_NOTES:
             self.notes.append(f"{path}:{line}: {text}")
 
@@ -62,7 +75,7 @@ class _Pcap:
     """Walks a classic pcap file."""
 
     non_packet_bytes = 0
-    """There is nothing but records."""
+    """Bytes of blocks that are no packets: a pcap file has only records."""
 
     def __init__(self, stream: CaptureStream, big_endian: bool, magic: int):
         header = stream.window[stream.start : stream.start + framing.PCAP_HEADER_BYTES]
@@ -100,7 +113,7 @@ class _Pcap:
         return count, end, stop_reason
 
     def salvage(self, stream: CaptureStream) -> None:
-        """Nothing: no record tells of another."""
+        """Do nothing: no record of a pcap file describes another record."""
 
     def resync(self, stream: CaptureStream, start: int) -> int:
         return framing.resync_pcap(
@@ -126,7 +139,7 @@ class _PcapNg:
 
     @property
     def non_packet_bytes(self) -> int:
-        """Those of blocks that are no packets."""
+        """Return the bytes of blocks that are no packets."""
         return int(self._state[1])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
@@ -135,7 +148,7 @@ class _PcapNg:
         )
 
     def salvage(self, stream: CaptureStream) -> None:
-        """What a damaged block tells of those behind it."""
+        """Take from a damaged block what later blocks need."""
         framing.salvage_pcapng(
             stream.window, stream.start, stream.end, self._state, self._interfaces
         )
@@ -147,7 +160,10 @@ class _PcapNg:
 
 
 def _walker(stream: CaptureStream, path: Path) -> _Pcap | _PcapNg:
-    """By the file's first bytes; a UserError where it is no capture."""
+    """Return the walker for a file, by its first bytes.
+
+    Raises UserError if the file is no capture.
+    """
     stream.read_more()
     magic_bytes = stream.window[stream.start : min(stream.end, stream.start + 4)].tobytes()
     if not magic_bytes:
@@ -164,7 +180,7 @@ def _walker(stream: CaptureStream, path: Path) -> _Pcap | _PcapNg:
 
 
 def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.ndarray]:
-    """FRAME[n] arrays whose places hold until the next one is asked for."""
+    """Yield FRAME[n] arrays; each is valid until the next one is requested."""
     walker = _walker(stream, path)
     frames = np.zeros(MAX_FRAMES_PER_WALK, framing.FRAME)
     while not _exceeds_unparsed_limit(stream, walker, stats):
@@ -197,7 +213,7 @@ def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.
 
 
 def _resync(stream: CaptureStream, walker: _Pcap | _PcapNg, stats: ReadStats) -> None:
-    """Move to the next sound record, to the end of the file, or as far as it is searched."""
+    """Move to the next plausible record, to the end of the file, or to the limit of the search."""
     start = stream.position
     stream.start += 1
     while (found := walker.resync(stream, stream.start)) < 0 and not stream.at_eof:
@@ -213,9 +229,9 @@ def _resync(stream: CaptureStream, walker: _Pcap | _PcapNg, stats: ReadStats) ->
 def _exceeds_unparsed_limit(
     stream: CaptureStream, walker: _Pcap | _PcapNg, stats: ReadStats, skipped_bytes: int = 0
 ) -> bool:
-    """Whether more of the file holds no packet than is worth the time, and it goes on.
+    """Return whether too much of the file holds no packet, and the file continues.
 
-    passed: bytes that are not yet counted as corrupt.
+    skipped_bytes: bytes that are not yet counted as corrupt.
     """
     unparsed_bytes = stats.skipped["corrupt_bytes"] + skipped_bytes + walker.non_packet_bytes
     if unparsed_bytes <= max(
@@ -229,11 +245,10 @@ def _exceeds_unparsed_limit(
 def read_capture(
     path: Path, prefixes: np.ndarray, stats: ReadStats, batch_packets: int = BATCH_PACKETS
 ) -> Iterator[PacketBatch]:
-    """The packets of a capture file's subscribers, in runs of about `run_packets`; a run holds
-    until the next is asked for.
+    """Yield the packets of a capture file's subscribers in batches of about `batch_packets`.
 
-    prefixes: see addresses.subscriber_prefixes. `reading` is kept up to date as runs come.
-    Raises UserError where the file is no capture.
+    A batch is valid until the next one is requested. prefixes: see addresses.subscriber_prefixes.
+    `stats` is updated as batches are read. Raises UserError if the file is no capture.
     """
     counters = np.zeros(len(decode.COUNTED_REASONS), np.int64)
     with CaptureStream(path) as stream:
@@ -266,7 +281,7 @@ def read_capture(
 
 
 class _BatchBuilder:
-    """A run that is being filled; its room is used again for the next."""
+    """A batch that is being filled; its arrays are reused for the next batch."""
 
     def __init__(self, prefixes: np.ndarray, batch_packets: int):
         self._prefixes = prefixes

@@ -1,4 +1,4 @@
-"""What was removed from a network's tables, and is left out where a capture is read again."""
+"""The filter that leaves removed users and days out when a capture is read again."""
 
 from __future__ import annotations
 
@@ -18,20 +18,29 @@ from spark_jobs.capture.users import keyed_hash, secret, secret_check
 from spark_jobs.errors import UserError
 
 FAR_END_COLUMN = "server"
+"""Column of the far end of a connection."""
 KEY_COLUMNS = ("user", FAR_END_COLUMN, "address", "subscriber")
-"""Columns that say whom a row is about; FAR: at the far end."""
+"""Columns that name the users a row is about; the far end's is FAR_END_COLUMN."""
 TIME_COLUMNS = ("ts", "start_ts")
 REMOVED_REASON = "removed"
-"""The reason for which rows are left out, in ingest_log."""
+"""Reason in ingest_log for rows that are left out."""
 HASH_PERSON, HASH_BYTES = b"forgotten", 16
 UNKEYED_SPANS, KEYED_SPANS, SECRET_CHECK = "spans", "keyed_spans", "made_with"
-"""In the facts of what was removed: spans of earlier versions, whose hashes everyone can make;
-those of keyed hashes, and with which secret these are made."""
+"""Names of the facts that store removed spans.
+
+UNKEYED_SPANS: spans of earlier versions, whose hashes anybody can make
+KEYED_SPANS: spans with keyed hashes
+SECRET_CHECK: identifies the secret that the keyed hashes are made with
+"""
 
 
 class RemovedSpan(NamedTuple):
-    """Whose rows of when (µs since 1970, the end not included) are in no table. who: a keyed hash,
-    for who was removed is not to be read here, nor found by trying addresses."""
+    """A time span of which a user's rows are in no table.
+
+    key_hash: keyed hash of the user's key. Nobody can read from it who was removed, nor find it out
+        by trying addresses.
+    begin_us, end_us: the span (µs since 1970), without its end
+    """
 
     key_hash: str
     begin_us: int
@@ -39,18 +48,23 @@ class RemovedSpan(NamedTuple):
 
     @classmethod
     def from_key(cls, key: str, begin_us: int, end_us: int) -> RemovedSpan:
-        """That of a user's key. Raises UserError where there is no secret."""
+        """Return the span of a user's key.
+
+        Raises UserError if there is no secret.
+        """
         return cls(_hash_key(key, secret()), begin_us, end_us)
 
 
 def spans_to_facts(spans: Iterable[RemovedSpan]) -> dict[str, Any]:
-    """Spans as they are kept."""
+    """Return the facts that store spans."""
     return {KEYED_SPANS: sorted(spans), SECRET_CHECK: secret_check(secret())}
 
 
 def spans_from_facts(facts: Mapping[str, Any], network: str) -> tuple[RemovedSpan, ...]:
-    """Spans that were kept. Raises UserError where the secret is not the one that they were made
-    with: those who were removed would come back."""
+    """Return the spans that facts store.
+
+    Raises UserError if they were made with another secret, because removed users would come back.
+    """
     if not facts.get(KEYED_SPANS) and not facts.get(UNKEYED_SPANS):
         return ()
     current_secret = secret()
@@ -68,21 +82,26 @@ def spans_from_facts(facts: Mapping[str, Any], network: str) -> tuple[RemovedSpa
 
 @dataclass(frozen=True)
 class RemovalFilter:
-    """Users who were removed, and for each table before which day all was; far: users of other
-    networks, whose names may be other users' in this one: removed where they are the far end."""
+    """The users and days that were removed from a network's tables.
+
+    spans: spans of removed users
+    purged_before: by table, the day before which all rows were removed
+    far_end_spans: spans of users of other networks. Users of this network may have the same names,
+        so they are removed only from the far end.
+    """
 
     spans: tuple[RemovedSpan, ...] = ()
     purged_before: Mapping[str, date] = field(default_factory=dict)
     far_end_spans: tuple[RemovedSpan, ...] = ()
 
     def apply(self, table: Table, day: date, rows: pa.Table) -> pa.Table:
-        """The rows of a table's day that are not to be left out, as its writer has them."""
+        """Return the rows of a table's day without those that were removed, in the writer's schema."""
         if day < self.purged_before.get(table.name, date.min):
             return rows.slice(0, 0)
         return drop_rows(table, rows, self.matches(rows))
 
     def matches(self, rows: pa.Table) -> np.ndarray:
-        """bool[n]: which rows of a table are about a user who was removed."""
+        """Return which rows of a table are about a removed user: bool[n]."""
         matches = np.zeros(len(rows), bool)
         time_columns = [name for name in TIME_COLUMNS if name in rows.schema.names]
         times = [rows[name].cast(pa.int64()).to_numpy() for name in time_columns]
@@ -99,8 +118,10 @@ class RemovalFilter:
         return matches
 
     def may_match(self, rows: pa.Table) -> bool:
-        """Whether rows may be about such a user, whatever their times; only their KEYS are asked
-        for."""
+        """Return whether rows may be about a removed user, at any time.
+
+        Only the columns KEY_COLUMNS are needed.
+        """
         return any(
             self._spans_of(key, spans)
             for name, spans in self._by_column.items()
@@ -113,7 +134,10 @@ class RemovalFilter:
 
     @cached_property
     def _secret(self) -> bytes:
-        """Of the process that leaves rows out: it is handed to none."""
+        """Return the secret of the process that leaves rows out.
+
+        It is never sent to another process.
+        """
         return secret()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,7 +149,7 @@ class RemovalFilter:
 
     @cached_property
     def _by_column(self) -> dict[str, _SpansByHash]:
-        """By column, whom to look for in it."""
+        """Return the spans to look for in each column."""
         far_end = _by_key_hash((*self.spans, *self.far_end_spans))
         own = _by_key_hash(self.spans)
         by_column = {name: far_end if name == FAR_END_COLUMN else own for name in KEY_COLUMNS}
@@ -133,7 +157,7 @@ class RemovalFilter:
 
 
 _SpansByHash = Mapping[str, list[tuple[int, int]]]
-"""By hashed key."""
+"""Begin and end of spans by key hash."""
 
 
 def _by_key_hash(spans: Iterable[RemovedSpan]) -> _SpansByHash:
@@ -144,7 +168,7 @@ def _by_key_hash(spans: Iterable[RemovedSpan]) -> _SpansByHash:
 
 
 def keys_by_column(rows: pa.Table) -> dict[str, set[str]]:
-    """Whom rows are about: by column of KEYS, its texts."""
+    """Return the keys in rows, for each of KEY_COLUMNS that they have."""
     return {
         name: {key for key in _dictionary_codes(rows[name])[0] if key is not None}
         for name in KEY_COLUMNS
@@ -153,15 +177,17 @@ def keys_by_column(rows: pa.Table) -> dict[str, set[str]]:
 
 
 def drop_rows(table: Table, rows: pa.Table, mask: np.ndarray) -> pa.Table:
-    """A table's rows but for some, as its writer has them: what only those said is not in the
-    dictionaries either."""
+    """Return a table's rows without those of a mask, in the writer's schema.
+
+    Texts that only the dropped rows have are not in the dictionaries either.
+    """
     if not mask.any():
         return rows
     return rows.filter(pa.array(~mask)).cast(table.arrow).cast(table.arrow_dictionary)
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.ndarray]:
-    """The texts of a column, and int[n] each row's place among them, -1 for null."""
+    """Return the texts of a column, and each row's index among them (int[n], -1 for null)."""
     combined = column.combine_chunks()
     if not pa.types.is_dictionary(combined.type):
         combined = combined.dictionary_encode()

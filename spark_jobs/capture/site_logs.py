@@ -1,5 +1,7 @@
-"""The logs that a site's Zeek writes of connections and addresses, to rows of application_log
-(conn, http, ssl) and accounting (RADIUS)."""
+"""Conversion of the operator's Zeek logs to rows of application_log and accounting.
+
+The logs conn, http and ssl give rows of application_log. Logs of RADIUS give rows of accounting.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,9 +45,12 @@ TABLE_BY_LOG: dict[str, Table] = {
     RADIUS_LOG.path: ACCOUNTING,
     MONITOR_LOG.path: APPLICATION_LOG,
 }
-"""Where each log's rows go; the monitor's become none, they are counted."""
+"""Table of each log's rows; the monitor's log gives no rows, its values are counted."""
 FIRST_FINAL_STATUS, FIRST_REDIRECTION = 200, 300
-"""RFC 9110, 15: a smaller one than the first is interim; one between them is a success."""
+"""Limits of HTTP status codes (RFC 9110, 15).
+
+Codes below the first are interim. Codes from the first to below the second are successes.
+"""
 
 Columns = dict[str, Any]
 
@@ -60,7 +65,7 @@ def read_site_log(
     partitions: int,
     keys: UserKeys,
 ) -> Iterator[pa.Table]:
-    """The rows that a log adds to its table (see TABLES)."""
+    """Yield the rows that a log adds to its table (see TABLE_BY_LOG)."""
     table = TABLE_BY_LOG[log.path]
     make_rows = _ROW_MAKERS[log.path]
     users = _UserNames(AddressNumbers(prefixes), partitions, keys)
@@ -82,8 +87,11 @@ def _address_fields(log: Log) -> list[str]:
 
 
 def _to_data_frame(parsed: pa.Table, log: Log, addresses: AddressNumbers) -> pd.DataFrame:
-    """Every field of the log; times in us (-1: not plausible), addresses as numbers (0: none).
-    attrs["fields"]: those that the log has."""
+    """Return every field of the log as a column.
+
+    Times are in µs (-1 if implausible), addresses are numbers (0 if null). attrs["fields"] lists
+    the fields that the log has.
+    """
     columns: Columns = dict.fromkeys(log.fields)
     for name in parsed.column_names:
         if name in _address_fields(log):
@@ -113,18 +121,18 @@ def _to_table(columns: Columns, table: Table) -> pa.Table:
 
 @dataclass
 class _UserNames:
-    """Who addresses belong to."""
+    """Names of the users and servers with these addresses."""
 
     addresses: AddressNumbers
     partitions: int
     keys: UserKeys
 
     def are_subscribers(self, numbers: pd.Series) -> np.ndarray:
-        """bool[n]: which are subscribers'."""
+        """Return which addresses belong to subscribers: bool[n]."""
         return self.addresses.is_subscriber(numbers.to_numpy())
 
     def names(self, numbers: pd.Series, ts: pd.Series, infrastructure: bool = False) -> pd.Series:
-        """What the addresses are called at these times (us); see UserKeys.texts."""
+        """Return the names of addresses at these times (µs); see UserKeys.names."""
 
         def names_in_period(keys: UserKeys, values: pd.Series) -> pd.Series:
             unique = values.unique()
@@ -134,13 +142,13 @@ class _UserNames:
         return self._by_period(numbers, ts, names_in_period)
 
     def identities(self, names: pd.Series, ts: pd.Series) -> pd.Series:
-        """What those whom RADIUS names are called at these times (us)."""
+        """Return the names of subscribers whom RADIUS identifies, at these times (µs)."""
         return self._by_period(
             names, ts, lambda keys, values: _map_unique(values, keys.key_of_identity)
         )
 
     def user_partitions(self, names: pd.Series, ts: pd.Series) -> pd.Series:
-        """Those of addresses, as they are called at these times (us)."""
+        """Return the user partitions of users by their names at these times (µs)."""
         return self._by_period(
             names,
             ts,
@@ -152,7 +160,7 @@ class _UserNames:
     def _by_period(
         self, values: pd.Series, ts: pd.Series, function: Callable[[UserKeys, pd.Series], pd.Series]
     ) -> pd.Series:
-        """function of the values of each period of the pseudonyms."""
+        """Apply a function to the values of each key period."""
         if not self.keys.has_key_periods or values.empty:
             return function(self.keys, values)
         keys_by_row = _map_unique(
@@ -163,12 +171,12 @@ class _UserNames:
 
 
 def _map_unique(values: pd.Series, function: Callable[[Any], Any]) -> pd.Series:
-    """function of each value, called once for equal ones."""
+    """Return function(value) for each value, called once for equal values."""
     return values.map({value: function(value) for value in values.unique()})
 
 
 def _keep_rows(frame: pd.DataFrame, keep: pd.Series, reason: str, stats: ReadStats) -> pd.DataFrame:
-    """The rows to keep; the others are counted."""
+    """Return the rows to keep, and count the others."""
     if dropped := int((~keep).sum()):
         stats.skipped[reason] += dropped
     return frame[keep]
@@ -177,7 +185,7 @@ def _keep_rows(frame: pd.DataFrame, keep: pd.Series, reason: str, stats: ReadSta
 def _connection_rows(
     frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
-    """Rows of application_log: one for each end that is a subscriber."""
+    """Yield rows of application_log, one for each endpoint that is a subscriber."""
     if log is CONN_LOG:
         frame = _keep_rows(frame, frame["proto"] == "tcp", "not_tcp", stats)
     if log is HTTP_LOG and "method" in frame.attrs["fields"]:
@@ -227,7 +235,7 @@ def _is_answered(method: pd.Series, status: pd.Series) -> pd.Series:
 def _accounting_rows(
     frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
-    """Rows of accounting, from the accounting log of zeek_scripts/."""
+    """Yield rows of accounting from the accounting log of zeek_scripts/."""
     frame = frame.assign(
         ts=frame["ts"] - _to_int(frame["delay"]) * 1_000_000, status=frame["status"].map(STATUSES)
     )
@@ -252,7 +260,7 @@ def _accounting_rows(
 def _authentication_rows(
     frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
-    """Rows of accounting, from Zeek's own log of RADIUS authentications."""
+    """Yield rows of accounting from Zeek's own log of RADIUS authentications."""
     frame = frame.assign(subscriber=frame["username"].fillna(frame["mac"]))
     frame = _keep_rows(frame, frame["result"] == "success", "other_status", stats)
     leases = _lease_messages(frame, "framed_addr", users, stats)
@@ -267,7 +275,7 @@ def _authentication_rows(
 def _count_monitor_losses(
     frame: pd.DataFrame, log: Log, users: _UserNames, stats: ReadStats
 ) -> Iterator[Columns]:
-    """No rows: what a live Zeek did not get is counted, beside the packets that it got."""
+    """Count what a live Zeek missed, beside the packets that it got; return no rows."""
     for reason, column in (("dropped_by_monitor", "dropped"), ("unseen_data", "gaps")):
         if count := int(frame[column].sum()):
             stats.skipped[reason] += count
@@ -280,7 +288,7 @@ def _count_monitor_losses(
 def _lease_messages(
     frame: pd.DataFrame, address: str, users: _UserNames, stats: ReadStats
 ) -> pd.DataFrame:
-    """The messages that say which subscriber has which of the network's addresses."""
+    """Return the messages that assign one of the network's addresses to a subscriber."""
     frame = frame.assign(**{address: _to_int(frame[address])})
     names_lease = (frame[address] > 0) & frame["subscriber"].notna()
     frame = _keep_rows(frame, names_lease, "no_lease", stats)
@@ -295,7 +303,7 @@ def _lease_columns(frame: pd.DataFrame, address: str, users: _UserNames) -> Colu
 
 
 def _to_int(column: pd.Series) -> pd.Series:
-    """Whole numbers; 0 where there is none."""
+    """Return a column as whole numbers, with 0 for null."""
     return pd.to_numeric(column).fillna(0).astype("int64")
 
 

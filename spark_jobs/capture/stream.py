@@ -1,6 +1,6 @@
 """The bytes of a capture file, plain or compressed, in bounded memory.
 
-Whatever comes before a break in a compressed stream is delivered.
+All bytes before a defect in a compressed stream are delivered.
 """
 
 import os
@@ -19,20 +19,23 @@ from spark_jobs.places import NOT_REGULAR, is_irregular
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
-"""Behind a byte of 0x50 to 0x5F."""
+"""Magic number of a skippable frame, after a first byte of 0x50 to 0x5F."""
 READ_BYTES = 1 << 17
 GZIP_FEED_BYTES = 1 << 14
 DISK_BLOCK_BYTES = 512
-"""In which st_blocks counts, whatever the file system's are."""
+"""Unit of st_blocks, whatever the block size of the file system (B)."""
 WINDOW_BYTES = 16 << 20
-"""Read at a time. The window holds twice as much: however much of it is kept, as many are new."""
+"""Number of bytes that are read at a time.
+
+The window holds twice as much, so that as many new bytes fit behind those that are kept.
+"""
 MAX_ZSTD_WINDOW_BYTES = 1 << 27
 MAX_ZSTD_HEADER_BYTES = 18
 TRUNCATED_STREAM = "the file ends within the compressed stream"
 
 
 class CompressionError(Exception):
-    """The compressed stream breaks off or fails its check."""
+    """The compressed stream ends early or fails its check."""
 
 
 def _read_plain(source: BinaryIO) -> Iterator[bytes]:
@@ -41,7 +44,7 @@ def _read_plain(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _read_gzip(source: BinaryIO) -> Iterator[bytes]:
-    """Members one after the other; zero padding behind the last is no error."""
+    """Yield the content of all members; zero padding after the last member is no error."""
     inflate = zlib.decompressobj(wbits=31)
     is_new_member = True
     while piece := source.read(GZIP_FEED_BYTES):
@@ -71,7 +74,7 @@ def _inflate_until_error(inflate: Any, data: bytes) -> Iterator[bytes]:
 
 
 def _read_zstd(source: BinaryIO) -> Iterator[bytes]:
-    """Frames one after the other."""
+    """Yield the content of all frames."""
     while magic := source.read(4):
         if _is_skippable(magic):
             source.seek(int.from_bytes(source.read(4), "little"), os.SEEK_CUR)
@@ -87,8 +90,10 @@ def _is_skippable(magic: bytes) -> bool:
 
 
 def _read_zstd_frame(source: BinaryIO, magic: bytes) -> Iterator[bytes]:
-    """Block by block (RFC 8878, 3.1.1): a broken block costs none before it, and no step expands
-    to more than one block."""
+    """Yield the content of a frame block by block (RFC 8878, 3.1.1).
+
+    A broken block costs none of the blocks before it, and no step expands to more than one block.
+    """
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES).decompressobj()
     header = magic + source.read(MAX_ZSTD_HEADER_BYTES - len(magic))
     size = zstandard.frame_header_size(header)
@@ -110,7 +115,7 @@ def _read_zstd_frame(source: BinaryIO, magic: bytes) -> Iterator[bytes]:
 
 
 def _choose_decompressor(source: BinaryIO) -> Callable[[BinaryIO], Iterator[bytes]]:
-    """By the first bytes."""
+    """Return the function that reads a file, by its first bytes."""
     magic = source.read(4)
     source.seek(0)
     if magic.startswith(GZIP_MAGIC):
@@ -125,21 +130,24 @@ def _decompress(source: BinaryIO) -> Iterator[bytes]:
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether a file begins as those of gzip and zstd do."""
+    """Return whether a file begins as a gzip or zstd file."""
     with open_regular(path) as source:
         return _choose_decompressor(source) is not _read_plain
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file's bytes, to be read. Raises UserError where it is something else: a pipe would
-    be waited for, and can be read once only."""
+    """Open a regular file to read its bytes.
+
+    Raises UserError if the path is something else. To open a pipe would wait for its writer, and a
+    pipe can be read only once.
+    """
     if is_irregular(path):
         raise UserError(f"{path}: {NOT_REGULAR}")
     return path.open("rb")
 
 
 def first_bytes(path: Path, n: int) -> bytes:
-    """The first bytes of a file's uncompressed content, as far as there are any."""
+    """Return the first `n` bytes of a file's uncompressed content, or fewer if it has fewer."""
     data = b""
     with open_regular(path) as source:
         pieces = _decompress(source)
@@ -157,10 +165,10 @@ def first_bytes(path: Path, n: int) -> bytes:
 class CaptureStream:
     """A window over a capture's uncompressed bytes that moves forward.
 
-    `window[start:end]` holds the unread bytes; `more()` drops what has been read and reads on;
-    `ended` tells that nothing lies behind them. `content` is the XXH3 128-bit hash of all bytes
-    read so far, `broken` why a compressed stream ended early, or empty; `on_disk` what the file
-    takes there.
+    window, start, end: window[start:end] holds the unread bytes
+    at_eof: whether no bytes follow them
+    compression_error: why a compressed stream ended early, or empty
+    disk_bytes: bytes that the file takes on disk
     """
 
     def __init__(self, path: Path):
@@ -183,15 +191,16 @@ class CaptureStream:
 
     @property
     def content_hash(self) -> str:
+        """Return the XXH3 128-bit hash of all bytes read so far."""
         return self._hash.hexdigest()
 
     @property
     def position(self) -> int:
-        """Where `start` lies in the uncompressed capture."""
+        """Return the position of `start` in the uncompressed capture."""
         return self._dropped_bytes + self.start
 
     def read_more(self) -> bool:
-        """Read on; False where there was nothing to add."""
+        """Drop the bytes before `start` and read on; return whether there were bytes to add."""
         if self.at_eof:
             return False
         unread = self.end - self.start
@@ -207,13 +216,13 @@ class CaptureStream:
         return self.end > unread
 
     def remaining(self) -> Iterator[bytes]:
-        """All bytes that have not been read, in pieces."""
+        """Yield all bytes that have not been read, in pieces."""
         while self.read_more():
             yield self.window[self.start : self.end].tobytes()
             self.start = self.end
 
     def _next_piece(self) -> bool:
-        """Fetch bytes that are not empty; False at the end of the stream."""
+        """Fetch bytes that are not empty; return False at the end of the stream."""
         while not self._unused_piece:
             try:
                 piece = next(self._pieces, None)

@@ -1,16 +1,24 @@
-"""Who a subscriber is to giscope: the one place where users' keys are made.
+"""Keys of users: the only place where users and servers get their names.
 
-A key is a pseudonym, or where a site asks for that, the address or RADIUS name itself. Pseudonyms
-are keyed hashes (BLAKE2b, RFC 7693): who has the secret can make that of an address, and nobody can
-tell an address from its pseudonym without. Where a site needs its pools, addresses become others
-with their common prefixes kept (see prefix_preserving.py). Where a site asks for that, pseudonyms
-are others in each period: the hash is encrypted (AES) with the period's key, so that who has the
-secret can tell what a user of one period is called in another, and nobody else. What servers are
-called is said here, too: as they are, or by network, or hashed. A far end that is a subscriber of
-another network has that network's pseudonym: a subscriber has one name in all tables, by which all
-rows can be removed. An IPv6 address that embeds a subscriber's IPv4 address has that one's name,
-behind IPV6_MARK. The secret is in the environment or in a file that only its owner reads, and never
-leaves the processes that make pseudonyms.
+A key is a pseudonym or, if the operator chooses so, the address or RADIUS name itself.
+
+Pseudonyms are keyed hashes (BLAKE2b, RFC 7693). Whoever has the secret can compute the pseudonym of
+an address. Without the secret nobody can infer an address from its pseudonym.
+
+With `pseudonyms = "prefix"`, an address is replaced by another address, and common prefixes are
+preserved (see prefix_preserving.py).
+
+With a `key_period`, pseudonyms change from period to period. The hash is then encrypted (AES) with
+the key of the period. Whoever has the secret can translate a user's pseudonym of one period to that
+of another period, and nobody else can.
+
+Servers are named here, too: by their address, by their network, or by a hash. A far end that is a
+    subscriber of another network has that network's pseudonym. So a subscriber has one name in all
+    tables, by which all rows can be removed. An IPv6 address that embeds a subscriber's IPv4
+    address has the name of that subscriber, after IPV6_MARK.
+
+The secret is in the environment or in a file that only its owner can read. It never leaves the
+processes that make pseudonyms.
 """
 
 from __future__ import annotations
@@ -42,37 +50,47 @@ if TYPE_CHECKING:
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
 CONTAINER_SECRETS = Path("/run/secrets")
-"""Docker, Podman and Compose mount secrets there, which all in the container can read: one user."""
+"""Folder where Docker, Podman and Compose mount secrets.
+
+All processes in the container can read them, but they are of one user.
+"""
 PSEUDONYM_BYTES = 10
-"""In base 32: 16 letters and digits. Of ten million subscribers two have the same pseudonym with a
-chance of 1 in 24 billion."""
+"""Size of a pseudonym: in base 32, it has 16 letters and digits.
+
+The probability that two of ten million subscribers have the same pseudonym is 1 in 24 billion.
+"""
 PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
 BLOCK_PADDING = bytes(16 - PSEUDONYM_BYTES)
-"""Behind the hash, before it is encrypted: with another key it comes out otherwise."""
+"""Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
 UNKEYED_HASH_DIGITS = 32
-"""Hexadecimal digits of XXH3's hash of a content. Those of a keyed hash are 40."""
+"""Number of hexadecimal digits of the XXH3 hash of a content; a keyed hash has 40."""
 PLAIN = "plain"
 IPV6_MARK = "v6:"
-"""Before the pseudonym of an address of IPv6: headers are longer there. No address has it."""
+"""Prefix of the pseudonym of an IPv6 address, whose headers are longer; no address has it."""
 SERVER_PREFIX_BITS = {4: 24, 16: 48}
-"""Bits that are kept of a server's address where it is cut, by its bytes: what is announced to the
-Internet as one network at least."""
+"""Bits that are kept of a server's address if it is cut, by the bytes of the address.
+
+Networks that are announced to the Internet are at least this large.
+"""
 
 
 @dataclass(frozen=True)
 class AddressPools:
-    """The prefixes of the subscribers of a network and of the others that it knows, in this order,
-    and those of NAT64."""
+    """Prefixes of subscribers and of NAT64.
+
+    subscribers: prefixes of the network's own subscribers, then of each other network that it knows
+    nat64: prefixes of NAT64
+    """
 
     subscribers: tuple[Prefixes, ...]
     nat64: Prefixes = ()
 
     @cached_property
     def lookup(self) -> NetworkLookup:
-        """Finds the network of an address."""
+        """Return the lookup of an address's network."""
         from spark_jobs.capture.network_lookup import NetworkLookup
 
         return NetworkLookup(self.subscribers, self.nat64)
@@ -80,11 +98,20 @@ class AddressPools:
 
 @dataclass(frozen=True)
 class UserKeys:
-    """What the subscribers of a network are called, and servers; secret: none: the former by their
-    addresses and names. prefixes: of subscribers' addresses are kept; servers: kept, cut or
-    hashed; key_period: how long pseudonyms stay, as the networks file has it. period: of which
-    these are, see `on`; none: those that stay for ever. others: the keys of other networks, whose
-    subscribers may be far ends; pools: which addresses are whose; None: only the network's own."""
+    """The naming of a network's subscribers and of servers.
+
+    network: name of the network
+    secret: secret of the pseudonyms. None: subscribers are named by their addresses and RADIUS
+        names.
+    keep_prefixes: whether pseudonyms of addresses preserve common prefixes
+    servers: "kept", "cut" or "hashed"
+    key_period: time for which pseudonyms stay the same, as in the networks file. None: they never
+        change.
+    period: the period of these pseudonyms (see `for_day`). Empty: those that never change.
+    other_networks: keys of other networks, whose subscribers may be far ends
+    pools: addresses of each network's subscribers. None: only those of the network itself are
+        known.
+    """
 
     network: str
     secret: bytes | None = field(default=None, repr=False)
@@ -97,7 +124,10 @@ class UserKeys:
 
     @property
     def key_scheme(self) -> str:
-        """Tells keys made with one secret from those made with another, and nothing of either."""
+        """Return a text that identifies how keys are made.
+
+        It distinguishes keys made with different secrets, and reveals nothing about a secret.
+        """
         if self.secret is None:
             return PLAIN
         options = [PREFIXES.decode()] if self.keep_prefixes else []
@@ -105,24 +135,30 @@ class UserKeys:
 
     @property
     def has_key_periods(self) -> bool:
-        """Whether any network's pseudonyms change from period to period."""
+        """Return whether the pseudonyms of any network change from period to period."""
         return any(keys.key_period for keys in (self, *self.other_networks))
 
     def for_day(self, day: date) -> UserKeys:
-        """Those of the packets of a day (UTC)."""
+        """Return the keys for packets of a day (UTC)."""
         other_networks = tuple(keys.for_day(day) for keys in self.other_networks)
         return replace(self, period=period_of(self.key_period, day), other_networks=other_networks)
 
     def hash_text(self, text: str) -> str:
-        """The keyed hash of a text that depends on subscribers' addresses: without the secret
-        nobody can test a guess of one. The text itself, if no subscriber has a pseudonym."""
+        """Return the keyed hash of a text that depends on subscribers' addresses.
+
+        Without the secret nobody can test a guess of such a text. If no subscriber has a pseudonym,
+        returns the text itself.
+        """
         secret = next((keys.secret for keys in (self, *self.other_networks) if keys.secret), None)
         return keyed_hash(text, secret) if secret else text
 
     def translate(self, keys: Iterable[str], target: UserKeys, far_ends: bool = False) -> list[str]:
-        """What users, and servers that have pseudonyms, are called by others, of another period;
-        what is no pseudonym stays. Raises UserError where these were not made with this secret.
-        far_ends: some may be of networks that are no longer known; these stay, too."""
+        """Return the names in the period of `target` of users, and of servers that have pseudonyms.
+
+        Keys that are no pseudonyms stay. Raises UserError if a pseudonym was not made with this
+        secret. far_ends: some keys may be of networks that are no longer known; these keys stay,
+        too.
+        """
         pairs = list(
             zip((self, *self.other_networks), (target, *target.other_networks), strict=True)
         )
@@ -143,18 +179,23 @@ class UserKeys:
         return key
 
     def partition(self, key: str, partitions: int) -> int:
-        """The bucket of a user: the same on every machine, and in every period."""
+        """Return the user partition of a user: the same on every machine and in every period."""
         if self.period:
             (key,) = self.translate([key], replace(self, period=""))
         return user_partition(key, partitions)
 
     def key_of_address(self, address: str) -> str:
-        """The key under which a subscriber's packets are kept. Raises ValueError where the text is
-        no address."""
+        """Return the key of the subscriber with an address.
+
+        Raises ValueError if the text is not an address.
+        """
         return self._address_keys([parse_address(address)])[0]
 
     def key_of_identity(self, identity: str) -> str:
-        """The key of a subscriber whom RADIUS names: by IMSI, calling number or user name."""
+        """Return the key of a subscriber whom RADIUS identifies.
+
+        The identity is an IMSI, a calling number or a user name.
+        """
         if self.secret is None:
             return identity
         return self._pseudonym(IDENTITY, identity.encode())
@@ -162,9 +203,12 @@ class UserKeys:
     def names(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
     ) -> list[str]:
-        """What addresses are called, by number: the subscribers' by key, of whichever network they
-        are; others as servers, or as they are where they are of the operator's own infrastructure.
-        Raises UserError where two subscribers would be called the same."""
+        """Return the names of addresses, by address number.
+
+        A subscriber's name is its key in whichever network it belongs to. Other addresses are named
+        as servers. infrastructure: other addresses are the operator's own infrastructure and keep
+        their addresses. Raises UserError if two subscribers would have the same name.
+        """
         import numpy as np
 
         packed_addresses = addresses.as_bytes(numbers)
@@ -190,14 +234,17 @@ class UserKeys:
         return names
 
     def have_pseudonyms(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]: which addresses, by number, belong to subscribers who have pseudonyms."""
+        """Return which addresses, by address number, are of subscribers with pseudonyms: bool[n]."""
         network_index, _ = self._find_networks(addresses, numbers)
         return network_index >= (0 if self.secret else 1)
 
     def _find_networks(
         self, addresses: AddressTable, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See Owners.of: 0 is the network itself, 1 the first of `others`."""
+        """Return the network and the embedded address of each address; see NetworkLookup.find.
+
+        Network 0 is this one, 1 the first of `other_networks`.
+        """
         import numpy as np
 
         entries = addresses.entries[numbers]
@@ -211,7 +258,7 @@ class UserKeys:
         return network_index, embedded_ipv4
 
     def _address_keys(self, addresses: list[bytes]) -> list[str]:
-        """What subscribers are called by their addresses, of 16 bytes each."""
+        """Return the keys of subscribers by their addresses of 16 bytes."""
         if self.secret is None:
             return [format_address(address) for address in addresses]
         if not self.keep_prefixes:
@@ -247,14 +294,18 @@ class UserKeys:
         return self._pseudonym(kind, address, mark)
 
     def _pseudonym(self, kind: bytes, identifier: bytes, mark: str = "") -> str:
-        """Of a network's own, that who is in two networks is not the same in both."""
+        """Return the pseudonym of an identifier.
+
+        The network's name is part of the hash, so that nobody has the same pseudonym in two
+        networks.
+        """
         assert self.secret is not None
         hashed = blake2b(key=self.secret, digest_size=PSEUDONYM_BYTES, person=kind)
         hashed.update(self.network.encode() + b"/" + identifier)
         return self.pseudonym_of_hash(mark, hashed.digest())
 
     def pseudonym_of_hash(self, mark: str, hashed: bytes) -> str:
-        """The pseudonym that stands for a hash."""
+        """Return the pseudonym that represents a hash."""
         if self.period:
             assert self.secret is not None
             hashed = _ciphers(self.secret, self.network, self.period)[0].update(
@@ -263,7 +314,7 @@ class UserKeys:
         return mark + base64.b32encode(hashed).decode().rstrip("=").lower()
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
-        """A pseudonym's mark and hash; None where it is not one of the network in this period."""
+        """Return a pseudonym's mark and hash, or None if it is none of this network and period."""
         text = key.removeprefix(IPV6_MARK)
         if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
@@ -276,7 +327,7 @@ class UserKeys:
 
 @lru_cache(maxsize=16)
 def _ciphers(secret: bytes, network: str, period: str) -> tuple[CipherContext, CipherContext]:
-    """What encrypts, and what decrypts, hashes of a network in a period."""
+    """Return the ciphers that encrypt and decrypt the hashes of a network and period."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     key_hash = blake2b(key=secret, digest_size=32, person=PERIOD)
@@ -286,8 +337,10 @@ def _ciphers(secret: bytes, network: str, period: str) -> tuple[CipherContext, C
 
 
 def user_keys(network: Network) -> UserKeys:
-    """How the network's subscribers are called. Raises UserError where there is no secret for it,
-    see `secret`."""
+    """Return the keys of a network's users.
+
+    Raises UserError if the network needs a secret and there is none, see `secret`.
+    """
     networks = (network, *network.others)
     pools = AddressPools(tuple(each.subscribers for each in networks), network.nat64)
     own, *others = map(_own_keys, networks)
@@ -295,7 +348,7 @@ def user_keys(network: Network) -> UserKeys:
 
 
 def _own_keys(network: Network) -> UserKeys:
-    """As user_keys, but it knows no other network."""
+    """Return the keys of a network's users without the other networks that it knows."""
     return UserKeys(
         network.name,
         secret() if network.pseudonyms != "none" else None,
@@ -306,31 +359,33 @@ def _own_keys(network: Network) -> UserKeys:
 
 
 def keyed_hash(text: str, secret: bytes) -> str:
-    """A hash of a text that nobody can make without the secret."""
+    """Return a hash of a text that nobody can compute without the secret."""
     return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
 
 
 def key_content_hash(content: str, secret: bytes | None) -> str:
-    """The hash of a capture's content, keyed. One that is not is of a network without pseudonyms
-    (see UserKeys.hashed) or of an earlier version; it stays so without a secret."""
+    """Return the keyed hash of a capture's content hash.
+
+    An unkeyed hash comes from a network without pseudonyms (see UserKeys.hash_text) or from an
+    earlier version. Without a secret it stays unkeyed.
+    """
     return (
         keyed_hash(content, secret) if secret and len(content) == UNKEYED_HASH_DIGITS else content
     )
 
 
 def secret_check(secret: bytes) -> str:
-    """Tells one secret from another, and nothing of either."""
+    """Return a text that distinguishes one secret from another and reveals nothing about either."""
     return blake2b(key=secret, digest_size=8, person=CHECK).hexdigest()
 
 
 def ipv6_alias(key: str) -> str:
-    """What a subscriber with this key is called where an IPv6 address embeds the subscriber's IPv4
-    address."""
+    """Return the name of a subscriber if an IPv6 address embeds the subscriber's IPv4 address."""
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
 
 
 def key_bytes(key: str) -> bytes:
-    """16 bytes that stand for the key of an address."""
+    """Return 16 bytes that represent the key of an address."""
     pseudonym = key.removeprefix(IPV6_MARK)
     if "." in pseudonym or ":" in pseudonym:
         return parse_address(pseudonym)
@@ -342,19 +397,21 @@ def _from_base32(text: str) -> bytes:
 
 
 def user_partition(key: str, partitions: int) -> int:
-    """A number for a key, the same on every machine, 0 <= number < buckets."""
+    """Return the user partition of a key, the same on every machine: 0 <= number < partitions."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % partitions
 
 
 def secret_file() -> Path:
-    """Where the secret is, if it is not in the environment."""
+    """Return the path of the secret if it is not in the environment."""
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return Path(os.environ.get(FILE_VARIABLE) or settings / "giscope" / "key")
 
 
 def secret() -> bytes:
-    """What pseudonyms are made with: of SECRET_VARIABLE, or secret_file. Raises UserError where
-    neither has it, or others than its owner can read the file."""
+    """Return the secret of the pseudonyms, from SECRET_VARIABLE or secret_file.
+
+    Raises UserError if neither has it, or if others than its owner can read the file.
+    """
     if text := os.environ.get(SECRET_VARIABLE):
         return _parse_secret(text, SECRET_VARIABLE)
     path = secret_file()
@@ -370,12 +427,12 @@ def secret() -> bytes:
 
 
 def has_secret() -> bool:
-    """Whether there is one here."""
+    """Return whether a secret is available here."""
     return bool(os.environ.get(SECRET_VARIABLE)) or secret_file().exists()
 
 
 def make_secret() -> Path | None:
-    """Make a secret where there is none yet; returns its file if so."""
+    """Create a secret if there is none yet; return its file, or None if there was one."""
     path = secret_file()
     if os.environ.get(SECRET_VARIABLE) or path.exists():
         return None
@@ -390,7 +447,10 @@ def make_secret() -> Path | None:
 
 
 def _parse_secret(text: str, source: str) -> bytes:
-    """What is wrong is told without a word of the text."""
+    """Return the secret that a text encodes.
+
+    The error does not show any part of the text.
+    """
     try:
         secret = bytes.fromhex(text.strip())
     except ValueError:

@@ -1,7 +1,7 @@
-"""Logs of Zeek to Arrow tables: TSV or JSON, plain, gzip, zstd.
+"""Conversion of Zeek logs to Arrow tables: TSV or JSON, plain, gzip or zstd.
 
-Columns go by the header's names, in any order. A line that cannot be read is counted and named,
-the others are kept.
+Columns are identified by the names in the header, in any order. A line that cannot be read is
+counted and reported; the others are kept.
 """
 
 import json
@@ -30,24 +30,31 @@ HEAD_BYTES = 1 << 16
 ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 ParseLines = Callable[[bytes], pa.Table]
-"""Whole lines to one row a line; raises pa.ArrowInvalid where one of them is malformed."""
+"""Function that parses whole lines to one row per line; raises pa.ArrowInvalid if one is malformed.
+"""
 FastParse = Callable[[bytes, int, "Header", int], tuple[int, int]]
-"""Takes TSV lines at their begin: (lines, where to begin, header, the first row's number) to (how
-many were taken, where the first line not taken begins)."""
+"""Function that parses TSV lines until it cannot parse one.
+
+Parameters: lines, position to begin at, header, number of the first row. Returns the number of
+    parsed lines, and the position of the first line that was not parsed.
+"""
 ParsedRows = tuple[pa.Table, np.ndarray, np.ndarray]
-"""Parsed rows, their numbers among the log's rows from 1, and their lines."""
+"""Parsed rows, their numbers among the log's rows from 1, and their line numbers."""
 
 
 @parser
 def is_zeek_log(path: Path) -> bool:
-    """Whether a file begins as a log of Zeek does."""
+    """Return whether a file begins as a Zeek log."""
     return first_bytes(path, 16).startswith((b"#separator", b"#fields", b"{"))
 
 
 @parser
 def log_kind(path: Path) -> Log | None:
-    """Which of the known logs a file is: by its fields, else by the name it gives itself; of a JSON
-    log none of whose first records can be read, by its file's name."""
+    """Return which of the known logs a file is, or None.
+
+    The fields decide, otherwise the name in the log's header. A JSON log whose first records cannot
+    be read is identified by its file name.
+    """
     head = first_bytes(path, HEAD_BYTES)
     fields, name = _head(head)
     if not fields and head.startswith(b"{"):
@@ -58,7 +65,11 @@ def log_kind(path: Path) -> Log | None:
 
 
 def _head(head: bytes) -> tuple[set[str], str]:
-    """Fields and name in a TSV log's header; fields of a JSON log's first records."""
+    """Return the fields and the name of a log by its first bytes.
+
+    They are in the header of a TSV log. A JSON log has the fields in its first records, and no
+    name.
+    """
     fields: set[str] = set()
     name = ""
     for line in head.decode("utf-8", "replace").splitlines():
@@ -75,8 +86,11 @@ def _head(head: bytes) -> tuple[set[str], str]:
 def read_log_rows(
     path: Path, log: Log, stats: ReadStats, fast_parse: FastParse | None = None
 ) -> Iterator[Iterator[ParsedRows]]:
-    """The rows of a log, an iterator for some megabytes each, to be used up before the next;
-    `reading` is kept up to date as they come. take: gets TSV lines first."""
+    """Yield the rows of a log: one iterator for every few megabytes.
+
+    Each iterator must be used up before the next is requested. `stats` is updated as rows are read.
+    fast_parse: function that parses TSV lines first.
+    """
     with CaptureStream(path) as stream:
         lines = _LineReader(path, log, stats, fast_parse)
         for block in _read_blocks(stream, lines):
@@ -89,7 +103,7 @@ def read_log_rows(
 
 
 def _read_blocks(stream: CaptureStream, lines: "_LineReader") -> Iterator[bytes]:
-    """Whole lines, some megabytes at a time. A last line without its end is counted, not given."""
+    """Yield whole lines, some megabytes at a time; an incomplete last line is counted and dropped."""
     while stream.read_more():
         data = stream.window[stream.start : stream.end].tobytes()
         complete = data.rfind(b"\n") + 1
@@ -103,7 +117,10 @@ def _read_blocks(stream: CaptureStream, lines: "_LineReader") -> Iterator[bytes]
 
 
 def _next_meta(block: bytes, pos: int) -> int:
-    """Where the next `#` line begins; to look for the one character first is many times faster."""
+    """Return the position of the next `#` line.
+
+    The search for the single character comes first, because it is many times faster.
+    """
     if block.find(b"#", pos) < 0:
         return len(block)
     return block.find(b"\n#", pos) + 1 or len(block)
@@ -111,7 +128,7 @@ def _next_meta(block: bytes, pos: int) -> int:
 
 @dataclass
 class Header:
-    """What the `#` lines before the rows say."""
+    """Contents of the `#` lines before the rows."""
 
     fields: list[str]
     separator: str = "\t"
@@ -121,7 +138,7 @@ class Header:
 
 
 class _LineReader:
-    """Reads blocks of lines, keeping where it is and what the header said."""
+    """Parses blocks of lines, and keeps the line number and the header."""
 
     def __init__(self, path: Path, log: Log, stats: ReadStats, fast_parse: FastParse | None):
         self.line = 0
@@ -132,7 +149,7 @@ class _LineReader:
         self._has_begun = self._is_json = self._is_open = False
 
     def tables(self, block: bytes) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray]]:
-        """Parsed rows, their numbers among the log's rows, and their lines."""
+        """Yield parsed rows, their numbers among the log's rows, and their line numbers."""
         if not self._has_begun:
             self._detect_format(block)
         pos = 0
@@ -149,12 +166,12 @@ class _LineReader:
             pos = end
 
     def note_cut_line(self) -> None:
-        """To be called where the last line lacks its end."""
+        """Count an incomplete last line."""
         self._stats.skipped["truncated_file"] += 1
         self._stats.add_note(self.path, self.line + 1, "the last line is cut; it is left out")
 
     def finish(self) -> None:
-        """To be called behind the last block."""
+        """Check the log after its last block."""
         if not self._has_begun:
             raise UserError(f"{self.path}: the file is empty")
         if self._is_open:
@@ -192,8 +209,10 @@ class _LineReader:
             self._is_open = False
 
     def _separator(self, line: str) -> str:
-        """What a #separator line says, as a character or as Zeek escapes it; a tab, as Zeek has it
-        unless told, where that is no character that can be one."""
+        """Return the separator of a #separator line, which is a character or escaped.
+
+        If it cannot be a separator, returns a tab, which is Zeek's default.
+        """
         text = line.partition(" ")[2]
         escaped = ESCAPED.fullmatch(text)
         text = chr(int(escaped.group(1), 16)) if escaped else text
@@ -203,7 +222,10 @@ class _LineReader:
         return "\t"
 
     def _check_fields(self, fields: list[str], line: int) -> bool:
-        """Whether rows with these fields can be used; a UserError where the first ones cannot."""
+        """Return whether rows with these fields can be used.
+
+        Raises UserError if the first rows cannot.
+        """
         missing = [name for name in self._log.required if name not in fields]
         repeated = sorted({name for name in fields if fields.count(name) > 1})
         unknown = [name for name in fields if name not in self._log.fields]
@@ -225,7 +247,11 @@ class _LineReader:
         return True
 
     def _rows(self, lines: bytes) -> Iterator[ParsedRows]:
-        """What `take` leaves is parsed here, a line at first and more as it goes on leaving it."""
+        """Yield the rows that the fast parser leaves.
+
+        The first line that it leaves is parsed alone, then more at a time as long as it leaves
+        lines.
+        """
         if self._fast_parse is None or self._parse is None or self._is_json:
             yield from self._slow_rows(lines)
             return
@@ -268,8 +294,10 @@ def _parse_rows(
     report_malformed: Callable[[int, str], None],
     first: int = 0,
 ) -> Iterator[tuple[pa.Table, int]]:
-    """Tables of the lines that can be parsed, and the place of each one's first line; the others
-    are found by halving and told to `malformed`."""
+    """Yield tables of the lines that can be parsed, with the index of each table's first line.
+
+    Lines that cannot be parsed are found by bisection and passed to `report_malformed`.
+    """
     try:
         table = parse(lines)
         if len(table) != n:
@@ -317,19 +345,25 @@ def _tsv_parser(log: Log, header: Header) -> ParseLines:
 
 
 def _parsed_type(kind: pa.DataType) -> pa.DataType:
-    """A time is parsed as seconds since 1970, of which a double holds every microsecond."""
+    """Return the type that a field is parsed as.
+
+    A time is parsed as seconds since 1970; a double holds every microsecond of them.
+    """
     return pa.float64() if pa.types.is_timestamp(kind) else kind
 
 
 def _split(texts: pa.ChunkedArray, separator: str, kind: pa.DataType) -> pa.Array:
-    """Texts of items to lists of them."""
+    """Split texts into lists of items."""
     texts = texts.combine_chunks()
     texts = pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
     return pc.split_pattern(texts, separator).cast(kind)
 
 
 def _json_parser(log: Log) -> ParseLines:
-    """Times of a line are numbers or, as ISO 8601, texts: that of the last lines is tried first."""
+    """Return a parser of JSON lines.
+
+    Times are numbers, or texts in ISO 8601. The form of the last lines is tried first.
+    """
     parsers = [_json_parser_of(log, iso) for iso in (False, True)]
 
     def parse(lines: bytes) -> pa.Table:
@@ -347,7 +381,7 @@ def _json_parser(log: Log) -> ParseLines:
 
 
 def _json_parser_of(log: Log, iso: bool) -> ParseLines:
-    """iso: times are written as ISO 8601."""
+    """Return a parser of JSON lines with one form of times; iso: they are texts in ISO 8601."""
     fields = log.fields.items()
     times = [name for name, kind in fields if iso and pa.types.is_timestamp(kind)]
     coded = [name for name, kind in fields if pa.types.is_dictionary(kind)]
@@ -374,15 +408,14 @@ def _json_parser_of(log: Log, iso: bool) -> ParseLines:
 
 
 def to_microseconds(seconds: pa.ChunkedArray) -> np.ndarray:
-    """int64[n]: times of a parsed log in us since 1970; -1 where there is none, or none that is
-    plausible."""
+    """Return the times of a parsed log in µs since 1970: int64[n], -1 if null or implausible."""
     values = seconds.fill_null(-1).to_numpy()
     plausible = (values >= 0) & (values < LATEST_TS_US / 1e6)
     return np.where(plausible, np.rint(np.where(plausible, values, 0) * 1e6), -1).astype(np.int64)
 
 
 def has_value(table: pa.Table, name: str) -> np.ndarray:
-    """bool[n]: which rows have a value of a field, if the log has the field."""
+    """Return which rows have a value of a field: bool[n]; none if the log lacks the field."""
     if name not in table.column_names:
         return np.zeros(len(table), bool)
     return table[name].is_valid().to_numpy()
@@ -397,21 +430,21 @@ _SKIP_NOTES = {
 def skip_rows(
     stats: ReadStats, path: Path, lines: np.ndarray, mask: np.ndarray, reason: str
 ) -> None:
-    """Count rows that are left out, and name the first one's line."""
+    """Count rows that are left out, and add a note on the first one's line."""
     if count := int(mask.sum()):
         stats.skipped[reason] += count
         stats.add_note(path, int(lines[mask.argmax()]), _SKIP_NOTES[reason])
 
 
 class AddressNumbers:
-    """Addresses in a log's texts as numbers in an AddressTable."""
+    """Numbers in an AddressTable for the addresses in a log's texts."""
 
     def __init__(self, prefixes: np.ndarray):
         self.table = AddressTable(prefixes, 1 << 10)
         self._numbers: dict[str, int] = {}
 
     def numbers(self, column: pa.ChunkedArray) -> np.ndarray:
-        """int32[n]: each row's address as its number in the table, 0 where it is none."""
+        """Return each row's address number: int32[n], 0 if the text is no address."""
         column = column.unify_dictionaries()
         if not column.num_chunks:
             return np.empty(0, np.int32)
@@ -422,7 +455,7 @@ class AddressNumbers:
         return number_of_code[np.concatenate(codes)]
 
     def is_subscriber(self, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]: which of these addresses are a subscriber's."""
+        """Return which of these addresses belong to subscribers: bool[n]."""
         return self.table.entries[numbers, 2] != 0
 
     def _number(self, text: str) -> int:

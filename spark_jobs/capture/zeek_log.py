@@ -1,4 +1,4 @@
-"""The packet log of Zeek (zeek_scripts/) to runs of packet rows."""
+"""Conversion of Zeek's packet log (zeek_scripts/) to batches of packet rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 _FIELD_INDEX = {name: place for place, name in enumerate(FIELDS)}
 MIN_FREE_ROWS = 1 << 16
 DEFAULT_TSV = ("\t", "-", ",")
-"""Separator, unset field and set separator that Zeek uses unless told otherwise."""
+"""Default separator, unset field and set separator of Zeek."""
 _NUMERIC_FIELDS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 
 
@@ -32,11 +32,11 @@ _NUMERIC_FIELDS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 def read_zeek_log(
     path: Path, prefixes: np.ndarray, stats: ReadStats, batch_packets: int = BATCH_PACKETS
 ) -> Iterator[PacketBatch]:
-    """The packets of a log's subscribers, in runs of about `run_packets` rows.
+    """Yield the packets of a log's subscribers in batches of about `batch_packets` rows.
 
     prefixes: see addresses.subscriber_prefixes. A packet's frame is the number of its row in the
-    log. `reading` is kept up to date as runs come. Raises UserError where the file is no packet
-    log of Zeek.
+        log. `stats` is updated as batches are read. Raises UserError if the file is no packet log
+        of Zeek.
     """
     builder = _BatchBuilder(path, prefixes, stats)
     for block in read_log_rows(path, PACKET_LOG, stats, builder.parse_lines):
@@ -50,7 +50,7 @@ def read_zeek_log(
 
 
 class _BatchBuilder:
-    """A run that is being filled."""
+    """A batch that is being filled."""
 
     def __init__(self, path: Path, prefixes: np.ndarray, stats: ReadStats):
         self._path, self._prefixes, self._stats = path, prefixes, stats
@@ -63,13 +63,13 @@ class _BatchBuilder:
         self.row_count = self._edge_count = 0
 
     def build(self) -> PacketBatch:
-        """The run, to be used before the next row is added."""
+        """Return the batch, which is valid until the next row is added."""
         return PacketBatch(
             self._rows[: self.row_count], self._edges[: self._edge_count], self._addresses.table
         )
 
     def parse_lines(self, lines: bytes, pos: int, header: Header, first: int) -> tuple[int, int]:
-        """TSV lines in which all is in order; see zeek_lines.Take."""
+        """Parse TSV lines up to the first irregular one; see zeek_lines.FastParse."""
         if (header.separator, header.unset, header.set_separator) != DEFAULT_TSV:
             return 0, pos
         columns = np.array([_FIELD_INDEX.get(name, IGNORED) for name in header.fields], np.int64)
@@ -95,8 +95,10 @@ class _BatchBuilder:
         return parsed, pos
 
     def add(self, table: pa.Table, numbers: np.ndarray, lines: np.ndarray) -> None:
-        """The rows that are sound: a line is malformed where a required value is missing or one
-        contradicts another."""
+        """Add the valid rows of a table.
+
+        A line is malformed if a required value is missing or one value contradicts another.
+        """
         rows = np.zeros(len(table), decode.ROW)
         rows["frame"] = numbers
         is_valid = self._fill_rows(rows, table)
@@ -111,7 +113,7 @@ class _BatchBuilder:
         )
 
     def _keep_subscribers(self, rows: np.ndarray) -> int:
-        """Move the subscribers' rows to the front; returns how many these are."""
+        """Move the subscribers' rows to the front, and return their number."""
         is_subscriber = self._addresses.is_subscriber(rows["user"])
         count = int(is_subscriber.sum())
         if count < len(rows):
@@ -120,13 +122,13 @@ class _BatchBuilder:
         return count
 
     def _reserve(self, rows: int, edges: int) -> None:
-        """Room for so many more."""
+        """Make room for further rows and edges."""
         self._rows = _with_room(self._rows, self.row_count, rows)
         self._edges = _with_room(self._edges, self._edge_count, edges)
         self._addresses.table.reserve(rows)
 
     def _fill_rows(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
-        """Values into the rows; returns which rows are sound."""
+        """Copy the table's values into the rows, and return which rows are valid."""
         present = {name: has_value(table, name) for name in PACKET_LOG.fields}
         is_valid = np.logical_and.reduce([present[name] for name in PACKET_LOG.required])
         for name in table.column_names:
@@ -173,7 +175,7 @@ class _BatchBuilder:
 
 
 def _with_room(array: np.ndarray, used: int, count: int) -> np.ndarray:
-    """The array, or a larger copy, with room for more behind what is used."""
+    """Return the array, or a larger copy, with room for `count` elements after those in use."""
     if used + count <= len(array):
         return array
     larger = np.empty(2 * (used + count), array.dtype)
@@ -182,7 +184,7 @@ def _with_room(array: np.ndarray, used: int, count: int) -> np.ndarray:
 
 
 def _holds_null(column: pa.ChunkedArray, edges: pa.ChunkedArray) -> np.ndarray:
-    """bool[n]: lists with a null in them."""
+    """Return which lists contain a null: bool[n]."""
     holds = np.zeros(len(column), bool)
     if edges.null_count:
         owner = pc.list_parent_indices(column).to_numpy()

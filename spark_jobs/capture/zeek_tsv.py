@@ -1,5 +1,8 @@
-"""Lines of Zeek's packet log straight to packet rows: several times as fast as by Arrow's CSV
-reader. It takes only lines in which all is in order; the caller has the others judged."""
+"""Direct conversion of lines of Zeek's packet log to packet rows.
+
+It is several times as fast as Arrow's CSV reader, but it parses only regular lines. The caller
+parses the other lines in another way.
+"""
 
 from collections.abc import Iterable
 
@@ -48,12 +51,12 @@ def _field_bits(names: Iterable[str]) -> int:
 
 REQUIRED = _field_bits(PACKET_LOG.required)
 FIELDS_BY_FLAG = tuple((flag, _field_bits(names)) for flag, names in decode.NUMERIC_COLUMNS.items())
-"""Flags of decode.ROW's `has`, each with its fields."""
+"""Flags of decode.ROW's `has`, with the fields of each as bits."""
 
 
 @inlined
 def _parse_number(text, pos, end):
-    """The decimal number in text[at:end]; -1 where it is none."""
+    """Return the decimal number in text[pos:end], or -1 if it is no number."""
     if end == pos or end - pos > MAX_DIGITS:
         return np.int64(-1)
     value = np.int64(0)
@@ -67,7 +70,7 @@ def _parse_number(text, pos, end):
 
 @inner
 def _parse_time(text, pos, end):
-    """Seconds with up to six decimals as us; -1 where it is no such text."""
+    """Return seconds with one to six decimals as µs, or -1 if the text has another form."""
     dot = pos
     while dot < end and text[dot] != DOT:
         dot += 1
@@ -85,7 +88,7 @@ def _parse_time(text, pos, end):
 
 @inner
 def _parse_ipv4(text, pos, end):
-    """(the address's low half as in an AddressTable, whether it is one)."""
+    """Return the low half of an address as in an AddressTable, and whether the text is an address."""
     value, dots, start = np.uint64(0), 0, pos
     for i in range(pos, end + 1):
         if i == end or text[i] == DOT:
@@ -100,7 +103,10 @@ def _parse_ipv4(text, pos, end):
 
 @making
 def _parse_ipv6(text, pos, end):
-    """(high half, low half, whether it is an address); RFC 5952, without dotted parts."""
+    """Return the high and low half of an address, and whether the text is one.
+
+    The form is that of RFC 5952, without dotted parts.
+    """
     groups = np.zeros(8, np.uint64)
     n, gap, i = 0, -1, pos
     while i < end:
@@ -144,7 +150,10 @@ def _parse_ipv6(text, pos, end):
 
 @inlined
 def _store_number(row, field, value):
-    """A number into its field; False where it is none, or out of the field's range."""
+    """Store a number in its field, and return whether it is within the field's range.
+
+    A negative value is no number.
+    """
     if value < 0:
         return False
     if field == SEQ:
@@ -187,7 +196,7 @@ def _store_number(row, field, value):
 
 @inlined
 def _set_flags(row, present, sack_edges):
-    """Set what is not null; False where one field contradicts another."""
+    """Set the flags of fields that are not null, and return whether no field contradicts another."""
     for flag, fields in FIELDS_BY_FLAG:
         if present & fields:
             if present & fields != fields:
@@ -204,12 +213,16 @@ def _set_flags(row, present, sack_edges):
 def parse_packets(
     text, pos, columns, rows, row_count, frame, edges, edge_count, entries, slots, prefixes
 ):
-    """Lines of text from `at` on into rows[n:], until one is not in order or there is no room.
+    """Parse lines of text from `pos` on into rows, as far as they are regular and there is room.
 
-    text: uint8, whole lines; columns: int64, which of FIELDS each column is, or IGNORED; rows:
-    decode.ROW; frame: the first line's number; edges: uint32, SACK edges, of which `used` are
-    taken; entries, slots, prefixes: of an AddressTable.
-    Returns (where the first line not taken begins, n, used).
+    text: uint8, whole lines
+    columns: int64, index in FIELDS of each column, or IGNORED
+    rows: decode.ROW, of which `row_count` are in use
+    frame: number of the first line
+    edges: uint32, SACK edges, of which `edge_count` are in use
+    entries, slots, prefixes: see AddressTable
+
+    Returns (position of the first line not parsed, number of rows, number of edges).
     """
     while pos < len(text) and row_count < len(rows):
         if np.int64(entries[0, 0]) + 3 > len(entries) or edge_count + decode.MAX_SACK_EDGES > len(
