@@ -1,4 +1,4 @@
-"""Read capture files and turn them into columns of packets."""
+"""Readers of capture files, from the bytes to columns of packets."""
 
 from enum import StrEnum
 

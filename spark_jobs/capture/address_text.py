@@ -18,7 +18,7 @@ def parse_address(text: str) -> bytes:
             return socket.inet_pton(socket.AF_INET6, text)
         return MAPPED_PREFIX + socket.inet_pton(socket.AF_INET, text)
     except OSError as error:
-        raise ValueError(f"{text}: no address") from error
+        raise ValueError(f"{text}: not an IP address") from error
 
 
 def format_address(address: bytes) -> str:

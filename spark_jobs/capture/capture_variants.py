@@ -1,6 +1,6 @@
 """Choice among several files of one capture, plain and compressed.
 
-Such files exist while a capture is being compressed or unpacked. The complete file is read.
+Several files exist while a capture is being compressed or unpacked. The complete one is read.
 """
 
 from dataclasses import dataclass, field
@@ -73,14 +73,17 @@ def choose_file(paths: list[Path], ingested: Path | None = None) -> Choice:
             continue
         if extent.compression_error not in ("", TRUNCATED_STREAM):
             choice.errors[path] = (
-                f"{path}: left out, for {chosen} is there: {extent.compression_error}"
+                f"{path}: skipped: {chosen} is read instead; this file is damaged: "
+                f"{extent.compression_error}"
             )
         elif _is_prefix(path, chosen):
-            share = "all" if extent.size == extents[chosen].size else "the begin"
-            choice.notes.append(f"{path}: left out: {chosen} is read, of which it holds {share}")
+            share = "all of it" if extent.size == extents[chosen].size else "its beginning"
+            choice.notes.append(
+                f"{path}: skipped: {chosen} is read instead; this file holds {share}"
+            )
         else:
             choice.errors[path] = (
-                f"{path}: has the same capture name as {chosen}, and other content: rename one"
+                f"{path}: has the same capture name as {chosen}, but other content: rename one"
             )
     return choice
 
@@ -99,7 +102,6 @@ def _is_prefix(one: Path, other: Path) -> bool:
     if one == other:
         return True
     with parsing(one), CaptureStream(one) as a, CaptureStream(other) as b:
-        pairs = zip(
-            a.remaining(), b.remaining(), strict=False
-        )  # the ends of both are pieces of one size
+        # Both streams yield pieces of the same size.
+        pairs = zip(a.remaining(), b.remaining(), strict=False)
         return all(x.startswith(y) or y.startswith(x) for x, y in pairs)

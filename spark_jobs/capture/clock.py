@@ -203,7 +203,7 @@ class _BatchView:
         return address_hashes(self.batch.addresses.used_entries)
 
     def segments(self, begin: int, end: int, shift: int) -> np.ndarray:
-        """Return the rows from `begin` to `end` as SEGMENT[up to end - begin], `shift` (µs) later."""
+        """Return rows[begin:end] as SEGMENTs, `shift` (µs) later."""
         return _segments(self.batch.rows[begin:end], self.address_hashes, shift)
 
 
@@ -491,7 +491,7 @@ def _add_votes(vote, own, other, segment, is_new):
         )
         if gap_after >= 0 and _seq_difference(segment.seq_end, own.seq) > 0:
             vote.data_votes += 1
-        elif own.seq_end != own.seq and is_new:  # else who sends nothing new may retransmit
+        elif own.seq_end != own.seq and is_new:  # otherwise it may be a retransmission
             if gap_before >= 0 and _seq_difference(own.seq_end, segment.seq) > 0:
                 vote.data_votes -= 1
     if segment.flags & HAS_ACK and own.flags & HAS_ACK and ts < own.ack_ts:

@@ -82,7 +82,7 @@ NUMERIC_COLUMNS = {
 }
 """Numeric columns by their flag: a packet has either all columns of a flag or none."""
 
-# Reasons, as places in the counters; COUNTED names them as schemas.SKIP_REASONS does.
+# Reasons in schemas.SKIP_REASONS, in the order of the counters.
 COUNTED_REASONS = (
     "not_ip",
     "short_capture",
@@ -471,9 +471,8 @@ def decode(
             row.user, row.server, row.downlink = source, target, False
             row_count += 1
             if to_subscriber:
-                rows[row_count] = rows[
-                    row_count - 1
-                ]  # a copy of its bytes, one by one: slow, but seldom
+                # This copies byte by byte, which is slow but rarely needed.
+                rows[row_count] = rows[row_count - 1]
                 row = rows[row_count]
         if to_subscriber:
             row.user, row.server, row.downlink = target, source, True

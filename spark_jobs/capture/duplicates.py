@@ -83,7 +83,7 @@ constant_ip_id: whether the packet before, with other content, had the same iden
 
 
 class DuplicateFinder:
-    """Finds packets of a file that were captured more than once, batch by batch."""
+    """Finder of packets of a file that were captured more than once, batch by batch."""
 
     def __init__(self) -> None:
         self._recent = np.zeros(REMEMBERED_PACKETS, RECENT_PACKET)

@@ -20,7 +20,7 @@ MAX_INTERFACE_BLOCK_BYTES = 4096
 PCAP_HEADER_BYTES = 24
 MAX_INTERFACES = 4096
 
-# What stopped a walker.
+# Reasons why a walker stopped.
 NEED_MORE, FULL, CORRUPT = 0, 1, 2
 
 DAY_S = 86_400
@@ -175,7 +175,7 @@ def _count_consecutive_records(
 
 @inner
 def _continues_at(buf, pos, end, big_endian, header_bytes, minor, snap_length, last_s, at_eof):
-    """Return whether records with about the timestamp of the last plausible one continue at `pos`."""
+    """Return whether records with about the last plausible timestamp continue at `pos`."""
     if last_s < 0 or abs(u32(buf, pos, big_endian) - last_s) > DAY_S:
         return False
     count, _ = _count_consecutive_records(

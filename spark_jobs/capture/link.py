@@ -14,7 +14,7 @@ LINUX_COOKED, LINUX_COOKED_2 = 113, 276
 WIFI = (105, 119, 127, 163)
 """Link types of IEEE 802.11: plain, and with Prism, radiotap and AVS headers."""
 
-# Where an IP header's place is expected, why there is none.
+# Returned in place of a position: reasons why there is no IP header.
 NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, WIFI_LINK_TYPE = -1, -2, -3, -4
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
@@ -127,7 +127,10 @@ def _after_llc(buf, pos, end):
 
 @inner
 def _after_ethertype(buf, pos, end, ethertype):
-    """Return the position of the IP header after an Ethertype; pos: position after the Ethertype."""
+    """Return the position of the IP header after an Ethertype.
+
+    pos: position after the Ethertype.
+    """
     pos, ethertype = _after_tags(buf, pos, end, ethertype)
     if pos > end:
         return TOO_SHORT

@@ -51,7 +51,7 @@ The mask leaves out the bit that indicates a global identifier. The IPv4 address
 
 
 class NetworkLookup:
-    """Finds which of several networks an address is a subscriber of.
+    """Lookup of the one of several networks that an address is a subscriber of.
 
     subscribers: the prefixes of each network. An address in prefixes of several networks belongs to
         the first network if it is one of them, otherwise to the network with the longest prefix,

@@ -72,7 +72,7 @@ class ReadStats:
 
 
 class _Pcap:
-    """Walks a classic pcap file."""
+    """Walker over the records of a classic pcap file."""
 
     non_packet_bytes = 0
     """Bytes of blocks that are no packets: a pcap file has only records."""
@@ -131,7 +131,7 @@ class _Pcap:
 
 
 class _PcapNg:
-    """Walks a pcapng file."""
+    """Walker over the blocks of a pcapng file."""
 
     def __init__(self) -> None:
         self._state = np.zeros(2, np.int64)
@@ -204,7 +204,9 @@ def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.
             _resync(stream, walker, stats)
     else:
         stats.skipped["given_up"] += 1
-        message = f"{path}: byte {stream.position}: given up: too much before it is no packet"
+        message = (
+            f"{path}: byte {stream.position}: given up: too many bytes before it hold no packet"
+        )
         if not stats.frames:
             raise UserError(message)
         stats.notes.append(message)

@@ -70,8 +70,8 @@ def spans_from_facts(facts: Mapping[str, Any], network: str) -> tuple[RemovedSpa
     current_secret = secret()
     if facts.get(SECRET_CHECK, secret_check(current_secret)) != secret_check(current_secret):
         raise UserError(
-            f"{network}: the users who were removed are known by another key of the pseudonyms: "
-            "that one is needed, or they would come back"
+            f"{network}: the users who were removed are recorded with another key of the "
+            "pseudonyms: use that key, or their rows would come back"
         )
     unkeyed = [
         RemovedSpan(keyed_hash(key_hash, current_secret), *times)
@@ -95,7 +95,7 @@ class RemovalFilter:
     far_end_spans: tuple[RemovedSpan, ...] = ()
 
     def apply(self, table: Table, day: date, rows: pa.Table) -> pa.Table:
-        """Return the rows of a table's day without those that were removed, in the writer's schema."""
+        """Return the rows of a table's day without removed ones, in the writer's schema."""
         if day < self.purged_before.get(table.name, date.min):
             return rows.slice(0, 0)
         return drop_rows(table, rows, self.matches(rows))
@@ -198,4 +198,4 @@ def _dictionary_codes(column: pa.ChunkedArray) -> tuple[list[str | None], np.nda
 
 def _hash_key(key: str, secret: bytes) -> str:
     unkeyed = blake2b(key.encode(), digest_size=HASH_BYTES, person=HASH_PERSON).hexdigest()
-    return keyed_hash(unkeyed, secret)  # so that spans of earlier versions can be told, too
+    return keyed_hash(unkeyed, secret)  # so that the unkeyed spans of earlier versions stay usable

@@ -211,9 +211,7 @@ def _connection_rows(
         }
         if log is CONN_LOG:
             duration_us = 1e6 * pd.to_numeric(rows["duration"])
-            is_plausible = duration_us.between(
-                0, LATEST_TS_US - rows["ts"]
-            )  # not where it ends too late
+            is_plausible = duration_us.between(0, LATEST_TS_US - rows["ts"])
             columns["end_ts"] = rows["ts"] + duration_us.where(is_plausible, 0).round().astype(
                 "int64"
             )

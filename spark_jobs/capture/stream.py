@@ -35,7 +35,7 @@ TRUNCATED_STREAM = "the file ends within the compressed stream"
 
 
 class CompressionError(Exception):
-    """The compressed stream ends early or fails its check."""
+    """Error of a compressed stream that ends early or fails its check."""
 
 
 def _read_plain(source: BinaryIO) -> Iterator[bytes]:

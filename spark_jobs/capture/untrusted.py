@@ -29,7 +29,10 @@ def parsing(path: Path) -> Iterator[None]:
 
 
 def parser(reader: Reader) -> Reader:
-    """Wrap a function whose first argument is a file, or such a generator function, in `parsing`."""
+    """Return the reader with `parsing` around each call.
+
+    reader: a function or generator function whose first argument is a file.
+    """
 
     @wraps(reader)
     def call(path: Path, *args: Any, **options: Any) -> Any:

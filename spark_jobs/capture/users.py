@@ -175,7 +175,9 @@ class UserKeys:
             and self.period
             and PERIOD_PSEUDONYM.fullmatch(key.removeprefix(IPV6_MARK))
         ):
-            raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
+            raise UserError(
+                f"{self.network}: the pseudonyms of {self.period} were made with another key: use that key"
+            )
         return key
 
     def partition(self, key: str, partitions: int) -> int:
@@ -224,7 +226,7 @@ class UserKeys:
             keys_found = keys._address_keys([packed_addresses[i] for i in own_addresses])
             if len(set(keys_found)) < len(keys_found):
                 raise UserError(
-                    f"{keys.network}: two addresses have the same pseudonym; another key is needed"
+                    f"{keys.network}: two addresses have the same pseudonym: use another key"
                 )
             embedded = np.flatnonzero((network_index == index) & (embedded_ipv4 != 0)).tolist()
             ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded]
@@ -234,7 +236,7 @@ class UserKeys:
         return names
 
     def have_pseudonyms(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
-        """Return which addresses, by address number, are of subscribers with pseudonyms: bool[n]."""
+        """Return which addresses, by number, are of subscribers with pseudonyms: bool[n]."""
         network_index, _ = self._find_networks(addresses, numbers)
         return network_index >= (0 if self.secret else 1)
 
@@ -252,7 +254,7 @@ class UserKeys:
         if self.pools is None:
             return np.where(is_own, 0, -1), np.zeros(len(entries), np.uint64)
         network_index, embedded_ipv4 = self.pools.lookup.find(entries)
-        if self.secret is None:  # an address that embeds a plain one is a server like others
+        if self.secret is None:  # an address that embeds a plain address is a server
             network_index[network_index == 0] = -1
         network_index[is_own], embedded_ipv4[is_own] = 0, 0
         return network_index, embedded_ipv4
@@ -419,10 +421,14 @@ def secret() -> bytes:
         status = path.stat()
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
-        raise UserError(f"{path}: no key of the pseudonyms: {error.strerror}") from error
+        raise UserError(
+            f"{path}: cannot read the key of the pseudonyms: {error.strerror}"
+        ) from error
     others_access = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     if others_access and path.parent != CONTAINER_SECRETS:
-        raise UserError(f"{path}: others can read the key of the pseudonyms: chmod 600 {path}")
+        raise UserError(
+            f"{path}: other users can read the key of the pseudonyms: run chmod 600 {path}"
+        )
     return _parse_secret(text, str(path))
 
 
@@ -441,7 +447,7 @@ def make_secret() -> Path | None:
     try:
         with os.fdopen(os.open(path, flags, 0o600), "w") as file:
             file.write(f"{secrets.token_hex(SECRET_BYTES)}\n")
-    except FileExistsError:  # another process has made it meanwhile
+    except FileExistsError:  # another process created it in the meantime
         return None
     return path
 
@@ -456,5 +462,5 @@ def _parse_secret(text: str, source: str) -> bytes:
     except ValueError:
         secret = b""
     if len(secret) != SECRET_BYTES:
-        raise UserError(f"{source}: is no key of {2 * SECRET_BYTES} hexadecimal digits")
+        raise UserError(f"{source}: not a key of {2 * SECRET_BYTES} hexadecimal digits")
     return secret

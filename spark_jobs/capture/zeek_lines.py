@@ -103,7 +103,10 @@ def read_log_rows(
 
 
 def _read_blocks(stream: CaptureStream, lines: "_LineReader") -> Iterator[bytes]:
-    """Yield whole lines, some megabytes at a time; an incomplete last line is counted and dropped."""
+    """Yield whole lines, some megabytes at a time.
+
+    An incomplete last line is counted and dropped.
+    """
     while stream.read_more():
         data = stream.window[stream.start : stream.end].tobytes()
         complete = data.rfind(b"\n") + 1
@@ -138,7 +141,7 @@ class Header:
 
 
 class _LineReader:
-    """Parses blocks of lines, and keeps the line number and the header."""
+    """Parser of blocks of lines that keeps the line number and the header."""
 
     def __init__(self, path: Path, log: Log, stats: ReadStats, fast_parse: FastParse | None):
         self.line = 0
@@ -168,7 +171,9 @@ class _LineReader:
     def note_cut_line(self) -> None:
         """Count an incomplete last line."""
         self._stats.skipped["truncated_file"] += 1
-        self._stats.add_note(self.path, self.line + 1, "the last line is cut; it is left out")
+        self._stats.add_note(
+            self.path, self.line + 1, "the last line is incomplete and was skipped"
+        )
 
     def finish(self) -> None:
         """Check the log after its last block."""
@@ -218,7 +223,9 @@ class _LineReader:
         text = chr(int(escaped.group(1), 16)) if escaped else text
         if len(text) == 1 and text.isascii() and text not in "\r\n":
             return text
-        self._stats.add_note(self.path, self.line, "#separator is no character: taken for a tab")
+        self._stats.add_note(
+            self.path, self.line, "#separator is not one character: a tab is assumed"
+        )
         return "\t"
 
     def _check_fields(self, fields: list[str], line: int) -> bool:
@@ -235,7 +242,7 @@ class _LineReader:
             )
             if not self._stats.frames:
                 raise UserError(f"{self.path}:{line}: {problem}; not {self._log.what}")
-            self._stats.add_note(self.path, line, f"{problem}; the rows below are left out")
+            self._stats.add_note(self.path, line, f"{problem}; the rows below are skipped")
             return False
         absent = [name for name in self._log.fields if name not in fields]
         if absent and not self._is_json:
@@ -243,7 +250,7 @@ class _LineReader:
                 self.path, line, f"no column {', '.join(absent)}: null in all rows"
             )
         if unknown and self._log.ours:
-            self._stats.add_note(self.path, line, f"columns not known: {', '.join(unknown)}")
+            self._stats.add_note(self.path, line, f"unknown columns: {', '.join(unknown)}")
         return True
 
     def _rows(self, lines: bytes) -> Iterator[ParsedRows]:
@@ -394,7 +401,7 @@ def _json_parser_of(log: Log, iso: bool) -> ParseLines:
 
     def parse(lines: bytes) -> pa.Table:
         table = pa.json.read_json(pa.BufferReader(lines), read, syntax)
-        table.validate(full=True)  # texts that are not UTF-8 pass the parser
+        table.validate(full=True)  # the parser accepts texts that are not UTF-8
         for name in coded:
             index = table.schema.get_field_index(name)
             table = table.set_column(index, name, table[name].dictionary_encode())
@@ -422,7 +429,7 @@ def has_value(table: pa.Table, name: str) -> np.ndarray:
 
 
 _SKIP_NOTES = {
-    "malformed_line": "a value is missing or makes no sense",
+    "malformed_line": "a value is missing or invalid",
     "implausible_time": "the time is out of range",
 }
 

@@ -88,7 +88,10 @@ def _parse_time(text, pos, end):
 
 @inner
 def _parse_ipv4(text, pos, end):
-    """Return the low half of an address as in an AddressTable, and whether the text is an address."""
+    """Return the low half of an address, and whether the text is an IPv4 address.
+
+    The low half is as in an AddressTable.
+    """
     value, dots, start = np.uint64(0), 0, pos
     for i in range(pos, end + 1):
         if i == end or text[i] == DOT:
@@ -196,7 +199,7 @@ def _store_number(row, field, value):
 
 @inlined
 def _set_flags(row, present, sack_edges):
-    """Set the flags of fields that are not null, and return whether no field contradicts another."""
+    """Set the flags of fields that are not null; return whether the fields are consistent."""
     for flag, fields in FIELDS_BY_FLAG:
         if present & fields:
             if present & fields != fields:

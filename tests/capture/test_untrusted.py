@@ -189,7 +189,7 @@ def test_a_separator_that_is_none_is_named_and_the_rows_are_kept(tmp_path, line)
     reading = ReadStats()
     (run,) = read_zeek_log(path, PREFIXES, reading)
     assert len(run.rows) == 1
-    assert reading.notes[0] == f"{path}:1: #separator is no character: taken for a tab"
+    assert reading.notes[0] == f"{path}:1: #separator is not one character: a tab is assumed"
 
 
 def test_times_as_numbers_and_as_texts_in_one_log_are_both_read(tmp_path):

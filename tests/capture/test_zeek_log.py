@@ -142,7 +142,7 @@ def test_missing_required_column_is_named_with_file_and_line(tmp_path):
 def test_extra_column_is_named_and_ignored(tmp_path):
     table, reading = read(written(tmp_path, log([DATA], [*NAMES, "uid"])))
     assert len(table) == 1
-    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: columns not known: uid"]
+    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: unknown columns: uid"]
 
 
 def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):
@@ -150,7 +150,7 @@ def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):
     table, reading = read(path)
     assert len(table) == 1
     assert reading.skipped == {"truncated_file": 1, "not_closed": 1}
-    assert reading.notes[0] == f"{path}:10: the last line is cut; it is left out"
+    assert reading.notes[0] == f"{path}:10: the last line is incomplete and was skipped"
 
 
 def test_missing_close_is_counted_and_all_rows_kept(tmp_path):

@@ -238,7 +238,7 @@ def test_names_of_a_period(address):
     assert len(set(map(key_bytes, names))) == 2
     others = ["198.51.100.1", "2001:db8::5", ""]
     assert keys.for_day(days[0]).translate(others, keys.for_day(days[1])) == others
-    with pytest.raises(UserError, match="a: pseudonyms of 2004-01 are of another key"):
+    with pytest.raises(UserError, match="a: the pseudonyms of 2004-01 were made with another key"):
         UserKeys("a", OTHER, key_period="month").for_day(days[0]).translate(
             names[:1], keys.for_day(days[1])
         )

@@ -193,7 +193,10 @@ def test_who_has_the_key_finds_one_subscriber(few_captures, networks, known, tmp
     assert set(told) <= {user for (user,) in users}
     assert {user for (user,) in users} == {user_keys(network).key_of_address(one) for one in mine}
     wrong = run(*of, "--address", "10.64.1")
-    assert (wrong.returncode, wrong.stderr) == (2, "giscope: --address 10.64.1: no address\n")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "giscope: --address 10.64.1: not an IP address\n",
+    )
     assert run(*of).returncode == 2
 
 
@@ -219,7 +222,7 @@ def test_a_container_reads_the_key_among_its_secrets(tmp_path, monkeypatch):
     path.chmod(0o444)
     monkeypatch.delenv(SECRET_VARIABLE, raising=False)
     monkeypatch.setenv(FILE_VARIABLE, str(path))
-    with pytest.raises(UserError, match="others can read"):
+    with pytest.raises(UserError, match="other users can read"):
         users.secret()
     monkeypatch.setattr(users, "CONTAINER_SECRETS", tmp_path)
     assert users.secret() == SECRET
@@ -247,19 +250,19 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     assert shown.returncode == 2
     assert (
         shown.stderr
-        == f"giscope: {path}: others can read the key of the pseudonyms: chmod 600 {path}\n"
+        == f"giscope: {path}: other users can read the key of the pseudonyms: run chmod 600 {path}\n"
     )
     path.chmod(0o600)
     path.write_text("abc\n")
     shown = run(*command, tmp_path / "x")
     assert (shown.returncode, shown.stderr) == (
         2,
-        f"giscope: {path}: is no key of 64 hexadecimal digits\n",
+        f"giscope: {path}: not a key of 64 hexadecimal digits\n",
     )
     path.unlink()
     shown = run("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs", "--name", "1")
     assert shown.stderr == (
-        f"giscope: {path}: no key of the pseudonyms: No such file or directory\n"
+        f"giscope: {path}: cannot read the key of the pseudonyms: No such file or directory\n"
     )
 
 

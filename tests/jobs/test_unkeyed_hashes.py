@@ -197,7 +197,7 @@ def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tm
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
     os.utime(file)
     (done,) = ingest(store, [(network, file)])
-    assert "aa: the users who were removed are known by another key" in done.error
+    assert "aa: the users who were removed are recorded with another key" in done.error
     assert users(store) == {NEIGHBOUR}
 
 
