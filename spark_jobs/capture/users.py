@@ -176,7 +176,8 @@ class UserKeys:
             and PERIOD_PSEUDONYM.fullmatch(key.removeprefix(IPV6_MARK))
         ):
             raise UserError(
-                f"{self.network}: the pseudonyms of {self.period} were made with another key: use that key"
+                f"{self.network}: the pseudonyms of {self.period} were made with another key: "
+                "use that key"
             )
         return key
 

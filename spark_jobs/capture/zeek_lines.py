@@ -208,8 +208,8 @@ class _LineReader:
             self._header.set_separator = values[0]
         elif key == "#fields":
             self._header.fields, self._is_open = values, True
-            sound = self._check_fields(values, self.line)
-            self._parse = _tsv_parser(self._log, self._header) if sound else None
+            is_usable = self._check_fields(values, self.line)
+            self._parse = _tsv_parser(self._log, self._header) if is_usable else None
         elif key == "#close":
             self._is_open = False
 
@@ -289,9 +289,9 @@ class _LineReader:
         self._stats.frames += n
         self.line += n
 
-    def _report_malformed(self, first: int, why: str) -> None:
+    def _report_malformed(self, first: int, reason: str) -> None:
         self._stats.skipped["malformed_line"] += 1
-        self._stats.add_note(self.path, self.line + first + 1, why)
+        self._stats.add_note(self.path, self.line + first + 1, reason)
 
 
 def _parse_rows(

@@ -409,9 +409,9 @@ def _parts(
     prefixes, keys = subscriber_prefixes(network.subscribers), user_keys(network)
     log = log_kind(path) if result.front_end == FrontEnd.ZEEK_LOG else None
     if log and log is not PACKET_LOG:
-        from spark_jobs.capture.site_logs import TABLE_BY_LOG, read_site_log
+        from spark_jobs.capture.operator_logs import TABLE_BY_LOG, read_operator_log
 
-        rows = read_site_log(
+        rows = read_operator_log(
             path, log, prefixes, reading, result.capture, network.user_partitions, keys
         )
         return TABLE_BY_LOG[log.path], _by_partition_and_day(rows, reading)

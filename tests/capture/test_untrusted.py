@@ -25,7 +25,7 @@ from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
 from spark_jobs.capture.reader import ReadStats, read_capture
-from spark_jobs.capture.site_logs import read_site_log
+from spark_jobs.capture.operator_logs import read_operator_log
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_lines import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
@@ -99,7 +99,7 @@ def rows_of(kind: Log) -> Callable[[Path], object]:
 
     def read(path: Path) -> int:
         keys = UserKeys("n", b"k" * 32)
-        found = read_site_log.__wrapped__(path, kind, PREFIXES, ReadStats(), "c", 4, keys)
+        found = read_operator_log.__wrapped__(path, kind, PREFIXES, ReadStats(), "c", 4, keys)
         return sum(map(len, found))
 
     return read
@@ -254,5 +254,5 @@ def test_front_ends_are_all_guarded():
     from spark_jobs.capture.front_end import READERS
 
     assert set(READERS) == set(FrontEnd) - {FrontEnd.AUTO}
-    for reader in (*READERS.values(), read_site_log, is_zeek_log, log_kind):
+    for reader in (*READERS.values(), read_operator_log, is_zeek_log, log_kind):
         assert hasattr(reader, "__wrapped__")

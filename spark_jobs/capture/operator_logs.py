@@ -56,7 +56,7 @@ Columns = dict[str, Any]
 
 
 @parser
-def read_site_log(
+def read_operator_log(
     path: Path,
     log: Log,
     prefixes: np.ndarray,
