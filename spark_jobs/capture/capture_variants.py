@@ -27,7 +27,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Extent:
-    """How much of a capture a file holds.
+    """Extent of a capture that one file holds.
 
     size: uncompressed bytes
     compressed: whether the file is compressed

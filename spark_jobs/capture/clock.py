@@ -126,7 +126,7 @@ PROGRESS = np.dtype(
     ],
     align=True,
 )
-"""How far one direction of a connection had come before a jump.
+"""Progress of one direction of a connection before a jump.
 
 seq, seq_end, seq_end_ts: the data that ends last, and its timestamp (µs)
 ack, ack_ts: the highest acknowledgment number, and its timestamp (µs)
@@ -409,7 +409,8 @@ def _vote_slot(votes, connection, add):
 def _was_recorded(recorded, segment, add):
     """Return whether data that begins where the segment's does is in a hash table.
 
-    recorded: uint64[a power of two]; add: put the data into the table if it is not there.
+    recorded: uint64[a power of two], the hash table
+    add: whether to add the data if it is not there
     """
     mask = len(recorded) - 1
     key = hash_combine(
@@ -480,8 +481,8 @@ def _update_progress(progress, segment):
 def _add_votes(vote, own, other, segment, is_new):
     """Add the votes of a packet that was recorded after the jump.
 
-    own, other: PROGRESS of its own direction and of the other one before the jump; is_new: whether
-        its data was not recorded before.
+    own, other: PROGRESS of its own direction and of the other one before the jump
+    is_new: whether its data was not recorded before
     """
     ts = segment.ts
     if own.flags & HAS_SEQ and ts < own.seq_end_ts:
@@ -509,8 +510,9 @@ def _add_votes(vote, own, other, segment, is_new):
 def _classify_jump(before, after, latest_ts, jump_us, is_final):
     """Return whether a jump is a STEP, DISORDER, or still UNDECIDED.
 
-    The jump goes back by `jump_us` from `latest_ts` (µs). before, after: SEGMENTs on either side.
-    UNDECIDED means that more rows may decide. It is never returned if is_final.
+    latest_ts, jump_us: the jump goes back by jump_us from latest_ts (µs)
+    before, after: SEGMENTs on either side of the jump
+    is_final: whether no further rows can be compared. If not, the result may be UNDECIDED.
     """
     min_us = max(REORDERING_SLACK_US, jump_us // 2)
     nearby_jumps = _count_jumps(after, np.int64(0), min(NEARBY_ROWS, len(after)), min_us)

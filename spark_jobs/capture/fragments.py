@@ -1,10 +1,10 @@
 """Reassembly of fragmented datagrams: all fragments of a datagram become one packet.
 
 RFC 791, 3.2 and RFC 8200, 4.5: the fragments of a datagram share its endpoints, its identification
-    and, in IPv4, its protocol. Each states the position of its data in the datagram, and whether
-    more fragments follow. The headers state the lengths, so fragments that the capture cut short
-    are joined, too. A datagram with overlapping fragments is dropped, as hosts do (RFC 5722; in
-    IPv4 for the same reasons: RFC 1858).
+and, in IPv4, its protocol. Each states the position of its data in the datagram, and whether more
+fragments follow. The headers state the lengths, so fragments that the capture cut short are joined,
+too. A datagram with overlapping fragments is dropped, as hosts do (RFC 5722; in IPv4 for the same
+reasons: RFC 1858).
 
 The joined packet has the TCP header of the first fragment and the length of the whole datagram. Its
 timestamp and frame number are those of the frame that completed it, because the receiver has
@@ -101,8 +101,8 @@ def join_fragments(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator
 def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, PacketBatch | None]:
     """Return the batch with its datagrams joined, and the rows of incomplete datagrams."""
     rows = batch.rows
-    places = np.flatnonzero(rows["fragment"])
-    fragments = rows[places]
+    row_indices = np.flatnonzero(rows["fragment"])
+    fragments = rows[row_indices]
     protocol = np.where(fragments["has"] & decode.HAS_IP_ID, fragments["ip_proto"], 0)
     keys = (
         protocol,
@@ -113,7 +113,7 @@ def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, Pack
     )
     fates = np.zeros(len(rows), np.uint8)
     pieces = np.zeros((2, MAX_FRAGMENTS), np.int64)
-    _join_rows(rows, places[np.lexsort(keys)], fates, np.zeros(1, PENDING), *pieces)
+    _join_rows(rows, row_indices[np.lexsort(keys)], fates, np.zeros(1, PENDING), *pieces)
     for fate, count in enumerate(np.bincount(fates).tolist()):
         if count and fate in FATE_REASONS:
             stats.skipped[FATE_REASONS[fate]] += count
@@ -121,9 +121,9 @@ def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, Pack
     return batch.select(fates <= UNJOINED), held
 
 
-def _copy_rows(batch: PacketBatch, places: np.ndarray) -> PacketBatch:
+def _copy_rows(batch: PacketBatch, row_indices: np.ndarray) -> PacketBatch:
     """Return some rows of a batch as a batch that stays valid when the next one is requested."""
-    rows = batch.rows[places]
+    rows = batch.rows[row_indices]
     with_sack = np.flatnonzero(rows["has"] & decode.HAS_SACK)
     counts = rows["sack_edges"][with_sack].astype(np.int64)
     ends = np.cumsum(counts)
@@ -155,7 +155,7 @@ def _same_datagram(fragment, other):
     """Return whether two fragments are of one datagram, apart from the time of their arrival.
 
     The protocols may differ in IPv6: only the first fragment has the headers after the fragment
-        header.
+    header.
     """
     same = fragment.user == other.user and fragment.server == other.server
     same &= fragment.downlink == other.downlink and fragment.datagram_id == other.datagram_id
@@ -181,8 +181,9 @@ def _is_valid_fragment(row, begin, end):
 def _write_datagram(rows, first_row, last_row, size):
     """Overwrite rows[last_row] with the whole datagram.
 
-    first_row: row of the first fragment, whose header it gets; last_row: row of the fragment that
-        completed it, whose time it keeps; size: bytes of the whole datagram's data (B).
+    first_row: row of the first fragment, whose header is used
+    last_row: row of the fragment that completed the datagram, whose time is used
+    size: bytes of the whole datagram's data (B)
     """
     ts, frame = rows[last_row].ts, rows[last_row].frame
     rows[last_row] = rows[first_row]
@@ -236,11 +237,11 @@ def _add_fragment(row, datagram, begins, ends):
 
 
 @inner
-def _set_fates(fates, places, fate):
+def _set_fates(fates, row_indices, fate):
     """Set the fate of a datagram's fragments, except for duplicates."""
-    for place in places:
-        if fates[place] == UNJOINED:
-            fates[place] = fate
+    for row_index in row_indices:
+        if fates[row_index] == UNJOINED:
+            fates[row_index] = fate
 
 
 @compiled
@@ -258,8 +259,8 @@ def _join_rows(rows, order, fates, pending, begins, ends):
     datagram, held_rows = pending[0], 0
     oldest_open_ts = rows[len(rows) - 1].ts - TIMEOUT_US
     for k in range(len(order)):
-        place = order[k]
-        row = rows[place]
+        row_index = order[k]
+        row = rows[row_index]
         if (
             k == 0
             or not _same_datagram(row, rows[order[k - 1]])
@@ -274,19 +275,19 @@ def _join_rows(rows, order, fates, pending, begins, ends):
                 datagram.data_bytes,
                 datagram.datagram_bytes,
             ) = OPEN, k, row.ts, 0, 0, 0
-        fates[place] = UNJOINED
+        fates[row_index] = UNJOINED
         if datagram.state == OPEN:
-            fates[place] = _add_fragment(row, datagram, begins, ends)
+            fates[row_index] = _add_fragment(row, datagram, begins, ends)
             if datagram.state == DROPPED:
                 _set_fates(fates, order[datagram.start : k], OVERLAPPING)
-            elif fates[place] != DUPLICATE and row.fragment & decode.FRAGMENT_OFFSET == 0:
-                datagram.first_row = place
+            elif fates[row_index] != DUPLICATE and row.fragment & decode.FRAGMENT_OFFSET == 0:
+                datagram.first_row = row_index
         if datagram.state == DROPPED:
-            fates[place] = OVERLAPPING
+            fates[row_index] = OVERLAPPING
         elif datagram.state == COMPLETE:
             _set_fates(fates, order[datagram.start : k], JOINED)
-            fates[place] = KEPT
-            _write_datagram(rows, datagram.first_row, place, datagram.datagram_bytes)
+            fates[row_index] = KEPT
+            _write_datagram(rows, datagram.first_row, row_index, datagram.datagram_bytes)
         elif (
             datagram.state == OPEN
             and datagram.ts >= oldest_open_ts

@@ -236,8 +236,8 @@ def resync_pcap(
 def _ticks_to_us(ticks, resolution, offset_s):
     """Return a pcapng timestamp in µs.
 
-    resolution: the option if_tsresol, 10^-n s, or 2^-n s if the top bit is set; offset_s: the
-        option if_tsoffset (s).
+    resolution: the option if_tsresol, 10^-n s, or 2^-n s if the top bit is set
+    offset_s: the option if_tsoffset (s)
     """
     if resolution & 0x80:
         shift = resolution & 0x7F

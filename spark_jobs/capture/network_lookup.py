@@ -139,29 +139,29 @@ def _find_networks(addresses, prefixes, network_of_prefix, embedding_prefixes, e
     embedded_ipv4 = np.zeros(len(addresses), np.uint64)
     for k in range(len(addresses)):
         high, low = addresses[k, 0], addresses[k, 1]
-        place = _first_match(prefixes, 0, high, low)
-        if place < len(prefixes):
-            network[k] = network_of_prefix[place]
+        prefix_index = _first_match(prefixes, 0, high, low)
+        if prefix_index < len(prefixes):
+            network[k] = network_of_prefix[prefix_index]
             continue
         if high == 0 and low >> np.uint64(32) == IPV4_MAPPED >> np.uint64(32):
             continue
-        match = _first_match(embedding_prefixes, 0, high, low)
-        while match < len(embedding_prefixes) and network[k] == NO_NETWORK:
-            bit, flags = embeddings[match, 0], embeddings[match, 1]
+        embedding_index = _first_match(embedding_prefixes, 0, high, low)
+        while embedding_index < len(embedding_prefixes) and network[k] == NO_NETWORK:
+            bit, flags = embeddings[embedding_index, 0], embeddings[embedding_index, 1]
             if not flags & REST_IS_ZERO or _trailing_bits(low, bit) == 0:
                 ipv4 = _ipv4_at(high, low, bit)
                 if flags & OBFUSCATED:
                     ipv4 ^= LOW_32
-                place = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | ipv4)
-                if place < len(prefixes):
-                    network[k] = network_of_prefix[place]
+                prefix_index = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | ipv4)
+                if prefix_index < len(prefixes):
+                    network[k] = network_of_prefix[prefix_index]
                     embedded_ipv4[k] = np.uint64(0) if flags & RELAY_ADDRESS else IPV4_MAPPED | ipv4
-            match = _first_match(embedding_prefixes, match + 1, high, low)
+            embedding_index = _first_match(embedding_prefixes, embedding_index + 1, high, low)
         if network[k] == NO_NETWORK and low >> np.uint64(32) & ISATAP_MASK == ISATAP:
-            place = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | (low & LOW_32))
-            if place < len(prefixes):
+            prefix_index = _first_match(prefixes, 0, np.uint64(0), IPV4_MAPPED | (low & LOW_32))
+            if prefix_index < len(prefixes):
                 network[k], embedded_ipv4[k] = (
-                    network_of_prefix[place],
+                    network_of_prefix[prefix_index],
                     IPV4_MAPPED | (low & LOW_32),
                 )
     return network, embedded_ipv4

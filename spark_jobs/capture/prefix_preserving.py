@@ -16,8 +16,8 @@ BATCH_ADDRESSES = 4096
 def anonymize(addresses: list[bytes], key: bytes) -> list[bytes]:
     """Return each address as another address: two have as many leading bits in common as before.
 
-    addresses: of one length, IPv4 or IPv6; key: KEY_BYTES, of which the first half is the key of
-        AES and the rest makes the pad.
+    addresses: addresses of one length, IPv4 or IPv6
+    key: KEY_BYTES, of which the first half is the key of AES and the rest makes the pad
     """
     cipher = Cipher(algorithms.AES(key[:BLOCK_BYTES]), modes.ECB()).encryptor()
     pad = np.unpackbits(np.frombuffer(cipher.update(key[BLOCK_BYTES:]), np.uint8))

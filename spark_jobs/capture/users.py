@@ -13,9 +13,9 @@ the key of the period. Whoever has the secret can translate a user's pseudonym o
 of another period, and nobody else can.
 
 Servers are named here, too: by their address, by their network, or by a hash. A far end that is a
-    subscriber of another network has that network's pseudonym. So a subscriber has one name in all
-    tables, by which all rows can be removed. An IPv6 address that embeds a subscriber's IPv4
-    address has the name of that subscriber, after IPV6_MARK.
+subscriber of another network has that network's pseudonym. So a subscriber has one name in all
+tables, by which all rows can be removed. An IPv6 address that embeds a subscriber's IPv4 address
+has the name of that subscriber, after IPV6_MARK.
 
 The secret is in the environment or in a file that only its owner can read. It never leaves the
 processes that make pseudonyms.
@@ -223,16 +223,20 @@ class UserKeys:
         ]
         for index in set(network_index.tolist()) - {-1}:
             keys = (self, *self.other_networks)[index]
-            own_addresses = np.flatnonzero((network_index == index) & (embedded_ipv4 == 0)).tolist()
-            keys_found = keys._address_keys([packed_addresses[i] for i in own_addresses])
+            direct_indices = np.flatnonzero(
+                (network_index == index) & (embedded_ipv4 == 0)
+            ).tolist()
+            keys_found = keys._address_keys([packed_addresses[i] for i in direct_indices])
             if len(set(keys_found)) < len(keys_found):
                 raise UserError(
                     f"{keys.network}: two addresses have the same pseudonym: use another key"
                 )
-            embedded = np.flatnonzero((network_index == index) & (embedded_ipv4 != 0)).tolist()
-            ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded]
+            embedded_indices = np.flatnonzero(
+                (network_index == index) & (embedded_ipv4 != 0)
+            ).tolist()
+            ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded_indices]
             keys_found += [IPV6_MARK + name for name in keys._address_keys(ipv4)]
-            for i, name in zip(own_addresses + embedded, keys_found, strict=True):
+            for i, name in zip(direct_indices + embedded_indices, keys_found, strict=True):
                 names[i] = name
         return names
 

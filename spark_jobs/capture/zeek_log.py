@@ -21,7 +21,7 @@ from spark_jobs.capture.zeek_lines import (
 )
 from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 
-_FIELD_INDEX = {name: place for place, name in enumerate(FIELDS)}
+_FIELD_INDEX = {name: index for index, name in enumerate(FIELDS)}
 MIN_FREE_ROWS = 1 << 16
 DEFAULT_TSV = ("\t", "-", ",")
 """Default separator, unset field and set separator of Zeek."""
