@@ -38,7 +38,7 @@ all its packets the same identification.
 MIN_RETRANSMISSION_US = 1_000
 """Minimum delay of a retransmission, because it takes a round trip to the mobile (µs)."""
 REMEMBERED_PACKETS = 1 << 16
-"""Number of packets among which an original is searched; a power of two."""
+"""Number of packets with which a packet is compared; a power of two."""
 MAX_LOOKALIKES = 64
 """Maximum number of packets with the same fingerprint that are compared, latest first."""
 MIN_DECIDED = 16

@@ -114,7 +114,7 @@ def walk_pcap(
 
     Two kinds of records are accepted only if another record follows: a record that captured more
     than the snap length or the length on the wire, and a record that is stamped more than a day
-    from the one before. No record has no bytes: lengths of zero are a hole in the file, or the
+    from the one before. Every record has bytes: lengths of zero are a hole in the file, or the
     header of another capture that was appended.
 
     Returns (number of records, position of the first byte not walked, reason of the stop).
