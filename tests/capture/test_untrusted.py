@@ -24,8 +24,8 @@ from schemas.zeek import ACCOUNTING_LOG, LOGS, MONITOR_LOG, PACKET_LOG, Log
 from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
-from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.operator_logs import read_operator_log
+from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_lines import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
