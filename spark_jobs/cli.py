@@ -233,13 +233,15 @@ def pseudonym(
     if (address is None) == (name is None):
         raise UserError("pseudonym: either --address or --name")
     if day:
-        keys = keys.on(day.date())
+        keys = keys.for_day(day.date())
     elif keys.key_period:
         raise UserError(
             f"pseudonym: {network} has others each {keys.key_period}: --date tells which"
         )
     try:
-        out.print(keys.of_identity(name) if name is not None else keys.of_address(address or ""))
+        out.print(
+            keys.key_of_identity(name) if name is not None else keys.key_of_address(address or "")
+        )
     except ValueError as error:
         raise UserError(f"--address {error}") from error
 
@@ -764,13 +766,13 @@ def _captures(
 ) -> tuple[list[tuple[Network, Path]], list[str]]:
     """What `giscope run` ingests, and a line for each thing that is left out of it. Raises
     UserError where there is nothing."""
-    from spark_jobs.capture.files import not_followed
+    from spark_jobs.capture.files import unfollowed_links_message
     from spark_jobs.networks import find_network
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     contents = contents_of(folder, follow_links)
-    left_out = [not_followed(folder, contents.links)] if contents.links else []
+    left_out = [unfollowed_links_message(folder, contents.links)] if contents.links else []
     work = []
     for of_network in contents.folders:
         found, errors = _files_of(of_network, front_end, follow_links)
@@ -807,8 +809,8 @@ def _files_of(
     from spark_jobs.capture.files import find_captures
 
     found = find_captures(folder, front_end, follow_links)
-    if found.files and found.unused:
-        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused))}"
+    if found.files and found.unused_logs:
+        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused_logs))}"
         typer.echo(f"giscope: {printable(left_out)}", err=True)
     return found.files, found.errors
 

@@ -1,6 +1,6 @@
 """Captures that hold the same packets: one of them counts.
 
-Two captures of a network that overlap in time are compared by their samples (see capture/sketch.py)
+Two captures of a network that overlap in time are compared by their samples (see capture/packet_sample.py)
 or, where the smaller one has too few packets for that, by all of its packets. Where most packets of
 the smaller one are in the other, one is a copy of the other, or of a part of it. What is shared
 less is another matter: captures that follow each other overlap by a few seconds, and what two
@@ -116,15 +116,15 @@ def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
 
 
 def _packets_of(warehouse: Warehouse, commit: Commit) -> Packets:
-    from spark_jobs.capture.sketch import KEPT_AS, as_sample, from_text
+    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample, make_sample
     from spark_jobs.warehouse.compaction import capture_texts
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
     name = commit.unit.name
-    kept = capture_texts(log, name).get(KEPT_AS)
+    kept = capture_texts(log, name).get(METADATA_KEY)
     # Captures that were ingested before samples were kept have none.
-    sample = as_sample(_keys(name, paths, commit.facts)) if kept is None else from_text(kept)
+    sample = make_sample(_keys(name, paths, commit.facts)) if kept is None else decode_sample(kept)
     return Packets(name, commit.facts, paths, sample)
 
 
@@ -155,8 +155,8 @@ def _count_shared(smaller: Packets, larger: Packets) -> int:
 
 def _keys(capture: str, paths: list[Path], times: dict[str, Any]) -> Iterator[np.ndarray]:
     """The keys of a capture's packets between the first and last of one, a row group at a time."""
-    from spark_jobs.capture.sketch import COLUMNS, packet_keys
+    from spark_jobs.capture.packet_sample import KEY_COLUMNS, packet_keys
     from spark_jobs.warehouse.files import read_between
 
-    rows = read_between(paths, capture, [*COLUMNS], times["first_us"], times["last_us"])
+    rows = read_between(paths, capture, [*KEY_COLUMNS], times["first_us"], times["last_us"])
     return map(packet_keys, rows)

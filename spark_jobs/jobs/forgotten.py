@@ -8,7 +8,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from schemas import ACCOUNTING, APPLICATION_LOG, PACKETS
-from spark_jobs.capture.removed import SPANS, Removed, Span, as_facts, from_facts
+from spark_jobs.capture.removal_filter import (
+    UNKEYED_SPANS,
+    RemovalFilter,
+    RemovedSpan,
+    spans_from_facts,
+    spans_to_facts,
+)
 from spark_jobs.capture.users import PLAIN, PREFIXES, make_secret
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
@@ -19,13 +25,13 @@ OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 
 def forgotten_unit(network: str) -> Unit:
     """What is known of a network's users who were forgotten. Its facts are spans (see
-    capture/removed.py), and where else
+    capture/removal_filter.py), and where else
     than in this network their names are theirs: `own_names` (see has_names_of_its_own) and `far_in`
     (see alone_in)."""
     return Unit("forgotten", network)
 
 
-def removed_of(warehouse: Warehouse, network: str) -> Removed:
+def removed_of(warehouse: Warehouse, network: str) -> RemovalFilter:
     """What was removed from a network's tables: its own users and days, and users of others."""
     forgotten = {c.unit.network: c.facts for c in warehouse.commits("forgotten")}
     before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
@@ -35,28 +41,30 @@ def removed_of(warehouse: Warehouse, network: str) -> Removed:
 def key_what_was_removed(warehouse: Warehouse, network: str) -> None:
     """Replace hashes of an earlier version, which anybody could make, by keyed ones."""
     commit = warehouse.commit(forgotten_unit(network))
-    if commit and SPANS in commit.facts:
+    if commit and UNKEYED_SPANS in commit.facts:
         make_secret()  # a network with plain addresses may have none yet
-        others = {name: fact for name, fact in commit.facts.items() if name != SPANS}
-        warehouse.publish(commit.unit, [], others | as_facts(from_facts(commit.facts, network)))
+        others = {name: fact for name, fact in commit.facts.items() if name != UNKEYED_SPANS}
+        warehouse.publish(
+            commit.unit, [], others | spans_to_facts(spans_from_facts(commit.facts, network))
+        )
 
 
 def removed_from(
     network: str,
     forgotten: Mapping[str, Mapping[str, Any]],
     before: Mapping[str, Any] | None = None,
-) -> Removed:
+) -> RemovalFilter:
     """What to leave out of a network's tables; forgotten: by network, the facts of its unit (see
     forgotten_unit)."""
-    near: list[Span] = []
-    far: list[Span] = []
+    near: list[RemovedSpan] = []
+    far: list[RemovedSpan] = []
     for of, facts in forgotten.items():
-        spans = from_facts(facts, of)
+        spans = spans_from_facts(facts, of)
         if of == network or facts.get("own_names"):
             near += spans
         elif network in facts.get("far_in", ()):
             far += spans
-    return Removed(tuple(near), before or {}, tuple(far))
+    return RemovalFilter(tuple(near), before or {}, tuple(far))
 
 
 def has_names_of_its_own(warehouse: Warehouse, network: Network) -> bool:

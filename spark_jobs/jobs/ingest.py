@@ -23,13 +23,13 @@ from spark_jobs.capture.files import (
     has_log_name,
     without_compression,
 )
-from spark_jobs.capture.removed import REMOVED, Removed
+from spark_jobs.capture.removal_filter import REMOVED_REASON, RemovalFilter
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.users import (
     PLAIN,
     UserKeys,
-    as_keyed,
     has_secret,
+    key_content_hash,
     make_secret,
     secret,
     user_keys,
@@ -46,7 +46,7 @@ from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse, Written
 if TYPE_CHECKING:
     import numpy as np
 
-    from spark_jobs.capture.reader import Reading, Run
+    from spark_jobs.capture.reader import PacketBatch, ReadStats
     from spark_jobs.warehouse.files import TableWriter
 
 MOST_DATES = 400
@@ -90,7 +90,7 @@ class Ingested:
 @dataclass
 class Read:
     """What a capture file gave: what is known of it, files of its rows, and of its packets a sample
-    (see capture/sketch.py); stamp: tells later whether it must be read again, None where it could
+    (see capture/packet_sample.py); stamp: tells later whether it must be read again, None where it could
     not be read."""
 
     result: Ingested
@@ -164,7 +164,7 @@ def _leave_out(results: dict[Item, Ingested | None]) -> dict[Item, list[str]]:
     notes: dict[Item, list[str]] = {}
     several = [items for items in named.values() if len(items) > 1]
     if several:
-        from spark_jobs.capture.variants import choose
+        from spark_jobs.capture.capture_variants import choose_file
     for items in several:
         if any(result and result.error for result in map(results.get, items)):
             continue
@@ -172,16 +172,16 @@ def _leave_out(results: dict[Item, Ingested | None]) -> dict[Item, list[str]]:
         network, first = ingested or items[0]
         place = without_compression(first)
         paths = [path for _, path in items if without_compression(path) == place]
-        choice = choose(paths, ingested[1] if ingested else None)
-        notes[network, choice.taken] = choice.notes
+        choice = choose_file(paths, ingested[1] if ingested else None)
+        notes[network, choice.chosen] = choice.notes
         for item in items:
             path = item[1]
             if path not in paths:
-                why = f"{path}: has the same capture name as {choice.taken}: rename one"
+                why = f"{path}: has the same capture name as {choice.chosen}: rename one"
                 results[item] = _failed(item, why)
             elif path in choice.errors:
                 results[item] = _failed(item, choice.errors[path])
-            elif path != choice.taken:
+            elif path != choice.chosen:
                 del results[item]
     return notes
 
@@ -215,7 +215,7 @@ def ingest_capture(
     return read.result
 
 
-def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed]:
+def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, RemovalFilter]:
     """By network, what is left out."""
     return {name: removed_of(warehouse, name) for name in {network.name for network in networks}}
 
@@ -224,17 +224,17 @@ def _removed(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed
 class _ReadTask:
     staging: Staging
     front_end: FrontEnd
-    removed: dict[str, Removed]
+    removed: dict[str, RemovalFilter]
 
     def __call__(self, item: Item) -> Read:
-        from spark_jobs.capture.front_end import chosen_front_end
+        from spark_jobs.capture.front_end import choose_front_end
 
         started = time.monotonic()
         network, path = item
         read = Read(Ingested(network.name, capture_name(path), path))
         try:
             with self.staging.part() as part:
-                read.result.front_end = chosen_front_end(self.front_end, path)
+                read.result.front_end = choose_front_end(self.front_end, path)
                 read.stamp = _stamp(path, network, read.result.front_end)
                 removed = self.removed[network.name]
                 read.sample = _read_into(part, network, path, read.result, removed)
@@ -291,14 +291,14 @@ def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
     """What tells whether a file must be read again."""
     status, keys = path.stat(), user_keys(network)
     others = [
-        (other.name, other.subscribers, of_other.made_with)
-        for other, of_other in zip(network.others, keys.others, strict=True)
+        (other.name, other.subscribers, of_other.key_scheme)
+        for other, of_other in zip(network.others, keys.other_networks, strict=True)
     ]
     settings = (
         f"{FORMAT[front_end]} {network.subscribers} {network.user_partitions} {front_end} "
-        f"{keys.made_with} {network.servers} {network.nat64} {others}"
+        f"{keys.key_scheme} {network.servers} {network.nat64} {others}"
     )
-    hashed = blake2b(keys.hashed(settings).encode()).hexdigest()[:16]
+    hashed = blake2b(keys.hash_text(settings).encode()).hexdigest()[:16]
     return [status.st_size, status.st_mtime_ns, hashed]
 
 
@@ -333,24 +333,24 @@ def _if_unchanged(
 
 
 def _read_into(
-    staging: Staging, network: Network, path: Path, result: Ingested, removed: Removed
+    staging: Staging, network: Network, path: Path, result: Ingested, removed: RemovalFilter
 ) -> np.ndarray:
-    """The file's rows into staging; returns its sample (see capture/sketch.py)."""
+    """The file's rows into staging; returns its sample (see capture/packet_sample.py)."""
     import numpy as np
 
-    from spark_jobs.capture.reader import Reading
-    from spark_jobs.capture.sketch import as_sample
+    from spark_jobs.capture.packet_sample import make_sample
+    from spark_jobs.capture.reader import ReadStats
 
-    reading = Reading()
+    reading = ReadStats()
     out: list[np.ndarray] = []
     result.size = path.stat().st_size
     with ExitStack() as stack:
         writers: dict[date, TableWriter] = {}
         table, parts = _parts(network, path, result, reading)
         for day, found in _parsed(path, parts):
-            rows = removed.kept(table, day, found)
+            rows = removed.apply(table, day, found)
             if len(rows) < len(found):
-                reading.skipped[REMOVED] += len(found) - len(rows)
+                reading.skipped[REMOVED_REASON] += len(found) - len(rows)
                 if table is PACKETS:
                     out.append(_keys_without(found, rows))
             if not len(rows):
@@ -362,20 +362,22 @@ def _read_into(
             writers[day].write_table(rows, row_group_size=len(rows))
             _count(result, rows)
     result.frames, result.skipped = reading.frames, dict(sorted(reading.skipped.items()))
-    result.content, result.notes = user_keys(network).hashed(reading.content), reading.notes
-    if reading.counted_us:
-        result.first_us, result.last_us = reading.counted_us
+    result.content, result.notes = user_keys(network).hash_text(reading.content_hash), reading.notes
+    if reading.counted_span_us:
+        result.first_us, result.last_us = reading.counted_span_us
     if table is PACKETS:
         result.packets, result.dates = result.rows, sorted(writers)
     quiet = result.front_end == FrontEnd.ZEEK_LOG and not (reading.frames or result.skipped)
-    quiet = quiet or bool(result.skipped.get(REMOVED))
+    quiet = quiet or bool(result.skipped.get(REMOVED_REASON))
     if not result.rows and not quiet and (table is PACKETS or result.skipped.get("malformed_line")):
         reasons = ", ".join(f"{count} {why}" for why, count in result.skipped.items())
         raise UserError(
             f"{path}: no packet of a subscriber of {network.name} in it"
             + (f" ({reasons})" if reasons else "")
         )
-    return np.setdiff1d(as_sample(reading.sampled), np.concatenate([np.empty(0, np.uint64), *out]))
+    return np.setdiff1d(
+        make_sample(reading.sample_keys), np.concatenate([np.empty(0, np.uint64), *out])
+    )
 
 
 @parser
@@ -385,58 +387,58 @@ def _parsed(path: Path, parts: Iterator[tuple[date, pa.Table]]) -> Iterator[tupl
 
 
 def _keys_without(rows: pa.Table, kept: pa.Table) -> np.ndarray:
-    """The keys of the packets that are not kept (see capture/sketch.py)."""
+    """The keys of the packets that are not kept (see capture/packet_sample.py)."""
     import numpy as np
 
-    from spark_jobs.capture.sketch import packet_keys
+    from spark_jobs.capture.packet_sample import packet_keys
 
     return np.setdiff1d(packet_keys(rows), packet_keys(kept))
 
 
 def _parts(
-    network: Network, path: Path, result: Ingested, reading: Reading
+    network: Network, path: Path, result: Ingested, reading: ReadStats
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
     """The table that a file's rows belong to, and the rows, one Arrow table a bucket and day."""
     from spark_jobs.capture.addresses import subscriber_prefixes
-    from spark_jobs.capture.clock import on_one_clock
-    from spark_jobs.capture.duplicates import without_duplicates
-    from spark_jobs.capture.fragments import with_fragments_joined
+    from spark_jobs.capture.clock import correct_clock_steps
+    from spark_jobs.capture.duplicates import drop_duplicates
+    from spark_jobs.capture.fragments import join_fragments
     from spark_jobs.capture.front_end import READERS
     from spark_jobs.capture.zeek_lines import log_kind
 
     prefixes, keys = subscriber_prefixes(network.subscribers), user_keys(network)
     log = log_kind(path) if result.front_end == FrontEnd.ZEEK_LOG else None
     if log and log is not PACKET_LOG:
-        from spark_jobs.capture.site_logs import TABLES, read_site_log
+        from spark_jobs.capture.operator_logs import TABLE_BY_LOG, read_operator_log
 
-        rows = read_site_log(
+        rows = read_operator_log(
             path, log, prefixes, reading, result.capture, network.user_partitions, keys
         )
-        return TABLES[log.path], _by_partition_and_day(rows, reading)
+        return TABLE_BY_LOG[log.path], _by_partition_and_day(rows, reading)
     runs = READERS[result.front_end](path, prefixes, reading)
-    for step in (on_one_clock, without_duplicates, with_fragments_joined):
+    for step in (correct_clock_steps, drop_duplicates, join_fragments):
         runs = step(runs, reading)
     return PACKETS, _tables(runs, network.user_partitions, keys, result.capture, reading)
 
 
 def _by_partition_and_day(
-    tables: Iterator[pa.Table], reading: Reading
+    tables: Iterator[pa.Table], reading: ReadStats
 ) -> Iterator[tuple[date, pa.Table]]:
     """Rows in pieces of some million, each sorted and cut."""
-    from spark_jobs.capture.reader import RUN_PACKETS
+    from spark_jobs.capture.reader import BATCH_PACKETS
 
     held: list[pa.Table] = []
     days: set[int] = set()
     for table in filter(len, tables):
         held.append(table)
-        if sum(map(len, held)) >= RUN_PACKETS:
+        if sum(map(len, held)) >= BATCH_PACKETS:
             yield from _cut(pa.concat_tables(held), days, reading)
             held = []
     if held:
         yield from _cut(pa.concat_tables(held), days, reading)
 
 
-def _cut(rows: pa.Table, days: set[int], reading: Reading) -> Iterator[tuple[date, pa.Table]]:
+def _cut(rows: pa.Table, days: set[int], reading: ReadStats) -> Iterator[tuple[date, pa.Table]]:
     import numpy as np
 
     from spark_jobs.capture.columns import DAY_US, EPOCH
@@ -466,19 +468,19 @@ def _encoded_anew(rows: pa.Table) -> pa.Table:
 
 
 def _tables(
-    runs: Iterator[Run], partitions: int, keys: UserKeys, capture: str, reading: Reading
+    runs: Iterator[PacketBatch], partitions: int, keys: UserKeys, capture: str, reading: ReadStats
 ) -> Iterator[tuple[date, pa.Table]]:
-    from spark_jobs.capture.columns import by_period, packet_tables, within_dates
-    from spark_jobs.capture.sketch import sampled_keys
+    from spark_jobs.capture.columns import limit_dates, packet_tables, split_by_period
+    from spark_jobs.capture.packet_sample import sampled_keys
 
     days: set[int] = set()
     for run in runs:
-        kept, others = within_dates(run, days, MOST_DATES)
+        kept, others = limit_dates(run, days, MOST_DATES)
         if others:
             reading.skipped["implausible_time"] += others
         if len(kept.rows):
-            for of_period, called in by_period(kept, keys):
-                reading.sampled.append(sampled_keys(of_period, called))
+            for of_period, called in split_by_period(kept, keys):
+                reading.sample_keys.append(sampled_keys(of_period, called))
                 yield from packet_tables(of_period, capture, partitions, called)
 
 
@@ -494,9 +496,9 @@ def _count(result: Ingested, table: pa.Table) -> None:
 
 def _refuse_same(others: list[Commit], result: Ingested) -> None:
     known = secret() if has_secret() else None
-    content = as_keyed(result.content, known)
+    content = key_content_hash(result.content, known)
     for commit in others:
-        same = as_keyed(commit.facts.get("content", ""), known) == content
+        same = key_content_hash(commit.facts.get("content", ""), known) == content
         gave = commit.facts.get("rows", commit.facts["packets"])
         if same and gave:
             raise CopyError(
@@ -534,14 +536,14 @@ def _stage_log(
     staging: Staging, unit: Unit, log: dict[str, Any], sample: np.ndarray | None = None
 ) -> None:
     """The capture's row of ingest_log into staging."""
-    from spark_jobs.capture.sketch import KEPT_AS, to_text
+    from spark_jobs.capture.packet_sample import METADATA_KEY, encode_sample
 
     day = log["first_ts"].date() if log["first_ts"] else capture_day(unit.name)
     rows = pa.Table.from_pylist([log], schema=INGEST_LOG.arrow).cast(INGEST_LOG.arrow_dictionary)
     with staging.writer(INGEST_LOG, unit.network, day, unit.name) as writer:
         writer.write_table(rows)
         if sample is not None:
-            writer.add_key_value_metadata({KEPT_AS: to_text(sample)})
+            writer.add_key_value_metadata({METADATA_KEY: encode_sample(sample)})
 
 
 def _facts(read: Read) -> dict[str, Any]:
@@ -593,16 +595,16 @@ def stage_again(
     sample but for some packets' keys, or without (None); returns the files that this replaces."""
     import numpy as np
 
-    from spark_jobs.capture.sketch import KEPT_AS, from_text
+    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
     from spark_jobs.warehouse.compaction import capture_texts
 
     files = [target for target in capture.stored if target.startswith(f"{INGEST_LOG.name}/")]
     if not files:
         return set()
-    text = capture_texts(warehouse.root / files[0], capture.unit.name).get(KEPT_AS)
+    text = capture_texts(warehouse.root / files[0], capture.unit.name).get(METADATA_KEY)
     sample = None
     if out is not None and text is not None:
-        sample = np.setdiff1d(from_text(text), np.concatenate([np.empty(0, np.uint64), *out]))
+        sample = np.setdiff1d(decode_sample(text), np.concatenate([np.empty(0, np.uint64), *out]))
     counts = {name: facts[name] for name in ("packets", "rows", "content")}
     _stage_log(staging, capture.unit, _log_of(warehouse, capture) | counts, sample)
     return set(files)
@@ -646,7 +648,7 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
         "slot_rate": network.slot_rate,
         "min_users": network.min_users,
     }
-    made_with = _keys_here(network).made_with
+    made_with = _keys_here(network).key_scheme
     facts = told | {"users": made_with}
     unit = Unit("network", network.name)
     old = warehouse.commit(unit)

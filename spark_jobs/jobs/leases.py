@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
-from spark_jobs.capture.removed import Removed, without
+from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.jobs.forgotten import removed_of
 from spark_jobs.networks import Network
@@ -68,14 +68,14 @@ def _inputs(paths: list[Path]) -> str:
 @dataclass
 class _LeasesTask:
     staging: Staging
-    removed: dict[str, Removed]
+    removed: dict[str, RemovalFilter]
 
     def __call__(self, item: Item) -> list[Written]:
         """One day's leases. Where pseudonyms change, messages of the next period may tell of a user
         who was forgotten in this one."""
         names, paths = item
         rows = _leases_of(paths, names)
-        rows = without(LEASES, rows, self.removed[names.network].about(rows)).cast(LEASES.arrow)
+        rows = drop_rows(LEASES, rows, self.removed[names.network].matches(rows)).cast(LEASES.arrow)
         with self.staging.part() as part:
             if len(rows):
                 part.write(LEASES, names.network, names.day, "leases", rows)

@@ -26,24 +26,24 @@ from schemas import (
     TABLES,
     Table,
 )
-from spark_jobs.capture.removed import (
-    FAR,
-    KEYS,
-    TIMES,
-    Removed,
-    Span,
-    as_facts,
-    from_facts,
-    texts_of,
-    without,
+from spark_jobs.capture.removal_filter import (
+    FAR_END_COLUMN,
+    KEY_COLUMNS,
+    TIME_COLUMNS,
+    RemovalFilter,
+    RemovedSpan,
+    drop_rows,
+    keys_by_column,
+    spans_from_facts,
+    spans_to_facts,
 )
 from spark_jobs.capture.users import (
     PLAIN,
-    also_called,
-    as_keyed,
-    check_of,
+    ipv6_alias,
+    key_content_hash,
     make_secret,
     secret,
+    secret_check,
 )
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.forgotten import (
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 DAILY = ("day", "leases", "marts", "quality")
 """Kinds of units of a day."""
-WITH_USERS = [table for table in TABLES.values() if set(KEYS) & set(table.arrow.names)]
+WITH_USERS = [table for table in TABLES.values() if set(KEY_COLUMNS) & set(table.arrow.names)]
 PENDING = Unit("removal", "all")
 """Its facts are those of the Removal that is in flight, or empty."""
 FOREVER_US = 1 << 62
@@ -141,7 +141,7 @@ def forget(
         "far_in": alone_in(network, known.values()),
     }
     leased = _leased(warehouse, network.name, users)
-    names = [*users, *map(also_called, users)]
+    names = [*users, *map(ipv6_alias, users)]
     every = {commit.unit.network for commit in warehouse.commits("network")}
     now_us = time.time_ns() // 1000
     with ExitStack() as stack:
@@ -150,19 +150,24 @@ def forget(
         seen = _seen(warehouse, network, elsewhere, names, {a for a, *_ in leased}, now_us)
         _refuse_unknown(warehouse, network.name, users, seen)
         commit = warehouse.commit(forgotten_unit(network.name))
-        before = from_facts(commit.facts, network.name) if commit else ()
-        spans = [Span.of(*lease) for lease in leased]
-        left_out = {*before, *spans, *seen.later, *(Span.of(name, 0, now_us) for name in names)}
-        whole = [*spans, *(Span.of(name, 0, FOREVER_US) for name in names)]
+        before = spans_from_facts(commit.facts, network.name) if commit else ()
+        spans = [RemovedSpan.from_key(*lease) for lease in leased]
+        left_out = {
+            *before,
+            *spans,
+            *seen.later,
+            *(RemovedSpan.from_key(name, 0, now_us) for name in names),
+        }
+        whole = [*spans, *(RemovedSpan.from_key(name, 0, FOREVER_US) for name in names)]
         removal = Removal(
-            users={network.name: as_facts(whole) | elsewhere},
+            users={network.name: spans_to_facts(whole) | elsewhere},
             networks={
                 name: known[name].model_dump(mode="json") if name in known else None
                 for name in sorted(seen.networks)
             },
             tables=list(TABLES),
         )
-        facts = as_facts(left_out) | elsewhere
+        facts = spans_to_facts(left_out) | elsewhere
         warehouse.publish_all(
             [
                 Change(forgotten_unit(network.name), [], facts),
@@ -175,8 +180,10 @@ def forget(
 def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
     """Those of a network's users who were forgotten before."""
     commit = warehouse.commit(forgotten_unit(network))
-    hashed = {span.who for span in from_facts(commit.facts, network)} if commit else set()
-    return [user for user in users if Span.of(user, 0, 0).who in hashed]
+    hashed = (
+        {span.key_hash for span in spans_from_facts(commit.facts, network)} if commit else set()
+    )
+    return [user for user in users if RemovedSpan.from_key(user, 0, 0).key_hash in hashed]
 
 
 def prove(
@@ -201,7 +208,12 @@ def prove(
         for of_network in rows.values()
         for flow_id in of_network["flow_id"].to_pylist()
     }
-    scope = Scope(network.name, frozenset(set(KEYS) - {FAR}), frozenset(far_in), frozenset(pages))
+    scope = Scope(
+        network.name,
+        frozenset(set(KEY_COLUMNS) - {FAR_END_COLUMN}),
+        frozenset(far_in),
+        frozenset(pages),
+    )
     return look_for(warehouse, users, scope)
 
 
@@ -217,7 +229,7 @@ def _need_secret(warehouse: Warehouse, network: str) -> None:
     made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
     if made_with == PLAIN:
         make_secret()
-    elif made_with.split()[0] != check_of(secret()):
+    elif made_with.split()[0] != secret_check(secret()):
         raise UserError(
             f"{warehouse.root}: the users of {network} there are pseudonyms of another key: "
             "removing one needs that key"
@@ -242,7 +254,7 @@ def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[
         (called, *span)
         for address, user, *span in found
         if user in users
-        for called in (address, also_called(address))
+        for called in (address, ipv6_alias(address))
     ]
 
 
@@ -253,7 +265,7 @@ class _Seen:
 
     known: set[str] = field(default_factory=set)
     networks: set[str] = field(default_factory=set)
-    later: list[Span] = field(default_factory=list)
+    later: list[RemovedSpan] = field(default_factory=list)
 
 
 def _seen(
@@ -270,21 +282,23 @@ def _seen(
     known_by_far = {user for user in users if may_be_user(of, user, elsewhere["own_names"])}
     for network in sorted({commit.unit.network for commit in warehouse.commits("network")}):
         if network == of.name or elsewhere["own_names"]:
-            columns: Collection[str] = KEYS
+            columns: Collection[str] = KEY_COLUMNS
         else:
-            columns = (FAR,) if network in elsewhere["far_in"] else ()
+            columns = (FAR_END_COLUMN,) if network in elsewhere["far_in"] else ()
 
         def has_one(rows: pa.Table, columns: Collection[str] = columns) -> bool:
-            return any(wanted & texts for name, texts in texts_of(rows).items() if name in columns)
+            return any(
+                wanted & texts for name, texts in keys_by_column(rows).items() if name in columns
+            )
 
         for table in WITH_USERS if columns else ():
             for path in warehouse.files(table, network):
                 for rows in _rows_about(path, table, has_one):
                     seen.networks.add(network)
-                    for name, texts in texts_of(rows).items():
+                    for name, texts in keys_by_column(rows).items():
                         if network != of.name:
                             seen.known |= texts & known_by_far
-                        elif name != FAR:
+                        elif name != FAR_END_COLUMN:
                             seen.known |= texts.intersection(users)
                     if table in OF_CAPTURES:
                         seen.later += _later(rows, columns, users, now_us)
@@ -293,19 +307,21 @@ def _seen(
 
 def _later(
     rows: pa.Table, columns: Collection[str], users: list[str], now_us: int
-) -> Iterator[Span]:
+) -> Iterator[RemovedSpan]:
     """For each user, the times later than now of the rows about them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    (time_of, *_) = (rows[name].cast(pa.int64()) for name in TIMES if name in rows.column_names)
+    (time_of, *_) = (
+        rows[name].cast(pa.int64()) for name in TIME_COLUMNS if name in rows.column_names
+    )
     late = pc.greater_equal(time_of, now_us)
     for user in users if pc.any(late).as_py() else ():
         for name in set(columns) & set(rows.column_names):
             mine = pc.and_(late, pc.fill_null(pc.equal(rows[name].cast(pa.string()), user), False))
             first, last = pc.min_max(time_of.filter(mine)).values()
             if first.is_valid:
-                yield Span.of(user, first.as_py(), last.as_py() + 1)
+                yield RemovedSpan.from_key(user, first.as_py(), last.as_py() + 1)
 
 
 def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: _Seen) -> None:
@@ -315,14 +331,15 @@ def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: 
 
     before = are_forgotten(warehouse, network, users)
     unknown = [
-        user for user in users if not {user, also_called(user)} & seen.known and user not in before
+        user for user in users if not {user, ipv6_alias(user)} & seen.known and user not in before
     ]
     if unknown:
         found = look_for(warehouse, unknown).found
         mine = {
             place.name
             for place in found
-            if place.column in set(KEYS) - {FAR} and f"/network={network}/" in place.path
+            if place.column in set(KEY_COLUMNS) - {FAR_END_COLUMN}
+            and f"/network={network}/" in place.path
         }
         unknown = [user for user in unknown if user not in mine]
     if unknown:
@@ -349,15 +366,15 @@ def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
     return count
 
 
-def _captures_about(warehouse: Warehouse, network: str, removed: Removed) -> set[str]:
+def _captures_about(warehouse: Warehouse, network: str, removed: RemovalFilter) -> set[str]:
     """The captures and logs that have rows about users who are to be removed."""
     import pyarrow as pa
 
     found: set[str] = set()
     for table in OF_CAPTURES:
         for path in warehouse.files(table, network):
-            for rows in _rows_about(path, table, removed.may_be_about):
-                those = pa.array(removed.about(rows))
+            for rows in _rows_about(path, table, removed.may_match):
+                those = pa.array(removed.matches(rows))
                 mine = rows if _lingers(removed, rows) else rows.filter(those)
                 found.update(mine["capture"].unique().to_pylist())
     return found
@@ -368,8 +385,8 @@ def _rows_about(path: Path, table: Table, may_be: Callable[[pa.Table], bool]) ->
     of a file that is missing, none."""
     with _told_if_damaged(path), _open(path, table) as file:
         for number in range(file.num_row_groups):
-            if may_be(file.read_row_group(number, columns=[*KEYS])):
-                yield file.read_row_group(number, columns=["capture", *KEYS, *TIMES])
+            if may_be(file.read_row_group(number, columns=[*KEY_COLUMNS])):
+                yield file.read_row_group(number, columns=["capture", *KEY_COLUMNS, *TIME_COLUMNS])
 
 
 def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
@@ -379,14 +396,14 @@ def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
             yield file.read_row_group(number)
 
 
-def _lingers(removed: Removed, rows: pa.Table) -> bool:
+def _lingers(removed: RemovalFilter, rows: pa.Table) -> bool:
     """Whether a dictionary has the name of a user who is to be removed, and no row has."""
     import pyarrow as pa
 
-    if not removed.may_be_about(rows):
+    if not removed.may_match(rows):
         return False
-    names = [name for name in KEYS if name in rows.column_names]
-    return not removed.may_be_about(pa.table({n: rows[n].cast(pa.string()) for n in names}))
+    names = [name for name in KEY_COLUMNS if name in rows.column_names]
+    return not removed.may_match(pa.table({n: rows[n].cast(pa.string()) for n in names}))
 
 
 @contextmanager
@@ -408,20 +425,20 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
 def _open(path: Path, table: Table) -> Any:
     from spark_jobs.warehouse.files import opened
 
-    texts = [name for name in ("capture", *KEYS) if name in table.arrow.names]
+    texts = [name for name in ("capture", *KEY_COLUMNS) if name in table.arrow.names]
     return opened(path, read_dictionary=texts)
 
 
-def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
+def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -> int:
     """Publish a capture without the rows of users who were removed; returns how many these are."""
-    from spark_jobs.capture.sketch import packet_keys
+    from spark_jobs.capture.packet_sample import packet_keys
 
     commit = warehouse.unmerged(unit)
     gone = {"rows": 0, "packets": 0, "values": 0}
     keys: list[np.ndarray] = []
 
     def keep(table: Table, rows: pa.Table) -> pa.Table:
-        those = removed.about(rows)
+        those = removed.matches(rows)
         if those.any():
             out = rows.filter(those)
             gone["rows"] += len(out)
@@ -429,7 +446,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
             if table is PACKETS:
                 gone["packets"] += len(out)
                 keys.append(packet_keys(out))
-        return without(table, rows, those)
+        return drop_rows(table, rows, those)
 
     with warehouse.staging() as staging:
         replaced = {
@@ -439,7 +456,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
             and _rewrite(staging, warehouse.root, target, keep, removed)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
-        facts["content"] = as_keyed(facts["content"], secret())
+        facts["content"] = key_content_hash(facts["content"], secret())
         replaced |= stage_again(warehouse, staging, commit, facts, keys)
         stay = set(commit.stored) - replaced
         warehouse.publish(unit, staging.files, facts, stay)
@@ -451,7 +468,7 @@ def _rewrite(
     root: Path,
     target: str,
     keep: Callable[[Table, pa.Table], pa.Table],
-    removed: Removed,
+    removed: RemovalFilter,
 ) -> bool:
     """Stage what is to be kept of a file's rows, row group by row group; False where the file may
     stay as it is."""
@@ -475,7 +492,7 @@ def _rewrite(
     return changed
 
 
-def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
+def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: RemovalFilter) -> int:
     """Publish a day's tables without the rows of users who were removed, and of their
     connections."""
     import numpy as np
@@ -486,13 +503,13 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
 
     def keep(table: Table, rows: pa.Table) -> pa.Table:
         nonlocal count
-        those = removed.about(rows)
+        those = removed.matches(rows)
         if table is not FLOWS and "flow_id" in rows.schema.names and flow_ids:
             those |= np.isin(rows["flow_id"].to_numpy(), list(flow_ids))
         if table is FLOWS and those.any():
             flow_ids.update(rows["flow_id"].filter(pa.array(those)).to_pylist())
         count += int(those.sum())
-        return without(table, rows, those)
+        return drop_rows(table, rows, those)
 
     in_order = sorted(commit.stored, key=lambda target: _table_of(target) is not FLOWS)
     with warehouse.staging() as staging:

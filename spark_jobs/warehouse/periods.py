@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import Table
-from spark_jobs.capture.removed import KEYS
+from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import UserKeys, secret
 from spark_jobs.networks import KeyPeriod, Network, period_of
 from spark_jobs.warehouse.files import read_rows
@@ -44,13 +44,15 @@ class NamesOfDay:
         if self.are_of(path):
             return rows
         of_others = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
-        keys = UserKeys(self.network, secret(), key_period=self.key_period, others=of_others)
-        before, now = keys.on(_day_of(path)), keys.on(self.day)
-        for name in set(KEYS) & set(rows.column_names):
+        keys = UserKeys(
+            self.network, secret(), key_period=self.key_period, other_networks=of_others
+        )
+        before, now = keys.for_day(_day_of(path)), keys.for_day(self.day)
+        for name in set(KEY_COLUMNS) & set(rows.column_names):
             column = rows[name].combine_chunks()
             texts = column if pa.types.is_string(column.type) else column.dictionary
             keys_of = [text or "" for text in texts.to_pylist()]
-            others = before.renamed(keys_of, now, far_ends=name == "server")
+            others = before.translate(keys_of, now, far_ends=name == "server")
             renamed = pa.array(
                 others, pa.string(), mask=texts.is_null().to_numpy(zero_copy_only=False)
             )

@@ -13,7 +13,7 @@ from conftest import count
 from scapy.layers.inet import IP, TCP
 
 import spark_jobs.jobs.ingest as job
-from spark_jobs.capture import sketch
+from spark_jobs.capture import packet_sample
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
@@ -246,7 +246,7 @@ def test_captures_without_a_sample_are_compared_too(warehouse, network, tmp_path
     """As an earlier version left them."""
     frames = traffic(tmp_path, LARGE)
     with monkeypatch.context() as patch:
-        patch.setattr(sketch, "KEPT_AS", "of no use")
+        patch.setattr(packet_sample, "METADATA_KEY", "of no use")
         ingested(warehouse, network, a=pcap(frames))
     found = ingested(warehouse, network, b=pcapng(frames))
     assert "100% of its packets are in a.pcap" in found["b"].error

@@ -76,11 +76,11 @@ def again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
 
 
 def called(network, address: str = USER) -> str:
-    return user_keys(network).of_address(address)
+    return user_keys(network).key_of_address(address)
 
 
 def called_on(network, day: date, address: str) -> str:
-    return user_keys(network).on(day).of_address(address)
+    return user_keys(network).for_day(day).key_of_address(address)
 
 
 def ask(warehouse, query: str) -> list[tuple]:
@@ -193,7 +193,7 @@ def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monke
     put_messages(
         warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))
     )
-    user = user_keys(network).of_identity("a")
+    user = user_keys(network).key_of_identity("a")
     there = {
         place.path for place in look_for(warehouse, [user]).found if "accounting" in place.path
     }
@@ -461,13 +461,13 @@ def apart(networks):
 def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeypatch):
     """As the far end of others' connections."""
     aa, bb = apart
-    user, as_server = called(bb, OF_BB), UserKeys._of_server
+    user, as_server = called(bb, OF_BB), UserKeys._server_name
 
     def of_server(keys, address):
         text = as_server(keys, address)
         return user if text == OF_BB else text
 
-    monkeypatch.setattr(UserKeys, "_of_server", of_server)
+    monkeypatch.setattr(UserKeys, "_server_name", of_server)
     capture = put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     put(warehouse, aa, "to-server", (NOON + 9, USER))
     put(warehouse, bb, "c", (NOON, OF_BB))
@@ -490,7 +490,7 @@ def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
 ):
     aa, bb = apart
     user = called(bb, OF_BB)
-    monkeypatch.setattr(UserKeys, "_of_server", lambda *_: user)
+    monkeypatch.setattr(UserKeys, "_server_name", lambda *_: user)
     put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     flows_job.bring_up_to_date(warehouse, [aa])
     marts_job.marts(warehouse)

@@ -148,10 +148,12 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 
 def sample_of(root: Path):
-    from spark_jobs.capture.sketch import KEPT_AS, from_text
+    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
     from spark_jobs.warehouse.files import metadata_of
 
-    return from_text(metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[KEPT_AS])
+    return decode_sample(
+        metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
+    )
 
 
 def test_who_reads_the_past_does_not_find_the_user(here):

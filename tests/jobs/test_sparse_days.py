@@ -86,8 +86,8 @@ def test_flows_of_a_row_group_of_many_partitions(
     users = 100
     short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
     found, row_groups = [], []
-    for few in (columns.FEW_PACKETS, 0):
-        monkeypatch.setattr(columns, "FEW_PACKETS", few)
+    for few in (columns.MIN_PACKETS_TO_SPLIT, 0):
+        monkeypatch.setattr(columns, "MIN_PACKETS_TO_SPLIT", few)
         store = Warehouse(tmp_path / f"{few}")
         result = ingest_capture(store, network, tmp_path / "a.pcap")
         flows_job.flows(store, [(network, day) for day in result.dates])

@@ -20,7 +20,7 @@ from test_pseudonyms import OTHER, SECRET
 
 from schemas import TABLES
 from spark_jobs.capture.files import capture_name
-from spark_jobs.capture.sketch import KEPT_AS, from_text
+from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.forgotten import forgotten_unit
@@ -48,8 +48,8 @@ def values(root: Path) -> set[str]:
             for column in pq.read_table(path, partitioning=None).columns:
                 found.update(parts(column.to_pylist()))
             metadata = pq.read_metadata(path).metadata or {}
-            if text := metadata.get(KEPT_AS.encode()):
-                found.update(f"sample {key}" for key in from_text(text.decode()))
+            if text := metadata.get(METADATA_KEY.encode()):
+                found.update(f"sample {key}" for key in decode_sample(text.decode()))
     with closing(sqlite3.connect(root / "catalog.sqlite")) as catalog:
         names = catalog.execute("select name from sqlite_master where type = 'table'").fetchall()
         for (name,) in names:
@@ -197,7 +197,7 @@ def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tm
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
     os.utime(file)
     (done,) = ingest(store, [(network, file)])
-    assert "aa: the users who were removed are known by another key" in done.error
+    assert "aa: the users who were removed are recorded with another key" in done.error
     assert users(store) == {NEIGHBOUR}
 
 
