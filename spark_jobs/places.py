@@ -160,7 +160,7 @@ class ObjectPath(PurePosixPath):
         """There is nothing to do for a folder."""
 
 
-def place(text: str | os.PathLike[str]) -> Path:
+def path_of(text: str | os.PathLike[str]) -> Path:
     """A file or folder as a user names it: by a path, or by the URL of a bucket's object, which
     gives an ObjectPath."""
     if isinstance(text, str) and text.startswith(f"{SCHEME}://"):
@@ -181,7 +181,7 @@ def is_irregular(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-class Contents(NamedTuple):
+class FolderListing(NamedTuple):
     """What is right below a folder; others: pipes, sockets and devices."""
 
     folders: list[Path]
@@ -190,10 +190,10 @@ class Contents(NamedTuple):
     others: list[Path]
 
 
-def contents_of(folder: Path, follow_links: bool = False) -> Contents:
+def list_folder(folder: Path, follow_links: bool = False) -> FolderListing:
     """What is right below a folder, in order of name. follow_links: a symbolic link is what it
     leads to, and one of the others where it leads nowhere."""
-    found = Contents([], [], [], [])
+    found = FolderListing([], [], [], [])
     if isinstance(folder, ObjectPath):
         for names, into in zip(folder.below(), (found.folders, found.files), strict=True):
             into += [cast(Path, folder / name) for name in sorted(names)]
@@ -204,15 +204,15 @@ def contents_of(folder: Path, follow_links: bool = False) -> Contents:
     return found
 
 
-def _part_of(found: Contents, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
+def _part_of(found: FolderListing, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
     if entry.is_symlink() and not follow_links:
         return found.links
     try:
         if entry.is_dir():
             return found.folders
-        return found.files if entry.is_file() else found.others
+        return found.files if entry.is_file() else found.special_files
     except OSError:  # of where a link leads
-        return found.others
+        return found.special_files
 
 
 def remove_all(paths: Iterable[Path]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import NOT_REGULAR, Contents, contents_of
+from spark_jobs.places import NOT_REGULAR, FolderListing, list_folder
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -95,18 +95,18 @@ def _is_of_use(path: Path) -> bool:
         return True
 
 
-def _contents(folder: Path, follow_links: bool, found: Found) -> Contents:
+def _contents(folder: Path, follow_links: bool, found: Found) -> FolderListing:
     """What is right below a folder; what is left out is told in found.errors."""
     try:
-        contents = contents_of(folder, follow_links)
+        contents = list_folder(folder, follow_links)
     except OSError as error:
         found.errors.append(in_a_line(error))
-        return Contents([], [], [], [])
+        return FolderListing([], [], [], [])
     named = [path for path in contents.links if _is_named_as_input(path)]
     if named:
         found.errors.append(not_followed(folder, named))
     found.errors += [
-        f"{path}: {NOT_REGULAR}" for path in contents.others if _is_named_as_input(path)
+        f"{path}: {NOT_REGULAR}" for path in contents.special_files if _is_named_as_input(path)
     ]
     return contents
 

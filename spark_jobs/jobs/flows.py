@@ -123,7 +123,7 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     neighbours, the network's settings."""
     days = [day + timedelta(days=k) for k in NEIGHBOURS]
     read = [
-        warehouse.contents(table, network.name, near)
+        warehouse.content_hashes(table, network.name, near)
         for table in (PACKETS, APPLICATION_LOG, LEASES)
         for near in days
     ]
@@ -168,7 +168,7 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
     """Days of the network of which there are packets."""
     return {
         date.fromisoformat(day)
-        for commit in warehouse.commits("capture", network)
+        for commit in warehouse.published_units("capture", network)
         for day in commit.facts["dates"]
     }
 
@@ -176,16 +176,16 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
 def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
     """Days with packets, or with flows from packets there no longer are, not up to date. Those of
     which packets were lost from the warehouse (see Warehouse.damaged) or removed (see
-    Warehouse.purged) stay as they are."""
+    Warehouse.purged_before) stay as they are."""
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
         made = {day for _, day in warehouse.days("day", network.name)}
         days |= made
-        gone = warehouse.purged(network.name, PACKETS, APPLICATION_LOG, LEASES)
-        days -= {day for day in made if day <= gone or day < warehouse.purged(network.name, FLOWS)}
-        for commit in warehouse.commits("capture", network.name):
-            if not warehouse.is_whole(commit):
+        gone = warehouse.purged_before(network.name, PACKETS, APPLICATION_LOG, LEASES)
+        days -= {day for day in made if day <= gone or day < warehouse.purged_before(network.name, FLOWS)}
+        for commit in warehouse.published_units("capture", network.name):
+            if not warehouse.is_intact(commit):
                 lost = map(date.fromisoformat, commit.facts["dates"])
                 days -= {day + timedelta(days=k) for day in lost for k in NEIGHBOURS}
         stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
@@ -243,7 +243,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.periods import NamesOfDay
 
-    commit = warehouse.commit(Unit.of_day("day", network, day))
+    commit = warehouse.published(Unit.of_day("day", network, day))
     if commit is None:
         return None
     if "settings" not in commit.facts:

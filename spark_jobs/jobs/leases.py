@@ -47,12 +47,12 @@ def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
     network = of.name
     made = {
         commit.unit.day: commit.facts["inputs"]
-        for commit in warehouse.commits("leases", network)
-        if warehouse.is_whole(commit)
+        for commit in warehouse.published_units("leases", network)
+        if warehouse.is_intact(commit)
     }
     files = warehouse.files_by_date(ACCOUNTING, network)
     around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
-    gone = warehouse.purged(network, ACCOUNTING, LEASES)
+    gone = warehouse.purged_before(network, ACCOUNTING, LEASES)
     for day in sorted({day + near for day in files for near in around} | set(made)):
         if day in made and day - timedelta(DAYS_AROUND) < gone:
             continue  # made of what is there no more

@@ -1,7 +1,7 @@
 """A lost catalog made again from Iceberg's metadata and the Parquet files.
 
 Iceberg's metadata tell which files were published, and the facts that no file has (see
-Warehouse.published_files). Captures are known by their rows of ingest_log. What a day's tables were
+Warehouse.read_iceberg_metadata). Captures are known by their rows of ingest_log. What a day's tables were
 made of is not told, so the next run makes them anew; until then they are read as they are.
 """
 
@@ -55,7 +55,7 @@ def rebuild(root: Path) -> Rebuilt:
     Raises UserError if the catalog has anything.
     """
     warehouse = Warehouse(root, catalog_is_lost=True)
-    shown, facts = warehouse.published_files()
+    shown, facts = warehouse.read_iceberg_metadata()
     told = Rebuilt(
         not_told=[
             f"{root / table}: without readable Iceberg metadata: its files are left out"

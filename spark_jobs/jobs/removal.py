@@ -58,7 +58,7 @@ from spark_jobs.jobs.ingest import stage_again
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, plot_name
-from spark_jobs.warehouse import Change, Commit, Staging, Unit, Warehouse
+from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +99,7 @@ class Done(NamedTuple):
 
 def is_pending(warehouse: Warehouse) -> bool:
     """Whether a removal was broken off."""
-    commit = warehouse.commit(PENDING)
+    commit = warehouse.published(PENDING)
     return commit is not None and bool(commit.facts)
 
 
@@ -108,17 +108,17 @@ def finish(warehouse: Warehouse) -> Done:
     of them, and remove the files that had them."""
     if not is_pending(warehouse):
         return Done(0, set())
-    commit = warehouse.commit(PENDING)
+    commit = warehouse.published(PENDING)
     assert commit is not None
     removal = Removal(**commit.facts)
-    with warehouse.one_update():
+    with warehouse.update_views_once():
         rows = _remove_users(warehouse, removal)
         tables = _purge_days(warehouse, removal)
         settings = [Network.model_validate(one) for one in removal.networks.values() if one]
         refresh(warehouse, settings, removal.networks)
         refresh_pages(warehouse)
     if removal.tables:
-        warehouse.erase(TABLES[name] for name in removal.tables)
+        warehouse.erase_history(TABLES[name] for name in removal.tables)
     warehouse.publish(PENDING, [], {})
     return Done(rows, tables)
 
@@ -142,14 +142,14 @@ def forget(
     }
     leased = _leased(warehouse, network.name, users)
     names = [*users, *map(also_called, users)]
-    every = {commit.unit.network for commit in warehouse.commits("network")}
+    every = {commit.unit.network for commit in warehouse.published_units("network")}
     now_us = time.time_ns() // 1000
     with ExitStack() as stack:
         for name in sorted(every):
             stack.enter_context(warehouse.locked(_content(name)))
         seen = _seen(warehouse, network, elsewhere, names, {a for a, *_ in leased}, now_us)
         _refuse_unknown(warehouse, network.name, users, seen)
-        commit = warehouse.commit(forgotten_unit(network.name))
+        commit = warehouse.published(forgotten_unit(network.name))
         before = from_facts(commit.facts, network.name) if commit else ()
         spans = [Span.of(*lease) for lease in leased]
         left_out = {*before, *spans, *seen.later, *(Span.of(name, 0, now_us) for name in names)}
@@ -174,7 +174,7 @@ def forget(
 
 def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
     """Those of a network's users who were forgotten before."""
-    commit = warehouse.commit(forgotten_unit(network))
+    commit = warehouse.published(forgotten_unit(network))
     hashed = {span.who for span in from_facts(commit.facts, network)} if commit else set()
     return [user for user in users if Span.of(user, 0, 0).who in hashed]
 
@@ -193,7 +193,7 @@ def prove(
         commit.unit.network: read_rows(
             EXAMPLES, warehouse.files(EXAMPLES, commit.unit.network), columns=["flow_id"]
         )
-        for commit in warehouse.commits("network")
+        for commit in warehouse.published_units("network")
         if commit.unit.network != network.name
     }
     pages = {
@@ -213,7 +213,7 @@ def _content(network: str) -> str:
 def _need_secret(warehouse: Warehouse, network: str) -> None:
     """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
     of the network's pseudonyms; a network without them may have none yet, and it is made."""
-    commit = warehouse.commit(Unit("network", network))
+    commit = warehouse.published(Unit("network", network))
     made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
     if made_with == PLAIN:
         make_secret()
@@ -268,7 +268,7 @@ def _seen(
     elsewhere: see forgotten_unit. A name that is a server's alone is no user's."""
     seen, wanted = _Seen(), {*users, *addresses}
     known_by_far = {user for user in users if may_be_user(of, user, elsewhere["own_names"])}
-    for network in sorted({commit.unit.network for commit in warehouse.commits("network")}):
+    for network in sorted({commit.unit.network for commit in warehouse.published_units("network")}):
         if network == of.name or elsewhere["own_names"]:
             columns: Collection[str] = KEYS
         else:
@@ -344,7 +344,7 @@ def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
             for name in sorted(_captures_about(warehouse, network, removed)):
                 count += _rewrite_capture(warehouse, Unit("capture", network, name), removed)
         for kind in ("leases", "day"):
-            for commit in warehouse.commits(kind, network):
+            for commit in warehouse.published_units(kind, network):
                 count += _rewrite_day(warehouse, commit, removed)
     return count
 
@@ -416,7 +416,7 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
     """Publish a capture without the rows of users who were removed; returns how many these are."""
     from spark_jobs.capture.sketch import packet_keys
 
-    commit = warehouse.unmerged(unit)
+    commit = warehouse.unmerge(unit)
     gone = {"rows": 0, "packets": 0, "values": 0}
     keys: list[np.ndarray] = []
 
@@ -434,14 +434,14 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
     with warehouse.staging() as staging:
         replaced = {
             target
-            for target in commit.stored
+            for target in commit.stored_in
             if _table_of(target) in OF_CAPTURES
             and _rewrite(staging, warehouse.root, target, keep, removed)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
         facts["content"] = as_keyed(facts["content"], secret())
         replaced |= stage_again(warehouse, staging, commit, facts, keys)
-        stay = set(commit.stored) - replaced
+        stay = set(commit.stored_in) - replaced
         warehouse.publish(unit, staging.files, facts, stay)
     return gone["rows"]
 
@@ -475,7 +475,7 @@ def _rewrite(
     return changed
 
 
-def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
+def _rewrite_day(warehouse: Warehouse, commit: PublishedUnit, removed: Removed) -> int:
     """Publish a day's tables without the rows of users who were removed, and of their
     connections."""
     import numpy as np
@@ -494,7 +494,7 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
         count += int(those.sum())
         return without(table, rows, those)
 
-    in_order = sorted(commit.stored, key=lambda target: _table_of(target) is not FLOWS)
+    in_order = sorted(commit.stored_in, key=lambda target: _table_of(target) is not FLOWS)
     with warehouse.staging() as staging:
         replaced = {
             target
@@ -502,7 +502,7 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
             if _rewrite(staging, warehouse.root, target, keep, removed)
         }
         if replaced:
-            stay = set(commit.stored) - replaced
+            stay = set(commit.stored_in) - replaced
             warehouse.publish(commit.unit, staging.files, commit.facts, stay)
     return count
 
@@ -532,7 +532,7 @@ def purge_networks(
     warehouse: Warehouse, network: str | None, before: date, tables: Iterable[Table]
 ) -> set[Table]:
     """As purge, of one network or all. Raises UserError where there is none."""
-    names = [commit.unit.network for commit in warehouse.commits("network", network)]
+    names = [commit.unit.network for commit in warehouse.published_units("network", network)]
     if not names:
         raise UserError(f"{warehouse.root}: no network {network or ''} in it".replace("  ", " "))
     return purge(warehouse, names, before, tables)
@@ -562,7 +562,7 @@ def _purge_days(warehouse: Warehouse, removal: Removal) -> set[Table]:
     """Remove old days; returns the tables that had any."""
     wanted = [(name, TABLES[table], date.fromisoformat(day)) for name, table, day in removal.purged]
     for name, table, day in wanted:
-        warehouse.purge(name, table, day)
+        warehouse.record_purge(name, table, day)
     found: set[Table] = set()
     for name, before in _by_network(wanted).items():
         with warehouse.locked(_content(name)):
@@ -582,23 +582,23 @@ def _by_network(wanted: Iterable[tuple[str, Table, date]]) -> dict[str, _Before]
     return found
 
 
-def _units_of_days(warehouse: Warehouse, network: str) -> list[Commit]:
+def _units_of_days(warehouse: Warehouse, network: str) -> list[PublishedUnit]:
     """The units that have tables with days."""
-    return [c for kind in ("capture", *DAILY) for c in warehouse.commits(kind, network)]
+    return [c for kind in ("capture", *DAILY) for c in warehouse.published_units(kind, network)]
 
 
-def _purge_unit(warehouse: Warehouse, commit: Commit, before: _Before) -> set[Table]:
+def _purge_unit(warehouse: Warehouse, commit: PublishedUnit, before: _Before) -> set[Table]:
     """Publish a unit without the files of tables' old days; returns these tables."""
     if not any(_is_old(target, before) for target in commit.contents):
         return set()
-    commit = warehouse.unmerged(commit.unit)
-    old = {target for target in commit.stored if _is_old(target, before)}
+    commit = warehouse.unmerge(commit.unit)
+    old = {target for target in commit.stored_in if _is_old(target, before)}
     gone = {_table_of(target) for target in old}
     with warehouse.staging() as staging:
         facts = commit.facts
         if commit.unit.kind == "capture":
             left = [
-                target for target in set(commit.stored) - old if _table_of(target) in OF_CAPTURES
+                target for target in set(commit.stored_in) - old if _table_of(target) in OF_CAPTURES
             ]
             if not left:
                 facts = facts | {"packets": 0, "rows": 0, "values": 0, "dates": []}
@@ -607,7 +607,7 @@ def _purge_unit(warehouse: Warehouse, commit: Commit, before: _Before) -> set[Ta
                 facts = facts | {"dates": days}
             if not left and INGEST_LOG not in gone:
                 old |= stage_again(warehouse, staging, commit, commit.facts)
-        stay = set(commit.stored) - old
+        stay = set(commit.stored_in) - old
         warehouse.publish(commit.unit, staging.files, facts, stay)
     return gone
 

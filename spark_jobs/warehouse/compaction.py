@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import INGEST_LOG, PACKETS, TABLES, Table
-from spark_jobs.warehouse.commits import Commit, Content
+from spark_jobs.warehouse.units import PublishedUnit, Content
 from spark_jobs.warehouse.files import Written, metadata_of, opened, read_metadata
-from spark_jobs.warehouse.journal import File
+from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.staging import NO_DATE, Staging
 
 MERGED_TABLES = (PACKETS, INGEST_LOG)
@@ -65,11 +65,11 @@ class Place(NamedTuple):
         return cls(TABLES[table], network.removeprefix("network="), date)
 
 
-def small_files(commits: Iterable[Commit]) -> list[list[Part]]:
+def small_files(commits: Iterable[PublishedUnit]) -> list[list[Part]]:
     """Files of captures that are to be merged: by partition, in the order of the captures."""
     found: dict[str, list[Part]] = defaultdict(list)
     for commit in commits:
-        for target, content in commit.stored.items():
+        for target, content in commit.stored_in.items():
             folder, table = target.rpartition("/")[0], target.partition("/")[0]
             of_one = target in commit.contents and content.size <= SMALL
             if of_one and table in {merged.name for merged in MERGED_TABLES}:
@@ -83,10 +83,10 @@ def merge(root: Path, parts: list[Part], staging: Staging) -> Iterator[tuple[Wri
     """Files, staged, that have the rows of captures' files of a partition, each with those whose
     rows it has. Left out are files of an earlier version, whose columns are others."""
     for chosen in _within_limits(root, parts):
-        place = Place.of(chosen[0].target)
-        with staging.writer(*place, "captures") as writer:
-            pieces = (rows for part in chosen for rows in _row_groups(root / part.target, place))
-            joined = [pa.concat_tables(pieces)] if place.table is INGEST_LOG else pieces
+        path_of = Place.of(chosen[0].target)
+        with staging.writer(*path_of, "captures") as writer:
+            pieces = (rows for part in chosen for rows in _row_groups(root / part.target, path_of))
+            joined = [pa.concat_tables(pieces)] if path_of.table is INGEST_LOG else pieces
             for rows in joined:
                 writer.write_table(rows, row_group_size=len(rows))
             writer.add_key_value_metadata(
@@ -119,9 +119,9 @@ def _within_limits(root: Path, parts: list[Part]) -> Iterator[list[Part]]:
 
 def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
     """A merged file's rows as the files that the captures had, staged: by capture."""
-    place, texts, found = Place.of(target), metadata_of(root / target), {}
-    for capture, pieces in groupby(by_capture(root / target, place), itemgetter(0)):
-        with staging.writer(*place, capture) as writer:
+    path_of, texts, found = Place.of(target), metadata_of(root / target), {}
+    for capture, pieces in groupby(by_capture(root / target, path_of), itemgetter(0)):
+        with staging.writer(*path_of, capture) as writer:
             for _, rows in pieces:
                 writer.write_table(rows, row_group_size=len(rows))
             if mine := _texts_of(capture, texts):
@@ -135,22 +135,22 @@ def lost(file: File, capture: str, staging: Staging) -> File:
     return file._replace(path=staging.path(*Place.of(file.path), capture).target)
 
 
-def by_capture(path: Path, place: Place) -> Iterator[tuple[str, pa.Table]]:
+def by_capture(path: Path, path_of: Place) -> Iterator[tuple[str, pa.Table]]:
     """Each row group's rows by capture."""
-    for rows in _row_groups(path, place):
+    for rows in _row_groups(path, path_of):
         captures = rows["capture"].unique().to_pylist()
         if len(captures) == 1:
             yield captures[0], rows
             continue
-        plain = rows.cast(place.table.arrow)  # else each would have all captures' dictionaries
+        plain = rows.cast(path_of.table.arrow)  # else each would have all captures' dictionaries
         for capture in captures:
             mine = plain.filter(pc.field("capture") == capture)
-            yield capture, mine.cast(place.table.arrow_dictionary)
+            yield capture, mine.cast(path_of.table.arrow_dictionary)
 
 
-def _row_groups(path: Path, place: Place) -> Iterator[pa.Table]:
+def _row_groups(path: Path, path_of: Place) -> Iterator[pa.Table]:
     """As their writer had them."""
-    schema = place.table.arrow_dictionary
+    schema = path_of.table.arrow_dictionary
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     with opened(path, read_dictionary=texts) as file:
         for number in range(file.num_row_groups):

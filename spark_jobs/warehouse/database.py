@@ -54,7 +54,7 @@ class Database(Protocol):
     """A database that has, or will have, some tables. place: what a user knows it by; inside:
     whether it lies in the warehouse."""
 
-    place: str
+    path_of: str
     inside: bool
 
     def version(self) -> int | None:
@@ -92,12 +92,12 @@ class Fences:
         finally:
             del self._held[name]
 
-    def check(self, session: Session, place: str, locking: str = "") -> None:
+    def check(self, session: Session, path_of: str, locking: str = "") -> None:
         """Raise UserError if a lock was taken from this process; locking: ends the query."""
         for name, number in [*self._held.items()]:
             if number_of(session, name, locking) != number:
                 raise UserError(
-                    f"{place}: this job stood still for so long that another took over its lock "
+                    f"{path_of}: this job stood still for so long that another took over its lock "
                     f"{name!r}: nothing of this change is published; run it again"
                 )
 
@@ -126,7 +126,7 @@ class SQLite:
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, tables
-        self.place, self.inside = str(path), True
+        self.path_of, self.inside = str(path), True
         self._lock = RLock()
         self._open: sqlite3.Connection | None = None
 
@@ -216,7 +216,7 @@ class PostgreSQL:
         """changes: a query for a number that grows with each change that matters."""
         self._uri, self._tables, self._changes = uri, (*tables, FENCES), changes
         parts = urlsplit(uri)
-        self.place, self.inside = f"{parts.hostname or 'localhost'}{parts.path}", False
+        self.path_of, self.inside = f"{parts.hostname or 'localhost'}{parts.path}", False
         self._fences = Fences()
         self._lock = RLock()
         self._open: psycopg.Connection | None = None
@@ -241,7 +241,7 @@ class PostgreSQL:
             with database.transaction():
                 database.execute("select pg_advisory_xact_lock(hashtext('giscope transaction'))")
                 session = _Placeholders(database)
-                self._fences.check(session, f"catalog at {self.place}", "for share")
+                self._fences.check(session, f"catalog at {self.path_of}", "for share")
                 yield session
 
     @contextmanager
@@ -294,7 +294,7 @@ class PostgreSQL:
             yield
         except psycopg.Error as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UserError(f"catalog at {self.place}: {reason}") from error
+            raise UserError(f"catalog at {self.path_of}: {reason}") from error
 
 
 class _Placeholders:

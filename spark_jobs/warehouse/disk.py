@@ -34,7 +34,7 @@ def file_name(name: str) -> str:
 
 
 @contextmanager
-def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
+def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
     """Raises UserError where a file's or folder's disk, or what of it the user may have, is full;
     needed(): how many bytes there must be room for at least, asked when what was begun is gone."""
     try:
@@ -56,7 +56,7 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
     A UserError where the disk is full."""
     name = f".{path.name}.{uuid.uuid4().hex}"
     temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)
-    with told_if_full(path, lambda: size):
+    with report_full_disk(path, lambda: size):
         try:
             yield temporary
             if in_object_store(path):

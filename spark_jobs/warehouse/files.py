@@ -14,7 +14,7 @@ import xxhash
 
 from schemas import Table
 from spark_jobs.places import in_object_store
-from spark_jobs.warehouse.commits import Content, content_of
+from spark_jobs.warehouse.units import Content, content_of
 
 LARGEST_ROW_GROUP = 1 << 24
 

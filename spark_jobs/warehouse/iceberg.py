@@ -54,8 +54,8 @@ from pyiceberg.types import (
 )
 
 from schemas import TABLES, Table
-from spark_jobs.warehouse.journal import NAMESPACE, File, Update
-from spark_jobs.warehouse.place_io import PlaceIO
+from spark_jobs.warehouse.catalog import NAMESPACE, File, TableUpdate
+from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.staging import NO_DATE
 
 PREVIOUS = 8
@@ -90,11 +90,11 @@ class Updated(NamedTuple):
     unneeded: list[str]
 
 
-def update(wanted: Update) -> Updated:
+def update(wanted: TableUpdate) -> Updated:
     """Write a table's next metadata. Nobody reads them until the catalog points there."""
     table, catalog = TABLES[wanted.table], _Unlisted()
-    place = f"{wanted.root}/{table.name}"
-    current = catalog.load(place, wanted.location) if wanted.location else None
+    path_of = f"{wanted.root}/{table.name}"
+    current = catalog.load(path_of, wanted.location) if wanted.location else None
     transaction: Transaction
     if current:
         transaction = _Changing(current)
@@ -103,7 +103,7 @@ def update(wanted: Update) -> Updated:
                 evolving.union_by_name(schema_of(table))
             transaction.set_properties(_names(transaction.table_metadata.schema()))
     else:
-        transaction = _Creating(catalog.new(table, place))
+        transaction = _Creating(catalog.new(table, path_of))
     _show(transaction, table, wanted)
     if wanted.properties.items() - transaction.table_metadata.properties.items():
         transaction.set_properties({**wanted.properties})
@@ -144,7 +144,7 @@ def _type(of: pa.DataType, ids: Iterator[int]) -> IcebergType:
     return TYPES[of]
 
 
-def _show(transaction: Transaction, table: Table, wanted: Update) -> None:
+def _show(transaction: Transaction, table: Table, wanted: TableUpdate) -> None:
     """Add a snapshot with the changes."""
     changes = wanted.changes
     if not (changes.add or changes.remove):
@@ -207,7 +207,7 @@ def partition_of(table: Table, path: str) -> Record:
     return Record(*values)
 
 
-def _expired(metadata: TableMetadata, wanted: Update) -> list[int]:
+def _expired(metadata: TableMetadata, wanted: TableUpdate) -> list[int]:
     """The snapshots to be forgotten."""
     in_order = sorted(metadata.snapshots, key=sequence)
     return [
@@ -330,7 +330,7 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
     def __init__(self) -> None:
         super().__init__("unlisted")
 
-    def new(self, table: Table, place: str) -> StagedTable:
+    def new(self, table: Table, path_of: str) -> StagedTable:
         """A table that is not there yet."""
         schema = schema_of(table)
         fields = [
@@ -344,15 +344,15 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
         ]
         properties = {**PROPERTIES, **_names(schema), "comment": f"one row is {table.row}"}
         metadata = new_table_metadata(
-            schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, place, properties
+            schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, path_of, properties
         )
-        return StagedTable((NAMESPACE, table.name), metadata, "", PlaceIO(), self)
+        return StagedTable((NAMESPACE, table.name), metadata, "", PathIO(), self)
 
-    def load(self, place: str, location: str) -> IcebergTable:
+    def load(self, path_of: str, location: str) -> IcebergTable:
         """A table as its metadata say."""
-        io = PlaceIO()
+        io = PathIO()
         metadata = FromInputFile.table_metadata(io.new_input(location))
-        return IcebergTable((NAMESPACE, place.rpartition("/")[2]), metadata, location, io, self)
+        return IcebergTable((NAMESPACE, path_of.rpartition("/")[2]), metadata, location, io, self)
 
     def commit_table(
         self, table: IcebergTable, requirements: Any, updates: Any
@@ -365,5 +365,5 @@ class _Unlisted(MetastoreCatalog, NoopCatalog):
             metadata=staged.metadata, **{"metadata-location": staged.metadata_location}
         )
 
-    def _load_file_io(self, *_: Any, **__: Any) -> PlaceIO:
-        return PlaceIO()
+    def _load_file_io(self, *_: Any, **__: Any) -> PathIO:
+        return PathIO()

@@ -18,7 +18,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
 from spark_jobs.warehouse.database import Database, Session
 from spark_jobs.warehouse.disk import sync
-from spark_jobs.warehouse.journal import CATALOG_VARIABLE
+from spark_jobs.warehouse.catalog import CATALOG_VARIABLE
 
 MARK = "warehouse.json"
 LOOKED_AT = 100
@@ -92,7 +92,7 @@ class Claim:
             return
         identity = self._shared(session) or uuid.uuid4().hex
         if read_mark(self._root) is None:
-            where = self._database.place
+            where = self._database.path_of
             inside = where.rpartition("/")[2] if self._database.inside else where
             identity = _write_mark(self._root, Mark(identity, inside)).identity
         if identity_of(session) is None:
@@ -137,7 +137,7 @@ class Claim:
         self._refuse(f"does not know this warehouse: {self._mend(mark)}")
 
     def _refuse(self, why: str) -> None:
-        raise UserError(f"{self._root}: the catalog {self._database.place} {why}")
+        raise UserError(f"{self._root}: the catalog {self._database.path_of} {why}")
 
     def _mend(self, mark: Mark | None) -> str:
         """What to set."""

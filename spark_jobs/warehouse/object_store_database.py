@@ -52,7 +52,7 @@ class ObjectStoreSQLite:
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, (*tables, FENCES, CHANGES)
-        self.place, self.inside = str(path), True
+        self.path_of, self.inside = str(path), True
         self._fences = Fences()
         self._lock = RLock()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -89,7 +89,7 @@ class ObjectStoreSQLite:
                 shutil.copyfile(self._file, file)
             try:
                 with copy.transaction() as session:
-                    self._fences.check(session, self.place)
+                    self._fences.check(session, self.path_of)
                     _remember(session, change)
                     yield session
                 tag = write_if_unchanged(self._path, file.read_bytes(), self._tag)
@@ -132,7 +132,7 @@ class ObjectStoreSQLite:
                 with self.reading() as session:
                     number = number_of(session, name)
         if not owner.has_it():
-            raise UserError(f"{self.place}: another job took over the lock {name!r}; run it again")
+            raise UserError(f"{self.path_of}: another job took over the lock {name!r}; run it again")
         return number
 
     def _refresh(self) -> None:

@@ -30,7 +30,7 @@ from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.secret_files import secret_of
 from spark_jobs.warehouse.iceberg import metadata_files, sequence, table_at
-from spark_jobs.warehouse.journal import NAMESPACE
+from spark_jobs.warehouse.catalog import NAMESPACE
 
 CREDENTIAL_VARIABLE = f"PYICEBERG_CATALOG__{CATALOG_NAME.upper()}__CREDENTIAL"
 """What PyIceberg reads itself; here it may be in a file, too: see secret_of."""
@@ -169,22 +169,22 @@ class Patient(RestCatalog):
 def _catalog(uri: str) -> Iterator[Any]:
     """The catalog, with what PyIceberg is told of it otherwise (PYICEBERG_CATALOG__GISCOPE__...);
     its errors in a line."""
-    place = uri
+    path_of = uri
     try:
-        place = urlsplit(uri).netloc.rpartition("@")[2] or uri
+        path_of = urlsplit(uri).netloc.rpartition("@")[2] or uri
         kind = {"py-catalog-impl": f"{Patient.__module__}.{Patient.__qualname__}"}
         credential = secret_of(CREDENTIAL_VARIABLE)
         kind |= {"credential": credential} if credential else {}
         yield load_catalog(CATALOG_NAME, uri=uri, **kind)
     except UserError as error:
-        raise UserError(f"REST catalog at {place}: {error}") from error
+        raise UserError(f"REST catalog at {path_of}: {error}") from error
     except OSError as error:  # those of requests are
-        raise UserError(f"REST catalog at {place}: cannot be reached") from error
+        raise UserError(f"REST catalog at {path_of}: cannot be reached") from error
     except (RESTError, NotImplementedError, *UNEXPECTED) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"REST catalog at {place}: {reason}") from error
+        raise UserError(f"REST catalog at {path_of}: {reason}") from error
     except ValueError as error:
-        raise UserError(f"REST catalog at {place}: it answers as none does") from error
+        raise UserError(f"REST catalog at {path_of}: it answers as none does") from error
 
 
 def _reason(answer: Any) -> str:

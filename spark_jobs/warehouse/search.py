@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from schemas import TABLES
 from spark_jobs.errors import UserError
-from spark_jobs.places import ObjectPath, place
+from spark_jobs.places import ObjectPath, path_of
 from spark_jobs.warehouse.files import opened
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Search:
     @property
     def mistakes(self) -> list[str]:
         """A line for each place that has a name, or could not be looked into."""
-        return [*(_line(place) for place in sorted(set(self.found), key=repr)), *self.unread]
+        return [*(_line(path_of) for path_of in sorted(set(self.found), key=repr)), *self.unread]
 
 
 class Name:
@@ -184,10 +184,10 @@ def look_for(warehouse: Warehouse, names: Iterable[str], scope: Scope | None = N
     return search
 
 
-def _line(place: Place) -> str:
-    column = f" in column {place.column}" if place.column else ""
-    mend = "" if place.path == CATALOG else ": remove the file, or the name from it"
-    return f"{place.path}: {place.name} is there still{column}{mend}"
+def _line(path_of: Place) -> str:
+    column = f" in column {path_of.column}" if path_of.column else ""
+    mend = "" if path_of.path == CATALOG else ": remove the file, or the name from it"
+    return f"{path_of.path}: {path_of.name} is there still{column}{mend}"
 
 
 def _files_below(root: Path, search: Search) -> Iterator[Path]:
@@ -216,7 +216,7 @@ def _shown(warehouse: Warehouse, search: Search) -> list[Path]:
             continue
         search.snapshots += len(shown)
         found = found.union(*shown.values())
-    return [place(path) for path in sorted(found)]
+    return [path_of(path) for path in sorted(found)]
 
 
 Hit = tuple[str | None, Name]
@@ -320,9 +320,9 @@ def _avro_texts(path: Path) -> Iterator[str]:
     """The records of an Avro file, as Iceberg's manifests and lists of them are."""
     from pyiceberg.avro.file import AvroFile
 
-    from spark_jobs.warehouse.place_io import PlaceFile
+    from spark_jobs.warehouse.path_io import PathFile
 
-    file: AvroFile[Any] = AvroFile(PlaceFile(str(path)))
+    file: AvroFile[Any] = AvroFile(PathFile(str(path)))
     with file as records:
         yield from map(repr, records)
 

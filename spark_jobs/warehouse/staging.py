@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from schemas import Table
 from spark_jobs.places import in_object_store, remove_all
-from spark_jobs.warehouse.disk import file_name, told_if_full
+from spark_jobs.warehouse.disk import file_name, report_full_disk
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 
 OWNER = "owner.lock"
@@ -39,7 +39,7 @@ class Staging:
         UserError where the disk is full."""
         part = Staging(self.root, self.folder)
         size = 0
-        with told_if_full(self.root, lambda: size):
+        with report_full_disk(self.root, lambda: size):
             try:
                 yield part
             except BaseException:

@@ -22,7 +22,7 @@ from spark_jobs.places import (
     write_if_unchanged,
 )
 from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
+from spark_jobs.warehouse.disk import bytes_in, replacing, sync, report_full_disk
 from spark_jobs.warehouse.files import Staged
 from spark_jobs.warehouse.staging import Staging, claim
 
@@ -91,7 +91,7 @@ class Folder:
         """See Storage. Raises UserError where the disk is full."""
         folder = self._root / STAGING / uuid.uuid4().hex
         written = 0
-        with self.hold() or nullcontext(), told_if_full(self._root, lambda: written):
+        with self.hold() or nullcontext(), report_full_disk(self._root, lambda: written):
             with alone:
                 owner = claim(folder)
             with owner:

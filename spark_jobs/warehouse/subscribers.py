@@ -19,13 +19,13 @@ def split_users(
     table leases. Returns each packet's user, as a place in the two lists returned: users' keys (the
     subscriber's, or the address where no lease is known) and their addresses.
     """
-    place = {address: code for code, address in enumerate(addresses)}
+    path_of = {address: code for code, address in enumerate(addresses)}
     rows = rows.filter(pc.is_in(rows["address"], pa.array(addresses, pa.string())))
     if not len(rows):
         return codes, addresses, addresses
     rows, begin, end = spans_of(rows)
     subscribers, subscriber = np.unique(rows["subscriber"].to_numpy(), return_inverse=True)
-    of = np.array([place[address] for address in rows["address"].to_pylist()], np.int64)
+    of = np.array([path_of[address] for address in rows["address"].to_pylist()], np.int64)
     order = np.argsort(of, kind="stable")
     of, subscriber, begin, end = of[order], subscriber[order], begin[order], end[order]
     origin = min(begin.min(), ts.min())

@@ -37,8 +37,8 @@ from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import removal
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Unit, Warehouse, search
-from spark_jobs.warehouse.journal import CATALOG, Journal
-from spark_jobs.warehouse.place_io import PlaceFile
+from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
+from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
 from spark_jobs.warehouse.search import Name, look_for
 
@@ -100,7 +100,7 @@ def parquet_files(root: Path) -> set[Path]:
 
 
 def published(warehouse) -> set[Path]:
-    return {path for paths in warehouse.tables().values() for path in paths}
+    return {path for paths in warehouse.files_by_table().values() for path in paths}
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
     with clock_ahead(monkeypatch, YEAR_S):
         again(warehouse, network, capture)
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "publish", lambda *_: 1 / 0)
+            patch.setattr(UnitCatalog, "publish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 again(warehouse, network, capture, NOON + 1)
     assert len(parquet_files(warehouse.root)) > len(published(warehouse))
@@ -325,7 +325,7 @@ def break_off(patch, at: int) -> list[int]:
     """Let this process change nothing any more from the nth change on: of the journal, or of files.
     Returns a list that has, then, an item for each change."""
     seen: list[int] = []
-    change, remove = Journal._transaction, removal_of_files()
+    change, remove = UnitCatalog._transaction, removal_of_files()
 
     def count() -> None:
         seen.append(1)
@@ -341,7 +341,7 @@ def break_off(patch, at: int) -> list[int]:
             count()
             remove([path])
 
-    patch.setattr(Journal, "_transaction", counted)
+    patch.setattr(UnitCatalog, "_transaction", counted)
     patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
     return seen
 
@@ -430,7 +430,7 @@ def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
     forget(here, called(networks["bb-gprs"]), network="bb-gprs")
     left = parquet_files(here / "w" / "packets" / "network=aa-gprs")
     assert left == set()
-    assert Warehouse(here / "w").purged("aa-gprs", PACKETS) == date(2100, 1, 1)
+    assert Warehouse(here / "w").purged_before("aa-gprs", PACKETS) == date(2100, 1, 1)
 
 
 def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks, capsys):
@@ -563,7 +563,7 @@ def in_manifest(root: Path) -> Path:
     path = root / "flows" / "metadata" / "planted.avro"
     schema = Schema(NestedField(1, "path", StringType(), required=True))
     with AvroOutputFile(
-        PlaceFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
+        PathFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
     ) as file:
         file.write_block([Record(f"x/{PLANTED}.parquet")] * 100)
     assert PLANTED.encode() not in path.read_bytes()
@@ -671,7 +671,7 @@ def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here
     warehouse.publish(Unit("made", "all", "x"), [], {})
     path = here / "elsewhere.parquet"
     pq.write_table(pa.table({"user": [PLANTED]}), path)
-    monkeypatch.setattr("spark_jobs.warehouse.iceberg.shown_by", lambda _: {1: {str(path)}})
+    monkeypatch.setattr("spark_jobs.warehouse.iceberg.files_by_snapshot", lambda _: {1: {str(path)}})
     assert str(path) in {place.path for place in look_for(warehouse, [PLANTED]).found}
 
 

@@ -132,11 +132,11 @@ def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> Non
     done = counted_run(root, captures, 0)
     assert done.returncode == 0, done.stderr
     assert contents(root) == expected
-    warehouse = Warehouse(root, keep=timedelta(0))
+    warehouse = Warehouse(root, grace_time=timedelta(0))
     warehouse.update_views()
-    published = {path for files in warehouse.tables().values() for path in files}
+    published = {path for files in warehouse.files_by_table().values() for path in files}
     assert set(root.rglob("*.parquet")) == published
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
     assert [path for path in root.rglob(".*") if path.is_file()] == []
     assert list((root / STAGING).iterdir()) == []
 

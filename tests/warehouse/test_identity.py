@@ -16,7 +16,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.journal import CATALOG
+from spark_jobs.warehouse.catalog import CATALOG
 
 FILES = "--networks", str(NETWORKS_FILE)
 COMMANDS = {
@@ -176,7 +176,7 @@ def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):
     main(["maintain", "--warehouse", str(warehouse.root), "--remove-orphans"])
     assert not any(path.exists() for path in paths)
     assert len(warehouse.files(NETWORKS)) == 40
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
 
 
 def test_an_old_copy_of_the_catalog_removes_nothing(full, network, tmp_path, capsys):

@@ -17,10 +17,10 @@ from test_warehouse import assert_one_at_a_time, countries, publish
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.places import ConflictError, place, write_if_unchanged
+from spark_jobs.places import ConflictError, path_of, write_if_unchanged
 from spark_jobs.report import REPORT
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse, compaction, object_store_database, orphans
-from spark_jobs.warehouse.journal import CATALOG, LOCKS
+from spark_jobs.warehouse.catalog import CATALOG, LOCKS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -63,7 +63,7 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
 def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     root = bucket / "w"
     warehouse = Warehouse(root, timedelta(0))
-    assert warehouse.commits("network") == []
+    assert warehouse.published_units("network") == []
     publish(warehouse, "AA", "BB")
     reader = Warehouse(root)
     assert countries(reader) == ["AA", "BB"]
@@ -110,17 +110,17 @@ def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
     stray.write_bytes(b"begun")
     warehouse.maintain(remove_orphans=True)
     assert stray.exists(), "a job may be at work on it"
-    monkeypatch.setattr(orphans, "STAY", timedelta(days=-1))
+    monkeypatch.setattr(orphans, "MIN_AGE", timedelta(days=-1))
     warehouse.maintain()
     assert stray.exists()
-    assert warehouse.too_many
+    assert warehouse.too_many_orphans
     warehouse.maintain(remove_orphans=True)
     assert not stray.exists()
     assert countries(warehouse) == ["AA"]
 
 
 def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "FEWEST", 2)
+    monkeypatch.setattr(compaction, "MIN_FILES", 2)
     warehouse = Warehouse(bucket / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2)
     assert warehouse.compact() == (4, 2)
@@ -128,7 +128,7 @@ def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch
     ingest_syns(warehouse, network, tmp_path, b=3)
     assert packets_of(warehouse) == [1, 3]
     assert len(warehouse.files(PACKETS)) == 2
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
 
 
 def test_a_missing_file_is_told(bucket):
@@ -147,8 +147,8 @@ def test_one_at_a_time_has_a_lock(bucket):
 
 
 def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 0.05)
-    monkeypatch.setattr(object_store_database, "LOST_S", 1)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 1)
     lock, got = bucket / "lock", Event()
 
     def take() -> None:
@@ -164,7 +164,7 @@ def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
 
 
 def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "LOST_S", 0.5)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
     lock = bucket / "lock"
     lock.write_bytes(b"of a job that is no more")
     with object_store_database.held(lock):
@@ -173,7 +173,7 @@ def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
 
 
 def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 0)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0)
     lock = bucket / "lock"
     with object_store_database.held(lock):
         lock.write_bytes(b"another's")
@@ -188,7 +188,7 @@ def test_no_change_is_lost_though_locks_fail(bucket, monkeypatch):
     with pytest.raises(UserError, match="another job changed it; try again"):
         one.publish(UNIT, [], {"of": "one"})
     monkeypatch.undo()
-    assert Warehouse(bucket / "w").commit(UNIT).facts == {"of": "other"}
+    assert Warehouse(bucket / "w").published(UNIT).facts == {"of": "other"}
 
 
 def meanwhile(root: Path, other: Warehouse):
@@ -250,7 +250,7 @@ def test_the_keys_of_a_store_may_be_in_files(bucket, store, monkeypatch, tmp_pat
         (tmp_path / name).write_text(f"{store[name]}\n")
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
         monkeypatch.delenv(name)
-    path = place(f"s3://{new_bucket(store)}/x")
+    path = path_of(f"s3://{new_bucket(store)}/x")
     path.write_bytes(b"1")
     assert path.read_bytes() == b"1"
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 
-from spark_jobs.places import place
+from spark_jobs.places import path_of
 
 
-class PlaceFile(InputFile, OutputFile):
+class PathFile(InputFile, OutputFile):
     """A file by its absolute path or its URL."""
 
     def __init__(self, location: str):
         super().__init__(location)
-        self._path = place(location)
+        self._path = path_of(location)
 
     def __len__(self) -> int:
         return self._path.stat().st_size
@@ -33,22 +33,22 @@ class PlaceFile(InputFile, OutputFile):
         self._path.parent.mkdir(parents=True, exist_ok=True)
         return self._path.open("wb")
 
-    def to_input_file(self) -> PlaceFile:
+    def to_input_file(self) -> PathFile:
         """The same."""
         return self
 
 
-class PlaceIO(FileIO):
+class PathIO(FileIO):
     """All files by their absolute paths or URLs."""
 
-    def new_input(self, location: str) -> PlaceFile:
+    def new_input(self, location: str) -> PathFile:
         """A file to be read."""
-        return PlaceFile(location)
+        return PathFile(location)
 
-    def new_output(self, location: str) -> PlaceFile:
+    def new_output(self, location: str) -> PathFile:
         """A file to be written."""
-        return PlaceFile(location)
+        return PathFile(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Remove a file. Raises FileNotFoundError."""
-        place(location if isinstance(location, str) else location.location).unlink()
+        path_of(location if isinstance(location, str) else location.location).unlink()
