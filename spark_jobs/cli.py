@@ -469,9 +469,9 @@ def forget(
     out.print(f"{rows:,} rows removed")
     for name in before:
         out.print(f"{name} was forgotten before, too", soft_wrap=True)
-    if search.mistakes:
-        raise UserError(search.looked, *search.mistakes)
-    out.print(f"{search.looked}: not found", soft_wrap=True)
+    if search.problems:
+        raise UserError(search.summary, *search.problems)
+    out.print(f"{search.summary}: not found", soft_wrap=True)
 
 
 @app.command(epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets")
@@ -608,12 +608,12 @@ def sql(
     """Ask SQL of every table. Reads the warehouse only, but with --write."""
     import duckdb
 
-    from spark_jobs.warehouse.queries import asked
+    from spark_jobs.warehouse.queries import run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
     try:
-        with asked(_existing(warehouse), query, limits, write, then) as answer:
+        with run_query(_existing(warehouse), query, limits, write, then) as answer:
             _print_answer(answer, form)
     except duckdb.OutOfMemoryException:
         raise  # before the query ran: see main

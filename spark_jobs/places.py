@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 SCHEME = "s3"
-AT_ONCE = 8 << 20
+READ_BUFFER_BYTES = 8 << 20
 """Bytes of an object that are fetched at a time where it is read from begin to end."""
-OPTIONS: dict[str, Any] = {
+STORE_OPTIONS: dict[str, Any] = {
     "client_options": {"allow_http": True},
     "retry_config": {"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
 }
@@ -87,7 +87,7 @@ class ObjectPath(PurePosixPath):
         """Raises FileNotFoundError."""
         import obstore
 
-        with _told(self):
+        with _translated_errors(self):
             found = obstore.head(_store(self.bucket), self.key)
         return _status(found)
 
@@ -104,17 +104,17 @@ class ObjectPath(PurePosixPath):
 
     def is_dir(self) -> bool:
         """Whether there is an object below it."""
-        return any(True for _ in self.tree())
+        return any(True for _ in self.walk())
 
     def iterdir(self) -> Iterator[ObjectPath]:
         """Objects and folders right below it."""
-        return (self / name for names in self.below() for name in names)
+        return (self / name for names in self.child_names() for name in names)
 
-    def below(self) -> tuple[list[str], list[str]]:
+    def child_names(self) -> tuple[list[str], list[str]]:
         """The names of folders and of objects right below it."""
         import obstore
 
-        with _told(self):
+        with _translated_errors(self):
             found = obstore.list_with_delimiter(_store(self.bucket), self.key or None)
         objects = [meta["path"] for meta in found["objects"]]
         folders, files = (
@@ -123,17 +123,17 @@ class ObjectPath(PurePosixPath):
         )
         return folders, files
 
-    def tree(self) -> Iterator[tuple[str, Status]]:
+    def walk(self) -> Iterator[tuple[str, Status]]:
         """Everything below it, by the path from here."""
         import obstore
 
-        behind = len(self.key) + 1 if self.key else 0
-        with _told(self):
+        prefix_length = len(self.key) + 1 if self.key else 0
+        with _translated_errors(self):
             for page in obstore.list(_store(self.bucket), self.key or None):
                 for meta in page:
-                    yield meta["path"][behind:], _status(meta)
+                    yield meta["path"][prefix_length:], _status(meta)
 
-    def open(self, mode: str = "rb", buffering: int = AT_ONCE) -> BinaryIO:
+    def open(self, mode: str = "rb", buffering: int = READ_BUFFER_BYTES) -> BinaryIO:
         """The object's bytes, to be read; or a new one, which is there when it is closed.
         buffering: 0 to read no more than is asked for."""
         if mode == "wb":
@@ -187,7 +187,7 @@ class FolderListing(NamedTuple):
     folders: list[Path]
     files: list[Path]
     links: list[Path]
-    others: list[Path]
+    special_files: list[Path]
 
 
 def list_folder(folder: Path, follow_links: bool = False) -> FolderListing:
@@ -195,16 +195,16 @@ def list_folder(folder: Path, follow_links: bool = False) -> FolderListing:
     leads to, and one of the others where it leads nowhere."""
     found = FolderListing([], [], [], [])
     if isinstance(folder, ObjectPath):
-        for names, into in zip(folder.below(), (found.folders, found.files), strict=True):
+        for names, into in zip(folder.child_names(), (found.folders, found.files), strict=True):
             into += [cast(Path, folder / name) for name in sorted(names)]
         return found
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            _part_of(found, entry, follow_links).append(folder / entry.name)
+            _list_for(found, entry, follow_links).append(folder / entry.name)
     return found
 
 
-def _part_of(found: FolderListing, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
+def _list_for(found: FolderListing, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
     if entry.is_symlink() and not follow_links:
         return found.links
     try:
@@ -223,11 +223,11 @@ def remove_all(paths: Iterable[Path]) -> None:
             keys.setdefault(path.bucket, []).append(path.key)
         else:
             path.unlink(missing_ok=True)
-    for bucket, of_bucket in keys.items():
+    for bucket, keys_in_bucket in keys.items():
         import obstore
 
-        with _told(ObjectPath(f"{SCHEME}://{bucket}")):
-            obstore.delete(_store(bucket), of_bucket)
+        with _translated_errors(ObjectPath(f"{SCHEME}://{bucket}")):
+            obstore.delete(_store(bucket), keys_in_bucket)
 
 
 class ConflictError(Exception):
@@ -239,11 +239,11 @@ def read_if_changed(path: Path, tag: str | None) -> tuple[bytes, str] | None:
     import obstore
     from obstore.exceptions import NotModifiedError
 
-    where = cast(ObjectPath, path)
-    with _told(where):
+    object_path = cast(ObjectPath, path)
+    with _translated_errors(object_path):
         try:
             options: Any = {"if_none_match": tag} if tag else {}
-            found = obstore.get(_store(where.bucket), where.key, options=options)
+            found = obstore.get(_store(object_path.bucket), object_path.key, options=options)
             return bytes(found.bytes()), found.meta["e_tag"] or ""
         except NotModifiedError:
             return None
@@ -259,13 +259,13 @@ def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
     import obstore
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-    where = cast(ObjectPath, path)
-    with _told(where):
+    object_path = cast(ObjectPath, path)
+    with _translated_errors(object_path):
         try:
             mode: Any = {"e_tag": tag} if tag else "create"
-            done = obstore.put(_store(where.bucket), where.key, content, mode=mode)
+            done = obstore.put(_store(object_path.bucket), object_path.key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError) as error:
-            written = _tag_if(path, content)
+            written = _tag_if_same(path, content)
             if written is None:
                 raise ConflictError(str(path)) from error
             return written
@@ -280,15 +280,15 @@ def tag_of(path: Path) -> str | None:
     """An object's tag; None if it is not there."""
     import obstore
 
-    where = cast(ObjectPath, path)
+    object_path = cast(ObjectPath, path)
     try:
-        with _told(where):
-            return obstore.head(_store(where.bucket), where.key)["e_tag"] or ""
+        with _translated_errors(object_path):
+            return obstore.head(_store(object_path.bucket), object_path.key)["e_tag"] or ""
     except FileNotFoundError:
         return None
 
 
-def _tag_if(path: Path, content: bytes) -> str | None:
+def _tag_if_same(path: Path, content: bytes) -> str | None:
     """The tag of an object that has these bytes; None if it has others, or is not there."""
     try:
         found = read_if_changed(path, None)
@@ -302,7 +302,7 @@ def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
     keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
-    return S3Store(bucket, config=keys, **OPTIONS)
+    return S3Store(bucket, config=keys, **STORE_OPTIONS)
 
 
 def _status(meta: Any) -> Status:
@@ -310,7 +310,7 @@ def _status(meta: Any) -> Status:
 
 
 @contextmanager
-def _told(path: ObjectPath) -> Iterator[None]:
+def _translated_errors(path: ObjectPath) -> Iterator[None]:
     """The store's errors as the system's."""
     from obstore.exceptions import BaseError
 
@@ -338,7 +338,7 @@ class _Reader(io.RawIOBase):
 
     def __init__(self, path: ObjectPath):
         self._path, self._size, self._at = path, path.stat().st_size, 0
-        self._sought = local()
+        self._thread = local()
 
     def readable(self) -> bool:
         return True
@@ -348,19 +348,19 @@ class _Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._size}[whence]
-        self._sought.at = base + offset
-        return self._sought.at
+        self._thread.at = base + offset
+        return self._thread.at
 
     def tell(self) -> int:
-        return self._sought.__dict__.get("at", self._at)
+        return self._thread.__dict__.get("at", self._at)
 
     def readinto(self, buffer: Any) -> int:
         import obstore
 
-        at = self._sought.__dict__.pop("at", self._at)
+        at = self._thread.__dict__.pop("at", self._at)
         length = max(0, min(len(buffer), self._size - at))
         if length:
-            with _told(self._path):
+            with _translated_errors(self._path):
                 found = obstore.get_range(
                     _store(self._path.bucket), self._path.key, start=at, length=length
                 )
@@ -380,12 +380,12 @@ class _Writer(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        with _told(self._path):
+        with _translated_errors(self._path):
             self._writer.write(bytes(data))
         return len(data)
 
     def close(self) -> None:
         if not self.closed:
-            with _told(self._path):
+            with _translated_errors(self._path):
                 self._writer.close()
         super().close()

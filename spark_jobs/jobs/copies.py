@@ -117,12 +117,12 @@ def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
 
 def _packets_of(warehouse: Warehouse, commit: PublishedUnit) -> Packets:
     from spark_jobs.capture.sketch import KEPT_AS, as_sample, from_text
-    from spark_jobs.warehouse.compaction import capture_texts
+    from spark_jobs.warehouse.compaction import capture_metadata
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
     name = commit.unit.name
-    kept = capture_texts(log, name).get(KEPT_AS)
+    kept = capture_metadata(log, name).get(KEPT_AS)
     # Captures that were ingested before samples were kept have none.
     sample = as_sample(_keys(name, paths, commit.facts)) if kept is None else from_text(kept)
     return Packets(name, commit.facts, paths, sample)

@@ -183,7 +183,9 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
         made = {day for _, day in warehouse.days("day", network.name)}
         days |= made
         gone = warehouse.purged_before(network.name, PACKETS, APPLICATION_LOG, LEASES)
-        days -= {day for day in made if day <= gone or day < warehouse.purged_before(network.name, FLOWS)}
+        days -= {
+            day for day in made if day <= gone or day < warehouse.purged_before(network.name, FLOWS)
+        }
         for commit in warehouse.published_units("capture", network.name):
             if not warehouse.is_intact(commit):
                 lost = map(date.fromisoformat, commit.facts["dates"])
@@ -255,7 +257,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     names = NamesOfDay(network, commit.facts.get("key_period"), day, others)
     known = has_secret()
     leases = tuple(
-        path for path in _around(warehouse, LEASES, network, day) if known or names.are_of(path)
+        path for path in _around(warehouse, LEASES, network, day) if known or names.apply_to(path)
     )
     held = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *held["address"].to_pylist()}
@@ -267,7 +269,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     of_user = tuple(
         group.read
         for group in _of_partitions(_groups(warehouse, network, day), tuple(partitions))
-        if known or names.are_of(group.read[0].path)
+        if known or names.apply_to(group.read[0].path)
     )
     if not of_user:
         return None
@@ -397,7 +399,7 @@ def read_partition(
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
         span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
-        packets, found = read_packets(groups, span, wanted, leases, names.called)
+        packets, found = read_packets(groups, span, wanted, leases, names.renamed)
         if not len(packets.ts):
             return None
         partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
@@ -413,8 +415,8 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
 
 
 def _write(table: Table, rows: pa.Table, target: Staged) -> Written:
-    from spark_jobs.warehouse.files import TableWriter, in_order
+    from spark_jobs.warehouse.files import TableWriter, sort_rows
 
     with TableWriter(table, target) as writer:
-        writer.write_table(in_order(table, rows))
+        writer.write_table(sort_rows(table, rows))
     return writer.written

@@ -271,13 +271,15 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
     ]
 
 
-def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> list[PublishedUnit]:
+def _publish_rows(
+    warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
+) -> list[PublishedUnit]:
     """Publish a capture's rows; returns the captures whose place it takes."""
     with warehouse.locked(f"content-{unit.network}"):
         others = [c for c in warehouse.published_units("capture", unit.network) if c.unit != unit]
         _refuse_same(others, read.result)
         assert read.sample is not None
-        paths = [file.staged.path for file in read.files if file.is_of(PACKETS)]
+        paths = [file.staged.path for file in read.files if file.belongs_to(PACKETS)]
         new = Packets(unit.name, _facts(read), paths, read.sample)
         replaced = captures_replaced(warehouse, others, read.result.path, new)
         read.result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
@@ -507,7 +509,7 @@ def _refuse_same(others: list[PublishedUnit], result: Ingested) -> None:
 
 
 def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> None:
-    from spark_jobs.warehouse.files import moment
+    from spark_jobs.warehouse.files import to_datetime
 
     result = read.result
     log = {
@@ -519,8 +521,8 @@ def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> 
         "skipped": list(result.skipped.items()),
         "bytes": result.size,
         "seconds": result.seconds,
-        "first_ts": moment(result.first_us),
-        "last_ts": moment(result.last_us),
+        "first_ts": to_datetime(result.first_us),
+        "last_ts": to_datetime(result.last_us),
         "content": result.content,
         "error": result.error,
         "duplicate_of": result.duplicate_of,
@@ -594,12 +596,12 @@ def stage_again(
     import numpy as np
 
     from spark_jobs.capture.sketch import KEPT_AS, from_text
-    from spark_jobs.warehouse.compaction import capture_texts
+    from spark_jobs.warehouse.compaction import capture_metadata
 
     files = [target for target in capture.stored_in if target.startswith(f"{INGEST_LOG.name}/")]
     if not files:
         return set()
-    text = capture_texts(warehouse.root / files[0], capture.unit.name).get(KEPT_AS)
+    text = capture_metadata(warehouse.root / files[0], capture.unit.name).get(KEPT_AS)
     sample = None
     if out is not None and text is not None:
         sample = np.setdiff1d(from_text(text), np.concatenate([np.empty(0, np.uint64), *out]))

@@ -60,9 +60,9 @@ def marts(
         if day[1] >= over[day[0]] and not _is_current(warehouse, day) and not leave(day)
     ]
     if stale:
-        from spark_jobs.warehouse.sql import at_most
+        from spark_jobs.warehouse.sql import max_engines
 
-        makers = at_most(warehouse)
+        makers = max_engines(warehouse)
         batches = list(_batches(warehouse, stale, makers))
         makers = min(makers, len(batches))
         publishing = Lock()
@@ -143,9 +143,11 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     """A day's marts without those that were removed, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
     over = [
-        table for table in (*MARTS, SUPPRESSED_GROUPS) if day < warehouse.purged_before(network, table)
+        table
+        for table in (*MARTS, SUPPRESSED_GROUPS)
+        if day < warehouse.purged_before(network, table)
     ]
-    gone = [file for file in change.files if any(file.is_of(table) for table in over)]
+    gone = [file for file in change.files if any(file.belongs_to(table) for table in over)]
     warehouse.remove_staged(gone)
     return change._replace(files=[file for file in change.files if file not in gone])
 

@@ -334,7 +334,9 @@ def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captur
     commit = warehouse.published(_unit(network.name, day))
     data = _data(warehouse, network.name, day, captures)
     same = commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network))
-    if commit and (_is_over(warehouse, network.name, day) or (same and warehouse.is_intact(commit))):
+    if commit and (
+        _is_over(warehouse, network.name, day) or (same and warehouse.is_intact(commit))
+    ):
         return _from(commit)
     checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]

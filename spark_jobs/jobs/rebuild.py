@@ -91,11 +91,11 @@ def _read(
 ) -> list[Written]:
     """Add a file to the captures whose rows it has; a merged file is split into files of each,
     which are returned."""
-    from spark_jobs.warehouse.compaction import Place, by_capture, split
+    from spark_jobs.warehouse.compaction import TablePartition, rows_by_capture, split
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     rows_of: dict[str, Capture] = defaultdict(Capture)
-    for name, rows in by_capture(root / target, place):
+    for name, rows in rows_by_capture(root / target, place):
         capture = rows_of[name]
         capture.rows += len(rows)
         capture.values += sum(len(rows) - column.null_count for column in rows.columns)
@@ -116,10 +116,10 @@ def _read(
 
 def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
     """The unit that a file is of, and what that is if nothing else is known of it."""
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import read_rows
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     kind = KINDS.get(place.table, "marts")
     if place.table is NETWORKS:
         (row,) = read_rows(NETWORKS, [root / target]).to_pylist()

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from spark_jobs.warehouse.search import Search
+    from spark_jobs.warehouse.search import SearchReport
 
 DAILY = ("day", "leases", "marts", "quality")
 """Kinds of units of a day."""
@@ -181,13 +181,13 @@ def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> l
 
 def prove(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
-) -> Search:
+) -> SearchReport:
     """Look for the names of a network's users everywhere in the warehouse."""
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.search import Scope, look_for
+    from spark_jobs.warehouse.search import Scope, search_names
 
     if has_names_of_its_own(warehouse, network):
-        return look_for(warehouse, users)
+        return search_names(warehouse, users)
     far_in = {*alone_in(network, others), network.name}
     rows = {
         commit.unit.network: read_rows(
@@ -202,7 +202,7 @@ def prove(
         for flow_id in of_network["flow_id"].to_pylist()
     }
     scope = Scope(network.name, frozenset(set(KEYS) - {FAR}), frozenset(far_in), frozenset(pages))
-    return look_for(warehouse, users, scope)
+    return search_names(warehouse, users, scope)
 
 
 def _content(network: str) -> str:
@@ -227,10 +227,10 @@ def _need_secret(warehouse: Warehouse, network: str) -> None:
 def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[str, int, int]]:
     """(address, from, until): when users whom RADIUS names had which address."""
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.subscribers import spans_of
+    from spark_jobs.warehouse.subscribers import lease_spans
 
     paths = [path for path in warehouse.files(LEASES, network) if path.exists()]
-    leases, begin, end = spans_of(read_rows(LEASES, paths))
+    leases, begin, end = lease_spans(read_rows(LEASES, paths))
     found = zip(
         leases["address"].to_pylist(),
         leases["subscriber"].to_pylist(),
@@ -311,14 +311,14 @@ def _later(
 def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: _Seen) -> None:
     """Raise UserError where nobody of a name is known: neither there, nor forgotten before, nor in
     what was replaced and is still kept."""
-    from spark_jobs.warehouse.search import look_for
+    from spark_jobs.warehouse.search import search_names
 
     before = are_forgotten(warehouse, network, users)
     unknown = [
         user for user in users if not {user, also_called(user)} & seen.known and user not in before
     ]
     if unknown:
-        found = look_for(warehouse, unknown).found
+        found = search_names(warehouse, unknown).found
         mine = {
             place.name
             for place in found
@@ -406,10 +406,10 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, table: Table) -> Any:
-    from spark_jobs.warehouse.files import opened
+    from spark_jobs.warehouse.files import open_parquet
 
     texts = [name for name in ("capture", *KEYS) if name in table.arrow.names]
-    return opened(path, read_dictionary=texts)
+    return open_parquet(path, read_dictionary=texts)
 
 
 def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
@@ -455,10 +455,10 @@ def _rewrite(
 ) -> bool:
     """Stage what is to be kept of a file's rows, row group by row group; False where the file may
     stay as it is."""
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import with_columns
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     parts, changed = [], False
     for rows in _row_groups(root / target, place.table):
         rows = with_columns(rows, place.table, place.table.arrow.names)
@@ -613,9 +613,9 @@ def _purge_unit(warehouse: Warehouse, commit: PublishedUnit, before: _Before) ->
 
 
 def _is_old(target: str, before: _Before) -> bool:
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     return place.date is not None and place.date < before.get(place.table, date.min)
 
 

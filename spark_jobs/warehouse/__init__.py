@@ -1,9 +1,9 @@
 """Where tables lie, how they change and how they are read. Nothing else knows a path."""
 
-from spark_jobs.warehouse.units import PublishedUnit, Unit
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.store import GRACE_TIME, VIEWS, Change, Warehouse, fingerprint
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 __all__ = [
     "GRACE_TIME",

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
 """The variable of the environment that has PostgreSQL's password, where the URI has none;
 GISCOPE_CATALOG_PASSWORD_FILE names a file that has it."""
-WAIT_S = 60
+LOCK_TIMEOUT_S = 60
 """For another process's transaction."""
-ERRORS = {
+ERRNO_BY_CODE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EACCES,
@@ -54,8 +54,8 @@ class Database(Protocol):
     """A database that has, or will have, some tables. place: what a user knows it by; inside:
     whether it lies in the warehouse."""
 
-    path_of: str
-    inside: bool
+    location: str
+    in_warehouse: bool
 
     def version(self) -> int | None:
         """Another number after each change by others that may matter; None: nothing is there."""
@@ -92,31 +92,31 @@ class Fences:
         finally:
             del self._held[name]
 
-    def check(self, session: Session, path_of: str, locking: str = "") -> None:
+    def check(self, session: Session, location: str, lock_clause: str = "") -> None:
         """Raise UserError if a lock was taken from this process; locking: ends the query."""
         for name, number in [*self._held.items()]:
-            if number_of(session, name, locking) != number:
+            if fence_number(session, name, lock_clause) != number:
                 raise UserError(
-                    f"{path_of}: this job stood still for so long that another took over its lock "
+                    f"{location}: this job stood still for so long that another took over its lock "
                     f"{name!r}: nothing of this change is published; run it again"
                 )
 
 
-def number_of(session: Session, name: str, locking: str = "") -> int:
+def fence_number(session: Session, name: str, lock_clause: str = "") -> int:
     """How often a lock was taken over; locking: ends the query."""
-    query = f"select number from giscope_fences where name = ? {locking}"
+    query = f"select number from giscope_fences where name = ? {lock_clause}"
     found = session.execute(query, (name,)).fetchone()
     return found[0] if found else 0
 
 
-def raise_number(session: Session, name: str) -> int:
+def increment_fence(session: Session, name: str) -> int:
     """Count that a lock was taken over; returns how often it was."""
     session.execute(
         """insert into giscope_fences values (?, 1)
         on conflict (name) do update set number = giscope_fences.number + 1""",
         (name,),
     )
-    return number_of(session, name)
+    return fence_number(session, name)
 
 
 class SQLite:
@@ -126,7 +126,7 @@ class SQLite:
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, tables
-        self.path_of, self.inside = str(path), True
+        self.location, self.in_warehouse = str(path), True
         self._lock = RLock()
         self._open: sqlite3.Connection | None = None
 
@@ -134,22 +134,22 @@ class SQLite:
         """See Database."""
         if self._open is None and not self._path.exists():
             return None
-        with self._lock, self._told():
-            (version,) = self._connection("rw").execute("pragma data_version").fetchone()
+        with self._lock, self._translated_errors():
+            (version,) = self._open_connection("rw").execute("pragma data_version").fetchone()
         return version
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """See Database."""
-        with self._lock, self._told():
-            yield self._connection("rw")
+        with self._lock, self._translated_errors():
+            yield self._open_connection("rw")
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """See Database."""
-        with self._lock, self._told():
+        with self._lock, self._translated_errors():
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            database = self._connection("rwc")
+            database = self._open_connection("rwc")
             database.execute("begin immediate")
             try:
                 yield database
@@ -179,30 +179,30 @@ class SQLite:
                 self._open.close()
             self._open = None
 
-    def _connection(self, mode: str) -> sqlite3.Connection:
+    def _open_connection(self, mode: str) -> sqlite3.Connection:
         if self._open is None:
             uri = f"file:{quote(str(self._path.absolute()))}?mode={mode}"
-            opened = sqlite3.connect(
-                uri, WAIT_S, isolation_level=None, check_same_thread=False, uri=True
+            connection = sqlite3.connect(
+                uri, LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True
             )
-            (known,) = opened.execute("pragma user_version").fetchone()
-            if known < len(self._tables):
-                opened.execute("begin immediate")
+            (done,) = connection.execute("pragma user_version").fetchone()
+            if done < len(self._tables):
+                connection.execute("begin immediate")
                 for statement in self._tables:
-                    opened.execute(statement)
-                opened.execute(f"pragma user_version = {len(self._tables)}")
-                opened.execute("commit")
-            self._open = opened
+                    connection.execute(statement)
+                connection.execute(f"pragma user_version = {len(self._tables)}")
+                connection.execute("commit")
+            self._open = connection
         return self._open
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """SQLite's errors as those of the file."""
         try:
             yield
         except sqlite3.Error as error:
             primary = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            number = ERRORS.get(primary)
+            number = ERRNO_BY_CODE.get(primary)
             if number is None:
                 raise UserError(f"{self._path}: {error}") from error
             raise OSError(number, str(error), str(self._path)) from error
@@ -216,7 +216,7 @@ class PostgreSQL:
         """changes: a query for a number that grows with each change that matters."""
         self._uri, self._tables, self._changes = uri, (*tables, FENCES), changes
         parts = urlsplit(uri)
-        self.path_of, self.inside = f"{parts.hostname or 'localhost'}{parts.path}", False
+        self.location, self.in_warehouse = f"{parts.hostname or 'localhost'}{parts.path}", False
         self._fences = Fences()
         self._lock = RLock()
         self._open: psycopg.Connection | None = None
@@ -230,18 +230,18 @@ class PostgreSQL:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """See Database."""
-        with self._lock, self._told():
-            yield _Placeholders(self._connection())
+        with self._lock, self._translated_errors():
+            yield _Placeholders(self._open_connection())
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
         """See Database."""
-        with self._lock, self._told():
-            database = self._connection()
+        with self._lock, self._translated_errors():
+            database = self._open_connection()
             with database.transaction():
                 database.execute("select pg_advisory_xact_lock(hashtext('giscope transaction'))")
                 session = _Placeholders(database)
-                self._fences.check(session, f"catalog at {self.path_of}", "for share")
+                self._fences.check(session, f"catalog at {self.location}", "for share")
                 yield session
 
     @contextmanager
@@ -251,42 +251,44 @@ class PostgreSQL:
         import psycopg
 
         key = (f"giscope lock {name}",)
-        with self._told():
+        with self._translated_errors():
             with self._lock:
-                self._connection()
-            own = self._connected()
+                self._open_connection()
+            connection = self._new_connection()
             try:
-                tried = own.execute("select pg_try_advisory_lock(hashtextextended(%s, 0))", key)
+                tried = connection.execute(
+                    "select pg_try_advisory_lock(hashtextextended(%s, 0))", key
+                )
                 if tried.fetchone() != (True,):
                     if wait:
                         wait()
-                    own.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
-                with own.transaction():
-                    number = raise_number(_Placeholders(own), name)
+                    connection.execute("select pg_advisory_lock(hashtextextended(%s, 0))", key)
+                with connection.transaction():
+                    number = increment_fence(_Placeholders(connection), name)
                 with self._fences.holding(name, number):
                     yield
             finally:
                 with suppress(psycopg.Error):
-                    own.close()
+                    connection.close()
 
-    def _connection(self) -> psycopg.Connection:
+    def _open_connection(self) -> psycopg.Connection:
         if self._open is None or self._open.closed:
-            self._open = self._connected()
+            self._open = self._new_connection()
             with self._open.transaction():
                 self._open.execute("select pg_advisory_xact_lock(hashtext('giscope tables'))")
                 for statement in self._tables:
                     self._open.execute(statement)
         return self._open
 
-    def _connected(self) -> psycopg.Connection:
+    def _new_connection(self) -> psycopg.Connection:
         import psycopg
 
         uri = self._uri.replace("postgresql+psycopg", "postgresql", 1)
-        own = None if urlsplit(uri).password else secret_of(PASSWORD_VARIABLE)
-        return psycopg.connect(uri, autocommit=True, password=own)
+        connection = None if urlsplit(uri).password else secret_of(PASSWORD_VARIABLE)
+        return psycopg.connect(uri, autocommit=True, password=connection)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """The server's errors in a line, without the password that the URI may have."""
         import psycopg
 
@@ -294,18 +296,18 @@ class PostgreSQL:
             yield
         except psycopg.Error as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise UserError(f"catalog at {self.path_of}: {reason}") from error
+            raise UserError(f"catalog at {self.location}: {reason}") from error
 
 
 class _Placeholders:
     """A connection to PostgreSQL that takes ? for values."""
 
     def __init__(self, connection: psycopg.Connection):
-        self._connection = connection
+        self._open_connection = connection
 
     def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
-        return self._connection.execute(query.replace("?", "%s"), values)
+        return self._open_connection.execute(query.replace("?", "%s"), values)
 
     def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
-        with self._connection.cursor() as cursor:
+        with self._open_connection.cursor() as cursor:
             cursor.executemany(query.replace("?", "%s"), list(rows))

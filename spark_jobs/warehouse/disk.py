@@ -17,7 +17,7 @@ import xxhash
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
 
-LONGEST_NAME = 213
+MAX_NAME_BYTES = 213
 """Of a file's name, whose 255 bytes must hold what is put around it, too."""
 
 
@@ -25,10 +25,10 @@ def file_name(name: str) -> str:
     """A name as a file's: percent-quoted; of a long one the begin, and a hash of all of it. What
     unquote makes of it has the same file name."""
     quoted, head = quote(name, safe=""), name
-    if len(quoted) <= LONGEST_NAME:
+    if len(quoted) <= MAX_NAME_BYTES:
         return quoted
     tail = f"~{xxhash.xxh3_128_hexdigest(name.encode())}"
-    while len(quote(head, safe="")) > LONGEST_NAME - len(tail):
+    while len(quote(head, safe="")) > MAX_NAME_BYTES - len(tail):
         head = head[:-1]
     return quote(head, safe="") + tail
 
@@ -75,7 +75,7 @@ def write_durably(path: Path, text: str) -> None:
         temporary.write_bytes(content)
 
 
-def bytes_in(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
     """What the files of a folder hold."""
     return sum(path.stat().st_size for path in folder.iterdir())
 

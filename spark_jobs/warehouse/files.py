@@ -16,7 +16,7 @@ from schemas import Table
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.units import Content, content_of
 
-LARGEST_ROW_GROUP = 1 << 24
+MAX_ROW_GROUP_ROWS = 1 << 24
 
 
 class Staged(NamedTuple):
@@ -33,7 +33,7 @@ class Written(NamedTuple):
     content: Content
     rows: int
 
-    def is_of(self, table: Table) -> bool:
+    def belongs_to(self, table: Table) -> bool:
         """Whether it is a table's."""
         return self.staged.target.startswith(f"{table.name}/")
 
@@ -59,7 +59,7 @@ class TableWriter:
         finally:
             self._sink.close()
 
-    def write_table(self, rows: pa.Table, row_group_size: int = LARGEST_ROW_GROUP) -> None:
+    def write_table(self, rows: pa.Table, row_group_size: int = MAX_ROW_GROUP_ROWS) -> None:
         """Rows, in row groups of so many at most."""
         self._writer.write_table(rows, row_group_size=row_group_size)
         self._rows += len(rows)
@@ -74,7 +74,7 @@ class TableWriter:
         return Written(self._staged, self._sink.content, self._rows)
 
 
-def in_order(table: Table, rows: pa.Table) -> pa.Table:
+def sort_rows(table: Table, rows: pa.Table) -> pa.Table:
     """The rows as the table has them sorted. Nearly all differ in the first column; only those that
     do not are compared by the others, which takes Arrow three times as long."""
     import numpy as np
@@ -84,12 +84,12 @@ def in_order(table: Table, rows: pa.Table) -> pa.Table:
         return rows
     values = rows[table.sorted_by[0]].combine_chunks().view(pa.int64()).to_numpy()
     order = np.argsort(values, kind="stable")
-    alike = np.flatnonzero(np.diff(values[order]) == 0)
-    alike = np.union1d(alike, alike + 1)
-    if len(alike):
-        of = rows.select(table.sorted_by).take(pa.array(order[alike]))
-        by = [(name, "ascending") for name in table.sorted_by]
-        order[alike] = order[alike][pc.sort_indices(of, sort_keys=by)]
+    ties = np.flatnonzero(np.diff(values[order]) == 0)
+    ties = np.union1d(ties, ties + 1)
+    if len(ties):
+        tied_rows = rows.select(table.sorted_by).take(pa.array(order[ties]))
+        sort_keys = [(name, "ascending") for name in table.sorted_by]
+        order[ties] = order[ties][pc.sort_indices(tied_rows, sort_keys=sort_keys)]
     return rows if (np.diff(order) == 1).all() else rows.take(pa.array(order))
 
 
@@ -139,12 +139,12 @@ def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table
     that may not be."""
     for column in table.columns:
         if column.name in names and column.name not in rows.column_names:
-            lacking = pa.scalar(0 if column.required else None).cast(column.type)
-            rows = rows.append_column(column.name, pa.repeat(lacking, len(rows)))
+            filler = pa.scalar(0 if column.required else None).cast(column.type)
+            rows = rows.append_column(column.name, pa.repeat(filler, len(rows)))
     return rows.select(names)
 
 
-def opened(path: Path, **options: Any) -> pq.ParquetFile:
+def open_parquet(path: Path, **options: Any) -> pq.ParquetFile:
     """A Parquet file; options: as of pq.ParquetFile."""
     return pq.ParquetFile(_source(path), **options)
 
@@ -159,12 +159,12 @@ def _source(path: Path) -> Any:
     return path.open("rb", buffering=0) if in_object_store(path) else path
 
 
-def described(path: Path) -> tuple[Content, int]:
+def content_and_rows(path: Path) -> tuple[Content, int]:
     """A file's content and how many rows it has, read from the file."""
     return content_of(path), read_metadata(path).num_rows
 
 
-def metadata_of(path: Path) -> dict[str, str]:
+def key_value_metadata(path: Path) -> dict[str, str]:
     """What a file's writer added to its metadata; a merged file has that of each capture after its
     name (see compaction.capture_texts)."""
     found = read_metadata(path).metadata or {}
@@ -176,7 +176,7 @@ def microseconds(time: datetime) -> int:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def moment(us: int | None) -> datetime | None:
+def to_datetime(us: int | None) -> datetime | None:
     """A time of the tables, µs since 1970, as Python's; None stays None."""
     return pa.scalar(us, pa.timestamp("us", "UTC")).as_py()
 
@@ -188,14 +188,14 @@ def read_between(
     last_us, since 1970, a row group at a time; each is of one capture."""
     import pyarrow.compute as pc
 
-    first, last = moment(first_us), moment(last_us)
+    first, last = to_datetime(first_us), to_datetime(last_us)
     for path in paths:
-        with opened(path) as file:
-            ts, of = map(file.schema_arrow.get_field_index, ("ts", "capture"))
+        with open_parquet(path) as file:
+            ts_column, capture_column = map(file.schema_arrow.get_field_index, ("ts", "capture"))
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
-                times = group.column(ts).statistics
-                mine = group.column(of).statistics.min == capture
-                if mine and times.min <= last and first <= times.max:
+                times = group.column(ts_column).statistics
+                is_of_capture = group.column(capture_column).statistics.min == capture
+                if is_of_capture and times.min <= last and first <= times.max:
                     rows = file.read_row_group(number, columns=[*columns])
                     yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))

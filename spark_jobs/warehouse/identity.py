@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
+from spark_jobs.warehouse.catalog import CATALOG_VARIABLE
 from spark_jobs.warehouse.database import Database, Session
 from spark_jobs.warehouse.disk import sync
-from spark_jobs.warehouse.catalog import CATALOG_VARIABLE
 
 MARK = "warehouse.json"
-LOOKED_AT = 100
+SAMPLED_FILES = 100
 """So many published files are looked for, to tell whether a catalog without identity is of here."""
 
 
@@ -45,7 +45,7 @@ def read_mark(root: Path) -> Mark | None:
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path}: is not the mark of a warehouse: restore it, or remove it and its "
-            f"catalog and run {_rebuild(root)}"
+            f"catalog and run {_rebuild_command(root)}"
         ) from error
 
 
@@ -55,7 +55,7 @@ def identity_of(session: Session) -> str | None:
     return row[0] if row else None
 
 
-class Claim:
+class IdentityCheck:
     """Compares a warehouse with its catalog, in each transaction, and ties them in the first one.
     has_tables() says whether the warehouse has files of tables."""
 
@@ -65,7 +65,7 @@ class Claim:
         """What both have, once it was seen in both."""
 
     @property
-    def tied(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Whether warehouse and catalog were seen to be each other's."""
         return self._identity is not None
 
@@ -73,11 +73,11 @@ class Claim:
         """Raises UserError if warehouse and catalog are not each other's. Writes nothing."""
         if self._database.version() is not None:
             with self._database.reading() as session:
-                self._shared(session)
+                self._shared_identity(session)
         elif self._has_tables():
             self._refuse_unknown(read_mark(self._root))
 
-    def expect_loss(self) -> None:
+    def expect_lost_catalog(self) -> None:
         """Let the first transaction tie the warehouse to a catalog that has nothing. Raises
         UserError if the catalog knows this warehouse, or has anything."""
         if self._database.version() is not None:
@@ -90,16 +90,16 @@ class Claim:
         """As check, within a transaction; an empty catalog becomes this warehouse's."""
         if self._identity is not None and identity_of(session) == self._identity:
             return
-        identity = self._shared(session) or uuid.uuid4().hex
+        identity = self._shared_identity(session) or uuid.uuid4().hex
         if read_mark(self._root) is None:
-            where = self._database.path_of
-            inside = where.rpartition("/")[2] if self._database.inside else where
-            identity = _write_mark(self._root, Mark(identity, inside)).identity
+            location = self._database.location
+            name = location.rpartition("/")[2] if self._database.in_warehouse else location
+            identity = _write_mark(self._root, Mark(identity, name)).identity
         if identity_of(session) is None:
             session.execute("insert into giscope_catalog values (?)", (identity,))
         self._identity = identity
 
-    def _shared(self, session: Session) -> str | None:
+    def _shared_identity(self, session: Session) -> str | None:
         """The identity of both, or of the one that has it; None if neither has one. Raises
         UserError if they may not be tied."""
         mark, identity = read_mark(self._root), identity_of(session)
@@ -111,14 +111,14 @@ class Claim:
                 self._refuse_unknown(mark)
             return mark.identity
         if mark:
-            self._refuse(f"belongs to another warehouse; {self._mend(mark)}")
-        if identity and not self._database.inside:
+            self._refuse(f"belongs to another warehouse; {self._remedy(mark)}")
+        if identity and not self._database.in_warehouse:
             self._refuse(
                 "belongs to another warehouse already: set GISCOPE_CATALOG to a database of its own"
                 f" (if {self._root / MARK} was lost, it had the identity {identity})"
             )
         if identity is None and _has_units(session):
-            if not (self._database.inside or self._knows_files(session)):
+            if not (self._database.in_warehouse or self._has_files_of(session)):
                 self._refuse(
                     "is in use for another warehouse: set GISCOPE_CATALOG to a database of its own"
                 )
@@ -126,34 +126,34 @@ class Claim:
             self._refuse_unknown(None)
         return identity
 
-    def _knows_files(self, session: Session) -> bool:
+    def _has_files_of(self, session: Session) -> bool:
         """Whether any of some published files is here; also if none is published."""
-        some = session.execute(
-            f"select path from giscope_files where published limit {LOOKED_AT}"
+        sample = session.execute(
+            f"select path from giscope_files where published limit {SAMPLED_FILES}"
         ).fetchall()
-        return not some or any((self._root / path).exists() for (path,) in some)
+        return not sample or any((self._root / path).exists() for (path,) in sample)
 
     def _refuse_unknown(self, mark: Mark | None) -> None:
-        self._refuse(f"does not know this warehouse: {self._mend(mark)}")
+        self._refuse(f"does not know this warehouse: {self._remedy(mark)}")
 
     def _refuse(self, why: str) -> None:
-        raise UserError(f"{self._root}: the catalog {self._database.path_of} {why}")
+        raise UserError(f"{self._root}: the catalog {self._database.location} {why}")
 
-    def _mend(self, mark: Mark | None) -> str:
+    def _remedy(self, mark: Mark | None) -> str:
         """What to set."""
-        lost = f"if that is lost, run {_rebuild(self._root)}"
+        if_lost = f"if that is lost, run {_rebuild_command(self._root)}"
         if not mark:
-            return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {lost}"
+            return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {if_lost}"
         if "/" not in mark.catalog:
-            if self._database.inside:
-                return f"restore {self._root / mark.catalog}, or, {lost}"
-            return f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {lost}"
-        return (
-            f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; {lost}"
-        )
+            if self._database.in_warehouse:
+                return f"restore {self._root / mark.catalog}, or, {if_lost}"
+            return (
+                f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {if_lost}"
+            )
+        return f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; {if_lost}"
 
 
-def _rebuild(root: Path) -> str:
+def _rebuild_command(root: Path) -> str:
     return f"giscope maintain --warehouse {root} --rebuild-catalog"
 
 
@@ -169,15 +169,15 @@ def _write_mark(root: Path, mark: Mark) -> Mark:
             write_if_unchanged(path, text, None)
     else:
         root.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{MARK}.{uuid.uuid4().hex}")
-        fresh.write_bytes(text)
-        sync(fresh)
+        temporary = path.with_name(f".{MARK}.{uuid.uuid4().hex}")
+        temporary.write_bytes(text)
+        sync(temporary)
         try:
-            os.link(fresh, path)
+            os.link(temporary, path)
         except OSError:
             if not path.exists():  # the file system has no hard links
-                fresh.replace(path)
-        fresh.unlink(missing_ok=True)
+                temporary.replace(path)
+        temporary.unlink(missing_ok=True)
     found = read_mark(root)
     assert found
     return found

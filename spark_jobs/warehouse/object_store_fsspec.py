@@ -37,7 +37,7 @@ class ObjectStores(AbstractFileSystem):
         folder = self._object(path)
         found = [
             {"name": f"{folder.bucket}/{folder.key}/{name}", "size": 0, "type": kind}
-            for kind, names in zip(("directory", "file"), folder.below(), strict=True)
+            for kind, names in zip(("directory", "file"), folder.child_names(), strict=True)
             for name in names
         ]
         return found if detail else [entry["name"] for entry in found]

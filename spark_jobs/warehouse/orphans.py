@@ -11,13 +11,13 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import NamedTuple
 
-STAY = timedelta(days=1)
+MIN_AGE = timedelta(days=1)
 """How long an orphan stays: a job that writes to a bucket publishes within a day."""
-SHARE = 0.1
+MAX_SHARE = 0.1
 """More orphans than this share of the catalog's files are removed only if the user asks for it."""
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-DATA = re.compile(r"[^/]+/network=[^/]+/(date=[^/]+/)?[^/]+-[0-9a-f]{8}\.parquet")
-METADATA = re.compile(
+DATA_NAME = re.compile(r"[^/]+/network=[^/]+/(date=[^/]+/)?[^/]+-[0-9a-f]{8}\.parquet")
+METADATA_NAME = re.compile(
     rf"[^/]+/metadata/(\d+-{UUID}\.(gz\.)?metadata\.json|snap-\d+-\d+-{UUID}\.avro|{UUID}-m\d+\.avro)"
 )
 """What giscope, and Iceberg's libraries, name their files."""
@@ -33,10 +33,12 @@ class Orphans(NamedTuple):
     too_many: bool
 
 
-def orphans_of(unknown: Collection[str], old: Collection[str], known: Collection[str]) -> Orphans:
+def classify_orphans(
+    unknown: Collection[str], old: Collection[str], known: Collection[str]
+) -> Orphans:
     """Which of the files that nothing names may be removed. old: those that are older than STAY;
     known: the catalog's files. Only data files count against SHARE: metadata can be made again."""
-    ours = {path for path in unknown if DATA.fullmatch(path) or METADATA.fullmatch(path)}
-    removable = ours.intersection(old)
-    data = sum(map(bool, map(DATA.fullmatch, removable)))
-    return Orphans(removable, ours - removable, set(unknown) - ours, data > SHARE * len(known))
+    own = {path for path in unknown if DATA_NAME.fullmatch(path) or METADATA_NAME.fullmatch(path)}
+    removable = own.intersection(old)
+    data = sum(map(bool, map(DATA_NAME.fullmatch, removable)))
+    return Orphans(removable, own - removable, set(unknown) - own, data > MAX_SHARE * len(known))

@@ -22,10 +22,10 @@ from spark_jobs.compiled.arrays import (
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
-from spark_jobs.warehouse.files import opened, read_metadata, with_columns
+from spark_jobs.warehouse.files import open_parquet, read_metadata, with_columns
 from spark_jobs.warehouse.subscribers import split_users
 
-ORDERING = ("user", "server", "ts")
+ORDER_COLUMNS = ("user", "server", "ts")
 """Columns read first: they tell which packets are wanted, and their order."""
 NUMBERS = (
     "frame",
@@ -44,7 +44,7 @@ NUMBERS = (
     "ts_ecr",
     "clock_steps",
 )
-PRESENCE = {
+PRESENCE_COLUMNS = {
     "is_tcp": "tcp_flags",
     "sack_permitted": "sack_permitted",
     "has_timestamps": "ts_val",
@@ -52,10 +52,10 @@ PRESENCE = {
 }
 """Columns of the record that say whether a packet has a value, and of which column."""
 NOBODY = np.int32(-1)
-HELD_ROW_GROUPS = 6000
+MAX_CACHED_ROW_GROUPS = 6000
 """Row groups of which a process holds what their files say, some 20 kB each: as many as a day of
 288 captures in 16 buckets has."""
-_held: dict[Path, pq.FileMetaData] = {}
+_metadata_cache: dict[Path, pq.FileMetaData] = {}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Span:
     silence_us: int
     until: int
 
-    def of_users(self, user: np.ndarray, ts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    def wanted_users(self, user: np.ndarray, ts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """int32[packets]: the user of each that is wanted, else NOBODY; user: whose each is, as a
         place in `wanted`, bool[users], or NOBODY."""
         return within_span(user, ts, wanted, self.begin, self.end, self.silence_us, self.until)
@@ -100,7 +100,7 @@ def read_packets(
     span: Span,
     wanted_user: Callable[[str], bool] = lambda address: True,
     leases: pa.Table | None = None,
-    called: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
+    rename_users: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
 ) -> tuple[Packets, Names]:
     """Packets of a span of the users whose address is wanted.
 
@@ -111,26 +111,30 @@ def read_packets(
     straight to their places in user order, and no more than one row group is held beside them.
     """
     paths = (group.path for group in groups for _ in group.numbers)
-    tables = [*map(called, _row_groups(groups, ORDERING), paths)]
+    tables = [*map(rename_users, _row_groups(groups, ORDER_COLUMNS), paths)]
     table = pa.concat_tables(tables)
     ts = _values(table["ts"])
-    user, addresses = _codes(table["user"])
-    server, servers = _codes(table["server"])
+    user, addresses = _dictionary_codes(table["user"])
+    server, servers = _dictionary_codes(table["server"])
     wanted = np.array([wanted_user(address) for address in addresses], bool)
     if any(group.partitions is not None for group in groups):
         user = np.where(np.concatenate(list(_in_partitions(groups))), user, NOBODY)
     users = addresses
     if leases is not None and len(leases):
-        mine = (user >= 0) & wanted[user]
-        user = np.where(mine, user, NOBODY)
-        user[mine], users, addresses = split_users(user[mine], ts[mine], addresses, leases)
+        is_wanted = (user >= 0) & wanted[user]
+        user = np.where(is_wanted, user, NOBODY)
+        user[is_wanted], users, addresses = split_users(
+            user[is_wanted], ts[is_wanted], addresses, leases
+        )
         wanted = np.ones(len(users), bool)
-    user = span.of_users(user, ts, wanted)
+    user = span.wanted_users(user, ts, wanted)
     first = group_offsets(user, len(users))
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
     places = places_of(order, len(user))
-    columns = _in_places(_wanted(groups, [len(part) for part in tables], places), captures)
+    columns = _read_columns(
+        _wanted_row_groups(groups, [len(part) for part in tables], places), captures
+    )
     packets = Packets(
         **columns,
         first=first,
@@ -143,14 +147,14 @@ def read_packets(
     return packets, Names(users, addresses, servers, captures)
 
 
-def _wanted(
+def _wanted_row_groups(
     groups: Sequence[RowGroups], rows: list[int], places: np.ndarray
 ) -> list[tuple[RowGroups, np.ndarray]]:
     """The row groups, one each, that have wanted packets (see _in_places) and their places; where
     none has, the first one. rows: how many each row group has."""
-    each = [replace(group, numbers=(n,)) for group in groups for n in group.numbers]
-    parts = list(zip(each, np.split(places, np.cumsum(rows)[:-1]), strict=True))
-    return [(group, to) for group, to in parts if (to >= 0).any()] or parts[:1]
+    single = [replace(group, numbers=(n,)) for group in groups for n in group.numbers]
+    parts = list(zip(single, np.split(places, np.cumsum(rows)[:-1]), strict=True))
+    return [(group, places_) for group, places_ in parts if (places_ >= 0).any()] or parts[:1]
 
 
 def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
@@ -163,9 +167,11 @@ def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
 
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Some columns of each row group."""
-    for path, of_file in groupby(groups, attrgetter("path")):
-        with opened(path, metadata=_metadata(path), read_dictionary=["user", "server"]) as file:
-            for group in of_file:
+    for path, groups_of_file in groupby(groups, attrgetter("path")):
+        with open_parquet(
+            path, metadata=_metadata(path), read_dictionary=["user", "server"]
+        ) as file:
+            for group in groups_of_file:
                 for number in group.numbers:
                     rows = file.read_row_group(number, columns=list(columns), use_threads=False)
                     yield with_columns(rows, PACKETS, columns)
@@ -174,10 +180,13 @@ def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator
 def _metadata(path: Path) -> pq.FileMetaData:
     """A published file's, which never changes; each task reads a little of every file. Those of the
     last files are held."""
-    found = _held.pop(path, None) or read_metadata(path)
-    _held[path] = found
-    while len(_held) > 1 and sum(each.num_row_groups for each in _held.values()) > HELD_ROW_GROUPS:
-        del _held[next(iter(_held))]
+    found = _metadata_cache.pop(path, None) or read_metadata(path)
+    _metadata_cache[path] = found
+    while (
+        len(_metadata_cache) > 1
+        and sum(each.num_row_groups for each in _metadata_cache.values()) > MAX_CACHED_ROW_GROUPS
+    ):
+        del _metadata_cache[next(iter(_metadata_cache))]
     return found
 
 
@@ -191,72 +200,72 @@ def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarr
     return order
 
 
-def _in_places(
+def _read_columns(
     parts: Sequence[tuple[RowGroups, np.ndarray]], captures: list[str]
 ) -> dict[str, np.ndarray]:
     """The record's columns but for those that ORDERING tells, of row groups with int32[rows] each
     packet's place in user order, -1 where it is not wanted."""
     groups, places = zip(*parts, strict=True)
-    count = sum(np.count_nonzero(to >= 0) for to in places)
+    count = sum(np.count_nonzero(target >= 0) for target in places)
     types = {c.name: c.type.to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS}
-    types |= dict.fromkeys(PRESENCE, np.bool_)
+    types |= dict.fromkeys(PRESENCE_COLUMNS, np.bool_)
     types |= {"mss": np.uint16, "window_scale": np.int16, "capture": np.int32}
     types |= {"sack_at": np.int64, "sack_count": np.uint8}
     columns = {name: np.empty(count, dtype) for name, dtype in types.items()}
     edges: list[np.ndarray] = []
     edges_read = 0
     capture = [captures.index(group.capture) for group in groups]
-    names = dict.fromkeys((*NUMBERS, *PRESENCE.values(), "mss", "window_scale", "sack"))
-    for code, to, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
+    names = dict.fromkeys((*NUMBERS, *PRESENCE_COLUMNS.values(), "mss", "window_scale", "sack"))
+    for code, target, table in zip(capture, places, _row_groups(groups, list(names)), strict=True):
         values = {name: _values(table[name]) for name in NUMBERS}
-        values |= {name: _validity(table[column]) for name, column in PRESENCE.items()}
+        values |= {name: _validity(table[column]) for name, column in PRESENCE_COLUMNS.items()}
         scale = _values(table["window_scale"]).astype(np.int16)
         values["window_scale"] = np.where(_validity(table["window_scale"]), scale, NO_SCALE)
         values["mss"] = np.where(_validity(table["mss"]), _values(table["mss"]), 0)
         values["capture"] = np.full(len(table), code, np.int32)
-        at, values["sack_count"], items = _lists(table["sack"])
-        values["sack_at"] = at + edges_read
+        offsets, values["sack_count"], items = _list_items(table["sack"])
+        values["sack_at"] = offsets + edges_read
         for name, column in values.items():
-            scatter(column, to, columns[name])
+            scatter(column, target, columns[name])
         edges.append(items)
         edges_read += len(items)
     return columns | {"sack_edges": np.concatenate(edges)}
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+def _dictionary_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     """(int32[rows], texts): each row's text, as a place among the texts."""
     column = column.unify_dictionaries()
-    codes = np.concatenate([_chunk(chunk.indices) for chunk in column.chunks])
+    codes = np.concatenate([_chunk_values(chunk.indices) for chunk in column.chunks])
     return codes, column.chunk(0).dictionary.to_pylist()
 
 
 def _values(column: pa.ChunkedArray) -> np.ndarray:
     """The column's values; where it is null, anything."""
-    return _joined([_chunk(chunk) for chunk in column.chunks])
+    return _concatenated([_chunk_values(chunk) for chunk in column.chunks])
 
 
 def _validity(column: pa.ChunkedArray) -> np.ndarray:
-    return _joined([_chunk(chunk.is_valid()) for chunk in column.chunks])
+    return _concatenated([_chunk_values(chunk.is_valid()) for chunk in column.chunks])
 
 
-def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+def _concatenated(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _list_items(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(where each row's list begins, its length, the items); a null is an empty list."""
-    at, counts, items, begin = [], [], [], 0
+    starts, counts, items, begin = [], [], [], 0
     for chunk in column.chunks:
         offsets = chunk.offsets.to_numpy().astype(np.int64)
         values = chunk.values.to_numpy()[offsets[0] : offsets[-1]]
-        at.append(offsets[:-1] - offsets[0] + begin)
+        starts.append(offsets[:-1] - offsets[0] + begin)
         counts.append(np.diff(offsets).astype(np.uint8))
         items.append(values)
         begin += len(values)
-    return np.concatenate(at), np.concatenate(counts), np.concatenate(items).astype(np.uint32)
+    return np.concatenate(starts), np.concatenate(counts), np.concatenate(items).astype(np.uint32)
 
 
-def _chunk(chunk: pa.Array) -> np.ndarray:
+def _chunk_values(chunk: pa.Array) -> np.ndarray:
     if pa.types.is_boolean(chunk.type):
         bits = np.frombuffer(chunk.buffers()[1], np.uint8)
         start = chunk.offset

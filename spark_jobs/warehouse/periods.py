@@ -34,14 +34,14 @@ class NamesOfDay:
         others = tuple((one.name, one.key_period) for one in network.others if one.key_period)
         return cls(network.name, network.key_period, day, others)
 
-    def are_of(self, path: Path) -> bool:
+    def apply_to(self, path: Path) -> bool:
         """Whether users are called so in a file of a table, which says its day."""
         return self._periods_on(self.day) == self._periods_on(_day_of(path))
 
-    def called(self, rows: pa.Table, path: Path) -> pa.Table:
+    def renamed(self, rows: pa.Table, path: Path) -> pa.Table:
         """A file's rows, users called so. Raises UserError where this asks for the secret, and it
         is not there or another one."""
-        if self.are_of(path):
+        if self.apply_to(path):
             return rows
         of_others = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
         keys = UserKeys(self.network, secret(), key_period=self.key_period, others=of_others)
@@ -64,7 +64,7 @@ class NamesOfDay:
         self, table: Table, paths: Iterable[Path], filters: list[Any] | None = None
     ) -> pa.Table:
         """As files.read_rows, users called so."""
-        found = [self.called(read_rows(table, [path], filters), path) for path in paths]
+        found = [self.renamed(read_rows(table, [path], filters), path) for path in paths]
         return pa.concat_tables([table.arrow.empty_table(), *found])
 
     def _periods_on(self, day: date) -> list[str]:

@@ -27,7 +27,7 @@ PRAGMA = re.compile(
     re.IGNORECASE,
 )
 """Those that read."""
-AT_ONCE = 1000
+ROWS_PER_FETCH = 1000
 """Rows that are fetched together."""
 
 
@@ -45,16 +45,16 @@ class Answer:
         if self._connection.description is None:
             return None
         names = [name for name, *_ in self._connection.description]
-        return names, self._rows(self._connection.fetchmany(AT_ONCE))
+        return names, self._rows(self._connection.fetchmany(ROWS_PER_FETCH))
 
-    def _rows(self, some: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, batch: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         import duckdb
 
-        while some:
-            yield from some
+        while batch:
+            yield from batch
             if self._deadline.is_over:
                 raise duckdb.InterruptException
-            some = self._connection.fetchmany(AT_ONCE)
+            batch = self._connection.fetchmany(ROWS_PER_FETCH)
 
     def show(self, max_width: int, max_rows: int) -> None:
         """Print it as a table, but for rows in its midst. Raises duckdb.Error."""
@@ -63,23 +63,23 @@ class Answer:
             relation.show(max_width=max_width, max_rows=max_rows)
 
     @property
-    def is_late(self) -> bool:
+    def is_over_time(self) -> bool:
         """Whether its time is up."""
         return self._deadline.is_over
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Let the query go."""
         self._deadline.end()
         self._connection.close()
 
 
 @contextmanager
-def asked(
+def run_query(
     warehouse: Warehouse,
     query: str,
     limits: Limits,
     write: bool = False,
-    at: datetime | None = None,
+    as_of: datetime | None = None,
 ) -> Iterator[Answer]:
     """The answer to a query, to be read within its limits.
 
@@ -90,8 +90,8 @@ def asked(
     import duckdb
 
     if not write:
-        query = reading(query)
-    connection, root = warehouse.connect(query, at), warehouse.root.resolve()
+        query = read_only(query)
+    connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
         "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),
@@ -111,7 +111,7 @@ def asked(
         with process_within(limits):
             yield answer
     except duckdb.InterruptException as error:
-        if not answer.is_late:
+        if not answer.is_over_time:
             raise KeyboardInterrupt from error
         raise UserError(
             f"sql: {limits.too_long()}; for a longer query say --time-limit SECONDS (0: no limit)"
@@ -122,10 +122,10 @@ def asked(
             "fewer days or columns"
         ) from error
     finally:
-        answer.end()
+        answer.close()
 
 
-def reading(query: str) -> str:
+def read_only(query: str) -> str:
     """A query that answers as this one does and cannot write: in a FROM clause, at any depth,
     DuckDB takes nothing that changes a table or a file.
 
@@ -137,28 +137,28 @@ def reading(query: str) -> str:
     statements = duckdb.extract_statements(query)
     if len(statements) == 1:
         (statement,) = statements
-        text = _without_end(statement.query)
+        text = _without_semicolons(statement.query)
         if statement.type == kinds.PRAGMA and PRAGMA.match(text):
             return text
         explain = EXPLAIN.match(text)
         head = explain.group() if explain else ""
-        asked = f"{head}from ({text[len(head) :]}\n)"
-        if statement.type in (kinds.SELECT, kinds.MULTI, kinds.EXPLAIN) and _parses(asked):
-            return asked
+        wrapped = f"{head}from ({text[len(head) :]}\n)"
+        if statement.type in (kinds.SELECT, kinds.MULTI, kinds.EXPLAIN) and _parses(wrapped):
+            return wrapped
     raise UserError(
         "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
         "explain) and only reads; for anything else say --write"
     )
 
 
-def _without_end(statement: str) -> str:
+def _without_semicolons(statement: str) -> str:
     """It without semicolons and what follows them."""
     import duckdb
 
     text = statement.encode()
-    for at, kind in reversed(duckdb.tokenize(statement)):
-        if text[at : at + 1] == b";":
-            text = text[:at]
+    for offset, kind in reversed(duckdb.tokenize(statement)):
+        if text[offset : offset + 1] == b";":
+            text = text[:offset]
         elif kind != duckdb.token_type.comment:
             break
     return text.decode()

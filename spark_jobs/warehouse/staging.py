@@ -31,7 +31,7 @@ class Staging:
     def __init__(self, root: Path, folder: Path):
         self.root, self.folder = root, folder
         self.files: list[Written] = []
-        self.given: list[Staged] = []
+        self.assigned: list[Staged] = []
 
     @contextmanager
     def part(self) -> Iterator[Staging]:
@@ -44,7 +44,7 @@ class Staging:
                 yield part
             except BaseException:
                 size = sum(written.content.size for written in part.files)
-                remove_all(staged.path for staged in part.given)
+                remove_all(staged.path for staged in part.assigned)
                 raise
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:
@@ -57,8 +57,8 @@ class Staging:
         path = (
             self.root / target if in_object_store(self.root) else self.folder / f"{version}.parquet"
         )
-        self.given.append(Staged(target, path))
-        return self.given[-1]
+        self.assigned.append(Staged(target, path))
+        return self.assigned[-1]
 
     @contextmanager
     def writer(
@@ -89,7 +89,7 @@ def has_columns_of(table: Table, path: Path) -> bool:
     return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
 
 
-def claim(folder: Path) -> IO[str]:
+def claim_folder(folder: Path) -> IO[str]:
     """Make a folder that is this process's as long as the returned file is open; of its neighbours,
     those are removed whose owner was killed. One process at a time may call it."""
     folder.mkdir(parents=True)

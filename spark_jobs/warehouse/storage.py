@@ -22,31 +22,31 @@ from spark_jobs.places import (
     write_if_unchanged,
 )
 from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.disk import bytes_in, replacing, sync, report_full_disk
+from spark_jobs.warehouse.disk import folder_size, replacing, report_full_disk, sync
 from spark_jobs.warehouse.files import Staged
-from spark_jobs.warehouse.staging import Staging, claim
+from spark_jobs.warehouse.staging import Staging, claim_folder
 
 STAGING, VERSIONS = "_staging", "_views"
 VIEWS = "warehouse.duckdb"
-SEEN_S = 60
+LISTING_TTL_S = 60
 """How long a bucket's list is believed."""
 
 
 class Storage(Protocol):
     """What differs between a folder and a bucket."""
 
-    def staging(self, alone: AbstractContextManager[None]) -> AbstractContextManager[Staging]:
+    def staging(self, lock: AbstractContextManager[None]) -> AbstractContextManager[Staging]:
         """A place to write files that nobody reads yet; what is not settled is removed. alone: so
         that one process at a time is at work."""
 
-    def entrust(self, files: Iterable[Staged]) -> None:
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
         """Leave files to the catalog, which is about to name them: from now on they are removed
         only as it says. Whether it names them is not certain if its answer is lost."""
 
-    def discard(self, files: Iterable[Staged]) -> None:
+    def remove_staged(self, files: Iterable[Staged]) -> None:
         """Remove staged files, but for those that are entrusted to the catalog."""
 
-    def settle(self, files: Iterable[Staged]) -> None:
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
         """Let files be at their targets, and stay whatever happens."""
 
     def size(self, target: str) -> int | None:
@@ -58,20 +58,20 @@ class Storage(Protocol):
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
         """Which of these files were last written before a time (ns since 1970)."""
 
-    def hold(self) -> IO[bytes] | None:
+    def lock_version(self) -> IO[bytes] | None:
         """Keep what the views list until this is closed, where the storage can; see versions.py."""
 
-    def seen_views(self) -> str | None:
+    def views_tag(self) -> str | None:
         """What tells the views that are in place from others."""
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
         """Put views in place, and know them as long as somebody reads by them; seen: which they
         replace. Raises UserError if others are in place by now."""
 
-    def oldest_open(self, before_ns: int) -> int:
+    def oldest_open_ns(self, before_ns: int) -> int:
         """Since when somebody may have views open; before_ns at most."""
 
-    def remove_begun(self, before_ns: int) -> None:
+    def remove_temporary_files(self, before_ns: int) -> None:
         """Remove what jobs began to write before beside the tables and did not end."""
 
 
@@ -87,28 +87,28 @@ class Folder:
         self._root = root
 
     @contextmanager
-    def staging(self, alone: AbstractContextManager[None]) -> Iterator[Staging]:
+    def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
         """See Storage. Raises UserError where the disk is full."""
         folder = self._root / STAGING / uuid.uuid4().hex
         written = 0
-        with self.hold() or nullcontext(), report_full_disk(self._root, lambda: written):
-            with alone:
-                owner = claim(folder)
+        with self.lock_version() or nullcontext(), report_full_disk(self._root, lambda: written):
+            with lock:
+                owner = claim_folder(folder)
             with owner:
                 try:
                     yield Staging(self._root, folder)
                 finally:
-                    written = bytes_in(folder)
+                    written = folder_size(folder)
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def entrust(self, files: Iterable[Staged]) -> None:
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
         """See Storage: what the catalog names lies elsewhere."""
 
-    def discard(self, files: Iterable[Staged]) -> None:
+    def remove_staged(self, files: Iterable[Staged]) -> None:
         """See Storage."""
         remove_all(staged.path for staged in files)
 
-    def settle(self, files: Iterable[Staged]) -> None:
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
         """See Storage."""
         for staged in files:
             sync(staged.path)
@@ -138,28 +138,28 @@ class Folder:
                     found.add(target)
         return found
 
-    def hold(self) -> IO[bytes] | None:
+    def lock_version(self) -> IO[bytes] | None:
         """See Storage."""
-        return versions.hold(self._root / VIEWS)
+        return versions.lock(self._root / VIEWS)
 
-    def seen_views(self) -> None:
+    def views_tag(self) -> None:
         """See Storage: a lock holds until its holder ends."""
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
         """See Storage."""
-        with replacing(self._root / VIEWS, made.stat().st_size) as fresh:
-            shutil.copyfile(made, fresh)
-            versions.keep(fresh, self._root / VERSIONS, since_ns)
+        with replacing(self._root / VIEWS, new.stat().st_size) as temporary:
+            shutil.copyfile(new, temporary)
+            versions.link(temporary, self._root / VERSIONS, since_ns)
 
-    def oldest_open(self, before_ns: int) -> int:
+    def oldest_open_ns(self, before_ns: int) -> int:
         """See Storage."""
-        return versions.oldest_open(self._root / VERSIONS, before_ns)
+        return versions.oldest_open_ns(self._root / VERSIONS, before_ns)
 
-    def remove_begun(self, before_ns: int) -> None:
+    def remove_temporary_files(self, before_ns: int) -> None:
         """See Storage and disk.replacing."""
-        for begun in self._root.glob(".*"):
-            if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
-                begun.unlink(missing_ok=True)
+        for temporary in self._root.glob(".*"):
+            if temporary.is_file() and temporary.stat().st_mtime_ns < before_ns:
+                temporary.unlink(missing_ok=True)
 
 
 class ObjectStore:
@@ -169,38 +169,38 @@ class ObjectStore:
 
     def __init__(self, root: ObjectPath):
         self._root = root
-        self._entrusted: set[Staged] = set()
+        self._left_to_catalog: set[Staged] = set()
         self._sizes: dict[str, int] = {}
-        self._seen_s: float | None = None
+        self._listed_s: float | None = None
 
     @contextmanager
-    def staging(self, alone: AbstractContextManager[None]) -> Iterator[Staging]:
+    def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
         """See Storage."""
         with tempfile.TemporaryDirectory(prefix="giscope-") as folder:
             staging = Staging(cast(Path, self._root), Path(folder))
             try:
                 yield staging
             except BaseException:
-                self.discard(staging.given)
+                self.remove_staged(staging.assigned)
                 raise
 
-    def entrust(self, files: Iterable[Staged]) -> None:
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
         """See Storage."""
-        self._entrusted.update(files)
+        self._left_to_catalog.update(files)
 
-    def discard(self, files: Iterable[Staged]) -> None:
+    def remove_staged(self, files: Iterable[Staged]) -> None:
         """See Storage."""
-        remove_all([staged.path for staged in files if staged not in self._entrusted])
+        remove_all([staged.path for staged in files if staged not in self._left_to_catalog])
 
-    def settle(self, files: Iterable[Staged]) -> None:
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
         """See Storage: they are there."""
 
     def size(self, target: str) -> int | None:
         """See Storage: of all at once, as they were a little ago."""
         now_s = time.monotonic()
-        if self._seen_s is None or now_s - self._seen_s > SEEN_S:
-            self._sizes = {path: status.st_size for path, status in self._root.tree()}
-            self._seen_s = now_s
+        if self._listed_s is None or now_s - self._listed_s > LISTING_TTL_S:
+            self._sizes = {path: status.st_size for path, status in self._root.walk()}
+            self._listed_s = now_s
         if target not in self._sizes:
             try:
                 self._sizes[target] = (self._root / target).stat().st_size
@@ -210,31 +210,31 @@ class ObjectStore:
 
     def files_below(self, folder: str) -> Iterator[str]:
         """See Storage."""
-        return (f"{folder}/{path}" for path, _ in (self._root / folder).tree())
+        return (f"{folder}/{path}" for path, _ in (self._root / folder).walk())
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
         """See Storage."""
-        asked = set(targets)
-        return {p for p, status in self._root.tree() if p in asked and status.st_mtime_ns < ns}
+        wanted = set(targets)
+        return {p for p, status in self._root.walk() if p in wanted and status.st_mtime_ns < ns}
 
-    def hold(self) -> None:
+    def lock_version(self) -> None:
         """See Storage."""
 
-    def seen_views(self) -> str | None:
+    def views_tag(self) -> str | None:
         """See Storage."""
         return tag_of(cast(Path, self._root / VIEWS))
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
         """See Storage."""
         views = cast(Path, self._root / VIEWS)
         try:
-            write_if_unchanged(views, made.read_bytes(), seen)
+            write_if_unchanged(views, new.read_bytes(), tag)
         except ConflictError as error:
             raise UserError(f"{views}: another job replaced it meanwhile; run again") from error
 
-    def oldest_open(self, before_ns: int) -> int:
+    def oldest_open_ns(self, before_ns: int) -> int:
         """See Storage."""
         return before_ns
 
-    def remove_begun(self, before_ns: int) -> None:
+    def remove_temporary_files(self, before_ns: int) -> None:
         """See Storage: objects are there whole or not at all."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 SUFFIX = ".duckdb"
-TELL_LOCKED = """
+LOCK_PROBE = """
 import fcntl, sys
 for n, path in enumerate(sys.argv[1:]):
     with open(path, "r+b") as file:
@@ -30,7 +30,7 @@ for n, path in enumerate(sys.argv[1:]):
 """A process of its own: closing a file lets go of all locks that this one has on it."""
 
 
-def keep(views: Path, folder: Path, since_ns: int) -> None:
+def link(views: Path, folder: Path, since_ns: int) -> None:
     """Give the file of a new version a second name, its time; where the file system has no hard
     links, only the grace time is left to those who read."""
     folder.mkdir(exist_ok=True)
@@ -38,21 +38,21 @@ def keep(views: Path, folder: Path, since_ns: int) -> None:
         os.link(views, folder / f"{since_ns}{SUFFIX}")
 
 
-def oldest_open(folder: Path, before_ns: int) -> int:
+def oldest_open_ns(folder: Path, before_ns: int) -> int:
     """Since when the oldest version is there that somebody may have open; `before_ns`, if none is
     older. Whoever opened a version just when it was replaced has locked it by now, if that was
     before `before_ns`: those of then that are not open are forgotten."""
-    versions = sorted(folder.glob(f"*{SUFFIX}"), key=_since)
-    since = {old: _since(new) for old, new in pairwise(versions)}
-    replaced = [version for version in since if since[version] <= before_ns]
+    versions = sorted(folder.glob(f"*{SUFFIX}"), key=_published_ns)
+    replaced_ns = {old: _published_ns(new) for old, new in pairwise(versions)}
+    replaced = [version for version in replaced_ns if replaced_ns[version] <= before_ns]
     locked = _locked(replaced)
     for version in set(replaced) - set(locked):
         version.unlink(missing_ok=True)
-    in_use = [*locked, *(version for version in since if since[version] > before_ns)]
-    return min([before_ns, *map(_since, in_use)])
+    in_use = [*locked, *(version for version in replaced_ns if replaced_ns[version] > before_ns)]
+    return min([before_ns, *map(_published_ns, in_use)])
 
 
-def hold(views: Path) -> IO[bytes] | None:
+def lock(views: Path) -> IO[bytes] | None:
     """Keep the files that this version of the views lists until what is returned is closed; None
     where there are no views yet, or no lock."""
     with suppress(OSError):
@@ -62,13 +62,13 @@ def hold(views: Path) -> IO[bytes] | None:
     return None
 
 
-def _since(version: Path) -> int:
+def _published_ns(version: Path) -> int:
     return int(version.name.removesuffix(SUFFIX))
 
 
 def _locked(versions: list[Path]) -> list[Path]:
     if not versions:
         return []
-    command = [sys.executable, "-ISc", TELL_LOCKED, *map(str, versions)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [versions[int(n)] for n in told.split()]
+    command = [sys.executable, "-ISc", LOCK_PROBE, *map(str, versions)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [versions[int(n)] for n in output.split()]

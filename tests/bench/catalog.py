@@ -23,8 +23,8 @@ from rich.table import Table as Grid
 from schemas import MARTS, PACKETS, QUALITY, TABLES, Table
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.files import read_rows
 
 NETWORK, DAY = "aa-gprs", date(2004, 3, 2)
 FIRST = date(2001, 1, 1)

@@ -17,7 +17,7 @@ from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 from spark_jobs.jobs import removal
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.search import look_for
+from spark_jobs.warehouse.search import search_names
 from spark_jobs.warehouse.store import STAGING
 
 JOB = """
@@ -181,8 +181,8 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     assert done.returncode == 0, done.stderr
     assert ("ending a removal that was broken off" in done.stderr) == begun
     assert not removal.is_pending(Warehouse(root))
-    if begun or not look_for(Warehouse(root), words[-1:]).found:
-        assert look_for(Warehouse(root), words[-1:]).mistakes == []
+    if begun or not search_names(Warehouse(root), words[-1:]).found:
+        assert search_names(Warehouse(root), words[-1:]).problems == []
         assert counted(root, 0, ["forget", *words]).stdout.startswith("0 rows removed")
 
 

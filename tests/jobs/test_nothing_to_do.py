@@ -14,8 +14,8 @@ from many_days import write_captures
 from schemas import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
-from spark_jobs.warehouse.files import read_rows
 from spark_jobs.warehouse.catalog import LOCKS
+from spark_jobs.warehouse.files import read_rows
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""

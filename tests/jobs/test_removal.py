@@ -149,9 +149,11 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 def sample_of(root: Path):
     from spark_jobs.capture.sketch import KEPT_AS, from_text
-    from spark_jobs.warehouse.files import metadata_of
+    from spark_jobs.warehouse.files import key_value_metadata
 
-    return from_text(metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[KEPT_AS])
+    return from_text(
+        key_value_metadata(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[KEPT_AS]
+    )
 
 
 def test_who_reads_the_past_does_not_find_the_user(here):
@@ -165,7 +167,9 @@ def test_who_reads_the_past_does_not_find_the_user(here):
     assert held
     held.close()
     there = {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
-    published = {str(path.relative_to(root)) for paths in store.files_by_table().values() for path in paths}
+    published = {
+        str(path.relative_to(root)) for paths in store.files_by_table().values() for path in paths
+    }
     assert there == published
     told = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
     assert (told.returncode, "is not kept" in told.stderr) == (2, True)

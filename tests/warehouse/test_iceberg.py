@@ -18,10 +18,17 @@ from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.units import Content
-from spark_jobs.warehouse.iceberg import MERGE_FACTOR, MAX_PREVIOUS_METADATA, write_metadata
-from spark_jobs.warehouse.catalog import CATALOG, FileChanges, File, UnitCatalog, TableUpdate, database_of
+from spark_jobs.warehouse.catalog import (
+    CATALOG,
+    File,
+    FileChanges,
+    TableUpdate,
+    UnitCatalog,
+    database_of,
+)
+from spark_jobs.warehouse.iceberg import MAX_PREVIOUS_METADATA, MERGE_FACTOR, write_metadata
 from spark_jobs.warehouse.path_io import PathIO
+from spark_jobs.warehouse.units import Content
 
 NOTHING = timedelta(0)
 
@@ -155,7 +162,9 @@ def test_manifests_are_merged_once_a_size(tmp_path):
     merged = []
     for n in range(3 * MERGE_FACTOR):
         change = FileChanges([File(f"networks/network=n{n}/x.parquet", Content(1, ""), 1)])
-        location = write_metadata(TableUpdate("networks", str(warehouse.root), location, change, 0)).location
+        location = write_metadata(
+            TableUpdate("networks", str(warehouse.root), location, change, 0)
+        ).location
         manifests = StaticTable.from_metadata(location).current_snapshot().manifests(PathIO())
         assert len(manifests) <= 2 * MERGE_FACTOR
         assert sum(m.added_files_count + m.existing_files_count for m in manifests) == n + 1
@@ -199,7 +208,9 @@ def test_a_column_more_is_null_in_earlier_files(tmp_path, monkeypatch):
         return FileChanges([File(path, Content((tmp_path / path).stat().st_size, ""), 1)])
 
     earlier = replace(NETWORKS, columns=NETWORKS.columns[:-1])
-    first = write_metadata(TableUpdate("networks", str(tmp_path), None, publish_as(earlier, "AA"), 0))
+    first = write_metadata(
+        TableUpdate("networks", str(tmp_path), None, publish_as(earlier, "AA"), 0)
+    )
     after = publish_as(NETWORKS, "BB")
     second = write_metadata(TableUpdate("networks", str(tmp_path), first.location, after, 0))
     found = StaticTable.from_metadata(second.location).scan().to_arrow()

@@ -15,8 +15,8 @@ from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.identity import MARK
 
 FILES = "--networks", str(NETWORKS_FILE)
 COMMANDS = {

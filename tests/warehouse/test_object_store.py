@@ -46,10 +46,10 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     assert contents(root) == contents(demo.warehouse.root)
     assert (root / REPORT).read_bytes().startswith(b"<!doctype html>")
     assert (root / VIEWS).exists()
-    before = {path: status for path, status in root.tree() if not path.startswith(LOCKS)}
+    before = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
     again = run(*args, str(bucket / "captures"))
     assert again.count("unchanged") == len(list(CAPTURES.glob("*/*.pcap*")))
-    after = {path: status for path, status in root.tree() if not path.startswith(LOCKS)}
+    after = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
     assert after == before
     main(["check", *args])
     capsys.readouterr()
@@ -73,7 +73,7 @@ def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     rows = reader.connect(at=then).sql("select country from networks order by all").fetchall()
     assert rows == [("AA",), ("BB",)]
     warehouse.update_views()
-    assert [path for path in root.tree() if path[0].endswith(".parquet")] == [
+    assert [path for path in root.walk() if path[0].endswith(".parquet")] == [
         (str(path)[len(str(root)) + 1 :], path.stat()) for path in reader.files(NETWORKS)
     ]
     (tmp_path / CATALOG).write_bytes((root / CATALOG).read_bytes())
@@ -97,10 +97,10 @@ def test_what_a_change_wrote_and_did_not_publish_is_removed(bucket):
     change = ExitStack()
     staging = change.enter_context(warehouse.staging())
     staging.write(NETWORKS, "aa-gprs", None, "AA", NETWORKS.arrow.empty_table())
-    assert len(list((bucket / "w" / "networks").tree())) == 1
+    assert len(list((bucket / "w" / "networks").walk())) == 1
     with suppress(KeyError), change:
         raise KeyError
-    assert list((bucket / "w" / "networks").tree()) == []
+    assert list((bucket / "w" / "networks").walk()) == []
 
 
 def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
@@ -143,7 +143,7 @@ def test_a_missing_file_is_told(bucket):
 
 def test_one_at_a_time_has_a_lock(bucket):
     assert_one_at_a_time(Warehouse(bucket / "w"), Warehouse(bucket / "w"))
-    assert all(size == 0 for _, (size, _) in (bucket / "w").tree()), "nobody's"
+    assert all(size == 0 for _, (size, _) in (bucket / "w").walk()), "nobody's"
 
 
 def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):

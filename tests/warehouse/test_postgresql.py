@@ -15,8 +15,8 @@ from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse, compaction
-from spark_jobs.warehouse.identity import MARK
 from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.identity import MARK
 
 
 def test_units_are_published_and_shown(uri, tmp_path):

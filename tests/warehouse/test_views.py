@@ -13,10 +13,10 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import LEASES, TABLES
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
-from spark_jobs.warehouse.units import content_of
+from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import sql_type
 
 EARLIER = date(2004, 3, 1)
