@@ -1,10 +1,13 @@
 """Small files of captures merged into larger ones, and split again.
 
-Captures that are rotated every few minutes leave hundreds of files a day. A merged file has what
-they have, one capture after the other, and is read in their place; the journal knows what each of
-them was, so that what was made of their packets stays up to date. Row groups of packets stay as
-they are: each has one capture's packets, by which their order is told, and of a bucket. Where a
-capture is published again, the merged file that has its rows is split first, into files with the
+Captures that are rotated every few minutes leave hundreds of files a day. A merged file holds their
+rows, one capture after the other, and is read in their place. The catalog still knows what each of
+the files was. So what was made of their packets stays up to date.
+
+A row group of packets keeps its rows when files are merged. Each row group holds packets of one
+capture and one user partition; the order of packets depends on that.
+
+If a capture is published again, the merged file with its rows is split first, into files with the
 bytes that the captures had.
 """
 
@@ -28,20 +31,34 @@ from spark_jobs.warehouse.staging import NO_DATE, Staging
 from spark_jobs.warehouse.units import Content, PublishedUnit
 
 MERGED_TABLES = (PACKETS, INGEST_LOG)
-"""Those with a file a capture; rows of ingest_log, one a capture, become one row group."""
+"""The tables with one file for each capture.
+
+A file of ingest_log has one row. The rows of merged files of ingest_log become one row group.
+"""
 MIN_FILES = 16
-"""Files that are merged at once: a network's day has less than so many of captures that are not
-merged, and a capture is merged once, however often there are new ones."""
+"""Minimum number of files that are merged at once.
+
+So a network's day has fewer unmerged files of captures than this, and a capture is merged once, no
+matter how often new ones come.
+"""
 MAX_BYTES = 256 << 20
-"""Bytes of a merged file: what is written again where one of its captures is."""
+"""Maximum size of a merged file, in bytes: what is written again if one of its captures is."""
 MAX_SMALL_BYTES = MAX_BYTES // MIN_FILES
 MAX_ROW_GROUPS = 512
-"""Of a merged file: a reader holds what is said of all of them, some 20 kB each."""
+"""Maximum number of row groups of a merged file.
+
+A reader holds the metadata of all of them, some 20 kB each.
+"""
 
 
 class CaptureFile(NamedTuple):
-    """A capture's file: its path under the root, what was published, the capture, when that begins
-    (µs)."""
+    """A file of one capture.
+
+    - target: its path below the root
+    - content: what was published
+    - capture: the capture's name
+    - first_us: the time of the capture's first packet (µs since 1970)
+    """
 
     target: str
     content: Content
@@ -50,7 +67,7 @@ class CaptureFile(NamedTuple):
 
 
 class TablePartition(NamedTuple):
-    """A table's partition, as a path says."""
+    """A partition of a table: the folder that a file's path names."""
 
     table: Table
     network: str
@@ -58,7 +75,7 @@ class TablePartition(NamedTuple):
 
     @classmethod
     def of(cls, target: str) -> TablePartition:
-        """That which a file under the root is in."""
+        """Return the partition of a file, by its path below the root."""
         table, network, *day, _ = target.split("/")
         text = day[0].removeprefix("date=") if day else NO_DATE
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
@@ -66,7 +83,7 @@ class TablePartition(NamedTuple):
 
 
 def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
-    """Files of captures that are to be merged: by partition, in the order of the captures."""
+    """Return files of captures that should be merged: a list for each partition, in order of time."""
     found: dict[str, list[CaptureFile]] = defaultdict(list)
     for published in units:
         for target, content in published.stored_in.items():
@@ -84,8 +101,11 @@ def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
 def merge(
     root: Path, parts: list[CaptureFile], staging: Staging
 ) -> Iterator[tuple[Written, list[CaptureFile]]]:
-    """Files, staged, that have the rows of captures' files of a partition, each with those whose
-    rows it has. Left out are files of an earlier version, whose columns are others."""
+    """Write merged files of a partition to staging.
+
+    Yields each file with the captures' files whose rows it holds. Files of an earlier version, with
+    other columns, are left out.
+    """
     for batch in _within_limits(root, parts):
         partition = TablePartition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
@@ -104,7 +124,7 @@ def merge(
 
 
 def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[CaptureFile]]:
-    """As many at a time as a merged file may have; of two at least."""
+    """Yield lists of at least two files that one merged file may hold."""
     batch: list[CaptureFile] = []
     size = row_groups = 0
     for part in parts:
@@ -122,7 +142,7 @@ def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[Captur
 
 
 def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
-    """A merged file's rows as the files that the captures had, staged: by capture."""
+    """Write a merged file's rows to staging, as the files that the captures had; return them by capture."""
     partition, metadata, found = TablePartition.of(target), key_value_metadata(root / target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
@@ -135,12 +155,15 @@ def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
 
 
 def missing_part(file: File, capture: str, staging: Staging) -> File:
-    """What a capture's file is where the merged one is lost: missing, at a place of its own."""
+    """Return a new path for a capture's file whose merged file is lost.
+
+    The catalog lists it there, and its check reports the file as missing.
+    """
     return file._replace(path=staging.path(*TablePartition.of(file.path), capture).target)
 
 
 def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str, pa.Table]]:
-    """Each row group's rows by capture."""
+    """Yield (capture, rows) for each row group of a file."""
     for rows in _row_groups(path, partition):
         captures = rows["capture"].unique().to_pylist()
         if len(captures) == 1:
@@ -155,7 +178,7 @@ def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str
 
 
 def _row_groups(path: Path, partition: TablePartition) -> Iterator[pa.Table]:
-    """As their writer had them."""
+    """Yield a file's row groups as their writer had them."""
     schema = partition.table.arrow_dictionary
     text_columns = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     with open_parquet(path, read_dictionary=text_columns) as file:
@@ -164,13 +187,13 @@ def _row_groups(path: Path, partition: TablePartition) -> Iterator[pa.Table]:
 
 
 def capture_metadata(path: Path, capture: str) -> dict[str, str]:
-    """What a capture's file has in its metadata, merged with others or not."""
+    """Return a capture's key-value metadata, from its own file or from a merged one."""
     metadata = key_value_metadata(path)
     return metadata | _metadata_of(capture, metadata)
 
 
 def _metadata_of(capture: str, metadata: dict[str, str]) -> dict[str, str]:
-    """Those of a capture, of a merged file's texts."""
+    """Return a capture's key-value metadata, from those of a merged file."""
     prefix = _metadata_key(capture, "")
     return {
         name.removeprefix(prefix): text
@@ -180,5 +203,5 @@ def _metadata_of(capture: str, metadata: dict[str, str]) -> dict[str, str]:
 
 
 def _metadata_key(capture: str, name: str) -> str:
-    """What a text of a capture's file is named in the metadata of a merged one."""
+    """Return the key, in a merged file's metadata, for a key of a capture's file."""
     return f"{capture}\n{name}"

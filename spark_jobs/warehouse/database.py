@@ -1,5 +1,7 @@
-"""The SQL databases that a catalog can be in: an SQLite file, or PostgreSQL where several hosts
-write. Both take the same SQL here, with ? for values."""
+"""The SQL databases that can hold a catalog: an SQLite file, or PostgreSQL.
+
+PostgreSQL lets several hosts write. Both take the same SQL here, with ? for values.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     import psycopg
 
 PASSWORD_VARIABLE = "GISCOPE_CATALOG_PASSWORD"
-"""The variable of the environment that has PostgreSQL's password, where the URI has none;
-GISCOPE_CATALOG_PASSWORD_FILE names a file that has it."""
+"""The environment variable with PostgreSQL's password, if the URI has none.
+
+GISCOPE_CATALOG_PASSWORD_FILE names a file that holds the password instead.
+"""
 LOCK_TIMEOUT_S = 60
-"""For another process's transaction."""
+"""Maximum time to wait for another process's transaction (s)."""
 ERRNO_BY_CODE = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_IOERR: errno.EIO,
@@ -32,52 +36,63 @@ ERRNO_BY_CODE = {
     sqlite3.SQLITE_CANTOPEN: errno.EACCES,
     sqlite3.SQLITE_PERM: errno.EACCES,
 }
-"""What they are to the operating system, by SQLite's code."""
+"""The operating system's error number for each SQLite result code."""
 
 
 FENCES = """create table if not exists giscope_fences (
     name text not null primary key, number bigint not null)"""
-"""How often each lock was taken from a process that did not let go of it (see Fences)."""
+"""The table that counts how often each lock was taken over from a process that had not released it.
+
+See Fences.
+"""
 
 
 class Session(Protocol):
-    """What can be asked within a transaction."""
+    """The operations of a transaction."""
 
     def execute(self, query: str, values: tuple[Any, ...] = ()) -> Any:
-        """A statement; of a query what fetchall() and fetchone() give."""
+        """Run a statement; fetchall() and fetchone() of the result return a query's rows."""
 
     def executemany(self, query: str, rows: Iterable[tuple[Any, ...]]) -> Any:
-        """A statement for each row of values."""
+        """Run a statement once for each row of values."""
 
 
 class Database(Protocol):
-    """A database that has, or will have, some tables. place: what a user knows it by; inside:
-    whether it lies in the warehouse."""
+    """A database with the catalog's tables, which it creates when it is first written to.
+
+    location: the name that messages give it. in_warehouse: whether it lies in the warehouse.
+    """
 
     location: str
     in_warehouse: bool
 
     def version(self) -> int | None:
-        """Another number after each change by others that may matter; None: nothing is there."""
+        """Return a number that changes with each change by others; None if the database does not exist."""
 
     def reading(self) -> Any:
-        """A context with a Session that sees what is committed; there must be something."""
+        """Return a context with a Session that sees committed data. The database must exist."""
 
     def transaction(self) -> Any:
-        """A context with a Session: all or nothing, on disk at its end, one at a time. Raises
-        UserError, and changes nothing, if a lock that this process holds was taken from it."""
+        """Return a context with a Session for one transaction, which is on disk at the context's end.
+
+        One transaction runs at a time. Raises UserError, and changes nothing, if another process
+        took over a lock that this process holds.
+        """
 
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Any:
-        """A context: one process at a time per name; wait() is called before another is waited
-        for."""
+        """Return a context that one process at a time enters, for each name.
+
+        wait() is called before the process waits for another one.
+        """
 
 
 class Fences:
-    """The locks that this process holds, each with its number in giscope_fences when it was taken.
+    """The locks that this process holds, and the number of each in giscope_fences at that time.
 
-    A lock in a bucket, or of a server whose connection broke, can pass to another process while its
-    holder is stopped. The other raises the number. A transaction of the first then finds a number
-    that it does not expect, and is refused: a fencing token.
+    A lock in an object store, or of a server whose connection broke, can pass to another process
+    while its holder is stopped. The other process raises the number. A transaction of the first
+    process then finds a number that it does not expect, and is refused. The number is a fencing
+    token.
     """
 
     def __init__(self) -> None:
@@ -85,7 +100,7 @@ class Fences:
 
     @contextmanager
     def holding(self, name: str, number: int) -> Iterator[None]:
-        """Let transactions depend on this lock."""
+        """Make transactions depend on a lock with this number."""
         self._held[name] = number
         try:
             yield
@@ -93,7 +108,10 @@ class Fences:
             del self._held[name]
 
     def check(self, session: Session, location: str, lock_clause: str = "") -> None:
-        """Raise UserError if a lock was taken from this process; locking: ends the query."""
+        """Raise UserError if another process took over a lock that this process holds.
+
+        lock_clause: the end of the query that reads the numbers.
+        """
         for name, number in [*self._held.items()]:
             if fence_number(session, name, lock_clause) != number:
                 raise UserError(
@@ -103,14 +121,17 @@ class Fences:
 
 
 def fence_number(session: Session, name: str, lock_clause: str = "") -> int:
-    """How often a lock was taken over; locking: ends the query."""
+    """Return how often a lock was taken over.
+
+    lock_clause: the end of the query.
+    """
     query = f"select number from giscope_fences where name = ? {lock_clause}"
     found = session.execute(query, (name,)).fetchone()
     return found[0] if found else 0
 
 
 def increment_fence(session: Session, name: str) -> int:
-    """Count that a lock was taken over; returns how often it was."""
+    """Count that a lock was taken over; return the new count."""
     session.execute(
         """insert into giscope_fences values (?, 1)
         on conflict (name) do update set number = giscope_fences.number + 1""",
@@ -120,9 +141,11 @@ def increment_fence(session: Session, name: str) -> int:
 
 
 class SQLite:
-    """An SQLite file, made when it is first written to; locks are files in a folder. Its
-    user_version says how many of the statements in `tables` it has seen: each may be repeated, and
-    later versions have more."""
+    """An SQLite file, which is created when it is first written to; its locks are files in a folder.
+
+    Its user_version is the number of statements of `tables` that were run on it. Each statement may
+    be repeated. Later versions of giscope have more statements.
+    """
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, tables
@@ -131,7 +154,7 @@ class SQLite:
         self._open: sqlite3.Connection | None = None
 
     def version(self) -> int | None:
-        """See Database."""
+        """Implement Database.version."""
         if self._open is None and not self._path.exists():
             return None
         with self._lock, self._translated_errors():
@@ -140,13 +163,13 @@ class SQLite:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """See Database."""
+        """Implement Database.reading."""
         with self._lock, self._translated_errors():
             yield self._open_connection("rw")
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """See Database."""
+        """Implement Database.transaction."""
         with self._lock, self._translated_errors():
             self._path.parent.mkdir(parents=True, exist_ok=True)
             database = self._open_connection("rwc")
@@ -161,7 +184,7 @@ class SQLite:
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """See Database."""
+        """Implement Database.locked."""
         self._locks.mkdir(parents=True, exist_ok=True)
         with (self._locks / file_name(name)).open("w") as lock:
             try:
@@ -173,7 +196,7 @@ class SQLite:
             yield
 
     def close(self) -> None:
-        """Let go of the file; what is asked next opens it again."""
+        """Close the file; the next operation opens it again."""
         with self._lock:
             if self._open:
                 self._open.close()
@@ -197,7 +220,7 @@ class SQLite:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """SQLite's errors as those of the file."""
+        """Raise SQLite's errors as errors of the file."""
         try:
             yield
         except sqlite3.Error as error:
@@ -209,11 +232,13 @@ class SQLite:
 
 
 class PostgreSQL:
-    """A PostgreSQL database, by its URI; locks are the server's (advisory locks), so that they hold
-    among hosts."""
+    """A PostgreSQL database; its locks are the server's advisory locks, which hold among hosts."""
 
     def __init__(self, uri: str, tables: tuple[str, ...], changes: str):
-        """changes: a query for a number that grows with each change that matters."""
+        """Use the database of a URI.
+
+        changes: a query for a number that grows with each change that matters.
+        """
         self._uri, self._tables, self._changes = uri, (*tables, FENCES), changes
         parts = urlsplit(uri)
         self.location, self.in_warehouse = f"{parts.hostname or 'localhost'}{parts.path}", False
@@ -222,20 +247,20 @@ class PostgreSQL:
         self._open: psycopg.Connection | None = None
 
     def version(self) -> int | None:
-        """See Database."""
+        """Implement Database.version."""
         with self.reading() as session:
             (version,) = session.execute(self._changes).fetchone()
         return version
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """See Database."""
+        """Implement Database.reading."""
         with self._lock, self._translated_errors():
             yield _Placeholders(self._open_connection())
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """See Database."""
+        """Implement Database.transaction."""
         with self._lock, self._translated_errors():
             database = self._open_connection()
             with database.transaction():
@@ -246,8 +271,11 @@ class PostgreSQL:
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """See Database. The server lets go of a lock when its connection breaks, of which its
-        holder learns nothing: so every holder raises the lock's number."""
+        """Implement Database.locked.
+
+        The server releases a lock when its connection breaks, and the holder does not notice. So
+        every holder raises the lock's number.
+        """
         import psycopg
 
         key = (f"giscope lock {name}",)
@@ -289,7 +317,7 @@ class PostgreSQL:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """The server's errors in a line, without the password that the URI may have."""
+        """Raise the server's errors as a UserError of one line, without the URI's password."""
         import psycopg
 
         try:

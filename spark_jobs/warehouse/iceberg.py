@@ -1,9 +1,8 @@
 """The tables as Apache Iceberg tables (format version 2): the metadata that a catalog points to.
 
-The Parquet files are those that the jobs wrote, named in Iceberg's manifests by their places.
-Columns are told by their names (schema.name-mapping.default), for the files have no field ids;
-partition columns are in the manifests and not in the files, as Iceberg allows for identity
-partitions.
+Iceberg's manifests name the Parquet files that the jobs wrote, at their locations. The files have
+no field IDs, so columns are identified by name (schema.name-mapping.default). Partition columns are
+in the manifests and not in the files, as Iceberg allows for identity partitions.
 """
 
 from __future__ import annotations
@@ -59,19 +58,22 @@ from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.staging import NO_DATE
 
 MAX_PREVIOUS_METADATA = 8
-"""Metadata files that are kept of earlier snapshots."""
+"""Number of earlier metadata files that are kept."""
 PROPERTIES = {TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: str(MAX_PREVIOUS_METADATA)}
 MERGE_FACTOR_LOG2 = 4
 MERGE_FACTOR = 1 << MERGE_FACTOR_LOG2
-"""So many manifests of a size are merged into one of the next, which has so many times the files:
-planning and commits stay as cheap with years of days. Merging them all each time would write every
-file's entry again."""
+"""Number of manifests of one size class that are merged into one of the next class.
+
+A manifest of the next class has MERGE_FACTOR times as many files. So planning and commits stay
+cheap with years of days. If all manifests were merged each time, every file's entry would be
+written again.
+"""
 FIRST_PARTITION_ID = 1000
 EPOCH = date(1970, 1, 1)
 NS_PER_MS = 1_000_000
-"""In ns."""
+"""Nanoseconds in a millisecond."""
 DAMAGE_ERRORS = OSError, ValueError, LookupError, EOFError, ValidationError
-"""What PyIceberg raises for metadata that are missing or damaged."""
+"""The errors that PyIceberg raises for metadata that are missing or damaged."""
 ICEBERG_TYPES: dict[pa.DataType, IcebergType] = {
     pa.string(): StringType(),
     pa.bool_(): BooleanType(),
@@ -84,14 +86,14 @@ ICEBERG_TYPES: dict[pa.DataType, IcebergType] = {
 
 
 class WrittenMetadata(NamedTuple):
-    """Where the next metadata are, and the files that only those before them needed."""
+    """The location of a table's next metadata, and the files that only its earlier metadata needed."""
 
     location: str
     unneeded: list[str]
 
 
 def write_metadata(update: TableUpdate) -> WrittenMetadata:
-    """Write a table's next metadata. Nobody reads them until the catalog points there."""
+    """Write a table's next metadata; nobody reads them until the catalog points there."""
     table, catalog = TABLES[update.table], _MetadataWriter()
     folder = f"{update.root}/{table.name}"
     current = catalog.load(folder, update.location) if update.location else None
@@ -118,8 +120,11 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
 
 
 def schema_of(table: Table) -> Schema:
-    """A table's columns, its partitions first. All are optional: files of an early version lack
-    some, and what could not be measured is null."""
+    """Return the Iceberg schema of a table, its partition columns first.
+
+    All columns are optional: files of an early version lack some, and what could not be measured is
+    null.
+    """
     ids = count(1)
     fields = [
         NestedField(
@@ -139,7 +144,7 @@ def _name_mapping(schema: Schema) -> dict[str, str]:
 
 
 def _iceberg_type(type_: pa.DataType, ids: Iterator[int]) -> IcebergType:
-    """Iceberg's type. Raises KeyError: no table has such a column so far."""
+    """Return the Iceberg type of an Arrow type. Raises KeyError for types that no table has."""
     if pa.types.is_list(type_):
         return ListType(next(ids), _iceberg_type(type_.value_type, ids), element_required=False)
     if pa.types.is_map(type_):
@@ -149,7 +154,7 @@ def _iceberg_type(type_: pa.DataType, ids: Iterator[int]) -> IcebergType:
 
 
 def _add_snapshot(transaction: Transaction, table: Table, update: TableUpdate) -> None:
-    """Add a snapshot with the changes."""
+    """Add a snapshot with the update's changes."""
     changes = update.changes
     if not (changes.add or changes.remove):
         return
@@ -177,7 +182,7 @@ def _data_file(table: Table, root: str, file: File, spec: int) -> DataFile:
 
 
 class _MergedSnapshot(_OverwriteFiles):
-    """A snapshot with other files than the one before, in few manifests."""
+    """A snapshot with other files than the one before it, in few manifests."""
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         merger = _ManifestMergeManager(0, MERGE_FACTOR, True, self)
@@ -196,13 +201,13 @@ class _MergedSnapshot(_OverwriteFiles):
 
 
 def _size_class(manifest: ManifestFile) -> int:
-    """Of how many files a manifest tells, in powers of MANIFESTS."""
+    """Return the size class of a manifest: its number of files in powers of MERGE_FACTOR."""
     files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
     return max(0, files.bit_length() - 1) // MERGE_FACTOR_LOG2
 
 
 def partition_of(table: Table, path: str) -> Record:
-    """A file's partition values, as its path under the root says."""
+    """Return a file's partition values, from its path below the root."""
     values: list[str | int | None] = []
     for column, folder in zip(table.partitions, path.split("/")[1:], strict=False):
         text = folder.removeprefix(f"{column.name}=")
@@ -214,7 +219,7 @@ def partition_of(table: Table, path: str) -> Record:
 
 
 def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int]:
-    """The snapshots to be forgotten."""
+    """Return the IDs of the snapshots to drop."""
     in_order = sorted(metadata.snapshots, key=sequence_number)
     return [
         old.snapshot_id
@@ -225,17 +230,17 @@ def _expired_snapshots(metadata: TableMetadata, update: TableUpdate) -> list[int
 
 
 def load_table(location: str) -> IcebergTable:
-    """A table whose metadata are there."""
+    """Return the table whose metadata are at a location."""
     return _MetadataWriter().load(location.partition("/metadata/")[0], location)
 
 
 def files_of(location: str) -> set[str]:
-    """All files of the metadata that a table has."""
+    """Return all metadata files that a table needs."""
     return _all_metadata_files(load_table(location))
 
 
 def shown_files(location: str) -> set[str]:
-    """The paths under the warehouse's root of the files that a table's current snapshot shows."""
+    """Return the data files that a table's current snapshot shows, as paths below the root."""
     table = load_table(location)
     begin = len(table.metadata.location.rpartition("/")[0]) + 1
     snapshot = table.current_snapshot()
@@ -244,9 +249,11 @@ def shown_files(location: str) -> set[str]:
 
 
 def read_newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] | None:
-    """The files that the newest of a table's metadata show, and its properties; names: the paths
-    under the root of all files of its metadata. Older ones stand in for those that cannot be read;
-    None if none can."""
+    """Return the data files and the properties of a table's newest metadata.
+
+    names: the paths below the root of all files of its metadata. If the newest cannot be read,
+    older ones stand in; None if none can be read.
+    """
     found = []
     for name in names:
         if name.endswith(".metadata.json"):
@@ -260,7 +267,7 @@ def read_newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, st
 
 
 def files_by_snapshot(location: str) -> dict[int, set[str]]:
-    """The data files that each snapshot of a table shows, by the snapshot's id."""
+    """Return the data files that each snapshot of a table shows, by the snapshot's ID."""
     table = load_table(location)
     files_by_manifest: dict[str, set[str]] = {}
     found: dict[int, set[str]] = {}
@@ -273,20 +280,23 @@ def files_by_snapshot(location: str) -> dict[int, set[str]]:
 
 
 def _data_files(table: IcebergTable, manifest: ManifestFile) -> set[str]:
-    """The data files that a manifest shows; those that it says are deleted are left out."""
+    """Return the data files that a manifest shows, without those that it marks as deleted."""
     return {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
 
 
 def _all_metadata_files(table: IcebergTable) -> set[str]:
-    """All files of a table's metadata."""
+    """Return all files of a table's metadata, manifests included."""
     return metadata_files(table).union(
         *(_manifest_files(table, snapshot) for snapshot in table.metadata.snapshots)
     )
 
 
 def _unneeded_files(before: IcebergTable, after: IcebergTable) -> set[str]:
-    """The files that a table's next metadata need no more. Of the snapshots that stay only the
-    oldest is looked at: the oldest go first, and what one leaves out has none after it."""
+    """Return the metadata files that a table's next metadata do not need any more.
+
+    Only the oldest of the remaining snapshots is read. Snapshots are dropped oldest first, and a
+    manifest that one snapshot leaves out is in no later one.
+    """
     kept = sorted(after.metadata.snapshots, key=sequence_number)
     dropped = {old.snapshot_id: old for old in before.metadata.snapshots}
     for snapshot in kept:
@@ -299,48 +309,51 @@ def _unneeded_files(before: IcebergTable, after: IcebergTable) -> set[str]:
 
 
 def metadata_files(table: IcebergTable) -> set[str]:
-    """Where a table's metadata are, and those before them."""
+    """Return the locations of a table's metadata, and of its earlier metadata."""
     earlier = {entry.metadata_file for entry in table.metadata.metadata_log}
     return earlier | {table.metadata_location}
 
 
 def _manifest_files(table: IcebergTable, snapshot: Snapshot) -> set[str]:
-    """A snapshot's list of manifests, and these."""
+    """Return a snapshot's manifest list and its manifests."""
     manifests = snapshot.manifests(table.io)
     return {snapshot.manifest_list, *(manifest.manifest_path for manifest in manifests)}
 
 
 def sequence_number(snapshot: Snapshot) -> int:
-    """Snapshots' order."""
+    """Return the number that orders snapshots."""
     return snapshot.sequence_number or 0
 
 
 class _CachedTransaction(Transaction):
-    """A transaction that copies the metadata once a change, not at every look (which made a commit
-    take as long as there are snapshots)."""
+    """A transaction that copies the metadata once a change.
+
+    PyIceberg copies them at each access, so that a commit's time grows with the number of
+    snapshots.
+    """
 
     _cached: tuple[tuple[Any, ...], TableMetadata] | None = None
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The metadata as they will be."""
+        """The metadata with the transaction's changes."""
         if self._cached is None or self._cached[0] is not self._updates:
             self._cached = self._updates, super().table_metadata
         return self._cached[1]
 
 
 class _CreateTransaction(_CachedTransaction, CreateTableTransaction):
-    """One for a new table."""
+    """A _CachedTransaction for a new table."""
 
 
 class _MetadataWriter(MetastoreCatalog, NoopCatalog):
-    """A catalog that lists nothing: a commit writes metadata, and says where."""
+    """A catalog that lists nothing: a commit writes metadata and returns their location."""
 
     def __init__(self) -> None:
         super().__init__("unlisted")
 
     def new(self, table: Table, folder: str) -> StagedTable:
-        """A table that is not there yet."""
+        """Return a table that does not exist yet."""
         schema = schema_of(table)
         fields = [
             PartitionField(
@@ -358,7 +371,7 @@ class _MetadataWriter(MetastoreCatalog, NoopCatalog):
         return StagedTable((NAMESPACE, table.name), metadata, "", PathIO(), self)
 
     def load(self, folder: str, location: str) -> IcebergTable:
-        """A table as its metadata say."""
+        """Return the table whose metadata are at a location."""
         io = PathIO()
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return IcebergTable((NAMESPACE, folder.rpartition("/")[2]), metadata, location, io, self)
@@ -366,7 +379,7 @@ class _MetadataWriter(MetastoreCatalog, NoopCatalog):
     def commit_table(
         self, table: IcebergTable, requirements: Any, updates: Any
     ) -> CommitTableResponse:
-        """Write what the table's metadata become."""
+        """Write a table's metadata after its updates."""
         current = table if table.metadata_location else None
         staged = self._update_and_stage_table(current, table.name(), requirements, updates)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)

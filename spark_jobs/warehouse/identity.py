@@ -1,7 +1,8 @@
-"""Which catalog is a warehouse's: a mark in its root and a row of the catalog have one identity.
+"""The identity that a warehouse shares with its catalog.
 
-Without that, a job that is started with another catalog, or with an empty one, would take every
-file of the warehouse for one that belongs to nothing.
+A mark in the warehouse's root and a row of the catalog have the same identity. Without it, a job
+that is started with another catalog, or with an empty one, would take every file of the warehouse
+for an orphan.
 """
 
 from __future__ import annotations
@@ -21,19 +22,23 @@ from spark_jobs.warehouse.database import Database, Session
 from spark_jobs.warehouse.disk import sync
 
 MARK = "warehouse.json"
+"""The name of the file with the warehouse's mark."""
 SAMPLED_FILES = 100
-"""So many published files are looked for, to tell whether a catalog without identity is of here."""
+"""Number of published files that are looked for, if a catalog has no identity.
+
+They show whether it is the catalog of this warehouse.
+"""
 
 
 class Mark(NamedTuple):
-    """The identity that a warehouse shares with its catalog, and where that was."""
+    """The identity that a warehouse shares with its catalog, and that catalog's location."""
 
     identity: str
     catalog: str
 
 
 def read_mark(root: Path) -> Mark | None:
-    """A warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
+    """Return a warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
     path = root / MARK
     try:
         text = path.read_bytes()
@@ -50,27 +55,33 @@ def read_mark(root: Path) -> Mark | None:
 
 
 def identity_of(session: Session) -> str | None:
-    """The identity that a catalog has; None: no warehouse has claimed it."""
+    """Return the identity that a catalog has; None if no warehouse has claimed it."""
     row = session.execute("select identity from giscope_catalog").fetchone()
     return row[0] if row else None
 
 
 class IdentityCheck:
-    """Compares a warehouse with its catalog, in each transaction, and ties them in the first one.
-    has_tables() says whether the warehouse has files of tables."""
+    """A check that warehouse and catalog belong together, made in each transaction.
+
+    The first transaction gives both the same identity.
+    """
 
     def __init__(self, root: Path, database: Database, has_tables: Callable[[], bool]):
+        """Check a warehouse's root against a database.
+
+        has_tables() returns whether the warehouse has files of tables.
+        """
         self._root, self._database, self._has_tables = root, database, has_tables
         self._identity: str | None = None
         """What both have, once it was seen in both."""
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether warehouse and catalog were seen to be each other's."""
+        """Whether warehouse and catalog were seen to have the same identity."""
         return self._identity is not None
 
     def check(self) -> None:
-        """Raises UserError if warehouse and catalog are not each other's. Writes nothing."""
+        """Raise UserError if warehouse and catalog do not belong together. Writes nothing."""
         if self._database.version() is not None:
             with self._database.reading() as session:
                 self._shared_identity(session)
@@ -78,8 +89,10 @@ class IdentityCheck:
             self._refuse_unknown(read_mark(self._root))
 
     def expect_lost_catalog(self) -> None:
-        """Let the first transaction tie the warehouse to a catalog that has nothing. Raises
-        UserError if the catalog knows this warehouse, or has anything."""
+        """Let the first transaction give the warehouse's identity to a catalog that has nothing.
+
+        Raises UserError if the catalog has an identity, or has anything.
+        """
         if self._database.version() is not None:
             with self._database.reading() as session:
                 if identity_of(session) or _has_units(session):
@@ -87,7 +100,7 @@ class IdentityCheck:
         self._has_tables = lambda: False
 
     def __call__(self, session: Session) -> None:
-        """As check, within a transaction; an empty catalog becomes this warehouse's."""
+        """Check as check() does, within a transaction; an empty catalog becomes this warehouse's."""
         if self._identity is not None and identity_of(session) == self._identity:
             return
         identity = self._shared_identity(session) or uuid.uuid4().hex
@@ -100,8 +113,10 @@ class IdentityCheck:
         self._identity = identity
 
     def _shared_identity(self, session: Session) -> str | None:
-        """The identity of both, or of the one that has it; None if neither has one. Raises
-        UserError if they may not be tied."""
+        """Return the identity of both, or of the one that has it; None if neither has one.
+
+        Raises UserError if they do not belong together.
+        """
         mark, identity = read_mark(self._root), identity_of(session)
         if mark and identity == mark.identity:
             self._identity = identity
@@ -127,7 +142,7 @@ class IdentityCheck:
         return identity
 
     def _has_files_of(self, session: Session) -> bool:
-        """Whether any of some published files is here; also if none is published."""
+        """Return whether any of some files that a catalog lists exists here, or it lists none."""
         sample = session.execute(
             f"select path from giscope_files where published limit {SAMPLED_FILES}"
         ).fetchall()
@@ -140,7 +155,7 @@ class IdentityCheck:
         raise UserError(f"{self._root}: the catalog {self._database.location} {why}")
 
     def _remedy(self, mark: Mark | None) -> str:
-        """What to set."""
+        """Return what the user should set, in words."""
         if_lost = f"if that is lost, run {_rebuild_command(self._root)}"
         if not mark:
             return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {if_lost}"
@@ -162,7 +177,10 @@ def _has_units(session: Session) -> bool:
 
 
 def _write_mark(root: Path, mark: Mark) -> Mark:
-    """Make a warehouse's mark; returns the one that is there, which may be another process's."""
+    """Write a warehouse's mark, unless there is one; return the one that is there.
+
+    Another process may have written it.
+    """
     path, text = root / MARK, json.dumps(mark._asdict()).encode()
     if in_object_store(root):
         with suppress(ConflictError):

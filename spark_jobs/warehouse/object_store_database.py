@@ -1,12 +1,12 @@
-"""An SQLite file in a bucket, and locks there: what a catalog needs where there is no server.
+"""An SQLite file in an object store, and locks there, for a catalog without a server.
 
-Each process works on a copy of the file. A change is made to a copy, which takes the place of the
-file in the bucket if that is still the one which was copied: the store's conditional writes decide,
-so that none is lost whoever writes. Where a write is refused, the file tells whether it was carried
-out all the same (see places.write_if_unchanged): it has the numbers of the latest changes.
+Each process works on a copy of the file. A change is made to a new copy. This copy replaces the
+object only if the object has not changed since it was read: the store's conditional writes decide,
+so no change is lost, whoever writes. If the store refuses a write, the write may still have been
+carried out (see places.write_if_unchanged). So the file has the IDs of its latest changes.
 
-A lock is an object. Its holder renews it. One that is not renewed for LOST_S may be taken over by
-another process, which raises the lock's number in the file (see database.Fences).
+A lock is an object, which its holder renews. If a lock is not renewed for EXPIRY_S, another process
+may take it over and raises the lock's number in the file (see database.Fences).
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from spark_jobs.warehouse.database import (
 from spark_jobs.warehouse.disk import file_name
 
 COPY_TTL_S = 1.0
-"""How long a copy is taken for what is in the bucket, but for changes and under locks."""
+"""Time for which a copy counts as current (s); changes and locks read the object again."""
 POLL_S = 0.2
 RENEWAL_S, EXPIRY_S = 10.0, 45.0
-"""How often a lock is renewed, and after which silence it is nobody's."""
+"""Seconds between two renewals of a lock, and the time without renewal after which it expires."""
 RELEASED = b""
-"""The bytes of a lock that nobody holds. An object cannot be removed on a condition."""
+"""The bytes of a lock that nobody holds; an object cannot be removed on a condition."""
 TRANSACTION = "transaction"
-"""The lock that needs no fence: the file is replaced on condition."""
+"""The name of the lock that needs no fence, as the file is replaced on a condition."""
 MAX_CHANGES = 256
-"""So many changes are known by their numbers."""
+"""Number of latest changes whose IDs the file has."""
 CHANGES = """create table if not exists giscope_changes (
     change text not null primary key, at bigint not null)"""
 
 
 class ObjectStoreSQLite:
-    """See Database."""
+    """An SQLite file in an object store; implements Database."""
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):
         self._path, self._locks, self._tables = path, locks, (*tables, FENCES, CHANGES)
@@ -63,14 +63,14 @@ class ObjectStoreSQLite:
         self._refreshed_s: float | None = None
 
     def version(self) -> int | None:
-        """See Database."""
+        """Implement Database.version."""
         with self._lock:
             self._refresh()
             return self._number if self._copy else None
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """See Database."""
+        """Implement Database.reading."""
         with self._lock:
             self._refresh()
             assert self._copy
@@ -79,8 +79,11 @@ class ObjectStoreSQLite:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """See Database. Raises UserError, too, if another process changed the file meanwhile, which
-        can only be where this one stood still so long that its lock was taken over."""
+        """Implement Database.transaction.
+
+        Also raises UserError if another process changed the file meanwhile. That only happens if
+        this process was stopped for so long that another took over its lock.
+        """
         change = uuid.uuid4().hex
         with self._lock, self.locked(TRANSACTION):
             self._refresh()
@@ -104,7 +107,7 @@ class ObjectStoreSQLite:
             self._replace_copy(file, copy, tag)
 
     def _contains(self, change: str) -> bool:
-        """Whether a change is in the file as it is now in the bucket."""
+        """Return whether the object has a change now."""
         self._refreshed_s = None
         with self.reading() as session:
             found = session.execute("select 1 from giscope_changes where change = ?", (change,))
@@ -112,7 +115,7 @@ class ObjectStoreSQLite:
 
     @contextmanager
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """See Database."""
+        """Implement Database.locked."""
         with hold_lock(self._locks / file_name(name), wait) as lock:
             self._refreshed_s = None
             if name == TRANSACTION:
@@ -122,7 +125,7 @@ class ObjectStoreSQLite:
                     yield
 
     def _fence_number(self, name: str, lock: ObjectLock) -> int:
-        """A lock's number from now on. Raises UserError if it is another's by now."""
+        """Return a lock's number from now on. Raises UserError if another process has the lock by now."""
         if lock.took_over:
             with self.transaction() as session:
                 number = increment_fence(session, name)
@@ -166,7 +169,7 @@ class ObjectStoreSQLite:
 
 
 def _record_change(session: Session, change: str) -> None:
-    """Add a change to those that the file knows, which are not more than LATEST."""
+    """Add a change's ID to the file, which keeps the latest MAX_CHANGES."""
     (latest,) = session.execute("select coalesce(max(at), 0) from giscope_changes").fetchone()
     session.execute("insert into giscope_changes values (?, ?)", (change, latest + 1))
     session.execute("delete from giscope_changes where at <= ?", (latest + 1 - MAX_CHANGES,))
@@ -174,7 +177,7 @@ def _record_change(session: Session, change: str) -> None:
 
 @contextmanager
 def hold_lock(path: Path, wait: Callable[[], None] | None = None) -> Iterator[ObjectLock]:
-    """Hold an object as a lock; wait() is called before another holder is waited for."""
+    """Hold an object as a lock; wait() is called before the process waits for another holder."""
     lock = ObjectLock(path)
     lock.acquire(wait)
     try:
@@ -184,7 +187,10 @@ def hold_lock(path: Path, wait: Callable[[], None] | None = None) -> Iterator[Ob
 
 
 class ObjectLock:
-    """Who holds a lock, or waits for it. took_over: from a holder that had not let go of it."""
+    """A lock that this process holds or waits for.
+
+    took_over: whether it was taken from a holder that had not released it.
+    """
 
     def __init__(self, path: Path):
         self._path, self._id, self._tag = path, uuid.uuid4().bytes, ""
@@ -193,7 +199,10 @@ class ObjectLock:
         self._renewal = Thread(target=self._renew, daemon=True)
 
     def acquire(self, wait: Callable[[], None] | None) -> None:
-        """Wait until it is nobody's; there is no need of equal clocks, for it is watched."""
+        """Wait until the lock is released or expires, and take it.
+
+        The clocks of processes need not agree, for the waiting process itself measures the silence.
+        """
         last_tag: str | None = None
         since_s = time.monotonic()
         while True:
@@ -212,7 +221,7 @@ class ObjectLock:
         self._renewal.start()
 
     def release(self) -> None:
-        """Let others have it. A lock that another took over is left as it is."""
+        """Release the lock, unless another process took it over."""
         self._released.set()
         self._renewal.join()
         with suppress(ConflictError, OSError):
@@ -220,7 +229,10 @@ class ObjectLock:
                 write_if_unchanged(self._path, RELEASED, self._tag)
 
     def is_held(self) -> bool:
-        """Whether the lock is this one's still, also by a renewal whose answer was lost."""
+        """Return whether this process still holds the lock.
+
+        A renewal counts even if the store's answer to it was lost.
+        """
         content, tag = self._read()
         if tag and content.startswith(self._id):
             self._tag = tag
@@ -228,7 +240,7 @@ class ObjectLock:
         return False
 
     def _read(self) -> tuple[bytes, str | None]:
-        """The lock's bytes and tag; None: it is not there."""
+        """Return the lock's bytes and its tag; the tag is None if the object does not exist."""
         with suppress(FileNotFoundError):
             found = read_if_changed(self._path, None)
             return found if found else (RELEASED, None)

@@ -1,4 +1,4 @@
-"""Packets of some users from Parquet into the estimators' record, in user order."""
+"""Packets of some users, read from Parquet files into the estimators' record in user order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from spark_jobs.warehouse.files import open_parquet, read_metadata, with_columns
 from spark_jobs.warehouse.subscribers import split_users
 
 ORDER_COLUMNS = ("user", "server", "ts")
-"""Columns read first: they tell which packets are wanted, and their order."""
+"""The columns that are read first: they determine which packets are wanted, and their order."""
 NUMBERS = (
     "frame",
     "user_port",
@@ -50,18 +50,22 @@ PRESENCE_COLUMNS = {
     "has_timestamps": "ts_val",
     "options_cut": "options_cut",
 }
-"""Columns of the record that say whether a packet has a value, and of which column."""
+"""The record's columns that say whether a packet has a value, and the column of that value."""
 NOBODY = np.int32(-1)
 MAX_CACHED_ROW_GROUPS = 6000
-"""Row groups of which a process holds what their files say, some 20 kB each: as many as a day of
-288 captures in 16 buckets has."""
+"""Maximum number of row groups whose metadata a process caches, some 20 kB each.
+
+A day of 288 captures in 16 user partitions has about as many.
+"""
 _metadata_cache: dict[Path, pq.FileMetaData] = {}
 
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of a packets file, which hold one capture's packets; of which buckets they
-    are read, where they hold others, too."""
+    """Some row groups of a packets file, which hold one capture's packets.
+
+    partitions: the user partitions to read, if the row groups also hold others; else None.
+    """
 
     path: Path
     numbers: tuple[int, ...]
@@ -71,7 +75,7 @@ class RowGroups:
 
 @dataclass(frozen=True)
 class Names:
-    """What the numbers in a Packets record stand for; addresses: each user's address."""
+    """The texts for the numbers in a Packets record; addresses: each user's address."""
 
     users: list[str]
     addresses: list[str]
@@ -81,8 +85,11 @@ class Names:
 
 @dataclass(frozen=True)
 class Span:
-    """From when until when packets are wanted (µs since 1970): those of a day, and around it those
-    of users who are not silent for long at that end of it; silence_us: how long."""
+    """The time span of the wanted packets (µs since 1970).
+
+    The packets of a day are wanted. Around it, packets of a user are wanted as long as the user is
+    not silent for silence_us at that end of the day.
+    """
 
     begin: int
     end: int
@@ -90,8 +97,11 @@ class Span:
     until: int
 
     def wanted_users(self, user: np.ndarray, ts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-        """int32[packets]: the user of each that is wanted, else NOBODY; user: whose each is, as a
-        place in `wanted`, bool[users], or NOBODY."""
+        """Return int32[packets]: the user of each wanted packet, NOBODY for the others.
+
+        user: int32[packets], each packet's user as an index into `wanted`, or NOBODY. wanted:
+        bool[users].
+        """
         return within_span(user, ts, wanted, self.begin, self.end, self.silence_us, self.until)
 
 
@@ -102,13 +112,14 @@ def read_packets(
     leases: pa.Table | None = None,
     rename_users: Callable[[pa.Table, Path], pa.Table] = lambda rows, path: rows,
 ) -> tuple[Packets, Names]:
-    """Packets of a span of the users whose address is wanted.
+    """Return the packets of a span, of the users whose address is wanted.
 
-    leases: rows of that table, by which an address is several users; called: a file's rows with
-    users called as they are to be (see periods.py).
+    leases: rows of that table; they split an address into several users. rename_users: returns a
+    file's rows with the users' names of the wanted day (see periods.py).
 
-    The files are read twice, first for who and when, then for the rest: each row group's values go
-    straight to their places in user order, and no more than one row group is held beside them.
+    The files are read twice: first the users and times, then the rest. Each row group's values go
+    straight to their places in user order. Beside them, no more than one row group is held in
+    memory.
     """
     paths = (group.path for group in groups for _ in group.numbers)
     tables = [*map(rename_users, _row_groups(groups, ORDER_COLUMNS), paths)]
@@ -150,15 +161,18 @@ def read_packets(
 def _wanted_row_groups(
     groups: Sequence[RowGroups], rows: list[int], places: np.ndarray
 ) -> list[tuple[RowGroups, np.ndarray]]:
-    """The row groups, one each, that have wanted packets (see _in_places) and their places; where
-    none has, the first one. rows: how many each row group has."""
+    """Return the row groups, one each, that have wanted packets, with the places of their packets.
+
+    If there is none, returns the first row group. rows: the number of rows of each row group. For
+    places see _read_columns.
+    """
     single = [replace(group, numbers=(n,)) for group in groups for n in group.numbers]
     parts = list(zip(single, np.split(places, np.cumsum(rows)[:-1]), strict=True))
     return [(group, places_) for group, places_ in parts if (places_ >= 0).any()] or parts[:1]
 
 
 def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
-    """bool[rows] of each row group: which rows are of the group's buckets."""
+    """Yield, for each row group, bool[rows]: whether a row is of the wanted user partitions."""
     for group in groups:
         for rows in _row_groups([group], ["user_partition"]):
             wanted = group.partitions
@@ -166,7 +180,7 @@ def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
 
 
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Some columns of each row group."""
+    """Yield some columns of each row group."""
     for path, groups_of_file in groupby(groups, attrgetter("path")):
         with open_parquet(
             path, metadata=_metadata(path), read_dictionary=["user", "server"]
@@ -178,8 +192,10 @@ def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator
 
 
 def _metadata(path: Path) -> pq.FileMetaData:
-    """A published file's, which never changes; each task reads a little of every file. Those of the
-    last files are held."""
+    """Return the metadata of a published file, which never changes.
+
+    Each task reads a little of every file, so the metadata of the latest files are cached.
+    """
     found = _metadata_cache.pop(path, None) or read_metadata(path)
     _metadata_cache[path] = found
     while (
@@ -191,7 +207,7 @@ def _metadata(path: Path) -> pq.FileMetaData:
 
 
 def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
-    """int32[packets wanted]: the packets by (user, time), of one time as they were read."""
+    """Return int32[wanted packets]: the packets by user and time; at equal times in the order read."""
     order = group_order(user, first)
     in_order = gather(ts, order)
     if not sorted_within_groups(first, in_order):
@@ -203,8 +219,11 @@ def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarr
 def _read_columns(
     parts: Sequence[tuple[RowGroups, np.ndarray]], captures: list[str]
 ) -> dict[str, np.ndarray]:
-    """The record's columns but for those that ORDERING tells, of row groups with int32[rows] each
-    packet's place in user order, -1 where it is not wanted."""
+    """Return the record's columns, without those that ORDER_COLUMNS give.
+
+    parts: row groups, each with int32[rows]: a packet's place in user order, -1 if it is not
+    wanted.
+    """
     groups, places = zip(*parts, strict=True)
     count = sum(np.count_nonzero(target >= 0) for target in places)
     types = {c.name: c.type.to_pandas_dtype() for c in PACKETS.columns if c.name in NUMBERS}
@@ -233,14 +252,14 @@ def _read_columns(
 
 
 def _dictionary_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    """(int32[rows], texts): each row's text, as a place among the texts."""
+    """Return (int32[rows], texts): each row's text, as an index into the texts."""
     column = column.unify_dictionaries()
     codes = np.concatenate([_chunk_values(chunk.indices) for chunk in column.chunks])
     return codes, column.chunk(0).dictionary.to_pylist()
 
 
 def _values(column: pa.ChunkedArray) -> np.ndarray:
-    """The column's values; where it is null, anything."""
+    """Return a column's values; a null has an arbitrary value."""
     return _concatenated([_chunk_values(chunk) for chunk in column.chunks])
 
 
@@ -253,7 +272,7 @@ def _concatenated(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _list_items(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(where each row's list begins, its length, the items); a null is an empty list."""
+    """Return (start of each row's list, its length, all items); a null is an empty list."""
     starts, counts, items, begin = [], [], [], 0
     for chunk in column.chunks:
         offsets = chunk.offsets.to_numpy().astype(np.int64)

@@ -1,5 +1,7 @@
-"""Files for PyIceberg. Its own ways to them import Pandas or a web client, which takes longer than
-a commit."""
+"""PyIceberg's interface to files, on top of `places`.
+
+PyIceberg's own implementations import Pandas or a web client, which takes longer than a commit.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,20 @@ class PathFile(InputFile, OutputFile):
         return self._path.stat().st_size
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Return whether the file exists."""
         return self._path.exists()
 
     def open(self, seekable: bool = True) -> Any:
-        """It, to be read."""
+        """Open the file for reading."""
         return self._path.open("rb")
 
     def create(self, overwrite: bool = False) -> Any:
-        """It, to be written, with its folders; the names of metadata come but once."""
+        """Open the file for writing and create its folders; each name of metadata is used once."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         return self._path.open("wb")
 
     def to_input_file(self) -> PathFile:
-        """The same."""
+        """Return the file itself."""
         return self
 
 
@@ -42,11 +44,11 @@ class PathIO(FileIO):
     """All files by their absolute paths or URLs."""
 
     def new_input(self, location: str) -> PathFile:
-        """A file to be read."""
+        """Return a file to read."""
         return PathFile(location)
 
     def new_output(self, location: str) -> PathFile:
-        """A file to be written."""
+        """Return a file to write."""
         return PathFile(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:

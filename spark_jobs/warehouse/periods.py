@@ -1,5 +1,4 @@
-"""Rows of some days with users called as on one of them, where pseudonyms change from period to
-period."""
+"""Rows of some days with the pseudonyms of one day, if pseudonyms change from period to period."""
 
 from __future__ import annotations
 
@@ -20,8 +19,11 @@ from spark_jobs.warehouse.files import read_rows
 
 @dataclass(frozen=True)
 class NamesOfDay:
-    """What the users of a network are called on a day. others: names and key_periods of the other
-    networks whose users are far ends, and have other names in each period."""
+    """The names of a network's users on one day.
+
+    others: the names and key_periods of other networks whose users are far ends, and whose users
+    also have other names in each period.
+    """
 
     network: str
     key_period: KeyPeriod | None
@@ -30,17 +32,19 @@ class NamesOfDay:
 
     @classmethod
     def of(cls, network: Network, day: date) -> NamesOfDay:
-        """Those of a network of the networks file."""
+        """Return the names of a network of the networks file."""
         others = tuple((one.name, one.key_period) for one in network.others if one.key_period)
         return cls(network.name, network.key_period, day, others)
 
     def apply_to(self, path: Path) -> bool:
-        """Whether users are called so in a file of a table, which says its day."""
+        """Return whether a file's users have these names already; the file's path says its day."""
         return self._periods_on(self.day) == self._periods_on(_day_of(path))
 
     def renamed(self, rows: pa.Table, path: Path) -> pa.Table:
-        """A file's rows, users called so. Raises UserError where this asks for the secret, and it
-        is not there or another one."""
+        """Return a file's rows with these names of the users.
+
+        Raises UserError if that needs the secret key, and the key is missing or another one.
+        """
         if self.apply_to(path):
             return rows
         of_others = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
@@ -63,7 +67,7 @@ class NamesOfDay:
     def rows(
         self, table: Table, paths: Iterable[Path], filters: list[Any] | None = None
     ) -> pa.Table:
-        """As files.read_rows, users called so."""
+        """Return rows as files.read_rows does, with these names of the users."""
         found = [self.renamed(read_rows(table, [path], filters), path) for path in paths]
         return pa.concat_tables([table.arrow.empty_table(), *found])
 

@@ -1,4 +1,4 @@
-"""Users' SQL over the tables: unless they mean more, it reads, and nothing but the warehouse."""
+"""Users' SQL queries of the tables; by default they can only read, and only the warehouse."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ PRAGMA = re.compile(
     r"|table_info|version)\b",
     re.IGNORECASE,
 )
-"""Those that read."""
+"""The pragmas that only read."""
 ROWS_PER_FETCH = 1000
-"""Rows that are fetched together."""
+"""Number of rows that are fetched together."""
 
 
 class Answer:
-    """The answer to a query, made as it is fetched."""
+    """The answer to a query, computed while it is fetched."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, limits: Limits):
         self._connection, self._query = connection, query
         self._deadline = Deadline(connection, limits.seconds)
 
     def columns_and_rows(self) -> tuple[list[str], Iterator[tuple[Any, ...]]] | None:
-        """The columns' names, and the rows, of which a few are in memory at a time; None where the
-        query gives no rows. Raises duckdb.Error, as do the rows."""
+        """Return the columns' names and an iterator of rows; None if the query returns no rows.
+
+        A few rows are in memory at a time. Raises duckdb.Error, and so does the iterator.
+        """
         self._connection.execute(self._query)
         if self._connection.description is None:
             return None
@@ -57,18 +59,18 @@ class Answer:
             batch = self._connection.fetchmany(ROWS_PER_FETCH)
 
     def show(self, max_width: int, max_rows: int) -> None:
-        """Print it as a table, but for rows in its midst. Raises duckdb.Error."""
+        """Print the answer as a table, which leaves out rows in its middle. Raises duckdb.Error."""
         relation = self._connection.sql(self._query)
         if relation is not None:
             relation.show(max_width=max_width, max_rows=max_rows)
 
     @property
     def is_over_time(self) -> bool:
-        """Whether its time is up."""
+        """Whether the query's time is over."""
         return self._deadline.is_over
 
     def close(self) -> None:
-        """Let the query go."""
+        """End the query and close its connection."""
         self._deadline.end()
         self._connection.close()
 
@@ -81,11 +83,13 @@ def run_query(
     write: bool = False,
     as_of: datetime | None = None,
 ) -> Iterator[Answer]:
-    """The answer to a query, to be read within its limits.
+    """Run a query within limits; the context has its answer.
 
-    write: all that DuckDB can, files anywhere included; else one query that reads the warehouse.
-    at: of the tables as they were then.
-    Raises UserError where that is not what it does or it went beyond its limits, and duckdb.Error.
+    write: allow all that DuckDB can do, also with files anywhere. Otherwise the text must be one
+    query that only reads the warehouse. as_of: query the tables as they were at this time.
+
+    Raises UserError if the text is not such a query, or the query exceeds its limits; and
+    duckdb.Error.
     """
     import duckdb
 
@@ -126,10 +130,10 @@ def run_query(
 
 
 def read_only(query: str) -> str:
-    """A query that answers as this one does and cannot write: in a FROM clause, at any depth,
-    DuckDB takes nothing that changes a table or a file.
+    """Return a query with the same answer that cannot write.
 
-    Raises UserError where the text is something else than one query, and duckdb.Error.
+    The query is put into a FROM clause. There, at any depth, DuckDB accepts nothing that changes a
+    table or a file. Raises UserError if the text is not one query; and duckdb.Error.
     """
     import duckdb
 
@@ -152,7 +156,7 @@ def read_only(query: str) -> str:
 
 
 def _without_semicolons(statement: str) -> str:
-    """It without semicolons and what follows them."""
+    """Return a statement without final semicolons and comments."""
     import duckdb
 
     text = statement.encode()

@@ -1,9 +1,10 @@
-"""The Iceberg tables in a site's REST catalog, too, for engines that are given that one.
+"""The Iceberg tables in a site's REST catalog, for engines that use that one.
 
-A table that it does not know is registered, with the metadata that there are. From then on the
-server writes metadata of its own, beside ours and of the same snapshots: it is told which there
-are, and which one is shown, of all tables at one stroke where it has transactions (requests as in
-Iceberg's REST protocol: CommitTransactionRequest, CommitTableRequest).
+A table that the REST catalog does not know is registered with the present metadata. From then on
+the server writes metadata of its own, next to giscope's and with the same snapshots. giscope sends
+it the snapshots and the current one. All tables change in one transaction if the server supports
+that. The requests are those of Iceberg's REST protocol (CommitTransactionRequest,
+CommitTableRequest).
 """
 
 from __future__ import annotations
@@ -33,24 +34,26 @@ from spark_jobs.warehouse.catalog import NAMESPACE
 from spark_jobs.warehouse.iceberg import load_table, metadata_files, sequence_number
 
 CREDENTIAL_VARIABLE = f"PYICEBERG_CATALOG__{CATALOG_NAME.upper()}__CREDENTIAL"
-"""What PyIceberg reads itself; here it may be in a file, too: see secret_of."""
+"""The environment variable with PyIceberg's credential; a file may hold it, too (see secret_of)."""
 TIMEOUT_S = 60
-"""For an answer."""
+"""Maximum time to wait for an answer (s)."""
 UNEXPECTED_ERRORS = NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
-"""What a server may say that knew otherwise just before."""
+"""Errors of a server that contradict its previous answer."""
 MAIN_BRANCH = "main"
 TRANSACTION, TABLE = "transactions/commit", f"namespaces/{NAMESPACE}/tables/{{}}"
 HAS_TRANSACTIONS = Endpoint(http_method=HttpMethod.POST, path=f"{API_PREFIX}/{TRANSACTION}")
-"""What a server lists that has them."""
+"""The endpoint that a server with transactions lists."""
 
 Json = dict[str, Any]
 
 
 def sync_tables(uri: str, locations: Mapping[str, str]) -> set[str]:
-    """Let the tables in the REST catalog at this URI, by name, be what these metadata of ours say;
-    returns the metadata files that it has then.
+    """Make the tables of the REST catalog at a URI equal to these metadata.
 
-    Raises UserError where it cannot be reached, or refuses, or has other tables of these names.
+    locations: by table, the location of giscope's metadata. Returns the metadata files that the
+    REST catalog has then.
+
+    Raises UserError if the server cannot be reached, refuses, or has other tables of these names.
     """
     local_tables = {name: load_table(location).metadata for name, location in locations.items()}
     with _catalog(uri) as catalog:
@@ -74,7 +77,7 @@ def sync_tables(uri: str, locations: Mapping[str, str]) -> set[str]:
 
 
 def _path(location: str) -> str:
-    """A location as giscope writes it."""
+    """Return a location in giscope's form."""
     scheme, _, rest = location.partition(":")
     if scheme == "file":
         return urlsplit(location).path
@@ -82,9 +85,10 @@ def _path(location: str) -> str:
 
 
 def updates_between(name: str, server: TableMetadata, local: TableMetadata) -> list[Json]:
-    """What makes their metadata of a table tell what ours do: schemas, properties, snapshots.
+    """Return the updates that make the server's metadata of a table equal to the local ones.
 
-    Raises UserError where that cannot be: it is another table, or others have changed it.
+    They concern schemas, properties and snapshots. Raises UserError if the server's is another
+    table, or others have changed it.
     """
     server_ids = {snapshot.snapshot_id for snapshot in server.snapshots}
     new = [snapshot for snapshot in local.snapshots if snapshot.snapshot_id not in server_ids]
@@ -128,7 +132,7 @@ def _latest(metadata: TableMetadata) -> int:
 
 
 def _request(name: str, server: TableMetadata, updates: list[Json]) -> Json:
-    """A table's updates, unless others have changed it."""
+    """Return a request with a table's updates, valid if nobody else has changed the table."""
     requirements = [
         {"type": "assert-table-uuid", "uuid": str(server.table_uuid)},
         {
@@ -142,7 +146,7 @@ def _request(name: str, server: TableMetadata, updates: list[Json]) -> Json:
 
 
 def _commit(catalog: RestCatalog, requests: list[Json]) -> None:
-    """At one stroke, where the server can."""
+    """Send requests, in one transaction if the server supports that."""
     if requests and HAS_TRANSACTIONS in catalog._supported_endpoints:
         _post(catalog, TRANSACTION, {"table-changes": requests})
     else:
@@ -157,7 +161,7 @@ def _post(catalog: RestCatalog, endpoint: str, request: Json) -> None:
 
 
 class RestCatalogWithTimeout(RestCatalog):
-    """A REST catalog that is not waited for for ever."""
+    """A REST catalog whose requests time out."""
 
     def _create_session(self) -> Any:
         session = super()._create_session()
@@ -167,8 +171,10 @@ class RestCatalogWithTimeout(RestCatalog):
 
 @contextmanager
 def _catalog(uri: str) -> Iterator[Any]:
-    """The catalog, with what PyIceberg is told of it otherwise (PYICEBERG_CATALOG__GISCOPE__...);
-    its errors in a line."""
+    """Open the catalog, with PyIceberg's own settings (PYICEBERG_CATALOG__GISCOPE__...).
+
+    Its errors are raised as a UserError of one line.
+    """
     host = uri
     try:
         host = urlsplit(uri).netloc.rpartition("@")[2] or uri
@@ -190,7 +196,7 @@ def _catalog(uri: str) -> Iterator[Any]:
 
 
 def _reason(answer: Any) -> str:
-    """Why a server refuses."""
+    """Return the server's reason for a refusal."""
     try:
         return str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

@@ -161,7 +161,7 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
     assert parquet_files(warehouse.root) == published(warehouse)
     assert removal.prove(warehouse, network, [called(network)]).problems == []
     with pytest.raises(UserError, match="is not kept: what was replaced before"):
-        warehouse.connect(at=datetime.now(UTC))
+        warehouse.connect(as_of=datetime.now(UTC))
 
 
 def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network):
@@ -593,7 +593,7 @@ def in_report(root: Path) -> Path:
 def in_page(root: Path) -> Path:
     path = root / "plots" / "flow-1.html"
     path.parent.mkdir()
-    path.write_text(" " * (search.AT_ONCE - 5) + PLANTED + " " * 99)
+    path.write_text(" " * (search.CHUNK_BYTES - 5) + PLANTED + " " * 99)
     return path
 
 

@@ -73,7 +73,7 @@ def rows(warehouse: Warehouse, at: datetime | None = None) -> list[tuple]:
     """Of each capture, its packets and what ingest_log says of them, as SQL sees them."""
     query = """select capture, count(*), sum(ip_len), any_value(log.packets) from packets
         full join ingest_log as log using (capture) group by capture order by capture"""
-    return warehouse.connect(at=at).execute(query).fetchall()
+    return warehouse.connect(as_of=at).execute(query).fetchall()
 
 
 def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
@@ -209,7 +209,7 @@ def test_earlier_times_are_told_until_they_are_forgotten(warehouse, network, tmp
     assert data_files(warehouse) == {*warehouse.files(PACKETS), *warehouse.files(INGEST_LOG)}
     assert len(data_files(warehouse)) == 2
     with pytest.raises(UserError, match="is not kept"):
-        warehouse.connect(at=times[0])
+        warehouse.connect(as_of=times[0])
 
 
 def test_iceberg_has_each_row_once(warehouse, network, tmp_path, captures):

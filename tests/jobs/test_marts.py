@@ -791,7 +791,7 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
 def test_several_makers_never_ask_for_spark(warehouse, monkeypatch):
     """In their threads it would begin another session; where it cannot read the bucket that the
     warehouse is in, they work beside the one that there is."""
-    monkeypatch.setattr(sql, "_is_spark", None)
+    monkeypatch.setattr(sql, "_uses_spark", None)
     with sql.engine(warehouse, 2) as duck:
         assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
 

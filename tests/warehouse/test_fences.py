@@ -74,15 +74,15 @@ def test_who_let_go_of_a_lock_may_have_it_again(bucket):
 
 def test_another_s_lock_is_left_by_who_lost_it(bucket, impatient):
     lock = bucket / "lock"
-    with object_store_database.held(lock):
-        with object_store_database.held(lock) as second:
+    with object_store_database.hold_lock(lock):
+        with object_store_database.hold_lock(lock) as second:
             assert second.took_over
             mine = lock.read_bytes()
             first_tag = write_if_unchanged(bucket / "x", b"1", None)
             assert first_tag
-        assert lock.read_bytes() == object_store_database.FREE
-        assert mine != object_store_database.FREE
-    assert lock.read_bytes() == object_store_database.FREE
+        assert lock.read_bytes() == object_store_database.RELEASED
+        assert mine != object_store_database.RELEASED
+    assert lock.read_bytes() == object_store_database.RELEASED
 
 
 STOPPED = """

@@ -70,7 +70,7 @@ def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     then = datetime.now(UTC)
     publish(warehouse, "CC")
     assert countries(reader) == ["CC"]
-    rows = reader.connect(at=then).sql("select country from networks order by all").fetchall()
+    rows = reader.connect(as_of=then).sql("select country from networks order by all").fetchall()
     assert rows == [("AA",), ("BB",)]
     warehouse.update_views()
     assert [path for path in root.walk() if path[0].endswith(".parquet")] == [
@@ -152,11 +152,11 @@ def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
     lock, got = bucket / "lock", Event()
 
     def take() -> None:
-        with object_store_database.held(lock):
+        with object_store_database.hold_lock(lock):
             got.set()
 
     taking = Thread(target=take)
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         taking.start()
         assert not got.wait(3)
     assert got.wait(10)
@@ -167,15 +167,15 @@ def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
     monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
     lock = bucket / "lock"
     lock.write_bytes(b"of a job that is no more")
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         assert lock.read_bytes() != b"of a job that is no more"
-    assert lock.read_bytes() == object_store_database.FREE
+    assert lock.read_bytes() == object_store_database.RELEASED
 
 
 def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
     monkeypatch.setattr(object_store_database, "RENEWAL_S", 0)
     lock = bucket / "lock"
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         lock.write_bytes(b"another's")
     assert lock.read_bytes() == b"another's"
 

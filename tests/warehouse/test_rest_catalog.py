@@ -65,7 +65,7 @@ def test_it_has_what_is_published(catalog, tmp_path, monkeypatch):
     ours = metadata_of(tmp_path, "networks")
     assert theirs.snapshots == ours.snapshots
     assert rest_catalog.updates_between("networks", theirs, ours) == []
-    monkeypatch.setattr(rest_catalog, "follow", None)
+    monkeypatch.setattr(rest_catalog, "sync_tables", None)
     warehouse.update_views()  # nothing has changed: it is not asked
 
 

@@ -105,7 +105,7 @@ def test_views_work_until_they_are_updated(tmp_path):
 def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
-    published = warehouse._published
+    published = warehouse._published_paths
 
     def just_before_another() -> list[str]:
         listed = published()
