@@ -1,4 +1,7 @@
-"""Where tables lie, how they change and how they are read. Nothing else knows a path."""
+"""The warehouse: where tables lie, how they change, and how they are read.
+
+No other package knows a path of a table. The module `store` explains the terms.
+"""
 
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging

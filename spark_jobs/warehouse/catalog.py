@@ -336,9 +336,9 @@ class UnitCatalog:
         if not tables:
             return []
         condition, times = (IS_CURRENT, ()) if ns is None else (WAS_CURRENT, (ns, ns))
-        of_tables = " or ".join("path like ?" for _ in tables)
+        in_tables = " or ".join("path like ?" for _ in tables)
         rows = self._query(
-            f"select path from giscope_files where {condition} and ({of_tables}) order by path",
+            f"select path from giscope_files where {condition} and ({in_tables}) order by path",
             (*times, *(f"{table}/%" for table in tables)),
         )
         return [path for (path,) in rows]

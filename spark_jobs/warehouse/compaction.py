@@ -83,7 +83,7 @@ class TablePartition(NamedTuple):
 
 
 def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
-    """Return files of captures that should be merged: a list for each partition, in order of time."""
+    """Return files of captures to merge: a list for each partition, in order of time."""
     found: dict[str, list[CaptureFile]] = defaultdict(list)
     for published in units:
         for target, content in published.stored_in.items():
@@ -109,8 +109,10 @@ def merge(
     for batch in _within_limits(root, parts):
         partition = TablePartition.of(batch[0].target)
         with staging.writer(*partition, "captures") as writer:
-            pieces = (rows for part in batch for rows in _row_groups(root / part.target, partition))
-            joined = [pa.concat_tables(pieces)] if partition.table is INGEST_LOG else pieces
+            row_groups = (
+                rows for part in batch for rows in _row_groups(root / part.target, partition)
+            )
+            joined = [pa.concat_tables(row_groups)] if partition.table is INGEST_LOG else row_groups
             for rows in joined:
                 writer.write_table(rows, row_group_size=len(rows))
             writer.add_key_value_metadata(
@@ -142,7 +144,10 @@ def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[Captur
 
 
 def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
-    """Write a merged file's rows to staging, as the files that the captures had; return them by capture."""
+    """Write the files that the captures had to staging; return them by capture.
+
+    Their rows are those of the merged file.
+    """
     partition, metadata, found = TablePartition.of(target), key_value_metadata(root / target), {}
     for capture, parts in groupby(rows_by_capture(root / target, partition), itemgetter(0)):
         with staging.writer(*partition, capture) as writer:
@@ -169,9 +174,8 @@ def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str
         if len(captures) == 1:
             yield captures[0], rows
             continue
-        decoded = rows.cast(
-            partition.table.arrow
-        )  # else each would have all captures' dictionaries
+        # Decoded first, or each capture's rows would have all captures' dictionaries.
+        decoded = rows.cast(partition.table.arrow)
         for capture in captures:
             own = decoded.filter(pc.field("capture") == capture)
             yield capture, own.cast(partition.table.arrow_dictionary)

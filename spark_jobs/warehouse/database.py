@@ -67,16 +67,16 @@ class Database(Protocol):
     in_warehouse: bool
 
     def version(self) -> int | None:
-        """Return a number that changes with each change by others; None if the database does not exist."""
+        """Return a number that changes with each change by others; None if there is no database."""
 
     def reading(self) -> Any:
         """Return a context with a Session that sees committed data. The database must exist."""
 
     def transaction(self) -> Any:
-        """Return a context with a Session for one transaction, which is on disk at the context's end.
+        """Return a context with a Session for one transaction.
 
-        One transaction runs at a time. Raises UserError, and changes nothing, if another process
-        took over a lock that this process holds.
+        At the context's end the transaction is on disk. One transaction runs at a time. Raises
+        UserError, and changes nothing, if another process took over a lock that this process holds.
         """
 
     def locked(self, name: str, wait: Callable[[], None] | None = None) -> Any:
@@ -115,7 +115,7 @@ class Fences:
         for name, number in [*self._held.items()]:
             if fence_number(session, name, lock_clause) != number:
                 raise UserError(
-                    f"{location}: this job stood still for so long that another took over its lock "
+                    f"{location}: this job was stopped for so long that another took over its lock "
                     f"{name!r}: nothing of this change is published; run it again"
                 )
 
@@ -141,10 +141,11 @@ def increment_fence(session: Session, name: str) -> int:
 
 
 class SQLite:
-    """An SQLite file, which is created when it is first written to; its locks are files in a folder.
+    """An SQLite file; its locks are files in a folder.
 
-    Its user_version is the number of statements of `tables` that were run on it. Each statement may
-    be repeated. Later versions of giscope have more statements.
+    The file is created when it is first written to. Its user_version is the number of statements of
+    `tables` that were run on it. Each statement may be repeated. Later versions of giscope have
+    more statements.
     """
 
     def __init__(self, path: Path, locks: Path, tables: tuple[str, ...]):

@@ -51,7 +51,7 @@ def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
         where = Path(tempfile.gettempdir()) if in_object_store(path) else path
         free = shutil.disk_usage(where if where.exists() else where.parent).free
         raise UserError(
-            f"{path}: no space left on the device: {needed():,} bytes are needed at least, "
+            f"{path}: no space left on the device: at least {needed():,} bytes are needed, "
             f"{free:,} are free"
         ) from error
 

@@ -86,7 +86,7 @@ ICEBERG_TYPES: dict[pa.DataType, IcebergType] = {
 
 
 class WrittenMetadata(NamedTuple):
-    """The location of a table's next metadata, and the files that only its earlier metadata needed."""
+    """The location of a table's next metadata, and files that only its earlier metadata needed."""
 
     location: str
     unneeded: list[str]
@@ -242,10 +242,10 @@ def files_of(location: str) -> set[str]:
 def shown_files(location: str) -> set[str]:
     """Return the data files that a table's current snapshot shows, as paths below the root."""
     table = load_table(location)
-    begin = len(table.metadata.location.rpartition("/")[0]) + 1
+    prefix_length = len(table.metadata.location.rpartition("/")[0]) + 1
     snapshot = table.current_snapshot()
     manifests = snapshot.manifests(table.io) if snapshot else []
-    return {path[begin:] for manifest in manifests for path in _data_files(table, manifest)}
+    return {path[prefix_length:] for manifest in manifests for path in _data_files(table, manifest)}
 
 
 def read_newest(root: str, names: Iterable[str]) -> tuple[set[str], dict[str, str]] | None:

@@ -73,7 +73,7 @@ class IdentityCheck:
         """
         self._root, self._database, self._has_tables = root, database, has_tables
         self._identity: str | None = None
-        """What both have, once it was seen in both."""
+        """The identity of both, once it was seen in both."""
 
     @property
     def is_confirmed(self) -> bool:
@@ -100,7 +100,10 @@ class IdentityCheck:
         self._has_tables = lambda: False
 
     def __call__(self, session: Session) -> None:
-        """Check as check() does, within a transaction; an empty catalog becomes this warehouse's."""
+        """Check as check() does, within a transaction.
+
+        An empty catalog becomes this warehouse's.
+        """
         if self._identity is not None and identity_of(session) == self._identity:
             return
         identity = self._shared_identity(session) or uuid.uuid4().hex
@@ -165,7 +168,10 @@ class IdentityCheck:
             return (
                 f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {if_lost}"
             )
-        return f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; {if_lost}"
+        return (
+            f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; "
+            f"{if_lost}"
+        )
 
 
 def _rebuild_command(root: Path) -> str:

@@ -125,7 +125,10 @@ class ObjectStoreSQLite:
                     yield
 
     def _fence_number(self, name: str, lock: ObjectLock) -> int:
-        """Return a lock's number from now on. Raises UserError if another process has the lock by now."""
+        """Return a lock's number from now on.
+
+        Raises UserError if another process has the lock by now.
+        """
         if lock.took_over:
             with self.transaction() as session:
                 number = increment_fence(session, name)

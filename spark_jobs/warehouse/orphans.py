@@ -12,7 +12,10 @@ from datetime import timedelta
 from typing import NamedTuple
 
 MIN_AGE = timedelta(days=1)
-"""Minimum age of an orphan that is removed: a job that writes to a bucket publishes within a day."""
+"""Minimum age of an orphan that is removed.
+
+A job that writes to an object store publishes within a day.
+"""
 MAX_SHARE = 0.1
 """Maximum number of orphans removed unasked, as a share of the number of the catalog's files."""
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -207,7 +207,10 @@ def _metadata(path: Path) -> pq.FileMetaData:
 
 
 def _user_order(user: np.ndarray, first: np.ndarray, ts: np.ndarray) -> np.ndarray:
-    """Return int32[wanted packets]: the packets by user and time; at equal times in the order read."""
+    """Return int32[wanted packets]: the packets by user and time.
+
+    Packets of equal times keep the order in which they were read.
+    """
     order = group_order(user, first)
     in_order = gather(ts, order)
     if not sorted_within_groups(first, in_order):

@@ -47,21 +47,21 @@ class NamesOfDay:
         """
         if self.apply_to(path):
             return rows
-        of_others = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
-        keys = UserKeys(self.network, secret(), key_period=self.key_period, others=of_others)
+        other_keys = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
+        keys = UserKeys(self.network, secret(), key_period=self.key_period, others=other_keys)
         before, now = keys.on(_day_of(path)), keys.on(self.day)
         for name in set(KEYS) & set(rows.column_names):
             column = rows[name].combine_chunks()
             texts = column if pa.types.is_string(column.type) else column.dictionary
-            keys_of = [text or "" for text in texts.to_pylist()]
-            others = before.renamed(keys_of, now, far_ends=name == "server")
+            old_names = [text or "" for text in texts.to_pylist()]
+            new_names = before.renamed(old_names, now, far_ends=name == "server")
             renamed = pa.array(
-                others, pa.string(), mask=texts.is_null().to_numpy(zero_copy_only=False)
+                new_names, pa.string(), mask=texts.is_null().to_numpy(zero_copy_only=False)
             )
             if texts is not column:
                 renamed = pa.DictionaryArray.from_arrays(column.indices, renamed)
-            at = rows.column_names.index(name)
-            rows = rows.set_column(at, rows.schema.field(at), renamed)
+            position = rows.column_names.index(name)
+            rows = rows.set_column(position, rows.schema.field(position), renamed)
         return rows
 
     def rows(

@@ -103,7 +103,7 @@ def run_query(
     }
     if not write:
         settings |= {
-            # As it is called, and as the views call it (see duckdb_paths).
+            # The root's own name, and its name in the views (see duckdb_paths).
             "allowed_directories": [str(root), *duckdb_paths([root])],
             "enable_external_access": False,
             "lock_configuration": True,
@@ -118,11 +118,11 @@ def run_query(
         if not answer.is_over_time:
             raise KeyboardInterrupt from error
         raise UserError(
-            f"sql: {limits.too_long()}; for a longer query say --time-limit SECONDS (0: no limit)"
+            f"sql: {limits.too_long()}; for a longer query use --time-limit SECONDS (0: no limit)"
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise UserError(
-            f"sql: {limits.too_large()}; for a larger query say --memory-limit SIZE, or ask for "
+            f"sql: {limits.too_large()}; for a larger query use --memory-limit SIZE, or ask for "
             "fewer days or columns"
         ) from error
     finally:
@@ -151,7 +151,7 @@ def read_only(query: str) -> str:
             return wrapped
     raise UserError(
         "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
-        "explain) and only reads; for anything else say --write"
+        "explain) and only reads; for anything else use --write"
     )
 
 

@@ -100,7 +100,7 @@ def updates_between(name: str, server: TableMetadata, local: TableMetadata) -> l
     ):
         raise UserError(
             f"{NAMESPACE}.{name} there is another warehouse's, or others have changed it: drop it "
-            "there, without purging"
+            "there, without purging its files"
         )
     schemas = {schema.schema_id for schema in server.schemas}
     updates: list[Json] = [
@@ -160,7 +160,7 @@ def _post(catalog: RestCatalog, endpoint: str, request: Json) -> None:
         raise RESTError(_reason(answer))
 
 
-class RestCatalogWithTimeout(RestCatalog):
+class TimedRestCatalog(RestCatalog):
     """A REST catalog whose requests time out."""
 
     def _create_session(self) -> Any:
@@ -178,21 +178,23 @@ def _catalog(uri: str) -> Iterator[Any]:
     host = uri
     try:
         host = urlsplit(uri).netloc.rpartition("@")[2] or uri
-        kind = {
-            "py-catalog-impl": f"{RestCatalogWithTimeout.__module__}.{RestCatalogWithTimeout.__qualname__}"
+        settings = {
+            "py-catalog-impl": f"{TimedRestCatalog.__module__}.{TimedRestCatalog.__qualname__}"
         }
         credential = secret_of(CREDENTIAL_VARIABLE)
-        kind |= {"credential": credential} if credential else {}
-        yield load_catalog(CATALOG_NAME, uri=uri, **kind)
+        settings |= {"credential": credential} if credential else {}
+        yield load_catalog(CATALOG_NAME, uri=uri, **settings)
     except UserError as error:
         raise UserError(f"REST catalog at {host}: {error}") from error
-    except OSError as error:  # those of requests are
+    except OSError as error:  # the errors of requests are OSErrors
         raise UserError(f"REST catalog at {host}: cannot be reached") from error
     except (RESTError, NotImplementedError, *UNEXPECTED_ERRORS) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"REST catalog at {host}: {reason}") from error
     except ValueError as error:
-        raise UserError(f"REST catalog at {host}: it answers as none does") from error
+        raise UserError(
+            f"REST catalog at {host}: it does not answer as a REST catalog does"
+        ) from error
 
 
 def _reason(answer: Any) -> str:

@@ -1,9 +1,14 @@
-"""Whether names stand anywhere in a warehouse: in a table, a snapshot or a file.
+"""Names looked for everywhere in a warehouse: in its tables, snapshots and other files.
 
-Every file is read, published or not, and what is packed in it is unpacked: of Parquet every column
-of texts, dictionaries and the writer's own words included, of Avro every record, of DuckDB's files
-the views and tables, of the catalog every row. Iceberg's snapshots are asked which files they show,
-which may lie elsewhere. All else is looked through as it is.
+Every file is read, published or not, and unpacked:
+
+- Parquet: every column of texts, with its dictionaries and statistics, and the writer's metadata
+- Avro: every record
+- DuckDB: the views and tables
+- the catalog: every row
+
+Iceberg's snapshots name the files that they show, which may lie elsewhere. All other files are
+searched as plain bytes.
 """
 
 from __future__ import annotations
@@ -37,21 +42,24 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.store import Warehouse
 
 PSEUDONYM = re.compile("(v6:)?([a-z2-7]{16}|[a-z2-7]{26})")
-"""What a keyed pseudonym looks like (see capture/users.py)."""
+"""The form of a keyed pseudonym (see capture/users.py)."""
 CHUNK_BYTES = 1 << 24
-"""Bytes of a file that are looked through at a time."""
+"""Number of bytes of a file that are searched at a time."""
 MAGIC_BYTES = 16
-"""Bytes at a file's begin that tell what it is."""
+"""Number of bytes at a file's start that show its format."""
 CATALOG = "the catalog"
 DAMAGE_ERRORS = (
     OSError, UserError, pa.ArrowException, ValueError, EOFError, LookupError, zlib.error,
     SystemError, MemoryError,
 )  # fmt: skip
-"""What damaged files lead to; the last two, where PyIceberg is told of a size that cannot be."""
+"""The errors that damaged files cause.
+
+PyIceberg raises the last two for a size that cannot be.
+"""
 
 
 class Occurrence(NamedTuple):
-    """Where a name stands: a file or CATALOG, and of a table the column."""
+    """A place where a name was found: a file or CATALOG, and the column of a table's file."""
 
     path: str
     column: str | None
@@ -60,9 +68,15 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """Of a network whose users have no names of their own: where their names are not those of other
-    people. columns: in those of other networks they are. networks: whose other columns may have
-    theirs. pages: that are of other networks alone, paths under the root."""
+    """The files and columns where a name is that of a network's user, and not of another person.
+
+    It is needed if the network's users have no names of their own.
+
+    - network: the network
+    - columns: columns where, in other networks, the names are those of other people
+    - networks: networks whose other columns may have the user's name
+    - pages: paths below the root of pages that are of other networks alone
+    """
 
     network: str
     columns: frozenset[str]
@@ -70,7 +84,10 @@ class Scope:
     pages: frozenset[str]
 
     def has(self, target: str, column: str | None) -> bool:
-        """Whether a name in a file (path under the root), or a column of it, is the user's."""
+        """Return whether a name in a file, or in its column, is the user's.
+
+        target: the file's path below the root.
+        """
         found = re.search("/network=([^/]+)/", target)
         if not found or found[1] == self.network:
             return target not in self.pages
@@ -79,7 +96,13 @@ class Scope:
 
 @dataclass
 class SearchReport:
-    """What was looked into, what was found, and what could not be looked into, a line each."""
+    """The result of a search.
+
+    - names: number of names that were looked for
+    - tables, snapshots, files: numbers of those that were searched
+    - found: where names were found
+    - unread: a line for each thing that could not be searched
+    """
 
     names: int
     tables: int = 0
@@ -90,7 +113,7 @@ class SearchReport:
 
     @property
     def summary(self) -> str:
-        """What was looked into, in words."""
+        """What was searched, in words."""
         parts = [
             f"{count:,} {what}" + ("" if count == 1 else "s")
             for count, what in (
@@ -104,7 +127,7 @@ class SearchReport:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each place that has a name, or could not be looked into."""
+        """A line for each place that has a name, or could not be searched."""
         return [
             *(_line(occurrence) for occurrence in sorted(set(self.found), key=repr)),
             *self.unread,
@@ -112,9 +135,11 @@ class SearchReport:
 
 
 class Name:
-    """A name to be looked for: in texts as it is, in files also as HTML, JSON and URLs write it. A
-    pseudonym counts wherever it stands, another name only as a whole word: 10.0.0.1 is not in
-    10.0.0.12."""
+    """A name to look for.
+
+    In texts it is looked for as it is, in files also as HTML, JSON and URLs write it. A pseudonym
+    counts anywhere, another name only as a whole word: 10.0.0.1 is not in 10.0.0.12.
+    """
 
     def __init__(self, text: str):
         self.text = text
@@ -127,17 +152,17 @@ class Name:
 
     @cached_property
     def max_bytes(self) -> int:
-        """Bytes of its longest form."""
+        """The length of the name's longest form, in bytes."""
         return max(len(form.encode()) for form in self.forms)
 
     def is_in(self, text: str | bytes) -> bool:
-        """Whether it stands in a text."""
+        """Return whether the name stands in a text."""
         if isinstance(text, bytes):
             return self._bytes.search(text) is not None
         return self._pattern.search(text) is not None
 
     def is_among(self, texts: pa.Array) -> bool:
-        """Whether it stands in one of an array's texts."""
+        """Return whether the name stands in one of an array's texts."""
         for form in self.forms:
             has_form = pc.match_substring(texts, form)
             if any(map(self.is_in, texts.filter(pc.fill_null(has_form, False)).to_pylist())):
@@ -148,7 +173,10 @@ class Name:
 def search_names(
     warehouse: Warehouse, names: Iterable[str], scope: Scope | None = None
 ) -> SearchReport:
-    """Look for names everywhere in a warehouse; scope: where they are not other people's."""
+    """Look for names everywhere in a warehouse.
+
+    scope: where the names are not those of other people; None: everywhere.
+    """
     searched = [Name(name) for name in names]
     report = SearchReport(len(searched))
     root = warehouse.root.resolve()
@@ -171,7 +199,7 @@ def search_names(
             return [], None
         except DAMAGE_ERRORS as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            return found, f"{path}: cannot be looked into: {reason}"
+            return found, f"{path}: cannot be searched: {reason}"
         return found, None
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -194,24 +222,24 @@ def search_names(
 def _line(occurrence: Occurrence) -> str:
     column = f" in column {occurrence.column}" if occurrence.column else ""
     remedy = "" if occurrence.path == CATALOG else ": remove the file, or the name from it"
-    return f"{occurrence.path}: {occurrence.name} is there still{column}{remedy}"
+    return f"{occurrence.path}: still contains {occurrence.name}{column}{remedy}"
 
 
 def _files_below(root: Path, report: SearchReport) -> Iterator[Path]:
-    """All files under the root; tells of folders that cannot be listed."""
+    """Yield all files below the root; report folders that cannot be listed."""
     if isinstance(root, ObjectPath):
         yield from (root / path for path, _ in root.walk())
         return
 
     def add_unread(error: OSError) -> None:
-        report.unread.append(f"{error.filename}: cannot be looked into: {error.strerror}")
+        report.unread.append(f"{error.filename}: cannot be searched: {error.strerror}")
 
     for folder, _, names in os.walk(root, onerror=add_unread):
         yield from (path for name in names if (path := Path(folder, name)).is_file())
 
 
 def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
-    """The data files that Iceberg's snapshots show; counts these."""
+    """Return the data files that Iceberg's snapshots show; count the snapshots."""
     from spark_jobs.warehouse.iceberg import files_by_snapshot
 
     found: set[str] = set()
@@ -219,7 +247,7 @@ def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
         try:
             shown = files_by_snapshot(location)
         except DAMAGE_ERRORS as error:
-            report.unread.append(f"snapshots of {table}: cannot be looked into: {error}")
+            report.unread.append(f"snapshots of {table}: cannot be searched: {error}")
             continue
         report.snapshots += len(shown)
         found = found.union(*shown.values())
@@ -227,11 +255,11 @@ def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
 
 
 Hit = tuple[str | None, Name]
-"""A column, if the file is of a table, and what stands there."""
+"""A name that was found, and its column if the file is of a table."""
 
 
 def _hits_in_file(path: Path, target: str, names: list[Name]) -> Iterator[Hit]:
-    """The names that a file has, or its path under the root."""
+    """Yield the names that a file's content has, or its path below the root."""
     with path.open("rb", buffering=0) as file:
         magic = file.read(MAGIC_BYTES)
     texts: Iterator[Any]
@@ -251,7 +279,10 @@ def _hits_in_file(path: Path, target: str, names: list[Name]) -> Iterator[Hit]:
 
 
 def _chunks(path: Path, magic: bytes, max_bytes: int) -> Iterator[bytes]:
-    """A file's bytes, unpacked where it is gzip; what may be cut is in two pieces."""
+    """Yield a file's bytes, decompressed if it is gzip.
+
+    The chunks overlap, so that a name at a boundary is whole in one of them.
+    """
     with ExitStack() as stack:
         source: Any = stack.enter_context(path.open("rb"))
         if magic[:2] == b"\x1f\x8b":
@@ -263,13 +294,13 @@ def _chunks(path: Path, magic: bytes, max_bytes: int) -> Iterator[bytes]:
 
 
 def _hits_in_parquet(path: Path, names: list[Name]) -> Iterator[Hit]:
-    """The names in columns of texts, in their statistics and in what the writer added."""
+    """Yield the names in columns of texts, in their statistics and in the writer's metadata."""
     with open_parquet(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
-    text_columns = [field_.name for field_ in schema if _has_texts(field_.type)]
+    text_columns = [column.name for column in schema if _has_texts(column.type)]
     metadata_texts = [text for item in (metadata.metadata or {}).items() for text in item]
     yield from ((None, name) for name in names for text in metadata_texts if name.is_in(text))
-    dictionary_columns = [field_ for field_ in text_columns if _is_text(schema.field(field_).type)]
+    dictionary_columns = [column for column in text_columns if _is_text(schema.field(column).type)]
     with open_parquet(path, read_dictionary=dictionary_columns) as file:
         for number in range(metadata.num_row_groups):
             for column in text_columns:
@@ -300,7 +331,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _has_texts(type_: pa.DataType) -> bool:
-    """Whether values of this type have texts in them."""
+    """Return whether values of a type contain texts."""
     if pa.types.is_dictionary(type_):
         return _has_texts(type_.value_type)
     parts = [type_.field(n).type for n in range(type_.num_fields)]
@@ -308,7 +339,7 @@ def _has_texts(type_: pa.DataType) -> bool:
 
 
 def _texts_of(array: pa.Array) -> Iterator[pa.Array]:
-    """All texts that an array has, those of its dictionary that no row has included."""
+    """Yield all texts of an array, dictionary entries that no row uses included."""
     if isinstance(array, pa.DictionaryArray):
         yield from _texts_of(array.dictionary)
     elif isinstance(array, pa.MapArray):
@@ -324,7 +355,7 @@ def _texts_of(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _avro_texts(path: Path) -> Iterator[str]:
-    """The records of an Avro file, as Iceberg's manifests and lists of them are."""
+    """Yield the records of an Avro file; Iceberg's manifests and manifest lists are such files."""
     from pyiceberg.avro.file import AvroFile
 
     from spark_jobs.warehouse.path_io import PathFile
@@ -335,8 +366,10 @@ def _avro_texts(path: Path) -> Iterator[str]:
 
 
 def _duckdb_texts(path: Path) -> Iterator[str]:
-    """The views of a DuckDB file, and the rows of tables that somebody may have made in it. Of a
-    copy: somebody may have locked the file."""
+    """Yield the views of a DuckDB file, and the rows of tables that somebody may have made in it.
+
+    A copy is read, for somebody may have locked the file.
+    """
     import duckdb
 
     with tempfile.TemporaryDirectory() as folder:

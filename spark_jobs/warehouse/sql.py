@@ -1,4 +1,4 @@
-"""The marts' SQL over some of the tables' files, by DuckDB in this process or by Spark."""
+"""The marts' SQL over files of the tables, run by DuckDB in this process or by Spark."""
 
 import os
 from collections.abc import Iterator
@@ -17,29 +17,32 @@ from spark_jobs.warehouse.store import Warehouse
 from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
 
 GIB_PER_CORE = 1
-"""Memory of DuckDB, less than a worker's; what is more it writes to a folder."""
+"""DuckDB's memory limit per core, less than a worker's; beyond that it writes to a folder."""
 
 
 class Engine(Protocol):
-    """What runs SQL, with functions.FUNCTIONS."""
+    """An engine that runs SQL with functions.FUNCTIONS."""
 
     def read(self, table: Table, files: list[Path]) -> None:
-        """Let a table be these files of it."""
+        """Make a table available, with the rows of these files."""
 
     def view(self, name: str, query: str, cache: bool = False) -> None:
-        """Name a query; keep: its rows too, for those that read it."""
+        """Give a query a name; cache: keep its rows, too, for several queries that read them."""
 
     def table(self, name: str, query: str) -> None:
-        """Name the rows of a query, which are few."""
+        """Give the rows of a query, which are few, a name."""
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        """The query's rows, with these columns, sorted by them all."""
+        """Return a query's rows with these columns, sorted by all of them."""
 
 
 @contextmanager
 def engine(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
-    """Spark where it does the work (see at_most), else DuckDB; at_once: of how many that share the
-    cores. Spark is asked for in the main thread alone: another would begin a second session."""
+    """Return a context with an engine: Spark if it does the work (see max_engines), else DuckDB.
+
+    concurrent: the number of engines that share the cores. Spark is used in the main thread only,
+    for another thread would begin a second session.
+    """
     if concurrent == 1 and _uses_spark(warehouse):
         from spark_jobs.engine.spark import in_one_line
 
@@ -51,8 +54,11 @@ def engine(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
 
 
 def max_engines(warehouse: Warehouse) -> int:
-    """How many engines can be at work at once: one of Spark, where it is asked to do the work (see
-    engine/tasks.py) and can read the files; one of DuckDB for each core."""
+    """Return the maximum number of engines that can run at the same time.
+
+    This is one of Spark, if it does the work (see engine/tasks.py) and can read the files; else one
+    of DuckDB for each core.
+    """
     return 1 if _uses_spark(warehouse) else _cores()
 
 
@@ -70,7 +76,10 @@ def _cores() -> int:
 
 @contextmanager
 def by_duckdb(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
-    """DuckDB on this machine's cores, or on its share of them where there are so many at once."""
+    """Yield a DuckDB engine.
+
+    It uses this machine's cores, or its share of them if several engines run at the same time.
+    """
     cores = max(1, _cores() // concurrent)
     with (
         warehouse.staging() as staging,
@@ -109,7 +118,7 @@ def _cast(query: str, schema: pa.Schema) -> str:
 
 @contextmanager
 def by_spark_sql(warehouse: Warehouse) -> Iterator[Engine]:
-    """Spark, with the session there is."""
+    """Yield an engine of Spark, in the present session."""
     from spark_jobs.engine.spark import spark_session
 
     spark = spark_session()
@@ -141,7 +150,7 @@ class _Spark:
         frame.createOrReplaceTempView(name)
 
     def table(self, name: str, query: str) -> None:
-        """The driver has the rows: Spark fails to plan views of views of views with functions."""
+        """Collect the rows, as Spark fails to plan views of views of views with functions."""
         rows = self._session.sql(functions.as_spark(query)).toArrow()
         self._session.createDataFrame(rows).createOrReplaceTempView(name)
 

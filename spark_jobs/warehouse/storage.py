@@ -1,4 +1,4 @@
-"""Where a warehouse's files lie: in a folder, or in a bucket of an object store."""
+"""The place of a warehouse's files: a folder, or a prefix in an object store."""
 
 from __future__ import annotations
 
@@ -29,66 +29,80 @@ from spark_jobs.warehouse.staging import Staging, claim_folder
 STAGING, VERSIONS = "_staging", "_views"
 VIEWS = "warehouse.duckdb"
 LISTING_TTL_S = 60
-"""How long a bucket's list is believed."""
+"""Time for which an object store's listing counts as current (s)."""
 
 
 class Storage(Protocol):
-    """What differs between a folder and a bucket."""
+    """The operations that differ between a folder and an object store.
+
+    A target is a file's path below the root.
+    """
 
     def staging(self, lock: AbstractContextManager[None]) -> AbstractContextManager[Staging]:
-        """A place to write files that nobody reads yet; what is not settled is removed. alone: so
-        that one process at a time is at work."""
+        """Return a context with a place to write files that nobody reads yet.
+
+        At its end, files that were not moved to their targets are removed. lock: a context that one
+        process at a time enters.
+        """
 
     def leave_to_catalog(self, files: Iterable[Staged]) -> None:
-        """Leave files to the catalog, which is about to name them: from now on they are removed
-        only as it says. Whether it names them is not certain if its answer is lost."""
+        """Let only the catalog decide about these files, which it is about to register.
+
+        From now on remove_staged() leaves them. If the answer of the catalog's database is lost, it
+        is not certain whether the catalog knows them.
+        """
 
     def remove_staged(self, files: Iterable[Staged]) -> None:
-        """Remove staged files, but for those that are entrusted to the catalog."""
+        """Remove staged files, except those that were left to the catalog."""
 
     def move_to_targets(self, files: Iterable[Staged]) -> None:
-        """Let files be at their targets, and stay whatever happens."""
+        """Move staged files to their targets, where they stay."""
 
     def size(self, target: str) -> int | None:
-        """How many bytes a file has; None: it is missing."""
+        """Return a file's size in bytes; None if it is missing."""
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """The paths under the root of all files in a folder and those in it."""
+        """Yield the targets of all files in a folder and its subfolders."""
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """Which of these files were last written before a time (ns since 1970)."""
+        """Return those of the files that were last written before a time (ns since 1970)."""
 
     def lock_version(self) -> IO[bytes] | None:
-        """Keep what the views list until this is closed, where the storage can; see versions.py."""
+        """Lock the present version of the views, if the storage can do that; see versions.lock."""
 
     def views_tag(self) -> str | None:
-        """What tells the views that are in place from others."""
+        """Return a tag that distinguishes the present views from others."""
 
     def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
-        """Put views in place, and know them as long as somebody reads by them; seen: which they
-        replace. Raises UserError if others are in place by now."""
+        """Replace the views, and keep track of the new version as long as somebody reads it.
+
+        tag: that of the views to replace. Raises UserError if others were put there meanwhile.
+        """
 
     def oldest_open_ns(self, before_ns: int) -> int:
-        """Since when somebody may have views open; before_ns at most."""
+        """Return when the oldest version that somebody may have open was published.
+
+        Returns before_ns if that is earlier.
+        """
 
     def remove_temporary_files(self, before_ns: int) -> None:
-        """Remove what jobs began to write before beside the tables and did not end."""
+        """Remove files beside the tables that jobs began to write before a time and left."""
 
 
 def storage_of(root: Path) -> Storage:
-    """What a warehouse's root is."""
+    """Return the storage of a warehouse's root."""
     return ObjectStore(cast(ObjectPath, root)) if in_object_store(root) else Folder(root)
 
 
 class Folder:
-    """A folder of this machine, or of a network's file system."""
+    """A folder of this machine, or of a network file system."""
 
     def __init__(self, root: Path):
         self._root = root
 
     @contextmanager
     def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
-        """See Storage. Raises UserError where the disk is full."""
+        """Implement Storage.staging. Raises UserError if the disk is full."""
         folder = self._root / STAGING / uuid.uuid4().hex
         written = 0
         with self.lock_version() or nullcontext(), report_full_disk(self._root, lambda: written):
@@ -102,14 +116,14 @@ class Folder:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def leave_to_catalog(self, files: Iterable[Staged]) -> None:
-        """See Storage: what the catalog names lies elsewhere."""
+        """Implement Storage.leave_to_catalog; nothing is to do, as staged files lie elsewhere."""
 
     def remove_staged(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+        """Implement Storage.remove_staged."""
         remove_all(staged.path for staged in files)
 
     def move_to_targets(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+        """Implement Storage.move_to_targets."""
         for staged in files:
             sync(staged.path)
             final = self._root / staged.target
@@ -117,20 +131,23 @@ class Folder:
             staged.path.replace(final)
 
     def size(self, target: str) -> int | None:
-        """See Storage. A Path takes ten times as long, and a run asks for all."""
+        """Implement Storage.size.
+
+        pathlib takes ten times as long, and a run asks for all files.
+        """
         try:
             return os.stat(f"{self._root}/{target}").st_size  # noqa: PTH116
         except FileNotFoundError:
             return None
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """See Storage."""
-        begin = len(str(self._root)) + 1
-        for below, _, names in os.walk(self._root / folder):
-            yield from (f"{below[begin:]}/{name}" for name in names)
+        """Implement Storage.files_below."""
+        prefix_length = len(str(self._root)) + 1
+        for subfolder, _, names in os.walk(self._root / folder):
+            yield from (f"{subfolder[prefix_length:]}/{name}" for name in names)
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """See Storage."""
+        """Implement Storage.changed_before."""
         found = set()
         for target in targets:
             with suppress(FileNotFoundError):
@@ -139,33 +156,35 @@ class Folder:
         return found
 
     def lock_version(self) -> IO[bytes] | None:
-        """See Storage."""
+        """Implement Storage.lock_version."""
         return versions.lock(self._root / VIEWS)
 
     def views_tag(self) -> None:
-        """See Storage: a lock holds until its holder ends."""
+        """Implement Storage.views_tag: no tag is needed, for a lock holds until its holder ends."""
 
     def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
-        """See Storage."""
+        """Implement Storage.replace_views."""
         with replacing(self._root / VIEWS, new.stat().st_size) as temporary:
             shutil.copyfile(new, temporary)
             versions.link(temporary, self._root / VERSIONS, since_ns)
 
     def oldest_open_ns(self, before_ns: int) -> int:
-        """See Storage."""
+        """Implement Storage.oldest_open_ns."""
         return versions.oldest_open_ns(self._root / VERSIONS, before_ns)
 
     def remove_temporary_files(self, before_ns: int) -> None:
-        """See Storage and disk.replacing."""
+        """Implement Storage.remove_temporary_files; see disk.replacing."""
         for temporary in self._root.glob(".*"):
             if temporary.is_file() and temporary.stat().st_mtime_ns < before_ns:
                 temporary.unlink(missing_ok=True)
 
 
 class ObjectStore:
-    """What lies in a bucket below a key. Files are written where they will be, for nobody reads
-    what the journal does not list; who reads is not known, so that only the grace time is left to
-    them."""
+    """A prefix in an object store.
+
+    Files are written to their targets, for nobody reads what the catalog does not list. Readers are
+    not known, so they only have the grace time.
+    """
 
     def __init__(self, root: ObjectPath):
         self._root = root
@@ -175,7 +194,7 @@ class ObjectStore:
 
     @contextmanager
     def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
-        """See Storage."""
+        """Implement Storage.staging."""
         with tempfile.TemporaryDirectory(prefix="giscope-") as folder:
             staging = Staging(cast(Path, self._root), Path(folder))
             try:
@@ -185,18 +204,18 @@ class ObjectStore:
                 raise
 
     def leave_to_catalog(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+        """Implement Storage.leave_to_catalog."""
         self._left_to_catalog.update(files)
 
     def remove_staged(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+        """Implement Storage.remove_staged."""
         remove_all([staged.path for staged in files if staged not in self._left_to_catalog])
 
     def move_to_targets(self, files: Iterable[Staged]) -> None:
-        """See Storage: they are there."""
+        """Implement Storage.move_to_targets: they are there already."""
 
     def size(self, target: str) -> int | None:
-        """See Storage: of all at once, as they were a little ago."""
+        """Implement Storage.size, from a listing that is at most LISTING_TTL_S old."""
         now_s = time.monotonic()
         if self._listed_s is None or now_s - self._listed_s > LISTING_TTL_S:
             self._sizes = {path: status.st_size for path, status in self._root.walk()}
@@ -209,23 +228,23 @@ class ObjectStore:
         return self._sizes[target]
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """See Storage."""
+        """Implement Storage.files_below."""
         return (f"{folder}/{path}" for path, _ in (self._root / folder).walk())
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """See Storage."""
+        """Implement Storage.changed_before."""
         wanted = set(targets)
         return {p for p, status in self._root.walk() if p in wanted and status.st_mtime_ns < ns}
 
     def lock_version(self) -> None:
-        """See Storage."""
+        """Implement Storage.lock_version: there is no lock."""
 
     def views_tag(self) -> str | None:
-        """See Storage."""
+        """Implement Storage.views_tag."""
         return tag_of(cast(Path, self._root / VIEWS))
 
     def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
-        """See Storage."""
+        """Implement Storage.replace_views."""
         views = cast(Path, self._root / VIEWS)
         try:
             write_if_unchanged(views, new.read_bytes(), tag)
@@ -233,8 +252,8 @@ class ObjectStore:
             raise UserError(f"{views}: another job replaced it meanwhile; run again") from error
 
     def oldest_open_ns(self, before_ns: int) -> int:
-        """See Storage."""
+        """Implement Storage.oldest_open_ns."""
         return before_ns
 
     def remove_temporary_files(self, before_ns: int) -> None:
-        """See Storage: objects are there whole or not at all."""
+        """Implement Storage.remove_temporary_files: an object is complete, or it does not exist."""

@@ -147,7 +147,8 @@ class Warehouse:
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
-                    f"{root}: {part} in it would be taken for a partition of the tables"
+                    f"{root}: its part {part} would be taken for a partition of the tables: "
+                    "rename it"
                 )
         self.root, self.grace_time, self._storage = root, grace_time, storage_of(root)
         uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
@@ -209,7 +210,7 @@ class Warehouse:
             self._catalog.publish(for_catalog, now)
 
     def unmerge(self, unit: Unit) -> PublishedUnit:
-        """Split the merged files that hold rows of a unit; return the unit, now in its own files."""
+        """Split the merged files that hold rows of a unit; return the unit."""
         with self.locked("publish"):
             self._split_merged_files_of(unit)
         published = self.published(unit)
@@ -318,7 +319,7 @@ class Warehouse:
         if ns < until_ns:
             until = to_datetime(until_ns // 1000)
             raise UserError(
-                f"{self.root}: as it was at {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
+                f"{self.root}: its state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
                 f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
             )
         return ns
@@ -433,7 +434,6 @@ class Warehouse:
 
         Returns counts of files. Also sets sync_error and too_many_orphans.
         """
-
         merged, into = self.compact()
         before = self._all_files()
         with self.locked("views"):
@@ -448,30 +448,35 @@ class Warehouse:
         published, remaining = set(self._published_paths()), self._all_files()
         return [
             FileCount("published", len(published), self._total_size(published & remaining)),
-            FileCount("superseded, and still kept", *self._count_and_size(known - published)),
+            FileCount("superseded, still kept", *self._count_and_size(known - published)),
             FileCount("Iceberg's metadata", *self._count_and_size(metadata)),
             FileCount(
-                "orphans, left for now",
+                "orphans, kept for now",
                 *self._count_and_size(remaining & (found.removable | found.recent)),
             ),
-            FileCount("of other names, left", *self._count_and_size(found.foreign)),
+            FileCount("files of other names, kept", *self._count_and_size(found.foreign)),
             FileCount("removed", len(before - remaining), None),
-            FileCount("small ones merged", merged, None),
-            FileCount("into", into, None),
+            FileCount("small files merged", merged, None),
+            FileCount("merged files written", into, None),
         ]
 
     def _metadata_files(self) -> set[str]:
         """Return the metadata files of the Iceberg tables and of the REST catalog."""
         from spark_jobs.warehouse.iceberg import files_of
 
-        begin = len(str(self.root.resolve())) + 1
+        prefix_length = len(str(self.root.resolve())) + 1
         locations = self._catalog.metadata_locations().values()
         synced = self.published(REST_CATALOG)
-        of_server = synced.facts["files"] if synced else []
-        return {file[begin:] for one in locations for file in files_of(one)}.union(of_server)
+        server_files = synced.facts["files"] if synced else []
+        return {
+            file[prefix_length:] for location in locations for file in files_of(location)
+        }.union(server_files)
 
     def iceberg_mismatches(self) -> dict[str, str]:
-        """Return, by table, a line for each Iceberg table that shows other files than the catalog."""
+        """Return a line for each Iceberg table that shows wrong files, by table.
+
+        Right are the files that the catalog lists.
+        """
         from spark_jobs.warehouse.iceberg import shown_files
 
         found = {}
@@ -482,7 +487,7 @@ class Warehouse:
             if shown != listed:
                 found[table] = (
                     f"{self.root}: the Iceberg table {table} lacks {len(listed - shown):,} files "
-                    f"and has {len(shown - listed):,} others: giscope maintain makes it anew"
+                    f"and has {len(shown - listed):,} others: giscope maintain makes a new one"
                 )
         return found
 
@@ -622,7 +627,7 @@ class Warehouse:
                 files = sync_tables(uri, locations)
             except UserError as error:
                 self.sync_error = error
-                print(f"giscope: {error}; the next job tells it again", file=sys.stderr)
+                print(f"giscope: {error}; the next job tries again", file=sys.stderr)
                 return
             root = f"{self.root.resolve()}/"
             paths = sorted(file.removeprefix(root) for file in files)
@@ -774,12 +779,12 @@ class Warehouse:
         By default only the file's size is compared; all_bytes: also the hash of its bytes. network,
         date: only files of this network or day.
         """
-        of_date = f"/date={date}/" if date else ""
+        date_folder = f"/date={date}/" if date else ""
         return {
             target: f"{self.root / target}: {damage} ({_names_of(units)})"
             for group in self._catalog.unit_groups(network)
             for target, units in group.by_file.items()
-            if of_date in target
+            if date_folder in target
             and (damage := self._damage(target, units[0].stored_in[target], all_bytes))
         }
 
@@ -804,7 +809,7 @@ class Warehouse:
         if size != content.size:
             return f"has {size:,} bytes, {content.size:,} were published"
         if all_bytes and content_of(self.root / target) != content:
-            return "has other bytes than were published; remove it, and it is made again"
+            return "has other bytes than were published; remove it, and the next run makes it again"
         return None
 
 

@@ -1,23 +1,27 @@
-"""Packets of an address to the subscribers that had it."""
+"""Packets of an address assigned to the subscribers that had the address."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 EARLY_US = 1_000_000
-"""Packets may be seen so long before the message that tells whose they are."""
+"""Time by which packets may precede the message that names their subscriber (µs)."""
 LATE_US = 60_000_000
-"""What comes to an address so long after its subscriber has left is still meant for him."""
+"""Time after a lease's end for which packets still belong to its subscriber (µs)."""
 
 
 def split_users(
     codes: np.ndarray, ts: np.ndarray, addresses: list[str], rows: pa.Table
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Packets' users, where an address went from one subscriber to another.
+    """Return packets' users, if an address went from one subscriber to another.
 
-    codes: each packet's address, as its place in `addresses`; ts: its time (us); rows: of the
-    table leases. Returns each packet's user, as a place in the two lists returned: users' keys (the
-    subscriber's, or the address where no lease is known) and their addresses.
+    - codes: each packet's address, as an index into `addresses`
+    - ts: each packet's time (µs)
+    - addresses: the addresses
+    - rows: rows of the table leases
+
+    Returns each packet's user, as an index into two lists, and these lists: the users' keys (the
+    subscriber, or the address if no lease is known), and their addresses.
     """
     code_of = {address: code for code, address in enumerate(addresses)}
     rows = rows.filter(pc.is_in(rows["address"], pa.array(addresses, pa.string())))
@@ -62,8 +66,10 @@ def split_users(
 
 
 def lease_spans(rows: pa.Table) -> tuple[pa.Table, np.ndarray, np.ndarray]:
-    """Rows of the table leases by address and time, and int64[n] from when until when (us) packets
-    of the address are the subscriber's."""
+    """Return leases by address and time, and int64[n] begin and end of each (µs).
+
+    Within these times, packets of the address belong to the subscriber.
+    """
     rows = rows.sort_by([("address", "ascending"), ("start_ts", "ascending")])
     begin = rows["start_ts"].cast(pa.int64()).to_numpy() - EARLY_US
     end = rows["end_ts"].cast(pa.int64()).to_numpy()

@@ -1,4 +1,4 @@
-"""The tables as DuckDB views over their Parquet files, with the schemas' words as comments."""
+"""The tables as DuckDB views over their Parquet files, with the schemas' comments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS_ALL_TABLES = re.compile(
     r"|pg_\w+|duckdb_\w+|sqlite_\w+)\b",
     re.IGNORECASE,
 )
-"""What asks of all tables, or of some by no name."""
+"""Words of queries that read all tables, or tables that they do not name."""
 GLOB_CHARACTERS = re.compile(r"[*?[]")
 SQL_TYPES = {
     pa.string(): "VARCHAR",
@@ -36,13 +36,15 @@ SQL_TYPES = {
 
 
 def may_read(query: str, name: str) -> bool:
-    """Whether a query may be about a table: it has its name, or asks of the catalog."""
+    """Return whether a query may read a table: it has the table's name, or reads all tables."""
     return name.lower() in query.lower() or READS_ALL_TABLES.search(query) is not None
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
-    """One view a table, empty where it has no files. All in one transaction: each would wait for
-    the disk."""
+    """Create a view for each table, empty if the table has no files.
+
+    All are created in one transaction, for each transaction waits for the disk.
+    """
     connection.begin()
     for table, files in tables.items():
         view = f'view "{table.name}" is {_sql_string(f"one row is {table.row}")}'
@@ -62,8 +64,10 @@ def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, l
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
-    """A DuckDB database with the tables' views; see create_views. A UserError where its disk is
-    full, which DuckDB does not tell."""
+    """Write a DuckDB database with the tables' views; see create_views.
+
+    Raises UserError if the disk is full, which DuckDB does not report.
+    """
     import duckdb
 
     roots = [file for files in tables.values() for file in files[:1]]
@@ -77,13 +81,16 @@ def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
     except duckdb.Error as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
     if created != {table.name for table in tables}:
-        raise UserError(f"{path}: cannot be written whole: is its disk full?")
+        raise UserError(f"{path}: cannot be written completely: is its disk full?")
 
 
 def files_query(table: Table, files: list[Path]) -> str:
-    """The query that reads these files. Files of an earlier version may lack columns: these are
-    null there. To see which they have, DuckDB opens each of them; of those that are named for the
-    present columns only the first, and then those that a query asks for."""
+    """Return the query that reads a table's files.
+
+    A column that a file of an earlier version lacks is null. To see the columns of files, DuckDB
+    opens each of them. Of files whose names show the present columns, it opens only the first, and
+    then those that a query needs.
+    """
     types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
     present = [path for path in files if has_columns_of(table, path)]
@@ -100,7 +107,10 @@ def files_query(table: Table, files: list[Path]) -> str:
 
 
 def _read(table: Table, files: list[Path], same_columns: bool) -> str:
-    """A query that reads files with their partition columns; same: all have the same columns."""
+    """Return the query that reads files with their partition columns.
+
+    same_columns: all files have the same columns.
+    """
     paths = ", ".join(map(_sql_string, duckdb_paths(files)))
     hive = ", ".join(
         f"{_sql_string(c.name)}: {_sql_string(sql_type(c.read_as))}" for c in table.partitions
@@ -112,12 +122,12 @@ def _read(table: Table, files: list[Path], same_columns: bool) -> str:
 
 
 def duckdb_paths(files: Iterable[Path]) -> list[str]:
-    """Files for DuckDB's read_parquet, to which *, ? and [ stand for others."""
+    """Return files' paths for DuckDB's read_parquet, to which *, ? and [ are wildcards."""
     return [GLOB_CHARACTERS.sub(r"[\g<0>]", str(path.absolute())) for path in files]
 
 
 def register_object_store(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
-    """Let DuckDB read files below these, wherever they are."""
+    """Let DuckDB read files below these roots, also in an object store."""
     if any(map(in_object_store, roots)):
         from spark_jobs.warehouse.object_store_fsspec import ObjectStores
 
@@ -125,7 +135,7 @@ def register_object_store(connection: duckdb.DuckDBPyConnection, *roots: Path) -
 
 
 def sql_type(type_: pa.DataType) -> str:
-    """A column's type in SQL. Raises KeyError: no table has such a column so far."""
+    """Return a column's type in SQL. Raises KeyError for types that no table has."""
     if pa.types.is_list(type_):
         return f"{sql_type(type_.value_type)}[]"
     if pa.types.is_map(type_):

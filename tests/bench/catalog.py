@@ -100,7 +100,9 @@ def main(days: int) -> None:
         for n in range(1, days + 1):
             day = FIRST + timedelta(n)
             published = seconds(partial(publish, warehouse, rows, day))
-            shown = seconds(partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run)))
+            shown = seconds(
+                partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run))
+            )
             if n in TOLD or n == days:
                 views = seconds(warehouse.update_views)
                 metadata = [

@@ -280,7 +280,7 @@ def test_the_proof_fails_where_the_name_is_left(here, networks, capsys):
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("giscope: looked for 1 name in ")
     assert told[1:] == [
-        f"giscope: {here}/w/notes.txt: {user} is there still: remove the file, or the name from it"
+        f"giscope: {here}/w/notes.txt: still contains {user}: remove the file, or the name from it"
     ]
 
 
@@ -690,7 +690,7 @@ def test_what_cannot_be_looked_into_is_told(here):
     assert [line.partition(": ")[0] for line in told] == [
         str(here / "w" / name) for name in sorted(marks)
     ]
-    assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
+    assert all(": cannot be searched: " in line and "\n" not in line for line in told)
 
 
 def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, partition, tmp_path):
@@ -706,7 +706,7 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
     assert removal.prove(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
     (told,) = removal.prove(warehouse, network, [user]).problems
-    assert told.startswith(f"{root}/report.html: {user} is there still")
+    assert told.startswith(f"{root}/report.html: still contains {user}")
 
 
 @pytest.mark.parametrize(

@@ -336,4 +336,4 @@ def test_maintain_tells_what_it_merged(warehouse, capsys):
         for line in capsys.readouterr().out.splitlines()
         if "│" in line
     )
-    assert (told["small ones merged"], told["into"]) == (str(2 * PIECES), "2")
+    assert (told["small files merged"], told["merged files written"]) == (str(2 * PIECES), "2")

@@ -57,7 +57,7 @@ def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
     with one.locked("content-aa-gprs"):
         with other.locked("content-aa-gprs"):
             publish(other, "BB")
-        with pytest.raises(UserError, match="stood still for so long"):
+        with pytest.raises(UserError, match="was stopped for so long"):
             publish(one, "CC")
     assert countries(Warehouse(bucket / "w")) == ["BB"]
     publish(one, "DD")
@@ -116,7 +116,7 @@ def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
         other.publish(UNIT, [], {"of": "other"})
         os.kill(job.pid, signal.SIGCONT)
         _, told = job.communicate("go\n", timeout=60)
-    assert "stood still for so long" in told
+    assert "was stopped for so long" in told
     assert Warehouse(root).published(UNIT).facts == {"of": "other"}
 
 
@@ -131,7 +131,7 @@ def test_a_lock_lost_with_its_connection_publishes_nothing(uri, tmp_path):
             )
         with other.locked("content-aa-gprs"):
             publish(other, "BB")
-            with pytest.raises(UserError, match="stood still for so long"):
+            with pytest.raises(UserError, match="was stopped for so long"):
                 publish(one, "CC")
     assert countries(Warehouse(tmp_path)) == ["BB"]
 

@@ -162,8 +162,8 @@ def test_old_orphans_of_our_names_are_removed(tmp_path):
     assert young.exists()
     assert all(path.exists() for path in foreign)
     assert held["removed"] == 1
-    assert held["orphans, left for now"] == 1
-    assert held["of other names, left"] == 3
+    assert held["orphans, kept for now"] == 1
+    assert held["files of other names, kept"] == 3
 
 
 def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):

@@ -227,7 +227,7 @@ def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
     [
         ("http://someone:secret@127.0.0.1:9/api", "127.0.0.1:9", "cannot be reached"),
         ("catalog.example", "catalog.example", "cannot be reached"),
-        ("http://[bad", "http://[bad", "it answers as none does"),
+        ("http://[bad", "http://[bad", "it does not answer as a REST catalog does"),
     ],
 )
 def test_one_that_cannot_be_reached_holds_up_maintain_alone(
@@ -237,7 +237,7 @@ def test_one_that_cannot_be_reached_holds_up_maintain_alone(
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    line = f"giscope: REST catalog at {place}: {reason}; the next job tells it again\n"
+    line = f"giscope: REST catalog at {place}: {reason}; the next job tries again\n"
     assert capsys.readouterr().err == line
     with pytest.raises(SystemExit) as ended:
         main(["maintain", "--warehouse", str(tmp_path)])
