@@ -34,7 +34,7 @@ AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_S
 from the role of the host or container.
 """
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""Those variables that a file may hold, too: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
+"""The variables that a file may replace: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
 
 NOT_REGULAR = "is not a regular file"
 """The message for pipes, sockets and devices: reading one may wait for ever, or never end."""

@@ -99,7 +99,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
                 "settings": _settings(network),
                 "user_partitions": network.user_partitions,
                 "key_period": network.key_period,
-                "others": NamesOfDay.of(network, day[1]).others,
+                "others": NamesOfDay.of(network, day[1]).other_networks,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
             made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)

@@ -1,8 +1,9 @@
 """A lost catalog made again from Iceberg's metadata and the Parquet files.
 
 Iceberg's metadata tell which files were published, and the facts that no file has (see
-Warehouse.read_iceberg_metadata). Captures are known by their rows of ingest_log. What a day's tables
-were made of is not told, so the next run makes them anew; until then they are read as they are.
+Warehouse.read_iceberg_metadata). Captures are known by their rows of ingest_log. What a day's
+tables were made of is not told, so the next run makes them anew; until then they are read as they
+are.
 """
 
 from __future__ import annotations

@@ -297,14 +297,14 @@ def _unneeded_files(before: IcebergTable, after: IcebergTable) -> set[str]:
     Only the oldest of the remaining snapshots is read. Snapshots are dropped oldest first, and a
     manifest that one snapshot leaves out is in no later one.
     """
-    kept = sorted(after.metadata.snapshots, key=sequence_number)
+    remaining = sorted(after.metadata.snapshots, key=sequence_number)
     dropped = {old.snapshot_id: old for old in before.metadata.snapshots}
-    for snapshot in kept:
+    for snapshot in remaining:
         dropped.pop(snapshot.snapshot_id, None)
     files = metadata_files(before) - metadata_files(after)
     if dropped:
         files |= set().union(*(_manifest_files(before, old) for old in dropped.values()))
-        files -= _manifest_files(after, kept[0])
+        files -= _manifest_files(after, remaining[0])
     return files
 
 

@@ -77,7 +77,7 @@ class IdentityCheck:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether warehouse and catalog were seen to have the same identity."""
+        """True once warehouse and catalog were seen to have the same identity."""
         return self._identity is not None
 
     def check(self) -> None:
@@ -89,7 +89,7 @@ class IdentityCheck:
             self._refuse_unknown(read_mark(self._root))
 
     def expect_lost_catalog(self) -> None:
-        """Let the first transaction give the warehouse's identity to a catalog that has nothing.
+        """Make the first transaction give the warehouse's identity to a catalog that has nothing.
 
         Raises UserError if the catalog has an identity, or has anything.
         """

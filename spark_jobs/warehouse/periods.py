@@ -21,20 +21,22 @@ from spark_jobs.warehouse.files import read_rows
 class NamesOfDay:
     """The names of a network's users on one day.
 
-    others: the names and key_periods of other networks whose users are far ends, and whose users
-    also have other names in each period.
+    other_networks: the names and key_periods of other networks whose users are far ends. These
+    users, too, have other names in each period.
     """
 
     network: str
     key_period: KeyPeriod | None
     day: date
-    others: tuple[tuple[str, KeyPeriod], ...] = ()
+    other_networks: tuple[tuple[str, KeyPeriod], ...] = ()
 
     @classmethod
     def of(cls, network: Network, day: date) -> NamesOfDay:
         """Return the names of a network of the networks file."""
-        others = tuple((one.name, one.key_period) for one in network.others if one.key_period)
-        return cls(network.name, network.key_period, day, others)
+        other_networks = tuple(
+            (one.name, one.key_period) for one in network.others if one.key_period
+        )
+        return cls(network.name, network.key_period, day, other_networks)
 
     def apply_to(self, path: Path) -> bool:
         """Return whether a file's users have these names already; the file's path says its day."""
@@ -47,7 +49,9 @@ class NamesOfDay:
         """
         if self.apply_to(path):
             return rows
-        other_keys = tuple(UserKeys(name, secret(), key_period=p) for name, p in self.others)
+        other_keys = tuple(
+            UserKeys(name, secret(), key_period=p) for name, p in self.other_networks
+        )
         keys = UserKeys(self.network, secret(), key_period=self.key_period, others=other_keys)
         before, now = keys.on(_day_of(path)), keys.on(self.day)
         for name in set(KEYS) & set(rows.column_names):
@@ -72,7 +76,7 @@ class NamesOfDay:
         return pa.concat_tables([table.arrow.empty_table(), *found])
 
     def _periods_on(self, day: date) -> list[str]:
-        lengths = [self.key_period, *(length for _, length in self.others)]
+        lengths = [self.key_period, *(length for _, length in self.other_networks)]
         return [period_of(length, day) for length in lengths]
 
 

@@ -66,7 +66,7 @@ class Answer:
 
     @property
     def is_over_time(self) -> bool:
-        """Whether the query's time is over."""
+        """True if the query's time is over."""
         return self._deadline.is_over
 
     def close(self) -> None:

@@ -113,7 +113,7 @@ class SearchReport:
 
     @property
     def summary(self) -> str:
-        """What was searched, in words."""
+        """A summary of what was searched, in words."""
         parts = [
             f"{count:,} {what}" + ("" if count == 1 else "s")
             for count, what in (

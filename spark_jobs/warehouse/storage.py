@@ -46,7 +46,7 @@ class Storage(Protocol):
         """
 
     def leave_to_catalog(self, files: Iterable[Staged]) -> None:
-        """Let only the catalog decide about these files, which it is about to register.
+        """Leave it to the catalog alone to decide about files, which it is about to register.
 
         From now on remove_staged() leaves them. If the answer of the catalog's database is lost, it
         is not certain whether the catalog knows them.

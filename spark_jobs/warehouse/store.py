@@ -159,7 +159,7 @@ class Warehouse:
         self.sync_error: UserError | None = None
         """The error of the last synchronization of the REST catalog, if it failed."""
         self.too_many_orphans = False
-        """Whether the last clean-up found too many orphans to remove them unasked."""
+        """True if the last clean-up found more orphans than it may remove unasked."""
         if catalog_is_lost:
             self._identity.expect_lost_catalog()
         else:
@@ -429,7 +429,7 @@ class Warehouse:
     def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
         """Merge small files, update all Iceberg tables, and remove superseded and orphan files.
 
-        - Iceberg tables follow the schemas, and are made anew if they show wrong files.
+        - Iceberg tables follow the schemas. Tables that show wrong files are rebuilt.
         - Orphans are removed as orphans.py allows. remove_orphans: also recent ones, and many.
 
         Returns counts of files. Also sets sync_error and too_many_orphans.
@@ -482,7 +482,7 @@ class Warehouse:
         found = {}
         for table, location in self._catalog.metadata_locations().items():
             if not location.startswith(f"{self.root.resolve()}/"):
-                continue  # the warehouse was moved: the next job makes the table anew
+                continue  # the warehouse was moved: the next job rebuilds the table
             shown, listed = shown_files(location), self._catalog.listed_files(table)
             if shown != listed:
                 found[table] = (

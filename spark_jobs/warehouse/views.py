@@ -127,7 +127,7 @@ def duckdb_paths(files: Iterable[Path]) -> list[str]:
 
 
 def register_object_store(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
-    """Let DuckDB read files below these roots, also in an object store."""
+    """Enable DuckDB to read files below these roots, also in an object store."""
     if any(map(in_object_store, roots)):
         from spark_jobs.warehouse.object_store_fsspec import ObjectStores
 

@@ -322,7 +322,7 @@ class BrokenOffError(Exception):
 
 
 def break_off(patch, at: int) -> list[int]:
-    """Let this process change nothing any more from the nth change on: of the journal, or of files.
+    """Let this process change nothing any more from the nth change on: of the catalog, or of files.
     Returns a list that has, then, an item for each change."""
     seen: list[int] = []
     change, remove = UnitCatalog._transaction, removal_of_files()
@@ -332,9 +332,9 @@ def break_off(patch, at: int) -> list[int]:
         if len(seen) >= at:
             raise BrokenOffError
 
-    def counted(journal):
+    def counted(catalog):
         count()
-        return change(journal)
+        return change(catalog)
 
     def counted_removal(paths):
         for path in list(paths):

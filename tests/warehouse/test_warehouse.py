@@ -111,7 +111,7 @@ def test_units_do_not_touch_each_other(tmp_path):
 
 
 STEPS = 7
-"""Of a change of two files: each is moved; the journal is changed twice, before and after; what was
+"""Of a change of two files: each is moved; the catalog is changed twice, before and after; what was
 superseded is removed."""
 
 
@@ -119,7 +119,7 @@ def dying(
     patch: pytest.MonkeyPatch,
     after: int,
     paths: Iterable[str] = ("replace", "unlink"),
-    journal: Iterable[str] = ("register", "publish"),
+    catalog: Iterable[str] = ("register", "publish"),
 ) -> list[str]:
     """Let the job be killed after so many steps, which are calls of these methods; returns those
     taken."""
@@ -138,7 +138,7 @@ def dying(
 
     for name in paths:
         until_then(Path, name)
-    for name in journal:
+    for name in catalog:
         until_then(UnitCatalog, name)
     return taken
 
