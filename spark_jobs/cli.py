@@ -15,7 +15,7 @@ from rich.console import Console
 from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import contents_of, place
+from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ WarehouseOption = Annotated[
     typer.Option(
         "--warehouse",
         metavar="W",
-        parser=place,
+        parser=path_of,
         help="Folder of the tables, made if missing; or s3://BUCKET/PREFIX.",
     ),
 ]
@@ -107,7 +107,7 @@ def run(
     captures: Annotated[
         Path,
         typer.Argument(
-            parser=place,
+            parser=path_of,
             help="Folder with CAPTURES/<network>/: captures and logs of Zeek; or s3://BUCKET/PREFIX.",
         ),
     ],
@@ -130,7 +130,7 @@ def run(
     work, left_out = _captures(captures, known, networks, front_end, follow_links)
 
     with _alone(store):
-        with store.one_update():
+        with store.update_views_once():
             failed = _ingest(store, work, front_end)
             refused = {result.network for result in failed if result.of_network}
             usable = [network for network in known.values() if network.name not in refused]
@@ -161,7 +161,7 @@ def ingest(
     files: Annotated[
         list[Path],
         typer.Argument(
-            parser=place,
+            parser=path_of,
             help="Capture files: pcap, pcapng; logs of Zeek: giscope_packets, giscope_accounting, "
             "radius, conn, http, ssl as TSV or JSON. Plain, gzip, zstd. Or folders of these.",
         ),
@@ -318,7 +318,7 @@ def check(
     wanted = day.date() if day else None
     store = _existing(warehouse)
     damaged = [line for one in chosen for line in store.damaged(True, one.name, wanted).values()]
-    damaged += store.holes().values()
+    damaged += store.iceberg_mismatches().values()
     verdicts = quality.check(store, chosen, wanted)
     verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
     for verdict in verdicts:
@@ -425,13 +425,13 @@ def maintain(
     for what, files, size in held:
         grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
     out.print(grid)
-    if store.too_many:
+    if store.too_many_orphans:
         raise UserError(
             f"{warehouse}: there are more orphans than a tenth of the catalog's files: none is "
             "removed. If the catalog is an old copy, restore the newest or run giscope maintain "
             "--rebuild-catalog; else giscope maintain --remove-orphans"
         )
-    if store.untold:
+    if store.sync_error:
         sys.exit(2)
 
 
@@ -471,9 +471,9 @@ def forget(
     out.print(f"{rows:,} rows removed")
     for name in before:
         out.print(f"{name} was forgotten before, too", soft_wrap=True)
-    if search.mistakes:
-        raise UserError(search.looked, *search.mistakes)
-    out.print(f"{search.looked}: not found", soft_wrap=True)
+    if search.problems:
+        raise UserError(search.summary, *search.problems)
+    out.print(f"{search.summary}: not found", soft_wrap=True)
 
 
 @app.command(epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets")
@@ -525,7 +525,7 @@ def purge(
 def report(
     warehouse: WarehouseOption,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", parser=place, help="The page to write.")
+        Path, typer.Option("--output", metavar="FILE", parser=path_of, help="The page to write.")
     ],
     network: Annotated[
         list[str] | None,
@@ -610,12 +610,12 @@ def sql(
     """Ask SQL of every table. Reads the warehouse only, but with --write."""
     import duckdb
 
-    from spark_jobs.warehouse.queries import asked
+    from spark_jobs.warehouse.queries import run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
     try:
-        with asked(_existing(warehouse), query, limits, write, then) as answer:
+        with run_query(_existing(warehouse), query, limits, write, then) as answer:
             _print_answer(answer, form)
     except duckdb.OutOfMemoryException:
         raise  # before the query ran: see main
@@ -686,7 +686,7 @@ def plot(
         typer.Option(
             "--output",
             metavar="PATH",
-            parser=place,
+            parser=path_of,
             help="The page to write, or a folder; flow-FLOW_ID.html here if left out.",
         ),
     ] = None,
@@ -720,11 +720,11 @@ def schema(
 
 
 def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
-    from spark_jobs.warehouse import KEEP, Warehouse
+    from spark_jobs.warehouse import GRACE_TIME, Warehouse
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
-    return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
+    return Warehouse(warehouse, GRACE_TIME if keep_days is None else timedelta(keep_days))
 
 
 def _rebuild(warehouse: Path) -> None:
@@ -771,7 +771,7 @@ def _captures(
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    contents = contents_of(folder, follow_links)
+    contents = list_folder(folder, follow_links)
     left_out = [unfollowed_links_message(folder, contents.links)] if contents.links else []
     work = []
     for of_network in contents.folders:

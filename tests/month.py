@@ -69,7 +69,7 @@ def main(source: Path, target: Path) -> None:
     warehouse, sql = Warehouse(target), Warehouse(source).connect()
     known = [_network(of) for of in NETWORKS]
     shipped = Warehouse(source)
-    told = {of.of: next(iter(shipped.commits("capture", of.of))).facts for of in NETWORKS}
+    told = {of.of: next(iter(shipped.published_units("capture", of.of))).facts for of in NETWORKS}
     for network, of in zip(known, NETWORKS, strict=True):
         publish_network(warehouse, network)
         for n in range(DAYS):

@@ -21,7 +21,7 @@ from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import VIEWS
-from spark_jobs.warehouse.queries import asked
+from spark_jobs.warehouse.queries import run_query
 from tests.accuracy.sensitivity import constants
 
 
@@ -45,7 +45,7 @@ def test_query_answers_on_the_shipped_captures(demo, query):
         answer = connection.sql(query).to_arrow_table()
     assert len(answer)
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
-    with asked(demo.warehouse, query, LIMITS) as answered:
+    with run_query(demo.warehouse, query, LIMITS) as answered:
         columns, rows = answered.columns_and_rows()
         assert (columns, len(list(rows))) == (answer.column_names, len(answer))
 
@@ -94,8 +94,8 @@ def test_iceberg_program_runs(demo):
 def test_queries_ask_every_table_made_of_flows():
     """Of each table but packets and marts that a query of the page need not name."""
     page = " ".join(QUERIES)
-    asked = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
-    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= asked
+    run_query = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
+    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= run_query
 
 
 def test_spark_program_runs(demo, monkeypatch, tmp_path):

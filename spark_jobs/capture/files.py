@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import NOT_REGULAR, Contents, contents_of
+from spark_jobs.places import NOT_REGULAR, FolderListing, list_folder
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -105,18 +105,18 @@ def _is_usable_log(path: Path) -> bool:
         return True
 
 
-def _list_folder(folder: Path, follow_links: bool, found: FoundFiles) -> Contents:
+def _list_folder(folder: Path, follow_links: bool, found: FoundFiles) -> FolderListing:
     """List a folder, and report in found.errors what is left out."""
     try:
-        contents = contents_of(folder, follow_links)
+        contents = list_folder(folder, follow_links)
     except OSError as error:
         found.errors.append(in_a_line(error))
-        return Contents([], [], [], [])
+        return FolderListing([], [], [], [])
     input_links = [path for path in contents.links if _is_named_as_input(path)]
     if input_links:
         found.errors.append(unfollowed_links_message(folder, input_links))
     found.errors += [
-        f"{path}: {NOT_REGULAR}" for path in contents.others if _is_named_as_input(path)
+        f"{path}: {NOT_REGULAR}" for path in contents.special_files if _is_named_as_input(path)
     ]
     return contents
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError
-from spark_jobs.warehouse import Commit, Warehouse
+from spark_jobs.warehouse import PublishedUnit, Warehouse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,14 +54,14 @@ class Packets:
 class Overlap:
     """An older capture, and which shares of its packets and of the new one's both have."""
 
-    commit: Commit
+    commit: PublishedUnit
     of_old: float
     of_new: float
 
 
 def captures_replaced(
-    warehouse: Warehouse, others: list[Commit], path: Path, new: Packets
-) -> list[Commit]:
+    warehouse: Warehouse, others: list[PublishedUnit], path: Path, new: Packets
+) -> list[PublishedUnit]:
     """Those of the network's other captures whose place a new one takes, read from `path`: it has
     nearly all of their packets, and says more than they do.
 
@@ -94,7 +94,7 @@ def captures_replaced(
     )
 
 
-def _of_the_same_time(others: list[Commit], new: Packets) -> Iterator[Commit]:
+def _of_the_same_time(others: list[PublishedUnit], new: Packets) -> Iterator[PublishedUnit]:
     """The captures and packet logs that overlap in time with a new one."""
     for commit in others:
         facts = commit.facts
@@ -115,14 +115,14 @@ def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
     return new[what] > sum(facts[what] for facts in old)
 
 
-def _packets_of(warehouse: Warehouse, commit: Commit) -> Packets:
+def _packets_of(warehouse: Warehouse, commit: PublishedUnit) -> Packets:
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample, make_sample
-    from spark_jobs.warehouse.compaction import capture_texts
+    from spark_jobs.warehouse.compaction import capture_metadata
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
     name = commit.unit.name
-    kept = capture_texts(log, name).get(METADATA_KEY)
+    kept = capture_metadata(log, name).get(METADATA_KEY)
     # Captures that were ingested before samples were kept have none.
     sample = make_sample(_keys(name, paths, commit.facts)) if kept is None else decode_sample(kept)
     return Packets(name, commit.facts, paths, sample)

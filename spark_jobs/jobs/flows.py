@@ -99,7 +99,7 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
                 "settings": _settings(network),
                 "user_partitions": network.user_partitions,
                 "key_period": network.key_period,
-                "others": NamesOfDay.of(network, day[1]).others,
+                "others": NamesOfDay.of(network, day[1]).other_networks,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
             made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)
@@ -123,7 +123,7 @@ def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
     neighbours, the network's settings."""
     days = [day + timedelta(days=k) for k in NEIGHBOURS]
     read = [
-        warehouse.contents(table, network.name, near)
+        warehouse.content_hashes(table, network.name, near)
         for table in (PACKETS, APPLICATION_LOG, LEASES)
         for near in days
     ]
@@ -168,7 +168,7 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
     """Days of the network of which there are packets."""
     return {
         date.fromisoformat(day)
-        for commit in warehouse.commits("capture", network)
+        for commit in warehouse.published_units("capture", network)
         for day in commit.facts["dates"]
     }
 
@@ -176,16 +176,18 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
 def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
     """Days with packets, or with flows from packets there no longer are, not up to date. Those of
     which packets were lost from the warehouse (see Warehouse.damaged) or removed (see
-    Warehouse.purged) stay as they are."""
+    Warehouse.purged_before) stay as they are."""
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
         made = {day for _, day in warehouse.days("day", network.name)}
         days |= made
-        gone = warehouse.purged(network.name, PACKETS, APPLICATION_LOG, LEASES)
-        days -= {day for day in made if day <= gone or day < warehouse.purged(network.name, FLOWS)}
-        for commit in warehouse.commits("capture", network.name):
-            if not warehouse.is_whole(commit):
+        gone = warehouse.purged_before(network.name, PACKETS, APPLICATION_LOG, LEASES)
+        days -= {
+            day for day in made if day <= gone or day < warehouse.purged_before(network.name, FLOWS)
+        }
+        for commit in warehouse.published_units("capture", network.name):
+            if not warehouse.is_intact(commit):
                 lost = map(date.fromisoformat, commit.facts["dates"])
                 days -= {day + timedelta(days=k) for day in lost for k in NEIGHBOURS}
         stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
@@ -243,7 +245,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.periods import NamesOfDay
 
-    commit = warehouse.commit(Unit.of_day("day", network, day))
+    commit = warehouse.published(Unit.of_day("day", network, day))
     if commit is None:
         return None
     if "settings" not in commit.facts:
@@ -255,7 +257,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     names = NamesOfDay(network, commit.facts.get("key_period"), day, others)
     known = has_secret()
     leases = tuple(
-        path for path in _around(warehouse, LEASES, network, day) if known or names.are_of(path)
+        path for path in _around(warehouse, LEASES, network, day) if known or names.apply_to(path)
     )
     held = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *held["address"].to_pylist()}
@@ -267,7 +269,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     of_user = tuple(
         group.read
         for group in _of_partitions(_groups(warehouse, network, day), tuple(partitions))
-        if known or names.are_of(group.read[0].path)
+        if known or names.apply_to(group.read[0].path)
     )
     if not of_user:
         return None
@@ -397,7 +399,7 @@ def read_partition(
     while True:
         groups = [g for g, first, _ in item.groups if first < until]
         span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
-        packets, found = read_packets(groups, span, wanted, leases, names.called)
+        packets, found = read_packets(groups, span, wanted, leases, names.renamed)
         if not len(packets.ts):
             return None
         partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
@@ -413,8 +415,8 @@ def _in_part(part: tuple[int, int], user: str) -> bool:
 
 
 def _write(table: Table, rows: pa.Table, target: Staged) -> Written:
-    from spark_jobs.warehouse.files import TableWriter, in_order
+    from spark_jobs.warehouse.files import TableWriter, sort_rows
 
     with TableWriter(table, target) as writer:
-        writer.write_table(in_order(table, rows))
+        writer.write_table(sort_rows(table, rows))
     return writer.written

@@ -33,14 +33,14 @@ def forgotten_unit(network: str) -> Unit:
 
 def removed_of(warehouse: Warehouse, network: str) -> RemovalFilter:
     """What was removed from a network's tables: its own users and days, and users of others."""
-    forgotten = {c.unit.network: c.facts for c in warehouse.commits("forgotten")}
-    before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
+    forgotten = {c.unit.network: c.facts for c in warehouse.published_units("forgotten")}
+    before = {table.name: warehouse.purged_before(network, table) for table in OF_CAPTURES}
     return removed_from(network, forgotten, before)
 
 
 def key_what_was_removed(warehouse: Warehouse, network: str) -> None:
     """Replace hashes of an earlier version, which anybody could make, by keyed ones."""
-    commit = warehouse.commit(forgotten_unit(network))
+    commit = warehouse.published(forgotten_unit(network))
     if commit and UNKEYED_SPANS in commit.facts:
         make_secret()  # a network with plain addresses may have none yet
         others = {name: fact for name, fact in commit.facts.items() if name != UNKEYED_SPANS}
@@ -70,7 +70,7 @@ def removed_from(
 def has_names_of_its_own(warehouse: Warehouse, network: Network) -> bool:
     """Whether the network's users are called as nobody of another network is. Addresses are not
     names of its own: another network's users, or a server, may have the same."""
-    commit = warehouse.commit(Unit("network", network.name))
+    commit = warehouse.published(Unit("network", network.name))
     if commit is None:
         return network.pseudonyms == "keyed"
     made_with = (commit.facts.get("users") or PLAIN).split()

@@ -41,7 +41,7 @@ from spark_jobs.jobs.forgotten import key_what_was_removed, removed_of
 from spark_jobs.jobs.leases import leases
 from spark_jobs.networks import Network
 from spark_jobs.places import NOT_REGULAR, is_irregular
-from spark_jobs.warehouse import Commit, Staging, Unit, Warehouse, Written
+from spark_jobs.warehouse import PublishedUnit, Staging, Unit, Warehouse, Written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -249,8 +249,8 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
     """Publish what a capture gave, or that it gave nothing and why."""
     result = read.result
     unit = Unit("capture", result.network, result.capture)
-    old = warehouse.commit(unit)
-    replaced: list[Commit] = []
+    old = warehouse.published(unit)
+    replaced: list[PublishedUnit] = []
     try:
         if not result.error:
             replaced = _publish_rows(warehouse, staging, unit, read)
@@ -258,7 +258,7 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
         result.error = in_a_line(error)
         result.duplicate_of = error.of if isinstance(error, CopyError) else None
     if result.error:
-        warehouse.discard(read.files)
+        warehouse.remove_staged(read.files)
         result.packets, result.rows, result.values, result.dates = 0, 0, 0, []
         if result.path.exists() and not (old and old.files):
             _publish(warehouse, staging, unit, Read(result))
@@ -271,13 +271,15 @@ def _publish_read(warehouse: Warehouse, staging: Staging, read: Read) -> None:
     ]
 
 
-def _publish_rows(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> list[Commit]:
+def _publish_rows(
+    warehouse: Warehouse, staging: Staging, unit: Unit, read: Read
+) -> list[PublishedUnit]:
     """Publish a capture's rows; returns the captures whose place it takes."""
     with warehouse.locked(f"content-{unit.network}"):
-        others = [c for c in warehouse.commits("capture", unit.network) if c.unit != unit]
+        others = [c for c in warehouse.published_units("capture", unit.network) if c.unit != unit]
         _refuse_same(others, read.result)
         assert read.sample is not None
-        paths = [file.staged.path for file in read.files if file.is_of(PACKETS)]
+        paths = [file.staged.path for file in read.files if file.belongs_to(PACKETS)]
         new = Packets(unit.name, _facts(read), paths, read.sample)
         replaced = captures_replaced(warehouse, others, read.result.path, new)
         read.result.replaces = {c.unit.name: c.facts["content"] for c in replaced}
@@ -307,9 +309,9 @@ def _if_unchanged(
 ) -> Ingested | None:
     """What is known of a file that has been ingested as it is, else None."""
     name = capture_name(path)
-    old = warehouse.commit(Unit("capture", network.name, name))
+    old = warehouse.published(Unit("capture", network.name, name))
     try:
-        if not old or not warehouse.is_whole(old):
+        if not old or not warehouse.is_intact(old):
             return None
         was_log = old.facts.get("front_end") == FrontEnd.ZEEK_LOG
         of_auto = FrontEnd.ZEEK_LOG if was_log else FrontEnd.BUILTIN
@@ -494,7 +496,7 @@ def _count(result: Ingested, table: pa.Table) -> None:
     result.last_us = max(v for v in (result.last_us, high.as_py()) if v is not None)
 
 
-def _refuse_same(others: list[Commit], result: Ingested) -> None:
+def _refuse_same(others: list[PublishedUnit], result: Ingested) -> None:
     known = secret() if has_secret() else None
     content = key_content_hash(result.content, known)
     for commit in others:
@@ -509,7 +511,7 @@ def _refuse_same(others: list[Commit], result: Ingested) -> None:
 
 
 def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> None:
-    from spark_jobs.warehouse.files import moment
+    from spark_jobs.warehouse.files import to_datetime
 
     result = read.result
     log = {
@@ -521,8 +523,8 @@ def _publish(warehouse: Warehouse, staging: Staging, unit: Unit, read: Read) -> 
         "skipped": list(result.skipped.items()),
         "bytes": result.size,
         "seconds": result.seconds,
-        "first_ts": moment(result.first_us),
-        "last_ts": moment(result.last_us),
+        "first_ts": to_datetime(result.first_us),
+        "last_ts": to_datetime(result.last_us),
         "content": result.content,
         "error": result.error,
         "duplicate_of": result.duplicate_of,
@@ -565,7 +567,7 @@ def _facts(read: Read) -> dict[str, Any]:
     }
 
 
-def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
+def _give_way(warehouse: Warehouse, old: PublishedUnit, by: str) -> None:
     """Publish that a capture gives nothing any more, for another one has its packets."""
     log = _log_of(warehouse, old)
     nothing = {"packets": 0, "rows": 0, "duplicate_of": by}
@@ -575,7 +577,7 @@ def _give_way(warehouse: Warehouse, old: Commit, by: str) -> None:
         warehouse.publish(old.unit, staging.files, facts)
 
 
-def _log_of(warehouse: Warehouse, capture: Commit) -> dict[str, Any]:
+def _log_of(warehouse: Warehouse, capture: PublishedUnit) -> dict[str, Any]:
     """A capture's row of ingest_log."""
     from spark_jobs.warehouse.files import read_rows
 
@@ -587,7 +589,7 @@ def _log_of(warehouse: Warehouse, capture: Commit) -> dict[str, Any]:
 def stage_again(
     warehouse: Warehouse,
     staging: Staging,
-    capture: Commit,
+    capture: PublishedUnit,
     facts: dict[str, Any],
     out: list[np.ndarray] | None = None,
 ) -> set[str]:
@@ -596,12 +598,12 @@ def stage_again(
     import numpy as np
 
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
-    from spark_jobs.warehouse.compaction import capture_texts
+    from spark_jobs.warehouse.compaction import capture_metadata
 
-    files = [target for target in capture.stored if target.startswith(f"{INGEST_LOG.name}/")]
+    files = [target for target in capture.stored_in if target.startswith(f"{INGEST_LOG.name}/")]
     if not files:
         return set()
-    text = capture_texts(warehouse.root / files[0], capture.unit.name).get(METADATA_KEY)
+    text = capture_metadata(warehouse.root / files[0], capture.unit.name).get(METADATA_KEY)
     sample = None
     if out is not None and text is not None:
         sample = np.setdiff1d(decode_sample(text), np.concatenate([np.empty(0, np.uint64), *out]))
@@ -613,16 +615,16 @@ def stage_again(
 def _finish_replacing(warehouse: Warehouse, network: Network) -> None:
     """Where a job was killed after it had published what replaces a capture."""
     with warehouse.locked(f"content-{network.name}"):
-        for commit in warehouse.commits("capture", network.name):
+        for commit in warehouse.published_units("capture", network.name):
             for name, content in commit.facts.get("replaces", {}).items():
-                old = warehouse.commit(Unit("capture", network.name, name))
+                old = warehouse.published(Unit("capture", network.name, name))
                 if old and old.facts["content"] == content and old.facts["packets"]:
                     _give_way(warehouse, old, commit.unit.name)
 
 
 def _tell_if_replaced(warehouse: Warehouse, result: Ingested) -> None:
     """A capture that was, by another one of the same run, gave nothing."""
-    commit = warehouse.commit(Unit("capture", result.network, result.capture))
+    commit = warehouse.published(Unit("capture", result.network, result.capture))
     by = commit.facts.get("duplicate_of") if commit else None
     if by and not result.error:
         result.error, result.duplicate_of = _replaced(str(result.path), by), by
@@ -651,8 +653,8 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
     made_with = _keys_here(network).key_scheme
     facts = told | {"users": made_with}
     unit = Unit("network", network.name)
-    old = warehouse.commit(unit)
-    if old and old.facts == facts and warehouse.is_whole(old):
+    old = warehouse.published(unit)
+    if old and old.facts == facts and warehouse.is_intact(old):
         return
     if old:
         _refuse_other_keys(warehouse, network.name, old.facts.get("users", PLAIN), made_with)
@@ -674,7 +676,7 @@ def _refuse_other_keys(warehouse: Warehouse, network: str, before: str | None, n
     """Raise UserError if the users there have other names: one subscriber would get two. before:
     None if that is not known any more."""
     if before in (now, None) or not any(
-        c.facts["rows"] for c in warehouse.commits("capture", network)
+        c.facts["rows"] for c in warehouse.published_units("capture", network)
     ):
         return
     are = "plain addresses" if before == PLAIN else "pseudonyms of another key or key_period"

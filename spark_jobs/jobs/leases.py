@@ -14,7 +14,7 @@ from spark_jobs.jobs.forgotten import removed_of
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
 from spark_jobs.warehouse.periods import NamesOfDay
-from spark_jobs.warehouse.views import duckdb_paths, reach
+from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
@@ -47,12 +47,12 @@ def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
     network = of.name
     made = {
         commit.unit.day: commit.facts["inputs"]
-        for commit in warehouse.commits("leases", network)
-        if warehouse.is_whole(commit)
+        for commit in warehouse.published_units("leases", network)
+        if warehouse.is_intact(commit)
     }
     files = warehouse.files_by_date(ACCOUNTING, network)
     around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
-    gone = warehouse.purged(network, ACCOUNTING, LEASES)
+    gone = warehouse.purged_before(network, ACCOUNTING, LEASES)
     for day in sorted({day + near for day in files for near in around} | set(made)):
         if day in made and day - timedelta(DAYS_AROUND) < gone:
             continue  # made of what is there no more
@@ -90,8 +90,8 @@ def _leases_of(paths: list[Path], names: NamesOfDay) -> pa.Table:
     midnight = datetime.combine(names.day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
-        reach(connection, *paths)
-        if all(map(names.are_of, paths)):
+        register_object_store(connection, *paths)
+        if all(map(names.apply_to, paths)):
             connection.read_parquet(duckdb_paths(paths)).create_view("messages")
         else:
             connection.register("messages", names.rows(ACCOUNTING, paths))

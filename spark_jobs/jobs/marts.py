@@ -53,16 +53,16 @@ def marts(
     was removed that they were made of stay as they are.
     """
     days = warehouse.days("day", network)
-    over = {name: warehouse.purged(name, *INPUTS) for name in {name for name, _ in days}}
+    over = {name: warehouse.purged_before(name, *INPUTS) for name in {name for name, _ in days}}
     stale = [
         day
         for day in days
         if day[1] >= over[day[0]] and not _is_current(warehouse, day) and not leave(day)
     ]
     if stale:
-        from spark_jobs.warehouse.sql import at_most
+        from spark_jobs.warehouse.sql import max_engines
 
-        makers = at_most(warehouse)
+        makers = max_engines(warehouse)
         batches = list(_batches(warehouse, stale, makers))
         makers = min(makers, len(batches))
         publishing = Lock()
@@ -108,8 +108,8 @@ def unit_of(day: Day) -> Unit:
 
 def _inputs(warehouse: Warehouse, day: Day) -> str:
     """What a day's marts depend on, as a hash: its INPUTS, the network's facts, SQL and cells."""
-    files = [warehouse.contents(table, *day) for table in INPUTS]
-    facts = warehouse.contents(NETWORKS, day[0])
+    files = [warehouse.content_hashes(table, *day) for table in INPUTS]
+    facts = warehouse.content_hashes(NETWORKS, day[0])
     return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, GROUP_COLUMNS)
 
 
@@ -143,10 +143,12 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
     """A day's marts without those that were removed, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
     over = [
-        table for table in (*MARTS, SUPPRESSED_GROUPS) if day < warehouse.purged(network, table)
+        table
+        for table in (*MARTS, SUPPRESSED_GROUPS)
+        if day < warehouse.purged_before(network, table)
     ]
-    gone = [file for file in change.files if any(file.is_of(table) for table in over)]
-    warehouse.discard(gone)
+    gone = [file for file in change.files if any(file.belongs_to(table) for table in over)]
+    warehouse.remove_staged(gone)
     return change._replace(files=[file for file in change.files if file not in gone])
 
 

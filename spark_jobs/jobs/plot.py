@@ -43,14 +43,14 @@ def bring_up_to_date(warehouse: Warehouse) -> None:
     """Write the pages of the report's examples where anything that the report shows has changed, or
     where their folder is not there; what else is in it is removed."""
     inputs = inputs_of(warehouse)
-    if warehouse.is_made(PLOTS, inputs):
+    if warehouse.is_up_to_date(PLOTS, inputs):
         return
     from spark_jobs.report.examples import examples
 
     written = write_examples(warehouse, examples(warehouse), warehouse.root)
     for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
         path.unlink()
-    warehouse.made(PLOTS, inputs)
+    warehouse.record_built(PLOTS, inputs)
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:

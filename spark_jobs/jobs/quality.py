@@ -27,7 +27,7 @@ from schemas import (
 from spark_jobs.capture.files import capture_day
 from spark_jobs.errors import UserError
 from spark_jobs.networks import Network, QualityLimits
-from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
+from spark_jobs.warehouse import PublishedUnit, Unit, Warehouse, fingerprint
 
 SQL = Path(__file__).with_suffix(".sql")
 COPY_MS = 100
@@ -286,7 +286,7 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
 
 def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     """The last verdict on the day, if the packets behind it are those that there are now."""
-    commit = warehouse.commit(_unit(network, day))
+    commit = warehouse.published(_unit(network, day))
     captures = _captures(warehouse, network)
     same = commit and commit.facts["data"] == _data(warehouse, network, day, captures)
     return _from(commit) if commit and (same or _is_over(warehouse, network, day)) else None
@@ -294,14 +294,14 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
 
 def _is_over(warehouse: Warehouse, network: str, day: date) -> bool:
     """Whether something that it was checked by was removed since: its verdict stays."""
-    return day < warehouse.purged(network, PACKETS, FLOWS)
+    return day < warehouse.purged_before(network, PACKETS, FLOWS)
 
 
 def _unit(network: str, day: date) -> Unit:
     return Unit.of_day("quality", network, day)
 
 
-def _from(commit: Commit) -> Verdict:
+def _from(commit: PublishedUnit) -> Verdict:
     findings, released = commit.facts["findings"], commit.facts["released"]
     return Verdict(commit.unit.network, commit.unit.day, tuple(findings), released, fresh=False)
 
@@ -312,7 +312,7 @@ Captures = dict[str, list[tuple[str, str, int]]]
 
 def _captures(warehouse: Warehouse, network: str) -> Captures:
     found: Captures = defaultdict(list)
-    for commit in warehouse.commits("capture", network):
+    for commit in warehouse.published_units("capture", network):
         folder = capture_day(commit.unit.name)
         facts = (commit.unit.name, commit.facts["content"], commit.facts["packets"])
         for day in {*commit.facts["dates"], *([folder.isoformat()] if folder else [])}:
@@ -322,7 +322,7 @@ def _captures(warehouse: Warehouse, network: str) -> Captures:
 
 def _data(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
-    flows = warehouse.contents(FLOWS, network, day)
+    flows = warehouse.content_hashes(FLOWS, network, day)
     return fingerprint(flows, captures.get(day.isoformat(), []))
 
 
@@ -331,10 +331,12 @@ def _limits(network: Network) -> list[Any]:
 
 
 def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captures) -> Verdict:
-    commit = warehouse.commit(_unit(network.name, day))
+    commit = warehouse.published(_unit(network.name, day))
     data = _data(warehouse, network.name, day, captures)
     same = commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network))
-    if commit and (_is_over(warehouse, network.name, day) or (same and warehouse.is_whole(commit))):
+    if commit and (
+        _is_over(warehouse, network.name, day) or (same and warehouse.is_intact(commit))
+    ):
         return _from(commit)
     checks = judge(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]

@@ -1,8 +1,9 @@
 """A lost catalog made again from Iceberg's metadata and the Parquet files.
 
 Iceberg's metadata tell which files were published, and the facts that no file has (see
-Warehouse.published_files). Captures are known by their rows of ingest_log. What a day's tables were
-made of is not told, so the next run makes them anew; until then they are read as they are.
+Warehouse.read_iceberg_metadata). Captures are known by their rows of ingest_log. What a day's
+tables were made of is not told, so the next run makes them anew; until then they are read as they
+are.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def rebuild(root: Path) -> Rebuilt:
     Raises UserError if the catalog has anything.
     """
     warehouse = Warehouse(root, catalog_is_lost=True)
-    shown, facts = warehouse.published_files()
+    shown, facts = warehouse.read_iceberg_metadata()
     told = Rebuilt(
         not_told=[
             f"{root / table}: without readable Iceberg metadata: its files are left out"
@@ -91,11 +92,11 @@ def _read(
 ) -> list[Written]:
     """Add a file to the captures whose rows it has; a merged file is split into files of each,
     which are returned."""
-    from spark_jobs.warehouse.compaction import Place, by_capture, split
+    from spark_jobs.warehouse.compaction import TablePartition, rows_by_capture, split
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     rows_of: dict[str, Capture] = defaultdict(Capture)
-    for name, rows in by_capture(root / target, place):
+    for name, rows in rows_by_capture(root / target, place):
         capture = rows_of[name]
         capture.rows += len(rows)
         capture.values += sum(len(rows) - column.null_count for column in rows.columns)
@@ -116,10 +117,10 @@ def _read(
 
 def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
     """The unit that a file is of, and what that is if nothing else is known of it."""
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import read_rows
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     kind = KINDS.get(place.table, "marts")
     if place.table is NETWORKS:
         (row,) = read_rows(NETWORKS, [root / target]).to_pylist()

@@ -21,7 +21,7 @@ def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str])
     known = {network.name for network in networks}
 
     def leave(day: tuple[str, date]) -> bool:
-        if warehouse.commit(marts.unit_of(day)):
+        if warehouse.published(marts.unit_of(day)):
             return False
         verdict = quality.verdict_of(warehouse, *day)
         return day[0] not in known or (verdict is not None and verdict.held)

@@ -58,13 +58,13 @@ from spark_jobs.jobs.ingest import stage_again
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, plot_name
-from spark_jobs.warehouse import Change, Commit, Staging, Unit, Warehouse
+from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from spark_jobs.warehouse.search import Search
+    from spark_jobs.warehouse.search import SearchReport
 
 DAILY = ("day", "leases", "marts", "quality")
 """Kinds of units of a day."""
@@ -99,7 +99,7 @@ class Done(NamedTuple):
 
 def is_pending(warehouse: Warehouse) -> bool:
     """Whether a removal was broken off."""
-    commit = warehouse.commit(PENDING)
+    commit = warehouse.published(PENDING)
     return commit is not None and bool(commit.facts)
 
 
@@ -108,17 +108,17 @@ def finish(warehouse: Warehouse) -> Done:
     of them, and remove the files that had them."""
     if not is_pending(warehouse):
         return Done(0, set())
-    commit = warehouse.commit(PENDING)
+    commit = warehouse.published(PENDING)
     assert commit is not None
     removal = Removal(**commit.facts)
-    with warehouse.one_update():
+    with warehouse.update_views_once():
         rows = _remove_users(warehouse, removal)
         tables = _purge_days(warehouse, removal)
         settings = [Network.model_validate(one) for one in removal.networks.values() if one]
         refresh(warehouse, settings, removal.networks)
         refresh_pages(warehouse)
     if removal.tables:
-        warehouse.erase(TABLES[name] for name in removal.tables)
+        warehouse.erase_history(TABLES[name] for name in removal.tables)
     warehouse.publish(PENDING, [], {})
     return Done(rows, tables)
 
@@ -142,14 +142,14 @@ def forget(
     }
     leased = _leased(warehouse, network.name, users)
     names = [*users, *map(ipv6_alias, users)]
-    every = {commit.unit.network for commit in warehouse.commits("network")}
+    every = {commit.unit.network for commit in warehouse.published_units("network")}
     now_us = time.time_ns() // 1000
     with ExitStack() as stack:
         for name in sorted(every):
             stack.enter_context(warehouse.locked(_content(name)))
         seen = _seen(warehouse, network, elsewhere, names, {a for a, *_ in leased}, now_us)
         _refuse_unknown(warehouse, network.name, users, seen)
-        commit = warehouse.commit(forgotten_unit(network.name))
+        commit = warehouse.published(forgotten_unit(network.name))
         before = spans_from_facts(commit.facts, network.name) if commit else ()
         spans = [RemovedSpan.from_key(*lease) for lease in leased]
         left_out = {
@@ -179,7 +179,7 @@ def forget(
 
 def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
     """Those of a network's users who were forgotten before."""
-    commit = warehouse.commit(forgotten_unit(network))
+    commit = warehouse.published(forgotten_unit(network))
     hashed = (
         {span.key_hash for span in spans_from_facts(commit.facts, network)} if commit else set()
     )
@@ -188,19 +188,19 @@ def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> l
 
 def prove(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
-) -> Search:
+) -> SearchReport:
     """Look for the names of a network's users everywhere in the warehouse."""
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.search import Scope, look_for
+    from spark_jobs.warehouse.search import Scope, search_names
 
     if has_names_of_its_own(warehouse, network):
-        return look_for(warehouse, users)
+        return search_names(warehouse, users)
     far_in = {*alone_in(network, others), network.name}
     rows = {
         commit.unit.network: read_rows(
             EXAMPLES, warehouse.files(EXAMPLES, commit.unit.network), columns=["flow_id"]
         )
-        for commit in warehouse.commits("network")
+        for commit in warehouse.published_units("network")
         if commit.unit.network != network.name
     }
     pages = {
@@ -214,7 +214,7 @@ def prove(
         frozenset(far_in),
         frozenset(pages),
     )
-    return look_for(warehouse, users, scope)
+    return search_names(warehouse, users, scope)
 
 
 def _content(network: str) -> str:
@@ -225,7 +225,7 @@ def _content(network: str) -> str:
 def _need_secret(warehouse: Warehouse, network: str) -> None:
     """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
     of the network's pseudonyms; a network without them may have none yet, and it is made."""
-    commit = warehouse.commit(Unit("network", network))
+    commit = warehouse.published(Unit("network", network))
     made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
     if made_with == PLAIN:
         make_secret()
@@ -239,10 +239,10 @@ def _need_secret(warehouse: Warehouse, network: str) -> None:
 def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[str, int, int]]:
     """(address, from, until): when users whom RADIUS names had which address."""
     from spark_jobs.warehouse.files import read_rows
-    from spark_jobs.warehouse.subscribers import spans_of
+    from spark_jobs.warehouse.subscribers import lease_spans
 
     paths = [path for path in warehouse.files(LEASES, network) if path.exists()]
-    leases, begin, end = spans_of(read_rows(LEASES, paths))
+    leases, begin, end = lease_spans(read_rows(LEASES, paths))
     found = zip(
         leases["address"].to_pylist(),
         leases["subscriber"].to_pylist(),
@@ -280,7 +280,7 @@ def _seen(
     elsewhere: see forgotten_unit. A name that is a server's alone is no user's."""
     seen, wanted = _Seen(), {*users, *addresses}
     known_by_far = {user for user in users if may_be_user(of, user, elsewhere["own_names"])}
-    for network in sorted({commit.unit.network for commit in warehouse.commits("network")}):
+    for network in sorted({commit.unit.network for commit in warehouse.published_units("network")}):
         if network == of.name or elsewhere["own_names"]:
             columns: Collection[str] = KEY_COLUMNS
         else:
@@ -327,14 +327,14 @@ def _later(
 def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: _Seen) -> None:
     """Raise UserError where nobody of a name is known: neither there, nor forgotten before, nor in
     what was replaced and is still kept."""
-    from spark_jobs.warehouse.search import look_for
+    from spark_jobs.warehouse.search import search_names
 
     before = are_forgotten(warehouse, network, users)
     unknown = [
         user for user in users if not {user, ipv6_alias(user)} & seen.known and user not in before
     ]
     if unknown:
-        found = look_for(warehouse, unknown).found
+        found = search_names(warehouse, unknown).found
         mine = {
             place.name
             for place in found
@@ -361,7 +361,7 @@ def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
             for name in sorted(_captures_about(warehouse, network, removed)):
                 count += _rewrite_capture(warehouse, Unit("capture", network, name), removed)
         for kind in ("leases", "day"):
-            for commit in warehouse.commits(kind, network):
+            for commit in warehouse.published_units(kind, network):
                 count += _rewrite_day(warehouse, commit, removed)
     return count
 
@@ -423,17 +423,17 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path, table: Table) -> Any:
-    from spark_jobs.warehouse.files import opened
+    from spark_jobs.warehouse.files import open_parquet
 
     texts = [name for name in ("capture", *KEY_COLUMNS) if name in table.arrow.names]
-    return opened(path, read_dictionary=texts)
+    return open_parquet(path, read_dictionary=texts)
 
 
 def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -> int:
     """Publish a capture without the rows of users who were removed; returns how many these are."""
     from spark_jobs.capture.packet_sample import packet_keys
 
-    commit = warehouse.unmerged(unit)
+    commit = warehouse.unmerge(unit)
     gone = {"rows": 0, "packets": 0, "values": 0}
     keys: list[np.ndarray] = []
 
@@ -451,14 +451,14 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: RemovalFilter) -
     with warehouse.staging() as staging:
         replaced = {
             target
-            for target in commit.stored
+            for target in commit.stored_in
             if _table_of(target) in OF_CAPTURES
             and _rewrite(staging, warehouse.root, target, keep, removed)
         }
         facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
         facts["content"] = key_content_hash(facts["content"], secret())
         replaced |= stage_again(warehouse, staging, commit, facts, keys)
-        stay = set(commit.stored) - replaced
+        stay = set(commit.stored_in) - replaced
         warehouse.publish(unit, staging.files, facts, stay)
     return gone["rows"]
 
@@ -472,10 +472,10 @@ def _rewrite(
 ) -> bool:
     """Stage what is to be kept of a file's rows, row group by row group; False where the file may
     stay as it is."""
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import with_columns
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     parts, changed = [], False
     for rows in _row_groups(root / target, place.table):
         rows = with_columns(rows, place.table, place.table.arrow.names)
@@ -492,7 +492,7 @@ def _rewrite(
     return changed
 
 
-def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: RemovalFilter) -> int:
+def _rewrite_day(warehouse: Warehouse, commit: PublishedUnit, removed: RemovalFilter) -> int:
     """Publish a day's tables without the rows of users who were removed, and of their
     connections."""
     import numpy as np
@@ -511,7 +511,7 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: RemovalFilter) -
         count += int(those.sum())
         return drop_rows(table, rows, those)
 
-    in_order = sorted(commit.stored, key=lambda target: _table_of(target) is not FLOWS)
+    in_order = sorted(commit.stored_in, key=lambda target: _table_of(target) is not FLOWS)
     with warehouse.staging() as staging:
         replaced = {
             target
@@ -519,7 +519,7 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: RemovalFilter) -
             if _rewrite(staging, warehouse.root, target, keep, removed)
         }
         if replaced:
-            stay = set(commit.stored) - replaced
+            stay = set(commit.stored_in) - replaced
             warehouse.publish(commit.unit, staging.files, commit.facts, stay)
     return count
 
@@ -549,7 +549,7 @@ def purge_networks(
     warehouse: Warehouse, network: str | None, before: date, tables: Iterable[Table]
 ) -> set[Table]:
     """As purge, of one network or all. Raises UserError where there is none."""
-    names = [commit.unit.network for commit in warehouse.commits("network", network)]
+    names = [commit.unit.network for commit in warehouse.published_units("network", network)]
     if not names:
         raise UserError(f"{warehouse.root}: no network {network or ''} in it".replace("  ", " "))
     return purge(warehouse, names, before, tables)
@@ -579,7 +579,7 @@ def _purge_days(warehouse: Warehouse, removal: Removal) -> set[Table]:
     """Remove old days; returns the tables that had any."""
     wanted = [(name, TABLES[table], date.fromisoformat(day)) for name, table, day in removal.purged]
     for name, table, day in wanted:
-        warehouse.purge(name, table, day)
+        warehouse.record_purge(name, table, day)
     found: set[Table] = set()
     for name, before in _by_network(wanted).items():
         with warehouse.locked(_content(name)):
@@ -599,23 +599,23 @@ def _by_network(wanted: Iterable[tuple[str, Table, date]]) -> dict[str, _Before]
     return found
 
 
-def _units_of_days(warehouse: Warehouse, network: str) -> list[Commit]:
+def _units_of_days(warehouse: Warehouse, network: str) -> list[PublishedUnit]:
     """The units that have tables with days."""
-    return [c for kind in ("capture", *DAILY) for c in warehouse.commits(kind, network)]
+    return [c for kind in ("capture", *DAILY) for c in warehouse.published_units(kind, network)]
 
 
-def _purge_unit(warehouse: Warehouse, commit: Commit, before: _Before) -> set[Table]:
+def _purge_unit(warehouse: Warehouse, commit: PublishedUnit, before: _Before) -> set[Table]:
     """Publish a unit without the files of tables' old days; returns these tables."""
     if not any(_is_old(target, before) for target in commit.contents):
         return set()
-    commit = warehouse.unmerged(commit.unit)
-    old = {target for target in commit.stored if _is_old(target, before)}
+    commit = warehouse.unmerge(commit.unit)
+    old = {target for target in commit.stored_in if _is_old(target, before)}
     gone = {_table_of(target) for target in old}
     with warehouse.staging() as staging:
         facts = commit.facts
         if commit.unit.kind == "capture":
             left = [
-                target for target in set(commit.stored) - old if _table_of(target) in OF_CAPTURES
+                target for target in set(commit.stored_in) - old if _table_of(target) in OF_CAPTURES
             ]
             if not left:
                 facts = facts | {"packets": 0, "rows": 0, "values": 0, "dates": []}
@@ -624,15 +624,15 @@ def _purge_unit(warehouse: Warehouse, commit: Commit, before: _Before) -> set[Ta
                 facts = facts | {"dates": days}
             if not left and INGEST_LOG not in gone:
                 old |= stage_again(warehouse, staging, commit, commit.facts)
-        stay = set(commit.stored) - old
+        stay = set(commit.stored_in) - old
         warehouse.publish(commit.unit, staging.files, facts, stay)
     return gone
 
 
 def _is_old(target: str, before: _Before) -> bool:
-    from spark_jobs.warehouse.compaction import Place
+    from spark_jobs.warehouse.compaction import TablePartition
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     return place.date is not None and place.date < before.get(place.table, date.min)
 
 

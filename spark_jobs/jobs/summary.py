@@ -51,8 +51,8 @@ def ingest_summary(results: list[Ingested]) -> Grid:
 
 def table1_summary(warehouse: Warehouse) -> Grid:
     """Table I, network by network, and the set-up's outcome."""
-    files = [warehouse.contents(table) for table in SUMMED]
-    columns = warehouse.remembered(
+    files = [warehouse.content_hashes(table) for table in SUMMED]
+    columns = warehouse.cached_result(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
     )
     grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")

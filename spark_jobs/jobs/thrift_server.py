@@ -8,7 +8,7 @@ import sys
 import time
 
 from spark_jobs.engine.spark import LOOPBACK, spark_session
-from spark_jobs.places import place
+from spark_jobs.places import path_of
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
 
@@ -42,4 +42,4 @@ def _last_update(warehouse: Warehouse) -> os.stat_result | None:
 
 
 if __name__ == "__main__":
-    serve(Warehouse(place(sys.argv[1])))
+    serve(Warehouse(path_of(sys.argv[1])))

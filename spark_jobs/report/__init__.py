@@ -30,15 +30,15 @@ def plot_name(flow_id: int) -> str:
 
 def inputs_of(warehouse: Warehouse) -> str:
     """What REPORT shows, and by which code, as a hash."""
-    return fingerprint([warehouse.contents(table) for table in SHOWN], version(*ROOMS))
+    return fingerprint([warehouse.content_hashes(table) for table in SHOWN], version(*ROOMS))
 
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:
     """Write REPORT where anything it shows has changed, or where it is not as it was written."""
     inputs = inputs_of(warehouse)
-    if not warehouse.is_made(REPORT, inputs):
+    if not warehouse.is_up_to_date(REPORT, inputs):
         write_report(warehouse, warehouse.root / REPORT)
-        warehouse.made(REPORT, inputs)
+        warehouse.record_built(REPORT, inputs)
     return warehouse.root / REPORT
 
 

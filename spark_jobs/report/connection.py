@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from schemas import FLOWS, LOSSES, RETRANSMISSIONS, RTO_VALUES, RTT_SAMPLES, STALLS, Table
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.views import rows_of
+from spark_jobs.warehouse.views import files_query
 
 BESIDE = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
 
@@ -48,7 +48,7 @@ def connections_of(
 
         def rows(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
             paths = [path for day in days for path in warehouse.files(table, *day)]
-            query = f"select * from ({rows_of(table, paths)}) where flow_id in ? order by all"
+            query = f"select * from ({files_query(table, paths)}) where flow_id in ? order by all"
             return tables.sql(query, params=[flow_ids])
 
         found = rows(FLOWS, days)

@@ -13,7 +13,7 @@ from spark_jobs.report.selection import Selection, select
 from spark_jobs.report.stalls import CLASSES
 from spark_jobs.report.why import LIMITS, limits_of, stalls_of
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.views import rows_of
+from spark_jobs.warehouse.views import files_query
 
 NEEDED = [
     *(mart for mart in MARTS if mart.name in ("table1_summary", "examples")),
@@ -126,5 +126,7 @@ def _rows(
     days = sorted({(example.network, example.date) for example in examples})
     paths = [path for day in days for path in selection.warehouse.files(table, *day)]
     flow_ids = ", ".join(str(example.flow_id) for example in examples) or "null"
-    rows = selection.rows(f"select * from ({rows_of(table, paths)}) where flow_id in ({flow_ids})")
+    rows = selection.rows(
+        f"select * from ({files_query(table, paths)}) where flow_id in ({flow_ids})"
+    )
     return group(rows, "network", "date", "flow_id")

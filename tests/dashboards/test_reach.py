@@ -87,7 +87,7 @@ def test_a_warehouse_may_have_any_name(tmp_path, name):
 def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     first = views_of({"AA"}, views, tmp_path)
     assert views_of({"AA"}, views, tmp_path) == first
-    demo.warehouse.made(VIEWS, "of other tables")
+    demo.warehouse.record_built(VIEWS, "of other tables")
     demo.warehouse.update_views()
     second = views_of({"AA"}, views, tmp_path)
     assert second != first
@@ -95,7 +95,7 @@ def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     os.utime(first, (0, 0))
     views_of(set(), views, tmp_path)
     assert first.exists()
-    demo.warehouse.made(VIEWS, "of other tables")
+    demo.warehouse.record_built(VIEWS, "of other tables")
     demo.warehouse.update_views()
     views_of({"AA"}, views, tmp_path)
     assert second.exists()

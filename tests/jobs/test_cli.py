@@ -332,7 +332,7 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     shutil.copytree(demo.warehouse.root, root)
     for path in root.glob("table1_summary/**/*.parquet"):
         path.unlink()
-    monkeypatch.setattr(sql, "GIB_A_CORE", 0.0001)
+    monkeypatch.setattr(sql, "GIB_PER_CORE", 0.0001)
     answer = giscope("marts", "--warehouse", root)
     assert answer.status == 2
     (line,) = answer.stderr.splitlines()

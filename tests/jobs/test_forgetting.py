@@ -37,10 +37,10 @@ from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import removal
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Unit, Warehouse, search
-from spark_jobs.warehouse.journal import CATALOG, Journal
-from spark_jobs.warehouse.place_io import PlaceFile
+from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
+from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
-from spark_jobs.warehouse.search import Name, look_for
+from spark_jobs.warehouse.search import Name, search_names
 
 US = 1_000_000
 YEAR_S = 366 * 86_400
@@ -100,7 +100,7 @@ def parquet_files(root: Path) -> set[Path]:
 
 
 def published(warehouse) -> set[Path]:
-    return {path for paths in warehouse.tables().values() for path in paths}
+    return {path for paths in warehouse.files_by_table().values() for path in paths}
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
 
     assert times(warehouse, user) == []
     assert len(times(warehouse, called(network, OTHER))) == 1
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
     again(warehouse, network, capture)
     assert times(warehouse, user) == []
     soon = int(time.time()) + 3600
@@ -151,7 +151,7 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
     with clock_ahead(monkeypatch, YEAR_S):
         again(warehouse, network, capture)
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "publish", lambda *_: 1 / 0)
+            patch.setattr(UnitCatalog, "publish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 again(warehouse, network, capture, NOON + 1)
     assert len(parquet_files(warehouse.root)) > len(published(warehouse))
@@ -159,9 +159,9 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
     removal.forget(warehouse, network, [called(network)])
 
     assert parquet_files(warehouse.root) == published(warehouse)
-    assert removal.prove(warehouse, network, [called(network)]).mistakes == []
+    assert removal.prove(warehouse, network, [called(network)]).problems == []
     with pytest.raises(UserError, match="is not kept: what was replaced before"):
-        warehouse.connect(at=datetime.now(UTC))
+        warehouse.connect(as_of=datetime.now(UTC))
 
 
 def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network):
@@ -177,11 +177,11 @@ def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network
     (day, user), (next_day, next_user) = ask(warehouse, leases)
     assert (day, user != next_user) == (DAY, True)
     assert removal.forget(warehouse, network, [user]) == 3
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
     assert ask(warehouse, leases) == [(next_day, next_user)]
     other = called_on(network, DAY, OTHER)
     assert removal.forget(warehouse, network, [other]) > 0
-    assert removal.prove(warehouse, network, [other]).mistakes == []
+    assert removal.prove(warehouse, network, [other]).problems == []
 
 
 @pytest.mark.parametrize("version", ["earlier", "present"])
@@ -195,11 +195,11 @@ def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monke
     )
     user = user_keys(network).key_of_identity("a")
     there = {
-        place.path for place in look_for(warehouse, [user]).found if "accounting" in place.path
+        place.path for place in search_names(warehouse, [user]).found if "accounting" in place.path
     }
     assert len(there) == {"earlier": 2, "present": 1}[version]
     removal.forget(warehouse, network, [user])
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*) from accounting") == [(1,)]
 
 
@@ -210,7 +210,7 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
     user = called_on(network, DAY, USER)
     assert removal.forget(warehouse, network, [user]) > 0
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
 
 
@@ -280,7 +280,7 @@ def test_the_proof_fails_where_the_name_is_left(here, networks, capsys):
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("giscope: looked for 1 name in ")
     assert told[1:] == [
-        f"giscope: {here}/w/notes.txt: {user} is there still: remove the file, or the name from it"
+        f"giscope: {here}/w/notes.txt: still contains {user}: remove the file, or the name from it"
     ]
 
 
@@ -312,9 +312,9 @@ def test_who_is_only_in_what_was_replaced_is_known(here, networks):
     for n, name in enumerate("ab"):
         put(warehouse, network, name, (NOON + n, OTHER))
     flows_job.bring_up_to_date(warehouse, [network])
-    assert look_for(warehouse, [user]).found
+    assert search_names(warehouse, [user]).found
     forget(here, user)
-    assert not look_for(warehouse, [user]).mistakes
+    assert not search_names(warehouse, [user]).problems
 
 
 class BrokenOffError(Exception):
@@ -322,26 +322,26 @@ class BrokenOffError(Exception):
 
 
 def break_off(patch, at: int) -> list[int]:
-    """Let this process change nothing any more from the nth change on: of the journal, or of files.
+    """Let this process change nothing any more from the nth change on: of the catalog, or of files.
     Returns a list that has, then, an item for each change."""
     seen: list[int] = []
-    change, remove = Journal._transaction, removal_of_files()
+    change, remove = UnitCatalog._transaction, removal_of_files()
 
     def count() -> None:
         seen.append(1)
         if len(seen) >= at:
             raise BrokenOffError
 
-    def counted(journal):
+    def counted(catalog):
         count()
-        return change(journal)
+        return change(catalog)
 
     def counted_removal(paths):
         for path in list(paths):
             count()
             remove([path])
 
-    patch.setattr(Journal, "_transaction", counted)
+    patch.setattr(UnitCatalog, "_transaction", counted)
     patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
     return seen
 
@@ -391,7 +391,7 @@ def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
     ENDINGS[ending](here)
     warehouse = Warehouse(here / "w")
     assert not removal.is_pending(warehouse)
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +430,7 @@ def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
     forget(here, called(networks["bb-gprs"]), network="bb-gprs")
     left = parquet_files(here / "w" / "packets" / "network=aa-gprs")
     assert left == set()
-    assert Warehouse(here / "w").purged("aa-gprs", PACKETS) == date(2100, 1, 1)
+    assert Warehouse(here / "w").purged_before("aa-gprs", PACKETS) == date(2100, 1, 1)
 
 
 def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks, capsys):
@@ -445,7 +445,7 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
     broken.unlink()
     command(here, "run", "--networks", here / "networks.toml", captures_of(here))
     forget(here, user)
-    assert not look_for(Warehouse(root), [user]).mistakes
+    assert not search_names(Warehouse(root), [user]).problems
 
 
 @pytest.fixture
@@ -478,7 +478,7 @@ def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeyp
 
     assert removal.forget(warehouse, bb, [user], apart) > 2
 
-    assert removal.prove(warehouse, bb, [user], apart).mistakes == []
+    assert removal.prove(warehouse, bb, [user], apart).problems == []
     assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
     assert ask(warehouse, counted) == [(1,)]
     again(warehouse, aa, capture)
@@ -495,7 +495,7 @@ def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
     flows_job.bring_up_to_date(warehouse, [aa])
     marts_job.marts(warehouse)
     removal.forget(warehouse, bb, [user], [bb])
-    assert removal.prove(warehouse, bb, [user], [bb]).mistakes == []
+    assert removal.prove(warehouse, bb, [user], [bb]).problems == []
     assert ask(warehouse, "select count(*) from flows") == [(0,)]
     assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
 
@@ -513,7 +513,7 @@ def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, ne
     assert removal.forget(warehouse, aa, [USER], every) == 3
     whose = ask(warehouse, 'select network, "user" from packets order by all')
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
-    assert removal.prove(warehouse, aa, [USER], every).mistakes == []
+    assert removal.prove(warehouse, aa, [USER], every).problems == []
     again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
     with pytest.raises(UserError, match=f"nobody of the name {SERVER} is known in aa-gprs"):
@@ -563,7 +563,7 @@ def in_manifest(root: Path) -> Path:
     path = root / "flows" / "metadata" / "planted.avro"
     schema = Schema(NestedField(1, "path", StringType(), required=True))
     with AvroOutputFile(
-        PlaceFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
+        PathFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
     ) as file:
         file.write_block([Record(f"x/{PLANTED}.parquet")] * 100)
     assert PLANTED.encode() not in path.read_bytes()
@@ -593,7 +593,7 @@ def in_report(root: Path) -> Path:
 def in_page(root: Path) -> Path:
     path = root / "plots" / "flow-1.html"
     path.parent.mkdir()
-    path.write_text(" " * (search.AT_ONCE - 5) + PLANTED + " " * 99)
+    path.write_text(" " * (search.CHUNK_BYTES - 5) + PLANTED + " " * 99)
     return path
 
 
@@ -624,12 +624,12 @@ PLACES = [
 
 def test_the_proof_finds_what_is_planted(here):
     warehouse = Warehouse(here / "w")
-    assert look_for(warehouse, [PLANTED]).mistakes == []
+    assert search_names(warehouse, [PLANTED]).problems == []
     warehouse.catalog_texts = lambda: iter(())  # type: ignore[method-assign]
     # SQLite, when it is asked, would take away what is planted beside the catalog.
     planted = {str(plant(here / "w")) for plant in PLACES}
     assert len(planted) == len(PLACES)
-    found = look_for(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
+    found = search_names(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
     assert {place.path for place in found.found} == planted
     assert {place.name for place in found.found} == {PLANTED}
     assert found.unread == []
@@ -658,21 +658,23 @@ def test_the_proof_looks_into_every_column_of_texts_of_every_table(here):
         warehouse.publish(unit, staging.files, {})
     assert len(planted) > 50
     for _ in ("published", "superseded"):
-        assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+        assert {tuple(place) for place in search_names(warehouse, [PLANTED]).found} == set(planted)
         warehouse.publish(unit, [], {})
     warehouse.update_views()
-    assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+    assert {tuple(place) for place in search_names(warehouse, [PLANTED]).found} == set(planted)
 
 
 def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here, monkeypatch):
     warehouse = Warehouse(here / "w")
     warehouse.publish(Unit("made", "all", "x"), [], {"note": PLANTED * 1000})
-    assert IN_CATALOG in {place.path for place in look_for(warehouse, [PLANTED]).found}
+    assert IN_CATALOG in {place.path for place in search_names(warehouse, [PLANTED]).found}
     warehouse.publish(Unit("made", "all", "x"), [], {})
     path = here / "elsewhere.parquet"
     pq.write_table(pa.table({"user": [PLANTED]}), path)
-    monkeypatch.setattr("spark_jobs.warehouse.iceberg.shown_by", lambda _: {1: {str(path)}})
-    assert str(path) in {place.path for place in look_for(warehouse, [PLANTED]).found}
+    monkeypatch.setattr(
+        "spark_jobs.warehouse.iceberg.files_by_snapshot", lambda _: {1: {str(path)}}
+    )
+    assert str(path) in {place.path for place in search_names(warehouse, [PLANTED]).found}
 
 
 def test_what_cannot_be_looked_into_is_told(here):
@@ -684,11 +686,11 @@ def test_what_cannot_be_looked_into_is_told(here):
     }
     for name, mark in marks.items():
         (here / "w" / name).write_bytes(mark + bytes(range(1, 100)))
-    told = look_for(Warehouse(here / "w"), [PLANTED]).unread
+    told = search_names(Warehouse(here / "w"), [PLANTED]).unread
     assert [line.partition(": ")[0] for line in told] == [
         str(here / "w" / name) for name in sorted(marks)
     ]
-    assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
+    assert all(": cannot be searched: " in line and "\n" not in line for line in told)
 
 
 def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, partition, tmp_path):
@@ -697,14 +699,14 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
     warehouse = Warehouse(root)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
     flows_job.bring_up_to_date(warehouse, [network])
-    found = look_for(warehouse, [user])
+    found = search_names(warehouse, [user])
     assert {one.column for one in found.found} == {"user"}
-    assert found.files == len(list(root.tree()))
+    assert found.files == len(list(root.walk()))
     assert removal.forget(warehouse, network, [user]) == 2
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert removal.prove(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-    (told,) = removal.prove(warehouse, network, [user]).mistakes
-    assert told.startswith(f"{root}/report.html: {user} is there still")
+    (told,) = removal.prove(warehouse, network, [user]).problems
+    assert told.startswith(f"{root}/report.html: still contains {user}")
 
 
 @pytest.mark.parametrize(

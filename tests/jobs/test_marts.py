@@ -791,7 +791,7 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
 def test_several_makers_never_ask_for_spark(warehouse, monkeypatch):
     """In their threads it would begin another session; where it cannot read the bucket that the
     warehouse is in, they work beside the one that there is."""
-    monkeypatch.setattr(sql, "_is_spark", None)
+    monkeypatch.setattr(sql, "_uses_spark", None)
     with sql.engine(warehouse, 2) as duck:
         assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
 
@@ -812,12 +812,12 @@ def test_however_many_make_them_marts_are_the_same_to_the_byte(demo, tmp_path, m
     days = warehouse.days("day")
 
     def contents() -> list:
-        return [warehouse.contents(table, *day) for table in MARTS for day in days]
+        return [warehouse.content_hashes(table, *day) for table in MARTS for day in days]
 
     before = contents()
     for makers in (1, 3):
         monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", [f"as {makers} make them"])
-        monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _, n=makers: n)
+        monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _, n=makers: n)
         assert marts(warehouse) == days
         assert contents() == before
 
@@ -827,7 +827,7 @@ def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch)
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
-    monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _: 3)
+    monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _: 3)
     monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", ["again"])
     [broken] = warehouse.files(RTO_VALUES, *days[0])
     kept = broken.read_bytes()

@@ -106,7 +106,7 @@ def test_pages_are_made_again_where_they_are_gone_and_others_removed(made):
     bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
     (folder / "flow-1.html").touch()
-    made.made(PLOTS, "of something else")
+    made.record_built(PLOTS, "of something else")
     bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
 
@@ -117,9 +117,9 @@ def test_connection_whose_packets_are_gone(demo, tmp_path, capsys):
     (flow_id,) = (
         Warehouse(root).connect().sql("select min(flow_id) from flows where network = 'aa-gprs'")
     ).fetchall()[0]
-    for commit in Warehouse(root).commits("capture", "aa-gprs"):
+    for commit in Warehouse(root).published_units("capture", "aa-gprs"):
         Warehouse(root).publish(commit.unit, {}, commit.facts)
     with pytest.raises(SystemExit):
         main(["plot", "--warehouse", str(root), str(flow_id)])
     assert capsys.readouterr().err == f"giscope: {root}: no packets of flow {flow_id}\n"
-    assert Warehouse(root).commit(Unit.of_day("day", "aa-gprs", DAY)) is not None
+    assert Warehouse(root).published(Unit.of_day("day", "aa-gprs", DAY)) is not None

@@ -132,7 +132,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
     unit = "select capture, packets, rows from ingest_log where network = 'aa-gprs' order by all"
     counted = "select capture, count(*), count(*) from packets where network = 'aa-gprs' group by 1"
     assert rows(root, unit) == rows(root, f"{counted} order by all")
-    facts = Warehouse(root).commits("capture", NETWORK)[0].facts
+    facts = Warehouse(root).published_units("capture", NETWORK)[0].facts
     sample = sample_of(root)
     for path in captures.rglob("*.pcap"):
         os.utime(path, (NOON, NOON))
@@ -140,7 +140,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
         "ingest", "--warehouse", root, "--networks", NETWORKS_FILE, "--network", NETWORK,
         captures / NETWORK,
     ).returncode == 0  # fmt: skip
-    again = Warehouse(root).commits("capture", NETWORK)[0].facts
+    again = Warehouse(root).published_units("capture", NETWORK)[0].facts
     assert {n: facts[n] for n in ("packets", "rows", "values")} == {
         n: again[n] for n in ("packets", "rows", "values")
     }
@@ -149,7 +149,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 def sample_of(root: Path):
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
-    from spark_jobs.warehouse.files import metadata_of
+    from spark_jobs.warehouse.files import key_value_metadata
 
     return decode_sample(
         metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
@@ -161,13 +161,15 @@ def test_who_reads_the_past_does_not_find_the_user(here):
     root, captures = here
     store = Warehouse(root)
     user = user_of_most(root)
-    held = store.hold()
+    held = store.lock_version()
     shutil.copy2(next(captures.rglob("*.pcap")), root.parent / "again.pcap")
     assert forget(root, user).returncode == 0
     assert held
     held.close()
     there = {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
-    published = {str(path.relative_to(root)) for paths in store.tables().values() for path in paths}
+    published = {
+        str(path.relative_to(root)) for paths in store.files_by_table().values() for path in paths
+    }
     assert there == published
     told = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
     assert (told.returncode, "is not kept" in told.stderr) == (2, True)
@@ -188,7 +190,7 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
     root, _ = here
     user = user_of_most(root)
     before = by_network(root, user)
-    monkeypatch.setattr("spark_jobs.warehouse.compaction.FEWEST", 2)
+    monkeypatch.setattr("spark_jobs.warehouse.compaction.MIN_FILES", 2)
     Warehouse(root).maintain()
     assert forget(root, user).returncode == 0
     assert by_network(root, user) == before
@@ -198,7 +200,7 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
 def test_packets_go_and_what_was_made_of_them_stays(here):
     root, captures = here
     kept = [*BY_DAY, *(mart for mart in MARTS if mart is not EXAMPLES)]
-    before = {table: Warehouse(root).contents(table) for table in kept}
+    before = {table: Warehouse(root).content_hashes(table) for table in kept}
     assert all(before[table] for table in (RTO_VALUES, TABLES["table1_summary"]))
     purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
     done = run(*purge)
@@ -209,7 +211,7 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
         os.utime(path, (NOON, NOON))
     again = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, captures)
     assert again.returncode == 0, again.stderr
-    assert {table: Warehouse(root).contents(table) for table in kept} == before
+    assert {table: Warehouse(root).content_hashes(table) for table in kept} == before
     assert not list((root / "packets").rglob("*.parquet"))
     assert run("check", "--warehouse", root, "--networks", NETWORKS_FILE).returncode == 0
     assert run(*purge).stdout == "nothing to remove\n"
@@ -217,9 +219,9 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
     user = user_of_flows(root)
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
-    assert Warehouse(root).contents(RTO_VALUES)
+    assert Warehouse(root).content_hashes(RTO_VALUES)
     marts = TABLES["table1_summary"]
-    assert Warehouse(root).contents(marts) != before[marts]
+    assert Warehouse(root).content_hashes(marts) != before[marts]
 
 
 def user_of_flows(root: Path) -> str:
@@ -243,7 +245,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     store, network = Warehouse(root), networks[NETWORK]
     (day,) = {day for _, day in store.days("day", NETWORK)}
     (other,) = {n for n, _ in store.days("day")} - {NETWORK}
-    before = {table: store.contents(table, other) for table in TABLES.values()}
+    before = {table: store.content_hashes(table, other) for table in TABLES.values()}
     chosen = network.model_copy(update={"retention": Retention(packets=3, rto_values=5, flows=9)})
 
     def gone(days: int) -> set[str]:
@@ -254,10 +256,10 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert gone(5) == set()
     assert gone(6) == {"rto_values"}
     assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
-    assert store.contents(TABLES["table1_summary"], NETWORK)
+    assert store.content_hashes(TABLES["table1_summary"], NETWORK)
     assert marts_job.marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
-    assert {table: store.contents(table, other) for table in TABLES.values()} == before
+    assert {table: store.content_hashes(table, other) for table in TABLES.values()} == before
 
 
 def test_a_table_that_is_not_there_is_told(here, tmp_path):
@@ -319,4 +321,4 @@ def test_every_table_with_days_is_kept_for_a_time():
     assert set(ROWS) == set(BY_DAY)
     assert Retention(marts=7).days[TABLES["quality"]] == 7
     assert Retention(flows=7, rto_values=5).days[RTO_VALUES] == 5
-    assert date.min == Warehouse(Path("/nonexistent/x")).purged("a", PACKETS)
+    assert date.min == Warehouse(Path("/nonexistent/x")).purged_before("a", PACKETS)

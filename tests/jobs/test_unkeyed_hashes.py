@@ -209,7 +209,7 @@ def test_who_was_removed_by_an_earlier_version_stays_out(plain):
     store.publish(unit, [], {"spans": [[unkeyed, 0, 2**60]]})
     read_again(store, network, file)
     assert users(store) == {NEIGHBOUR}
-    assert unkeyed not in json.dumps(store.commit(unit).facts)
+    assert unkeyed not in json.dumps(store.published(unit).facts)
 
 
 def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
@@ -221,7 +221,7 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="pseudonyms of another key: removing one needs that key"):
         forget(store, network, [min(before)])
     assert users(store) == before
-    assert store.commit(forgotten_unit("aa")) is None
+    assert store.published(forgotten_unit("aa")) is None
 
 
 @pytest.mark.parametrize("text", [FILE, PLAIN])
@@ -235,10 +235,10 @@ def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
     ] * 2
     for file in (pcap_file, log):
         name = capture_name(file)
-        old = store.commit(Unit("capture", "aa", name))
+        old = store.published(Unit("capture", "aa", name))
         raw = xxhash.xxh3_128_hexdigest(file.read_bytes())
         assert (old.facts["content"] == raw) == (text == PLAIN)
-        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored))
+        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored_in))
         copy = file.with_name(f"copy-of-{file.name}")
         copy.write_bytes(file.read_bytes())
         (refused,) = ingest(store, [(network, copy)])

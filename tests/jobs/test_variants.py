@@ -240,14 +240,14 @@ def test_a_folder_of_no_network_stops_no_other(ran, landing):
 @pytest.mark.parametrize("which", ["aa-gprs", "aa-gprs/2004-03-02"])
 def test_a_folder_that_cannot_be_read_stops_no_other(ran, landing, monkeypatch, which):
     (landing / which).mkdir(parents=True)
-    contents_of = files.contents_of
+    list_folder = files.list_folder
 
     def refused(folder: Path, follow_links: bool = False):
         if folder == landing / which:
             raise PermissionError(13, "Permission denied", str(folder))
-        return contents_of(folder, follow_links)
+        return list_folder(folder, follow_links)
 
-    monkeypatch.setattr(files, "contents_of", refused)
+    monkeypatch.setattr(files, "list_folder", refused)
     status, told, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
     assert told[-1] == f"giscope: {landing / which}: Permission denied"
