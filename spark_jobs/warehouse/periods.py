@@ -53,7 +53,8 @@ class NamesOfDay:
             UserKeys(name, secret(), key_period=p) for name, p in self.other_networks
         )
         keys = UserKeys(
-            self.network, secret(), key_period=self.key_period, other_networks=other_keys)
+            self.network, secret(), key_period=self.key_period, other_networks=other_keys
+        )
         before, now = keys.for_day(_day_of(path)), keys.for_day(self.day)
         for name in set(KEY_COLUMNS) & set(rows.column_names):
             column = rows[name].combine_chunks()

@@ -301,7 +301,9 @@ def test_names_of_a_network_that_is_known_no_more_stay():
     own, far = (UserKeys(name, SECRET, key_period="day") for name in ("aa", "bb"))
     name = far.for_day(day).key_of_address(B4)
     assert own.for_day(day).translate([name], own.for_day(next_day), far_ends=True) == [name]
-    with pytest.raises(UserError, match="aa: the pseudonyms of 2004-03-02 were made with another key"):
+    with pytest.raises(
+        UserError, match="aa: the pseudonyms of 2004-03-02 were made with another key"
+    ):
         own.for_day(day).translate([name], own.for_day(next_day))
     knows = replace(own, other_networks=(far,))
     renamed = knows.for_day(day).translate([name], knows.for_day(next_day))

@@ -149,10 +149,9 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 def sample_of(root: Path):
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
-    from spark_jobs.warehouse.files import key_value_metadata
 
     return decode_sample(
-        metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
+        key_value_metadata(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
     )
 
 
