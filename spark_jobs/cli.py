@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    from spark_jobs.jobs.ingest import Ingested
+    from spark_jobs.jobs.ingest import CaptureOutcome
     from spark_jobs.networks import Network
     from spark_jobs.warehouse import Warehouse
     from spark_jobs.warehouse.queries import Answer
@@ -58,12 +58,12 @@ FrontEndOption = Annotated[
     ),
 ]
 NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="Which network.")]
-OneNetworkOption = Annotated[
+OptionalNetworkOption = Annotated[
     str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
 ]
 
 
-PlainOption = Annotated[
+PlainAddressesOption = Annotated[
     bool,
     typer.Option(
         "--plain-addresses",
@@ -72,7 +72,7 @@ PlainOption = Annotated[
 ]
 
 
-FollowOption = Annotated[
+FollowLinksOption = Annotated[
     bool,
     typer.Option(
         "--follow-links",
@@ -85,7 +85,7 @@ def _day_option(name: str, help_text: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
 
-class Format(StrEnum):
+class AnswerFormat(StrEnum):
     """How `giscope sql` prints."""
 
     TABLE = "table"
@@ -93,7 +93,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-class Pages(StrEnum):
+class SchemaFormat(StrEnum):
     """How `giscope schema` prints."""
 
     TABLE = "table"
@@ -112,8 +112,8 @@ def run(
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
-    plain_addresses: PlainOption = False,
-    follow_links: FollowOption = False,
+    plain_addresses: PlainAddressesOption = False,
+    follow_links: FollowLinksOption = False,
 ) -> None:
     """All of it: ingest, flows, marts, report. What is up to date is not made again."""
     from spark_jobs.jobs import flows as flows_job
@@ -126,28 +126,28 @@ def run(
     from spark_jobs.warehouse import Warehouse
 
     store = Warehouse(warehouse)
-    known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
-    work, left_out = _captures(captures, known, networks, front_end, follow_links)
+    known = {n.name: _with_naming(n, plain_addresses) for n in load_networks(networks).values()}
+    work, left_out = _captures_to_ingest(captures, known, networks, front_end, follow_links)
 
-    with _alone(store):
+    with _one_at_a_time(store):
         with store.one_update():
             failed = _ingest(store, work, front_end)
-            refused = {result.network for result in failed if result.of_network}
-            usable = [network for network in known.values() if network.name not in refused]
+            refused_networks = {result.network for result in failed if result.network_refused}
+            usable = [network for network in known.values() if network.name not in refused_networks]
             flows_job.bring_up_to_date(store, usable)
             for verdict in quality.check(store, usable):
                 for finding in verdict.findings:
                     typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
-            marts_job.marts(store)
+            marts_job.update_marts(store)
             if not store.days("marts"):
                 # Else that there is nothing to show would be said in place of why.
-                _fail_for(failed, left_out)
+                _raise_failures(failed, left_out)
             report_file = bring_up_to_date(store)
             plot_job.bring_up_to_date(store)
         _finish_removal(store)  # files that it cannot read were made again
         out.print(table1_summary(store))
         out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
-    _fail_for(failed, [*left_out, *store.damaged().values()])
+    _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
 @app.command(
@@ -175,32 +175,32 @@ def ingest(
             "their days.",
         ),
     ] = False,
-    plain_addresses: PlainOption = False,
-    follow_links: FollowOption = False,
+    plain_addresses: PlainAddressesOption = False,
+    follow_links: FollowLinksOption = False,
 ) -> None:
     """Read capture files into packets. A file of the same name replaces the earlier one; in a
     folder named for a day, YYYY-MM-DD, it is that day's."""
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse import Warehouse
 
-    chosen = _called(find_network(load_networks(networks), network, networks), plain_addresses)
+    chosen = _with_naming(find_network(load_networks(networks), network, networks), plain_addresses)
     work: list[tuple[Network, Path]] = []
     left_out: list[str] = []
     for path in files:
         if _is_folder(path):
-            found, errors = _files_of(path, front_end, follow_links)
+            found, errors = _files_in(path, front_end, follow_links)
             left_out += errors
         else:
             found = [path]
         work += [(chosen, file) for file in found]
     if not work and not keep_going:
-        none = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
-        raise UserError(*(left_out or [none]))
+        nothing_found = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
+        raise UserError(*(left_out or [nothing_found]))
     failed = _ingest(Warehouse(warehouse), work, front_end)
-    told = [result for result in failed if keep_going and result.path.exists()]
-    for line in [*(result.error or "" for result in told), *(left_out if keep_going else ())]:
+    reported = [result for result in failed if keep_going and result.path.exists()]
+    for line in [*(result.error or "" for result in reported), *(left_out if keep_going else ())]:
         typer.echo(f"giscope: {printable(line)}", err=True)
-    _fail_for([r for r in failed if r not in told], () if keep_going else left_out)
+    _raise_failures([r for r in failed if r not in reported], () if keep_going else left_out)
 
 
 @app.command(
@@ -282,13 +282,13 @@ def flows(
     chosen = find_network(load_networks(networks), network, networks)
     store = Warehouse(warehouse)
     if day is None:
-        made = flows_job.bring_up_to_date(store, [chosen])
+        counts = flows_job.bring_up_to_date(store, [chosen])
     elif day.date() in flows_job.days_with_packets(store, network):
-        made = flows_job.flows(store, [(chosen, day.date())])
+        counts = flows_job.publish_flows(store, [(chosen, day.date())])
     else:
         raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
-    for (name, when), count in made.items():
-        out.print(f"{count} flows of {name} on {when}")
+    for (name, flow_day), count in counts.items():
+        out.print(f"{count} flows of {name} on {flow_day}")
 
 
 @app.command(
@@ -297,7 +297,7 @@ def flows(
 def check(
     warehouse: WarehouseOption,
     networks: NetworksOption,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     day: Annotated[
         datetime | None,
         _day_option("--date", "A day that must not be held, checked anew or not."),
@@ -311,14 +311,22 @@ def check(
     from spark_jobs.jobs import quality
     from spark_jobs.networks import find_network, load_networks
 
-    known = load_networks(networks)
-    chosen = [find_network(known, network, networks)] if network else list(known.values())
-    wanted = day.date() if day else None
-    store = _existing(warehouse)
-    damaged = [line for one in chosen for line in store.damaged(True, one.name, wanted).values()]
-    damaged += store.holes().values()
-    verdicts = quality.check(store, chosen, wanted)
-    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
+    networks_by_name = load_networks(networks)
+    chosen = (
+        [find_network(networks_by_name, network, networks)]
+        if network
+        else list(networks_by_name.values())
+    )
+    checked_day = day.date() if day else None
+    store = _open_existing(warehouse)
+    damage = [
+        line
+        for chosen_network in chosen
+        for line in store.damaged(True, chosen_network.name, checked_day).values()
+    ]
+    damage += store.holes().values()
+    verdicts = quality.check(store, chosen, checked_day)
+    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == checked_day]
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
@@ -329,8 +337,8 @@ def check(
         if verdict.held
         for finding in verdict.findings
     ]
-    if damaged or held:
-        raise UserError(*damaged, *held)
+    if damage or held:
+        raise UserError(*damage, *held)
 
 
 @app.command(
@@ -352,16 +360,16 @@ def release(
     from spark_jobs.networks import find_network, load_networks
 
     chosen = find_network(load_networks(networks), network, networks)
-    store = _existing(warehouse)
+    store = _open_existing(warehouse)
     quality.release(store, chosen, day.date(), reason)
-    days = marts_job.marts(store, lambda other: other != (network, day.date()), network)
+    days = marts_job.update_marts(store, lambda other: other != (network, day.date()), network)
     out.print(f"{network} {day.date()} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
 def marts(
     warehouse: WarehouseOption,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     checked: Annotated[
         bool,
         typer.Option("--checked", help="Only days that `giscope check` has seen as they are now."),
@@ -371,13 +379,13 @@ def marts(
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
 
-    store = _existing(warehouse)
+    store = _open_existing(warehouse)
 
-    def leave(day: tuple[str, date]) -> bool:
+    def skip(day: tuple[str, date]) -> bool:
         verdict = quality.verdict_of(store, *day)
         return verdict.held if verdict else checked
 
-    days = marts_job.marts(store, leave, network)
+    days = marts_job.update_marts(store, skip, network)
     out.print(f"marts of {len(days)} network days made")
 
 
@@ -414,14 +422,14 @@ def maintain(
     from rich.table import Table as Grid
 
     if rebuild_catalog:
-        _rebuild(warehouse)
-    store = _existing(warehouse, keep_days)
-    held = store.maintain(remove_orphans)
+        _rebuild_catalog(warehouse)
+    store = _open_existing(warehouse, keep_days)
+    contents = store.maintain(remove_orphans)
     grid = Grid()
     for heading in ("files of the tables", "how many", "bytes"):
         grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
-    for what, files, size in held:
-        grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
+    for kind, files, size in contents:
+        grid.add_row(kind, f"{files:,}", "" if size is None else f"{size:,}")
     out.print(grid)
     if store.too_many:
         raise UserError(
@@ -455,19 +463,19 @@ def forget(
     what was replaced and from the report, and leave it out where captures are read again. What is
     left is made anew without. Then look for the name everywhere in the warehouse; exit status 2
     where it is found, where a file cannot be read, or where nobody of the name is known."""
-    from spark_jobs.jobs import removal
+    from spark_jobs.jobs import remove_data
     from spark_jobs.networks import find_network, load_networks
 
     known = load_networks(networks)
     chosen = find_network(known, network, networks)
-    store, users = _existing(warehouse), list(dict.fromkeys(user))
-    with _alone(store):
+    store, users = _open_existing(warehouse), list(dict.fromkeys(user))
+    with _one_at_a_time(store):
         _finish_removal(store)
-        before = removal.are_forgotten(store, network, users)
-        rows = removal.forget(store, chosen, users, known.values())
-        search = removal.prove(store, chosen, users, known.values())
+        forgotten_before = remove_data.previously_forgotten(store, network, users)
+        rows = remove_data.forget(store, chosen, users, known.values())
+        search = remove_data.search_for_users(store, chosen, users, known.values())
     out.print(f"{rows:,} rows removed")
-    for name in before:
+    for name in forgotten_before:
         out.print(f"{name} was forgotten before, too", soft_wrap=True)
     if search.mistakes:
         raise UserError(search.looked, *search.mistakes)
@@ -487,7 +495,7 @@ def purge(
             "--networks", metavar="FILE", help="Remove what is older than its [network.retention]."
         ),
     ] = None,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
@@ -499,23 +507,23 @@ def purge(
     ] = None,
 ) -> None:
     """Remove old days, and what was replaced of the same tables. What was made of them stays."""
-    from spark_jobs.jobs import removal
+    from spark_jobs.jobs import remove_data
     from spark_jobs.networks import find_network, load_networks
 
     if (before is None) == (networks is None) or (networks and table):
         raise UserError("purge: either --before (and --table), or --networks")
-    store = _existing(warehouse)
-    with _alone(store):
+    store = _open_existing(warehouse)
+    with _one_at_a_time(store):
         _finish_removal(store)
         if networks:
             known = load_networks(networks)
             chosen = [find_network(known, network, networks)] if network else known.values()
-            gone = removal.retain(store, chosen, datetime.now(UTC).date())
+            purged_tables = remove_data.retain(store, chosen, datetime.now(UTC).date())
         else:
             assert before is not None
-            tables = removal.known_tables(table or ())
-            gone = removal.purge_networks(store, network, before.date(), tables)
-    names = sorted(one.name for one in gone)
+            tables = remove_data.tables_named(table or ())
+            purged_tables = remove_data.purge_networks(store, network, before.date(), tables)
+    names = sorted(purged_table.name for purged_table in purged_tables)
     out.print(f"removed from {', '.join(names)}" if names else "nothing to remove", soft_wrap=True)
 
 
@@ -551,13 +559,17 @@ def report(
 
     if compare and len(compare) != 2:
         raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
-    halves = [parse(text) for text in compare or ()]
-    store = _existing(warehouse)
+    selections = [parse(text) for text in compare or ()]
+    store = _open_existing(warehouse)
     days = (since.date() if since else None, until.date() if until else None)
     page = write_report(
-        store, output, network or None, *days, (halves[0], halves[1]) if halves else None
+        store,
+        output,
+        network or None,
+        *days,
+        (selections[0], selections[1]) if selections else None,
     )
-    if not halves:
+    if not selections:
         write_examples(store, examples(store, network or None, *days), page.parent)
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 
@@ -569,7 +581,9 @@ def report(
 def sql(
     warehouse: WarehouseOption,
     query: Annotated[str, typer.Argument(help="A query of DuckDB's SQL over the tables.")],
-    form: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    form: Annotated[
+        AnswerFormat, typer.Option("--format", help="How to print.")
+    ] = AnswerFormat.TABLE,
     write: Annotated[
         bool,
         typer.Option(
@@ -613,7 +627,7 @@ def sql(
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
     try:
-        with asked(_existing(warehouse), query, limits, write, then) as answer:
+        with asked(_open_existing(warehouse), query, limits, write, then) as answer:
             _print_answer(answer, form)
     except duckdb.OutOfMemoryException:
         raise  # before the query ran: see main
@@ -628,29 +642,29 @@ def sql(
         raise
 
 
-def _print_answer(answer: Answer, form: Format) -> None:
+def _print_answer(answer: Answer, form: AnswerFormat) -> None:
     import csv
     import json
 
-    if form is Format.TABLE:
+    if form is AnswerFormat.TABLE:
         answer.show(max_width=200, max_rows=1000)
         return
     found = answer.columns_and_rows()
     if found is None:
         return
     columns, rows = found
-    if form is Format.CSV:
+    if form is AnswerFormat.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
     else:
-        before = "["
+        separator = "["
         for row in rows:
             named = dict(zip(columns, row, strict=True))
             indented = json.dumps(named, default=str, indent=1).replace("\n", "\n ")
-            print(f"{before}\n {indented}", end="")
-            before = ","
-        print("[]" if before == "[" else "\n]")
+            print(f"{separator}\n {indented}", end="")
+            separator = ","
+        print("[]" if separator == "[" else "\n]")
 
 
 @app.command(
@@ -665,7 +679,7 @@ def why(
     from spark_jobs.report.connection import connection_of
     from spark_jobs.report.why import why as sentences_of
 
-    for sentence in sentences_of(connection_of(_existing(warehouse), flow_id)):
+    for sentence in sentences_of(connection_of(_open_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
@@ -694,7 +708,7 @@ def plot(
     from spark_jobs.jobs.plot import plot as draw
     from spark_jobs.report import plot_name
 
-    store = _existing(warehouse)
+    store = _open_existing(warehouse)
     target = output or Path()
     if len(flow_ids) > 1 and not target.is_dir():
         raise UserError(f"plot: {target}: no such folder")
@@ -706,18 +720,20 @@ def plot(
 @app.command(epilog="Example: giscope schema flows")
 def schema(
     table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None,
-    form: Annotated[Pages, typer.Option("--format", help="How to print.")] = Pages.TABLE,
+    form: Annotated[
+        SchemaFormat, typer.Option("--format", help="How to print.")
+    ] = SchemaFormat.TABLE,
 ) -> None:
     """Print the data dictionary: every column with type, unit, meaning and source."""
     from spark_jobs import dictionary
 
-    if form is Pages.MARKDOWN:
+    if form is SchemaFormat.MARKDOWN:
         typer.echo(dictionary.markdown(table), nl=False)
     else:
         dictionary.print_tables(out, table)
 
 
-def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
+def _open_existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
     from spark_jobs.warehouse import KEEP, Warehouse
 
     if not warehouse.is_dir():
@@ -725,19 +741,19 @@ def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
     return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
 
 
-def _rebuild(warehouse: Path) -> None:
+def _rebuild_catalog(warehouse: Path) -> None:
     """Make a lost catalog again, and say what it has and what could not be found."""
     from spark_jobs.jobs.rebuild import rebuild
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
     rebuilt = rebuild(warehouse)
-    for line in rebuilt.not_told:
+    for line in rebuilt.missing:
         typer.echo(f"giscope: {printable(line)}", err=True)
     out.print(f"the catalog has {rebuilt.units:,} units with {rebuilt.files:,} files again")
 
 
-def _alone(store: Warehouse) -> AbstractContextManager[None]:
+def _one_at_a_time(store: Warehouse) -> AbstractContextManager[None]:
     """One run, or removal, at a time."""
 
     def wait() -> None:
@@ -748,14 +764,14 @@ def _alone(store: Warehouse) -> AbstractContextManager[None]:
 
 def _finish_removal(store: Warehouse) -> None:
     """End a removal that was broken off."""
-    from spark_jobs.jobs import removal
+    from spark_jobs.jobs import remove_data
 
-    if removal.is_pending(store):
+    if remove_data.is_pending(store):
         typer.echo(f"giscope: {store.root}: ending a removal that was broken off", err=True)
-        removal.finish(store)
+        remove_data.finish_pending(store)
 
 
-def _captures(
+def _captures_to_ingest(
     folder: Path,
     known: dict[str, Network],
     networks: Path,
@@ -772,12 +788,12 @@ def _captures(
     contents = contents_of(folder, follow_links)
     left_out = [not_followed(folder, contents.links)] if contents.links else []
     work = []
-    for of_network in contents.folders:
-        found, errors = _files_of(of_network, front_end, follow_links)
+    for network_folder in contents.folders:
+        found, errors = _files_in(network_folder, front_end, follow_links)
         left_out += errors
         try:
             if found:
-                network = find_network(known, of_network.name, networks)
+                network = find_network(known, network_folder.name, networks)
                 work += [(network, path) for path in found]
         except UserError as error:
             left_out += error.args
@@ -786,7 +802,7 @@ def _captures(
     return work, left_out
 
 
-def _called(network: Network, plain_addresses: bool) -> Network:
+def _with_naming(network: Network, plain_addresses: bool) -> Network:
     """The network, its subscribers called as asked for."""
     return network.with_plain_addresses() if plain_addresses else network
 
@@ -799,7 +815,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _files_of(
+def _files_in(
     folder: Path, front_end: FrontEnd, follow_links: bool
 ) -> tuple[list[Path], list[str]]:
     """What can be ingested of a folder, and a line for each thing that cannot; tells which kinds of
@@ -815,14 +831,14 @@ def _files_of(
 
 def _ingest(
     store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
-) -> list[Ingested]:
+) -> list[CaptureOutcome]:
     """Ingest and tell about it; returns the files that gave nothing."""
     from spark_jobs.capture.users import make_secret
     from spark_jobs.jobs.ingest import ingest as ingest_all
     from spark_jobs.jobs.summary import ingest_summary
 
-    if any(network.needs_key for network, _ in work) and (made := make_secret()):
-        typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {made}", err=True)
+    if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
+        typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {key_file}", err=True)
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
@@ -831,7 +847,7 @@ def _ingest(
     return [result for result in results if result.error]
 
 
-def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
+def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:
     """Raise a UserError with a line for each, once for what is said of several files."""
     lines = dict.fromkeys([*(result.error or "" for result in failed), *others])
     if lines:
@@ -845,32 +861,34 @@ def main(args: list[str] | None = None) -> None:
         status = app(args, standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        _mistake(error.format_message())
+        _exit_with_error(error.format_message())
     except BrokenPipeError:
-        _end_unheard()
+        _exit_silently()
     except UserError as error:
-        _mistake(str(error))
+        _exit_with_error(str(error))
     except (typer.Abort, KeyboardInterrupt):
         status = 130
     except Exception as error:
-        from spark_jobs.engine.memory import too_little
+        from spark_jobs.engine.memory import memory_error_message
 
-        told = too_little(error) or (in_a_line(error) if isinstance(error, OSError) else None)
-        if told is None:
+        message = memory_error_message(error) or (
+            in_a_line(error) if isinstance(error, OSError) else None
+        )
+        if message is None:
             raise
-        _mistake(told)
+        _exit_with_error(message)
     if status:
         sys.exit(status)
 
 
-def _end_unheard() -> NoReturn:
+def _exit_silently() -> NoReturn:
     """As a program ends whose reader has gone: without a word."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     sys.exit(1)
 
 
-def _mistake(message: str) -> NoReturn:
+def _exit_with_error(message: str) -> NoReturn:
     for line in message.splitlines():
         print(f"giscope: {line}", file=sys.stderr)
     sys.exit(2)

@@ -84,8 +84,8 @@ def _contents(tables: Sequence[Table]) -> str:
         "Aggregates behind the report and the dashboards": [t for t in tables if t in aggregates],
     }
     lines = [
-        f"- {kind}: {', '.join(f'[{table.name}](#{table.name})' for table in those)}"
-        for kind, those in kinds.items()
+        f"- {kind}: {', '.join(f'[{table.name}](#{table.name})' for table in members)}"
+        for kind, members in kinds.items()
     ]
     return "\n".join(lines) + "\n"
 
@@ -96,8 +96,8 @@ def _section(table: Table) -> str:
         order = ", ".join(f"`{name}`" for name in table.sorted_by)
         parts.insert(2, f"Files are sorted by {order}.")
     if table.group_columns:
-        told = ", ".join(f"`{name}`" for name in table.group_columns)
-        parts.insert(2, f"Cells that `min_users` may leave out are told apart by {told}.")
+        columns = ", ".join(f"`{name}`" for name in table.group_columns)
+        parts.insert(2, f"Cells that `min_users` may leave out are told apart by {columns}.")
     if table is INGEST_LOG:
         parts += [f"### {REASONS}", _lines(("reason", "meaning"), SKIP_REASONS.items())]
     return "\n\n".join(parts) + "\n"

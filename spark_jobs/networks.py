@@ -50,7 +50,7 @@ def _prefix(value: object) -> object:
         raise ValueError(f"has bits set beyond its length; the prefix is {network}") from error
 
 
-def _of_rfc6052(network: IPv4Network | IPv6Network) -> IPv6Network:
+def _nat64_prefix(network: IPv4Network | IPv6Network) -> IPv6Network:
     lengths = ", ".join(map(str, NAT64_LENGTHS))
     if network.version != 6 or network.prefixlen not in NAT64_LENGTHS:
         raise ValueError(f"should be a prefix of IPv6 of {lengths} bits (RFC 6052)")
@@ -59,7 +59,7 @@ def _of_rfc6052(network: IPv4Network | IPv6Network) -> IPv6Network:
     return network
 
 
-def _rising(hours: tuple[int, int]) -> tuple[int, int]:
+def _increasing(hours: tuple[int, int]) -> tuple[int, int]:
     if hours[0] >= hours[1]:
         raise ValueError("must rise")
     return hours
@@ -69,9 +69,9 @@ NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)
 """Of the prefixes behind which addresses of IPv4 are embedded in those of IPv6 (RFC 6052, 2.2)."""
 
 Hour = Annotated[int, Field(ge=0, le=24)]
-Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
+Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_increasing)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
-Nat64Prefix = Annotated[Prefix, AfterValidator(_of_rfc6052)]
+Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
 
@@ -91,8 +91,8 @@ REASONS = {
     "tuple_type": "should be a list",
 }
 """Pydantic's errors by type, where its own words are not TOML's."""
-LONGEST_VALUE = 60
-MOST_MIN_USERS = 32
+MAX_VALUE_CHARS = 60
+MAX_MIN_USERS = 32
 """Users are counted by groups, of which there are 64: some 45 users are in 32 of them."""
 
 
@@ -181,7 +181,7 @@ class Network(BaseModel):
     """Nominal rate of one time slot, bit/s at the IP layer."""
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
     """Into how many parts the users of a day are split, each one task of the flows job."""
-    min_users: Annotated[int, Field(ge=0, le=MOST_MIN_USERS)] = 0
+    min_users: Annotated[int, Field(ge=0, le=MAX_MIN_USERS)] = 0
     """Cells of the marts that are of fewer users are left out (see marts/suppressed_groups.py)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
@@ -198,16 +198,18 @@ class Network(BaseModel):
         """Whether there are pseudonyms in the network's tables."""
         return self.pseudonyms != "none" or bool(self._others)
 
-    def among(self, networks: Iterable["Network"]) -> Self:
+    def with_others(self, networks: Iterable["Network"]) -> Self:
         """The network as one of these: it knows the others, and their nat64 prefixes."""
         networks = sorted(networks, key=lambda network: network.name)
         nat64 = sorted({prefix for network in networks for prefix in network.nat64})
         found = self.model_copy(update={"nat64": tuple(nat64)})
         others = [n for n in networks if n.name != self.name and n.pseudonyms != "none"]
-        found._others = tuple(other for n in others for other in n._without(self.subscribers))
+        found._others = tuple(
+            other for n in others for other in n._without_prefixes(self.subscribers)
+        )
         return found
 
-    def _without(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
+    def _without_prefixes(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
         """The network without those of its prefixes that lie within others; none, if that is
         all."""
         left = [
@@ -255,8 +257,8 @@ def load_networks(path: Path) -> dict[str, Network]:
         try:
             network = Network.model_validate(entry)
         except ValidationError as error:
-            told = entry.get("name") if isinstance(entry, dict) else None
-            name = told if isinstance(told, str) else f"number {number}"
+            raw_name = entry.get("name") if isinstance(entry, dict) else None
+            name = raw_name if isinstance(raw_name, str) else f"number {number}"
             mistakes += [f"{path}: network {name}: {text}" for text in _mistakes(error)]
         else:
             if network.name in networks:
@@ -264,27 +266,34 @@ def load_networks(path: Path) -> dict[str, Network]:
             networks[network.name] = network
     if mistakes:
         raise UserError(*mistakes)
-    return {name: network.among(networks.values()) for name, network in networks.items()}
+    return {name: network.with_others(networks.values()) for name, network in networks.items()}
 
 
 def _mistakes(error: ValidationError) -> list[str]:
     """Key, value and reason of each; what is wrong with a list is not said beside its parts'."""
     found = error.errors()
-    places = [one["loc"] for one in found]
+    locations = [detail["loc"] for detail in found]
     return [
-        _mistake(one["loc"], one["input"], REASONS.get(one["type"], one["msg"]))
-        for one in found
-        if not any(at != one["loc"] and at[: len(one["loc"])] == one["loc"] for at in places)
+        _mistake(detail["loc"], detail["input"], REASONS.get(detail["type"], detail["msg"]))
+        for detail in found
+        if not any(
+            location != detail["loc"] and location[: len(detail["loc"])] == detail["loc"]
+            for location in locations
+        )
     ]
 
 
-def _mistake(place: tuple[int | str, ...], value: Any, reason: str) -> str:
+def _mistake(location: tuple[int | str, ...], value: Any, reason: str) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
-    if len(text) > LONGEST_VALUE:
-        text = f"{text[:LONGEST_VALUE]}..."
-    key = ".".join(map(str, place))
-    said = [key, "" if reason == REASONS["missing"] else text, reason.removeprefix("Value error, ")]
-    return ": ".join(filter(None, said))
+    if len(text) > MAX_VALUE_CHARS:
+        text = f"{text[:MAX_VALUE_CHARS]}..."
+    key = ".".join(map(str, location))
+    parts = [
+        key,
+        "" if reason == REASONS["missing"] else text,
+        reason.removeprefix("Value error, "),
+    ]
+    return ": ".join(filter(None, parts))
 
 
 def find_network(networks: dict[str, Network], name: str, path: Path) -> Network:

@@ -24,10 +24,10 @@ SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMO
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60
 """Superset's pages and all its users share one machine."""
 MEMORY = "2GiB"
-SCRATCH = 4
+DISK_BYTES_PER_MEMORY_BYTE = 4
 """Bytes that a query may write to temporary files for each byte of memory."""
-AGAIN_S = 0.1
-OWN_BYTES = 2**30
+INTERRUPT_INTERVAL_S = 0.1
+PROCESS_BYTES = 2**30
 """What the process itself may take beside its query: stacks of threads, libraries' buffers."""
 UNITS = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40} | {
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12
@@ -46,35 +46,36 @@ class Limits:
     def of(cls, seconds: str | float, memory: str) -> Limits:
         """The limits as a user writes them. Raises UserError where they make no sense."""
         try:
-            found = float(seconds)
+            parsed_seconds = float(seconds)
         except ValueError:
-            found = math.nan
-        if not 0 <= found < math.inf:
+            parsed_seconds = math.nan
+        if not 0 <= parsed_seconds < math.inf:
             raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds")
         size = SIZE.fullmatch(memory.strip())
-        least = OWN_BYTES // 2**4
-        if not size or (taken := int(float(size[1]) * UNITS[size[2].upper()])) < least:
+        min_memory = PROCESS_BYTES // 2**4
+        if not size or (parsed_memory := int(float(size[1]) * UNITS[size[2].upper()])) < min_memory:
             raise UserError(
                 f"{MEMORY_VARIABLE}: {memory!r} is not a size of 64MiB or more, such as {MEMORY}"
             )
-        return cls(found, taken)
+        return cls(parsed_seconds, parsed_memory)
 
     def settings(self) -> dict[str, str]:
         """DuckDB's settings that keep a query within its memory."""
         return {
             "memory_limit": f"{self.memory}B",
-            "max_temp_directory_size": f"{SCRATCH * self.memory}B",
+            "max_temp_directory_size": f"{DISK_BYTES_PER_MEMORY_BYTE * self.memory}B",
         }
 
-    def too_long(self) -> str:
+    def timeout_message(self) -> str:
         """What is said of a query that took too long."""
         return f"stopped after {self.seconds:g} s"
 
-    def too_large(self) -> str:
+    def memory_message(self) -> str:
         """What is said of a query that took too much memory."""
         gib = self.memory / 2**30
         return (
-            f"stopped: it needs more than {gib:.3g} GiB of memory, or {SCRATCH * gib:.3g} GiB of "
+            f"stopped: it needs more than {gib:.3g} GiB of memory, or "
+            f"{DISK_BYTES_PER_MEMORY_BYTE * gib:.3g} GiB of "
             "temporary files"
         )
 
@@ -84,7 +85,7 @@ class Deadline:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float):
         self._connection = connection
-        self._over, self._left = Event(), Event()
+        self._over, self._ended = Event(), Event()
         self._watch = Thread(target=self._interrupt, args=(seconds,), daemon=True)
         if seconds:
             self._watch.start()
@@ -96,17 +97,17 @@ class Deadline:
 
     def end(self) -> None:
         """Interrupt nothing from now on."""
-        self._left.set()
+        self._ended.set()
         if self._watch.is_alive():
             self._watch.join()
 
     def _interrupt(self, seconds: float) -> None:
         """Again and again: an interrupt is lost where the connection is between two calls."""
         wait_s = seconds
-        while not self._left.wait(wait_s):
+        while not self._ended.wait(wait_s):
             self._over.set()
             self._connection.interrupt()
-            wait_s = AGAIN_S
+            wait_s = INTERRUPT_INTERVAL_S
 
 
 def limit_process(more: int) -> tuple[int, int]:
@@ -117,10 +118,10 @@ def limit_process(more: int) -> tuple[int, int]:
     """
     earlier, hard = resource.getrlimit(resource.RLIMIT_DATA)
     pages = int(Path("/proc/self/statm").read_text().split()[5])
-    most = pages * resource.getpagesize() + OWN_BYTES + more
+    limit = pages * resource.getpagesize() + PROCESS_BYTES + more
     if earlier != resource.RLIM_INFINITY:
-        most = min(most, earlier)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+        limit = min(limit, earlier)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     return earlier, hard
 
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 COMPILED_ROOMS = ("spark_jobs/compiled", "spark_jobs/capture", "spark_jobs/estimators", "schemas")
 """Rooms with compiled functions, or with constants that are compiled in."""
-COMPILED = "numba-"
+COMPILED_PREFIX = "numba-"
 """What the names of folders of compiled functions begin with."""
 ENTRIES = ROOT / "spark_jobs" / "compiled" / "entries.jsonl"
 """What is to be compiled: see compiled/entries.py."""
@@ -33,4 +33,4 @@ def compiled_folder() -> Path:
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"])
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "giscope" / f"{COMPILED}{version(*COMPILED_ROOMS)}"
+    return caches / "giscope" / f"{COMPILED_PREFIX}{version(*COMPILED_ROOMS)}"

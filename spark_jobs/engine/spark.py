@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from schemas import CATALOG_NAME
-from spark_jobs.engine.memory import LOST, WORKER_MALLOC
+from spark_jobs.engine.memory import WORKER_KILLED, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
 SETTINGS = {
@@ -38,7 +38,7 @@ KILLED = re.compile(
 """What Spark says where it lost a worker, an executor or its Java process."""
 UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
 """What Spark says of a package that it neither has nor could download."""
-THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
+PYTHON_ERROR = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 """An error's name and text, where a traceback tells them."""
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -109,25 +109,27 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
         SparkContext._ensure_initialized()  # else what spark-submit was given is not in conf
-    conf = SparkConf().setAll(list({**SETTINGS, **_of_buckets(), **(settings or {})}.items()))
+    conf = SparkConf().setAll(
+        list({**SETTINGS, **_object_store_settings(), **(settings or {})}.items())
+    )
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
-        SparkContext(conf=conf, gateway=_java(conf))
+        SparkContext(conf=conf, gateway=_launch_java(conf))
     elif conf.get("spark.master", "").startswith("local") and "SPARK_LOCAL_IP" not in os.environ:
         for setting in ("spark.driver.host", "spark.driver.bindAddress"):
             conf.setIfMissing(setting, LOOPBACK)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
-def _of_buckets() -> dict[str, str]:
+def _object_store_settings() -> dict[str, str]:
     """Settings of Hadoop's S3A by the variables that all of AWS's programs know; credentials it
     takes from them itself."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return {}
-    of = "spark.hadoop.fs.s3a"
-    return {f"{of}.endpoint": endpoint, f"{of}.path.style.access": "true"}
+    prefix = "spark.hadoop.fs.s3a"
+    return {f"{prefix}.endpoint": endpoint, f"{prefix}.path.style.access": "true"}
 
 
 def reads_object_stores(spark: SparkSession) -> bool:
@@ -142,7 +144,7 @@ def reads_object_stores(spark: SparkSession) -> bool:
     return True
 
 
-def _java(conf: SparkConf) -> Any:
+def _launch_java(conf: SparkConf) -> Any:
     """A Java process with Spark in it. What it says goes to a file, for errors reach Python
     anyway, and is shown where it does not start."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
@@ -150,18 +152,18 @@ def _java(conf: SparkConf) -> Any:
             "Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
             "openjdk-17-jre-headless) or set JAVA_HOME"
         )
-    with TemporaryFile("w+") as said:
+    with TemporaryFile("w+") as output:
         try:
-            return launch_gateway(conf, {"stderr": said, "stdout": said})
+            return launch_gateway(conf, {"stderr": output, "stdout": output})
         except PySparkRuntimeError as error:
-            said.seek(0)
-            if missing := UNRESOLVED.search(said.read()):
+            output.seek(0)
+            if missing := UNRESOLVED.search(output.read()):
                 raise UserError(
                     f"Spark could not download {missing[1].replace('#', ':').replace(';', ':')}: "
                     "is Maven Central, or the mirror that spark.jars.ivySettings names, in reach?"
                 ) from error
-            said.seek(0)
-            lines = [line for line in said.read().splitlines() if line.strip()]
+            output.seek(0)
+            lines = [line for line in output.read().splitlines() if line.strip()]
             last = lines[-1] if lines else str(error)
             raise UserError(
                 f"Spark's Java process (17 or newer is needed) ended: {last}"
@@ -169,7 +171,7 @@ def _java(conf: SparkConf) -> Any:
 
 
 @contextmanager
-def in_one_line(label: str) -> Iterator[None]:
+def as_user_error(label: str) -> Iterator[None]:
     """What fails in Spark while it does what has the label, as a UserError; the rest Spark tells
     beside it (stack traces of Java) is the error's cause."""
     try:
@@ -177,7 +179,7 @@ def in_one_line(label: str) -> Iterator[None]:
     except (Py4JError, PySparkException, ConnectionError) as error:
         text = str(error)
         if KILLED.search(text) or isinstance(error, ConnectionError):
-            raise UserError(LOST.format(label)) from error
-        thrown = THROWN.findall(text)
+            raise UserError(WORKER_KILLED.format(label)) from error
+        thrown = PYTHON_ERROR.findall(text)
         reason = thrown[-1] if thrown else text.strip().partition("\n")[0]
         raise UserError(f"{label}: Spark could not do it: {reason}") from error

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.packets import RowGroups
     from spark_jobs.warehouse.periods import NamesOfDay
 
-NEIGHBOURS = (-1, 0, 1)
-PART_PACKETS = 6_000_000
+DAY_OFFSETS = (-1, 0, 1)
+MAX_TASK_PACKETS = 6_000_000
 """Packets of a bucket that one task reads at a time; a larger bucket is split by user, as is one
 that would keep a core at work when the day's others have nothing left."""
-TOGETHER_PACKETS = 600_000, 1_200_000
+JOINT_TASK_PACKETS = 600_000, 1_200_000
 """Packets of a day up to which buckets are one task's, each of which begins files of every table:
 as many as a core's share of the day, between these."""
 FORMAT = 26
@@ -52,7 +52,7 @@ class WorkItem:
     names: NamesOfDay
     partitions: tuple[int, ...]
     part: tuple[int, int]
-    groups: tuple[tuple[RowGroups, int, int], ...]
+    row_groups: tuple[tuple[RowGroups, int, int], ...]
     leases: tuple[Path, ...]
     application_log: tuple[Path, ...]
     """Files of these tables that may be about the packets."""
@@ -60,30 +60,32 @@ class WorkItem:
     """Where each table of ROWS is written, where it has rows."""
 
 
-class Group(NamedTuple):
+class PacketRowGroup(NamedTuple):
     """A row group of packets: the buckets that it may be of, how many of its packets are the day's,
     and what a WorkItem says of it."""
 
     partitions: range
-    packets: int
-    read: tuple[RowGroups, int, int]
+    day_packets: int
+    source: tuple[RowGroups, int, int]
 
-    def of(self, partitions: tuple[int, ...]) -> tuple[RowGroups, int, int]:
+    def restricted_to(self, partitions: tuple[int, ...]) -> tuple[RowGroups, int, int]:
         """What a WorkItem for some of the buckets says of it."""
         if all(partition in partitions for partition in self.partitions):
-            return self.read
-        groups, first_us, last_us = self.read
+            return self.source
+        groups, first_us, last_us = self.source
         return replace(groups, partitions=partitions), first_us, last_us
 
 
-def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[str, date], int]:
+def publish_flows(
+    warehouse: Warehouse, work: list[tuple[Network, date]]
+) -> dict[tuple[str, date], int]:
     """Make the flows of each (network, date), and publish each when its tasks are done; returns how
     many each has."""
     from spark_jobs.warehouse.periods import NamesOfDay
 
     networks = {network.name: network for network, _ in work}
-    read = {(network.name, day): inputs(warehouse, network, day) for network, day in work}
-    made: dict[tuple[str, date], int] = {}
+    hashes = {(network.name, day): inputs_hash(warehouse, network, day) for network, day in work}
+    flow_counts: dict[tuple[str, date], int] = {}
     with warehouse.staging() as staging:
         items = {
             (network.name, day): list(work_items(warehouse, network, day, staging.path))
@@ -92,19 +94,21 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
         written: dict[tuple[str, date], list[dict[str, Written]]] = defaultdict(list)
 
         def publish(day: tuple[str, date]) -> None:
-            mine, network = written.pop(day, []), networks[day[0]]
-            files = sorted(file for of_task in mine for file in of_task.values())
+            task_files, network = written.pop(day, []), networks[day[0]]
+            files = sorted(file for of_task in task_files for file in of_task.values())
             facts = {
-                "inputs": read[day],
-                "settings": _settings(network),
+                "inputs": hashes[day],
+                "settings": _settings_values(network),
                 "user_partitions": network.user_partitions,
                 "key_period": network.key_period,
                 "others": NamesOfDay.of(network, day[1]).others,
             }
             warehouse.publish(Unit.of_day("day", *day), files, facts)
-            made[day] = sum(files[FLOWS.name].rows for files in mine if FLOWS.name in files)
+            flow_counts[day] = sum(
+                files[FLOWS.name].rows for files in task_files if FLOWS.name in files
+            )
 
-        def done(item: WorkItem, files: dict[str, Written]) -> None:
+        def on_task_done(item: WorkItem, files: dict[str, Written]) -> None:
             day = item.names.network, item.names.day
             written[day].append(files)
             if len(written[day]) == len(items[day]):
@@ -113,44 +117,46 @@ def flows(warehouse: Warehouse, work: list[tuple[Network, date]]) -> dict[tuple[
         for day, tasks in items.items():
             if not tasks:
                 publish(day)
-        run_tasks(make_flows, [item for tasks in items.values() for item in tasks], "flows", done)
+        run_tasks(
+            make_flows, [item for tasks in items.values() for item in tasks], "flows", on_task_done
+        )
     warehouse.update_views()
-    return {day: made[day] for day in items}
+    return {day: flow_counts[day] for day in items}
 
 
-def inputs(warehouse: Warehouse, network: Network, day: date) -> str:
+def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
     """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
     neighbours, the network's settings."""
-    days = [day + timedelta(days=k) for k in NEIGHBOURS]
-    read = [
-        warehouse.contents(table, network.name, near)
+    days = [day + timedelta(days=k) for k in DAY_OFFSETS]
+    contents = [
+        warehouse.contents(table, network.name, nearby_day)
         for table in (PACKETS, APPLICATION_LOG, LEASES)
-        for near in days
+        for nearby_day in days
     ]
-    return fingerprint(FORMAT, *_settings(network), read)
+    return fingerprint(FORMAT, *_settings_values(network), contents)
 
 
-def settings_of(network: Network) -> Settings:
+def estimator_settings(network: Network) -> Settings:
     """What the estimators are told of a network."""
     from spark_jobs.tables.user_partition import Settings
 
-    return Settings(*_settings(network))
+    return Settings(*_settings_values(network))
 
 
-def _settings(network: Network) -> tuple[str, int, float, float]:
+def _settings_values(network: Network) -> tuple[str, int, float, float]:
     return network.name, network.flight_size_bytes, network.initial_rto_s, network.min_rto_s
 
 
-def _around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
+def _files_around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
     """A table's files of a day and its neighbours."""
-    days = [day + timedelta(days=k) for k in NEIGHBOURS]
-    return [path for near in days for path in warehouse.files(table, network, near)]
+    days = [day + timedelta(days=k) for k in DAY_OFFSETS]
+    return [path for nearby_day in days for path in warehouse.files(table, network, nearby_day)]
 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
     """Whether the day's flows were made from the packets there are now, and are there."""
     unit = Unit.of_day("day", network.name, day)
-    return warehouse.is_current(unit, inputs(warehouse, network, day))
+    return warehouse.is_current(unit, inputs_hash(warehouse, network, day))
 
 
 def bring_up_to_date(
@@ -161,7 +167,7 @@ def bring_up_to_date(
         chosen = sorted(networks, key=lambda network: network.name)
         for network in chosen:
             stack.enter_context(warehouse.locked(f"flows-{network.name}"))
-        return flows(warehouse, stale_days(warehouse, chosen))
+        return publish_flows(warehouse, stale_days(warehouse, chosen))
 
 
 def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
@@ -180,14 +186,18 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
-        made = {day for _, day in warehouse.days("day", network.name)}
-        days |= made
-        gone = warehouse.purged(network.name, PACKETS, APPLICATION_LOG, LEASES)
-        days -= {day for day in made if day <= gone or day < warehouse.purged(network.name, FLOWS)}
+        days_with_flows = {day for _, day in warehouse.days("day", network.name)}
+        days |= days_with_flows
+        purged_before = warehouse.purged(network.name, PACKETS, APPLICATION_LOG, LEASES)
+        days -= {
+            day
+            for day in days_with_flows
+            if day <= purged_before or day < warehouse.purged(network.name, FLOWS)
+        }
         for commit in warehouse.commits("capture", network.name):
             if not warehouse.is_whole(commit):
-                lost = map(date.fromisoformat, commit.facts["dates"])
-                days -= {day + timedelta(days=k) for day in lost for k in NEIGHBOURS}
+                damaged_days = map(date.fromisoformat, commit.facts["dates"])
+                days -= {day + timedelta(days=k) for day in damaged_days for k in DAY_OFFSETS}
         stale += [(network, day) for day in sorted(days) if not is_current(warehouse, network, day)]
     return stale
 
@@ -199,23 +209,25 @@ def work_items(
     from spark_jobs.tables import ROWS
     from spark_jobs.warehouse.periods import NamesOfDay
 
-    groups = _groups(warehouse, network.name, day)
-    rows_of_partition: dict[int, int] = defaultdict(int)
-    for group in groups:
-        for partition in group.partitions if group.packets else ():
-            rows_of_partition[partition] += -(-group.packets // len(group.partitions))
-    leases = tuple(_around(warehouse, LEASES, network.name, day))
-    application_log = tuple(_around(warehouse, APPLICATION_LOG, network.name, day))
-    of_core = -(-sum(rows_of_partition.values()) // len(os.sched_getaffinity(0)))
-    least, together = TOGETHER_PACKETS
-    together = min(max(least, of_core), together)
-    most = min(PART_PACKETS, max(together, of_core))
-    rows_of = {
-        partitions: sum(rows_of_partition[partition] for partition in partitions)
-        for partitions in _together(rows_of_partition, together)
+    row_groups = _row_groups_of_day(warehouse, network.name, day)
+    packets_of_partition: dict[int, int] = defaultdict(int)
+    for row_group in row_groups:
+        for partition in row_group.partitions if row_group.day_packets else ():
+            packets_of_partition[partition] += -(
+                -row_group.day_packets // len(row_group.partitions)
+            )
+    leases = tuple(_files_around(warehouse, LEASES, network.name, day))
+    application_log = tuple(_files_around(warehouse, APPLICATION_LOG, network.name, day))
+    packets_per_core = -(-sum(packets_of_partition.values()) // len(os.sched_getaffinity(0)))
+    min_joint, max_joint = JOINT_TASK_PACKETS
+    max_joint = min(max(min_joint, packets_per_core), max_joint)
+    max_packets = min(MAX_TASK_PACKETS, max(max_joint, packets_per_core))
+    packets_of = {
+        partitions: sum(packets_of_partition[partition] for partition in partitions)
+        for partitions in _combine_partitions(packets_of_partition, max_joint)
     }
-    for partitions in sorted(rows_of, key=rows_of.__getitem__, reverse=True):
-        parts = -(-rows_of[partitions] // most) if len(partitions) == 1 else 1
+    for partitions in sorted(packets_of, key=packets_of.__getitem__, reverse=True):
+        parts = -(-packets_of[partitions] // max_packets) if len(partitions) == 1 else 1
         for number in range(parts):
             targets = {
                 table.name: new_path(
@@ -224,11 +236,14 @@ def work_items(
                 for table in ROWS
             }
             yield WorkItem(
-                settings_of(network),
+                estimator_settings(network),
                 NamesOfDay.of(network, day),
                 partitions,
                 (number, parts),
-                tuple(group.of(partitions) for group in _of_partitions(groups, partitions)),
+                tuple(
+                    row_group.restricted_to(partitions)
+                    for row_group in _overlapping(row_groups, partitions)
+                ),
                 leases,
                 application_log,
                 targets,
@@ -253,76 +268,92 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
         )
     others = tuple((name, length) for name, length in commit.facts.get("others", ()))
     names = NamesOfDay(network, commit.facts.get("key_period"), day, others)
-    known = has_secret()
+    has_key = has_secret()
     leases = tuple(
-        path for path in _around(warehouse, LEASES, network, day) if known or names.are_of(path)
+        path
+        for path in _files_around(warehouse, LEASES, network, day)
+        if has_key or names.are_of(path)
     )
-    held = read_rows(LEASES, leases, [("subscriber", "=", user)])
-    addresses = {user, *held["address"].to_pylist()}
+    leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", user)])
+    addresses = {user, *leases_of_user["address"].to_pylist()}
     partitions = {user_partition(address, commit.facts["user_partitions"]) for address in addresses}
     if names.key_period:  # which bucket a user is in does not follow from the pseudonym
-        mine = [("user", "in", sorted(addresses))]
-        rows = read_rows(PACKETS, warehouse.files(PACKETS, network, day), mine, ["user_partition"])
+        filters = [("user", "in", sorted(addresses))]
+        rows = read_rows(
+            PACKETS, warehouse.files(PACKETS, network, day), filters, ["user_partition"]
+        )
         partitions = set(rows["user_partition"].to_pylist())
-    of_user = tuple(
-        group.read
-        for group in _of_partitions(_groups(warehouse, network, day), tuple(partitions))
-        if known or names.are_of(group.read[0].path)
+    row_groups = tuple(
+        group.source
+        for group in _overlapping(_row_groups_of_day(warehouse, network, day), tuple(partitions))
+        if has_key or names.are_of(group.source[0].path)
     )
-    if not of_user:
+    if not row_groups:
         return None
     settings = Settings(*commit.facts["settings"])
-    item = WorkItem(settings, names, tuple(sorted(partitions)), (0, 1), of_user, leases, (), {})
+    item = WorkItem(settings, names, tuple(sorted(partitions)), (0, 1), row_groups, leases, (), {})
     return read_partition(item, addresses.__contains__)
 
 
-def _groups(warehouse: Warehouse, network: str, day: date) -> list[Group]:
+def _row_groups_of_day(warehouse: Warehouse, network: str, day: date) -> list[PacketRowGroup]:
     """The row groups of a day, and of its neighbours as far as they matter, in capture order:
     packets of the same time count in the order in which they were captured."""
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.warehouse.packets import RowGroups
 
     earliest = _midnight_us(day) - IDLE_TIMEOUT_US
-    found = []
-    for offset in NEIGHBOURS:
+    ordered = []
+    for offset in DAY_OFFSETS:
         for path in warehouse.files(PACKETS, network, day + timedelta(days=offset)):
-            row_groups = list(_row_groups(path))
-            begins: dict[str, int] = {}
+            row_groups = list(_row_groups_of_file(path))
+            starts: dict[str, int] = {}
             for capture, *_, first_us, _ in row_groups:
-                begins[capture] = min(first_us, begins.get(capture, first_us))
+                starts[capture] = min(first_us, starts.get(capture, first_us))
             for capture, partitions, number, rows, first_us, last_us in row_groups:
                 if last_us < earliest:
                     continue
-                of_day = rows if offset == 0 else 0
-                group = Group(
-                    partitions, of_day, (RowGroups(path, (number,), capture), first_us, last_us)
+                day_packets = rows if offset == 0 else 0
+                group = PacketRowGroup(
+                    partitions,
+                    day_packets,
+                    (RowGroups(path, (number,), capture), first_us, last_us),
                 )
-                found.append(((begins[capture], capture, number), group))
-    return [group for _, group in sorted(found, key=itemgetter(0))]
+                ordered.append(((starts[capture], capture, number), group))
+    return [group for _, group in sorted(ordered, key=itemgetter(0))]
 
 
-def _of_partitions(groups: Iterable[Group], partitions: tuple[int, ...]) -> Iterator[Group]:
+def _overlapping(
+    row_groups: Iterable[PacketRowGroup], partitions: tuple[int, ...]
+) -> Iterator[PacketRowGroup]:
     return (
-        group for group in groups if any(partition in group.partitions for partition in partitions)
+        row_group
+        for row_group in row_groups
+        if any(partition in row_group.partitions for partition in partitions)
     )
 
 
-def _together(rows_of_partition: dict[int, int], most: int) -> Iterator[tuple[int, ...]]:
+def _combine_partitions(
+    rows_of_partition: dict[int, int], max_rows: int
+) -> Iterator[tuple[int, ...]]:
     """The buckets, in order, in as few groups of one size as have so many packets each, to half a
     bucket; one that has more is alone."""
     rows = sum(rows_of_partition.values())
-    size = rows / max(-(-rows // most), 1)
-    before = 0
+    size = rows / max(-(-rows // max_rows), 1)
+    rows_before = 0
     groups: dict[tuple[int, float], list[int]] = {}
     for partition in sorted(rows_of_partition):
-        mine = rows_of_partition[partition]
-        group = (0, partition) if mine > most else (1, (before + mine / 2) // size)
+        partition_rows = rows_of_partition[partition]
+        group = (
+            (0, partition)
+            if partition_rows > max_rows
+            else (1, (rows_before + partition_rows / 2) // size)
+        )
         groups.setdefault(group, []).append(partition)
-        before += mine
+        rows_before += partition_rows
     yield from map(tuple, groups.values())
 
 
-def _row_groups(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
+def _row_groups_of_file(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
     """(capture, buckets, number, rows, first µs, last µs) of each row group."""
     from spark_jobs.warehouse.files import microseconds, read_metadata
 
@@ -357,10 +388,10 @@ def _midnight_us(day: date) -> int:
 
 def make_flows(item: WorkItem) -> dict[str, Written]:
     """The tables of one work item that have rows, written to its targets."""
-    from spark_jobs.engine.memory import keep_arrows
+    from spark_jobs.engine.memory import use_system_memory_pool
     from spark_jobs.tables import ROWS
 
-    keep_arrows()
+    use_system_memory_pool()
     partition = read_partition(item)
     if partition is None:
         return {}
@@ -373,7 +404,7 @@ def make_flows(item: WorkItem) -> dict[str, Written]:
 
 
 def read_partition(
-    item: WorkItem, wanted_user: Callable[[str], bool] = lambda address: True
+    item: WorkItem, is_wanted_user: Callable[[str], bool] = lambda address: True
 ) -> UserPartition | None:
     """The item's packets, as far past midnight as the day's connections go; None without any.
     wanted_user: of which addresses."""
@@ -383,27 +414,27 @@ def read_partition(
     from spark_jobs.tables.user_partition import UserPartition
     from spark_jobs.warehouse.packets import Span, read_packets
 
-    def wanted(address: str) -> bool:
-        return _in_part(item.part, address) and wanted_user(address)
+    def is_wanted(address: str) -> bool:
+        return _in_part(item.part, address) and is_wanted_user(address)
 
     names = item.names
     midnight = _midnight_us(names.day)
     next_midnight = midnight + DAY_US
-    until = next_midnight + IDLE_TIMEOUT_US + HOUR_US
+    end_us = next_midnight + IDLE_TIMEOUT_US + HOUR_US
     of_partitions = [("user_partition", "in", item.partitions)]
     leases = names.rows(LEASES, item.leases, of_partitions)
     log = names.rows(APPLICATION_LOG, item.application_log, of_partitions)
-    seen_until = max(last for _, _, last in item.groups) + 1
+    data_end_us = max(last for _, _, last in item.row_groups) + 1
     while True:
-        groups = [g for g, first, _ in item.groups if first < until]
-        span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, until)
-        packets, found = read_packets(groups, span, wanted, leases, names.called)
+        row_groups = [row_groups for row_groups, first, _ in item.row_groups if first < end_us]
+        span = Span(midnight, next_midnight, IDLE_TIMEOUT_US, end_us)
+        packets, found = read_packets(row_groups, span, is_wanted, leases, names.called)
         if not len(packets.ts):
             return None
         partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
-        if until >= seen_until or not partition.may_go_on(until):
+        if end_us >= data_end_us or not partition.may_go_on(end_us):
             return partition
-        until = next_midnight + 2 * (until - next_midnight)
+        end_us = next_midnight + 2 * (end_us - next_midnight)
 
 
 def _in_part(part: tuple[int, int], user: str) -> bool:

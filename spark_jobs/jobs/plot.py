@@ -69,8 +69,8 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         raise UserError(f"{script.parent}: {error.strerror}") from error
     if not script.exists():
         write_page(get_plotlyjs(), script)
-    where = {(e.network, e.date, e.flow_id) for e in examples}
-    flow_ids, days = {key[-1] for key in where}, {key[:-1] for key in where}
+    keys = {(e.network, e.date, e.flow_id) for e in examples}
+    flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
     for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
         page = script.with_name(plot_name(connection.flow["flow_id"]))
         # A day that is held back may have got other flows since its marts were made.

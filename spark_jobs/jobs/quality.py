@@ -30,9 +30,9 @@ from spark_jobs.networks import Network, QualityLimits
 from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
 
 SQL = Path(__file__).with_suffix(".sql")
-COPY_MS = 100
+MAX_DUPLICATE_DELAY_MS = 100
 """A copy in another capture is no later: half the least retransmission timeout in use (Linux)."""
-NEAREST_S = 0.003
+MIN_RADIO_RTT_S = 0.003
 """No radio answers sooner: NR's own aim is 4 ms for each way (3GPP TR 38.913, 7.5)."""
 
 
@@ -74,25 +74,25 @@ class Verdict:
         return bool(self.findings) and self.released is None
 
 
-def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
+def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     """The checks of a day; measured: the row of quality.sql."""
     unread = measured["unread_captures"]
-    skipped = _share(measured["skipped"], measured["frames"])
-    duplicates = _share(measured["duplicates"], measured["frames"])
-    copied = _share(measured["copied"], measured["numbered"])
-    unseen = _share(measured["acked_unseen_bytes"], measured["acked_bytes"])
-    one_way = _share(measured["flows_up_only"] + measured["flows_down_only"], measured["flows"])
+    skipped = _ratio(measured["skipped"], measured["frames"])
+    duplicates = _ratio(measured["duplicates"], measured["frames"])
+    copied = _ratio(measured["copied"], measured["numbered"])
+    unseen = _ratio(measured["acked_unseen_bytes"], measured["acked_bytes"])
+    one_way = _ratio(measured["flows_up_only"] + measured["flows_down_only"], measured["flows"])
     with_data = measured["flows_with_data"]
-    losses_unknown = _share(measured["flows_losses_unknown"], with_data)
-    sending_unknown = _share(measured["flows_sending_unknown"], with_data)
-    split = _share(measured["flows_split"], with_data)
-    near = _share(measured["flows_too_near"], measured["flows_timed"])
-    merged = _share(measured["merged_segments"], measured["segments"])
-    cut = _share(measured["options_cut"], measured["tcp_packets"])
-    not_tcp = _share(measured["not_tcp_bytes"], measured["ip_bytes"])
-    tunnelled = _share(measured["tunnel_bytes"], measured["ip_bytes"])
-    without_syn = _share(measured["flows_without_syn"], measured["flows"])
-    volume = _share(measured["volume"], measured["usual_volume"])
+    losses_unknown = _ratio(measured["flows_losses_unknown"], with_data)
+    sending_unknown = _ratio(measured["flows_sending_unknown"], with_data)
+    split = _ratio(measured["flows_split"], with_data)
+    too_near = _ratio(measured["flows_too_near"], measured["flows_timed"])
+    merged = _ratio(measured["merged_segments"], measured["segments"])
+    options_cut = _ratio(measured["options_cut"], measured["tcp_packets"])
+    not_tcp = _ratio(measured["not_tcp_bytes"], measured["ip_bytes"])
+    tunnelled = _ratio(measured["tunnel_bytes"], measured["ip_bytes"])
+    without_syn = _ratio(measured["flows_without_syn"], measured["flows"])
+    volume = _ratio(measured["volume"], measured["usual_volume"])
     if measured["earlier_days"] < limits.volume_fewest_days:
         volume = None
     return [
@@ -176,11 +176,12 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
         ),
         Check(
             "near_share",
-            near,
+            too_near,
             None,
             None,
-            f"{_percent(near)} of the connections with an RTT on the access side below "
-            f"{1000 * NEAREST_S:g} ms: nearer than a radio, so a proxy or a host at Gi answers",
+            f"{_percent(too_near)} of the connections with an RTT on the access side below "
+            f"{1000 * MIN_RADIO_RTT_S:g} ms: nearer than a radio, so a proxy or a host at Gi "
+            "answers",
         ),
         Check(
             "merged_share",
@@ -191,10 +192,11 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
         ),
         Check(
             "options_cut_share",
-            cut,
+            options_cut,
             None,
             None,
-            f"{_percent(cut)} of the TCP packets have options that the capture cut{_advice(cut)}",
+            f"{_percent(options_cut)} of the TCP packets have options that the capture cut"
+            f"{_snap_length_advice(options_cut)}",
         ),
         Check(
             "not_tcp_share",
@@ -238,13 +240,13 @@ def judge(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
     ]
 
 
-def _share(part: float | None, whole: float | None) -> float | None:
+def _ratio(part: float | None, whole: float | None) -> float | None:
     return float(part) / float(whole) if part is not None and whole else None
 
 
-def _advice(cut: float | None) -> str:
+def _snap_length_advice(share: float | None) -> str:
     """What is to be done where so large a share of the options was cut."""
-    if cut is None or cut <= MANY_OPTIONS_CUT:
+    if share is None or share <= MANY_OPTIONS_CUT:
         return ""
     return (
         ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
@@ -256,14 +258,16 @@ def _percent(share: float | None) -> str:
     return "unknown share" if share is None else f"{share:.2%}"
 
 
-def check(warehouse: Warehouse, networks: list[Network], also: date | None = None) -> list[Verdict]:
+def check(
+    warehouse: Warehouse, networks: list[Network], extra_day: date | None = None
+) -> list[Verdict]:
     """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
-    asked = {also} if also else set()
+    extra_days = {extra_day} if extra_day else set()
     return [
-        _verdict(warehouse, network, day, captures)
+        _current_verdict(warehouse, network, day, captures)
         for network in networks
-        for captures in [_captures(warehouse, network.name)]
-        for day in sorted(asked | {day for _, day in warehouse.days("day", network.name)})
+        for captures in [_captures_by_day(warehouse, network.name)]
+        for day in sorted(extra_days | {day for _, day in warehouse.days("day", network.name)})
     ]
 
 
@@ -271,15 +275,15 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
     """Let a day that is held be published as it is now."""
     from spark_jobs.warehouse.files import read_rows
 
-    captures = _captures(warehouse, network.name)
-    verdict = _verdict(warehouse, network, day, captures)
+    captures = _captures_by_day(warehouse, network.name)
+    verdict = _current_verdict(warehouse, network, day, captures)
     if not verdict.held:
         raise UserError(f"{warehouse.root}: {network.name} {day} is not held back")
     rows = read_rows(QUALITY, warehouse.files(QUALITY, network.name, day))
     released = rows.set_column(
         rows.schema.get_field_index("released"), "released", pa.array([reason] * len(rows))
     )
-    data = _data(warehouse, network.name, day, captures)
+    data = _data_hash(warehouse, network.name, day, captures)
     facts = {"findings": verdict.findings, "released": reason, "data": data}
     _publish(warehouse, network, day, released, facts)
 
@@ -287,12 +291,16 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
 def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
     """The last verdict on the day, if the packets behind it are those that there are now."""
     commit = warehouse.commit(_unit(network, day))
-    captures = _captures(warehouse, network)
-    same = commit and commit.facts["data"] == _data(warehouse, network, day, captures)
-    return _from(commit) if commit and (same or _is_over(warehouse, network, day)) else None
+    captures = _captures_by_day(warehouse, network)
+    is_current = commit and commit.facts["data"] == _data_hash(warehouse, network, day, captures)
+    return (
+        _verdict_from(commit)
+        if commit and (is_current or _data_purged(warehouse, network, day))
+        else None
+    )
 
 
-def _is_over(warehouse: Warehouse, network: str, day: date) -> bool:
+def _data_purged(warehouse: Warehouse, network: str, day: date) -> bool:
     """Whether something that it was checked by was removed since: its verdict stays."""
     return day < warehouse.purged(network, PACKETS, FLOWS)
 
@@ -301,7 +309,7 @@ def _unit(network: str, day: date) -> Unit:
     return Unit.of_day("quality", network, day)
 
 
-def _from(commit: Commit) -> Verdict:
+def _verdict_from(commit: Commit) -> Verdict:
     findings, released = commit.facts["findings"], commit.facts["released"]
     return Verdict(commit.unit.network, commit.unit.day, tuple(findings), released, fresh=False)
 
@@ -310,33 +318,40 @@ Captures = dict[str, list[tuple[str, str, int]]]
 """By day: name, content and packets of each capture of it, or in its folder."""
 
 
-def _captures(warehouse: Warehouse, network: str) -> Captures:
-    found: Captures = defaultdict(list)
+def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
+    by_day: Captures = defaultdict(list)
     for commit in warehouse.commits("capture", network):
         folder = capture_day(commit.unit.name)
         facts = (commit.unit.name, commit.facts["content"], commit.facts["packets"])
         for day in {*commit.facts["dates"], *([folder.isoformat()] if folder else [])}:
-            found[day].append(facts)
-    return found
+            by_day[day].append(facts)
+    return by_day
 
 
-def _data(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
+def _data_hash(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
     """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
     flows = warehouse.contents(FLOWS, network, day)
     return fingerprint(flows, captures.get(day.isoformat(), []))
 
 
-def _limits(network: Network) -> list[Any]:
+def _limits_used(network: Network) -> list[Any]:
     return [network.quality.model_dump(), list(network.peak_hours), network.timezone]
 
 
-def _verdict(warehouse: Warehouse, network: Network, day: date, captures: Captures) -> Verdict:
+def _current_verdict(
+    warehouse: Warehouse, network: Network, day: date, captures: Captures
+) -> Verdict:
     commit = warehouse.commit(_unit(network.name, day))
-    data = _data(warehouse, network.name, day, captures)
-    same = commit and (commit.facts["data"], commit.facts["limits"]) == (data, _limits(network))
-    if commit and (_is_over(warehouse, network.name, day) or (same and warehouse.is_whole(commit))):
-        return _from(commit)
-    checks = judge(_measure(warehouse, network, day), network.quality)
+    data = _data_hash(warehouse, network.name, day, captures)
+    is_current = commit and (commit.facts["data"], commit.facts["limits"]) == (
+        data,
+        _limits_used(network),
+    )
+    if commit and (
+        _data_purged(warehouse, network.name, day) or (is_current and warehouse.is_whole(commit))
+    ):
+        return _verdict_from(commit)
+    checks = evaluate(_measure(warehouse, network, day), network.quality)
     rows = [asdict(check) | {"passed": check.passed, "released": None} for check in checks]
     findings = [check.finding for check in checks if not check.passed]
     facts = {"findings": findings, "released": None, "data": data}
@@ -354,8 +369,8 @@ def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any
             PACKETS: warehouse.files(PACKETS, network.name, day),
             TABLES["table1_summary"]: [
                 path
-                for other in earlier
-                for path in warehouse.files(TABLES["table1_summary"], network.name, other)
+                for earlier_day in earlier
+                for path in warehouse.files(TABLES["table1_summary"], network.name, earlier_day)
             ],
         }
     )
@@ -371,8 +386,8 @@ def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any
             "unread_reasons": list(UNREAD_REASONS),
             "broken_off": list(BROKEN_OFF),
             "tunnels": list(TUNNELS),
-            "nearest": NEAREST_S,
-            "copy_ms": COPY_MS,
+            "nearest": MIN_RADIO_RTT_S,
+            "copy_ms": MAX_DUPLICATE_DELAY_MS,
         },
     )
     [row] = answer.fetchall()
@@ -384,5 +399,5 @@ def _publish(
 ) -> None:
     with warehouse.staging() as staging:
         staging.write(QUALITY, network.name, day, "checks", rows)
-        facts = {"limits": _limits(network)} | facts
+        facts = {"limits": _limits_used(network)} | facts
         warehouse.publish(_unit(network.name, day), staging.files, facts)

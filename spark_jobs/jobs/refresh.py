@@ -7,7 +7,7 @@ from datetime import date
 
 from schemas import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
-from spark_jobs.jobs.leases import leases
+from spark_jobs.jobs.leases import update_leases
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date
@@ -18,20 +18,20 @@ def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str])
     """Bring networks' leases, flows and checks up to date, and the marts of all networks of these
     names. Days that were held back and never shown stay so, as do those without marts of a network
     whose settings are not known."""
-    known = {network.name for network in networks}
+    known_names = {network.name for network in networks}
 
-    def leave(day: tuple[str, date]) -> bool:
-        if warehouse.commit(marts.unit_of(day)):
+    def skip(day: tuple[str, date]) -> bool:
+        if warehouse.commit(marts.marts_unit(day)):
             return False
         verdict = quality.verdict_of(warehouse, *day)
-        return day[0] not in known or (verdict is not None and verdict.held)
+        return day[0] not in known_names or (verdict is not None and verdict.held)
 
     if networks:
-        leases(warehouse, networks)
+        update_leases(warehouse, networks)
         flows.bring_up_to_date(warehouse, networks)
         quality.check(warehouse, networks)
     for name in names:
-        marts.marts(warehouse, leave, name)
+        marts.update_marts(warehouse, skip, name)
 
 
 def refresh_pages(warehouse: Warehouse) -> None:

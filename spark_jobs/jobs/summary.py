@@ -11,10 +11,10 @@ from schemas import MARTS
 from spark_jobs.warehouse import Warehouse, fingerprint
 
 if TYPE_CHECKING:
-    from spark_jobs.jobs.ingest import Ingested
+    from spark_jobs.jobs.ingest import CaptureOutcome
 
 
-def ingest_summary(results: list[Ingested]) -> Grid:
+def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
     """What became of each capture file."""
     grid = Grid(title="Captures", title_justify="left")
     for heading in (
@@ -28,22 +28,25 @@ def ingest_summary(results: list[Ingested]) -> Grid:
     ):
         numeric = heading in ("frames", "packets", "other rows", "s")
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    unchanged = [result for result in results if result.already]
-    if len(unchanged) > MOST_UNCHANGED:
-        results = [result for result in results if not result.already]
-        frames, packets = (sum(getattr(r, n) for r in unchanged) for n in ("frames", "packets"))
-        captures = f"{len(unchanged):,} captures"
+    unchanged_outcomes = [outcome for outcome in outcomes if outcome.unchanged]
+    if len(unchanged_outcomes) > MAX_UNCHANGED_LISTED:
+        outcomes = [outcome for outcome in outcomes if not outcome.unchanged]
+        frames, packets = (
+            sum(getattr(outcome, name) for outcome in unchanged_outcomes)
+            for name in ("frames", "packets")
+        )
+        captures = f"{len(unchanged_outcomes):,} captures"
         grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
-    for result in results:
-        reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
-        note = "gave nothing" if result.error else "unchanged" if result.already else ""
+    for outcome in outcomes:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in outcome.skipped.items())
+        note = "gave nothing" if outcome.error else "unchanged" if outcome.unchanged else ""
         grid.add_row(
-            result.network,
-            result.capture,
-            f"{result.frames:,}",
-            f"{result.packets:,}",
-            f"{result.rows - result.packets:,}" if result.rows > result.packets else "",
-            "" if result.already else f"{result.seconds:.1f}",
+            outcome.network,
+            outcome.capture,
+            f"{outcome.frames:,}",
+            f"{outcome.packets:,}",
+            f"{outcome.rows - outcome.packets:,}" if outcome.rows > outcome.packets else "",
+            "" if outcome.unchanged else f"{outcome.seconds:.1f}",
             "; ".join(filter(None, [note, reasons])),
         )
     return grid
@@ -72,7 +75,7 @@ def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
 
-MOST_UNCHANGED = 20
+MAX_UNCHANGED_LISTED = 20
 """Captures that are listed though they have not changed."""
 SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))
 TABLE1 = """

@@ -41,9 +41,9 @@ def engine(warehouse: Warehouse, at_once: int = 1) -> Iterator[Engine]:
     """Spark where it does the work (see at_most), else DuckDB; at_once: of how many that share the
     cores. Spark is asked for in the main thread alone: another would begin a second session."""
     if at_once == 1 and _is_spark(warehouse):
-        from spark_jobs.engine.spark import in_one_line
+        from spark_jobs.engine.spark import as_user_error
 
-        with in_one_line("marts"), by_spark_sql(warehouse) as spark:
+        with as_user_error("marts"), by_spark_sql(warehouse) as spark:
             yield spark
     else:
         with by_duckdb(warehouse, at_once) as duck:

@@ -26,7 +26,7 @@ from spark_jobs.capture.removed import KEYS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, key_bytes, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse

@@ -266,7 +266,7 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
 def refusal(warehouse, network, capture) -> str:
     """Why nothing of a network is ingested."""
     (refused,) = ingest(warehouse, [(network, capture)])
-    assert refused.of_network
+    assert refused.network_refused
     return refused.error
 
 

@@ -16,7 +16,7 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, RTO_VALUES, TABLES
 from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
@@ -174,9 +174,9 @@ def test_who_reads_the_past_does_not_find_the_user(here):
 def test_a_removal_that_was_broken_off_is_ended_by_the_next(here, networks, monkeypatch):
     root, _ = here
     user, store = user_of_most(root), Warehouse(root)
-    monkeypatch.setattr(removal, "_rewrite_day", lambda *_: 1 / 0)
+    monkeypatch.setattr(remove_data, "_rewrite_day", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        removal.forget(store, networks[NETWORK], [user])
+        remove_data.forget(store, networks[NETWORK], [user])
     monkeypatch.undo()
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
@@ -245,7 +245,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     chosen = network.model_copy(update={"retention": Retention(packets=3, rto_values=5, flows=9)})
 
     def gone(days: int) -> set[str]:
-        return {table.name for table in removal.retain(store, [chosen], day + timedelta(days))}
+        return {table.name for table in remove_data.retain(store, [chosen], day + timedelta(days))}
 
     assert gone(3) == set()
     assert gone(4) == {"packets", "examples"}
@@ -253,7 +253,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert gone(6) == {"rto_values"}
     assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
     assert store.contents(TABLES["table1_summary"], NETWORK)
-    assert marts_job.marts(store) == []
+    assert marts_job.update_marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
     assert {table: store.contents(table, other) for table in TABLES.values()} == before
 
@@ -302,7 +302,7 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
     users = 'select "user", user_port from flows order by all'
     assert rows(warehouse.root, users) == [("a", 1000), ("a", 1001), ("b", 1002)]
 
-    removal.forget(warehouse, plain_network, ["a"])
+    remove_data.forget(warehouse, plain_network, ["a"])
 
     assert rows(warehouse.root, users) == [("b", 1002)]
     assert rows(warehouse.root, "select user_port from packets") == [(1002,)]

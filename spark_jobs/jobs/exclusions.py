@@ -13,7 +13,7 @@ from spark_jobs.capture.users import PLAIN, PREFIXES, make_secret
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
-OF_CAPTURES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
+CAPTURE_TABLES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
 """Tables that a capture's rows go to."""
 
 
@@ -25,14 +25,14 @@ def forgotten_unit(network: str) -> Unit:
     return Unit("forgotten", network)
 
 
-def removed_of(warehouse: Warehouse, network: str) -> Removed:
+def load_exclusions(warehouse: Warehouse, network: str) -> Removed:
     """What was removed from a network's tables: its own users and days, and users of others."""
     forgotten = {c.unit.network: c.facts for c in warehouse.commits("forgotten")}
-    before = {table.name: warehouse.purged(network, table) for table in OF_CAPTURES}
-    return removed_from(network, forgotten, before)
+    purged_before = {table.name: warehouse.purged(network, table) for table in CAPTURE_TABLES}
+    return exclusions_from_facts(network, forgotten, purged_before)
 
 
-def key_what_was_removed(warehouse: Warehouse, network: str) -> None:
+def replace_unkeyed_hashes(warehouse: Warehouse, network: str) -> None:
     """Replace hashes of an earlier version, which anybody could make, by keyed ones."""
     commit = warehouse.commit(forgotten_unit(network))
     if commit and SPANS in commit.facts:
@@ -41,25 +41,25 @@ def key_what_was_removed(warehouse: Warehouse, network: str) -> None:
         warehouse.publish(commit.unit, [], others | as_facts(from_facts(commit.facts, network)))
 
 
-def removed_from(
+def exclusions_from_facts(
     network: str,
     forgotten: Mapping[str, Mapping[str, Any]],
-    before: Mapping[str, Any] | None = None,
+    purged_before: Mapping[str, Any] | None = None,
 ) -> Removed:
     """What to leave out of a network's tables; forgotten: by network, the facts of its unit (see
     forgotten_unit)."""
-    near: list[Span] = []
-    far: list[Span] = []
-    for of, facts in forgotten.items():
-        spans = from_facts(facts, of)
-        if of == network or facts.get("own_names"):
-            near += spans
+    spans_here: list[Span] = []
+    spans_far: list[Span] = []
+    for owner, facts in forgotten.items():
+        found = from_facts(facts, owner)
+        if owner == network or facts.get("own_names"):
+            spans_here += found
         elif network in facts.get("far_in", ()):
-            far += spans
-    return Removed(tuple(near), before or {}, tuple(far))
+            spans_far += found
+    return Removed(tuple(spans_here), purged_before or {}, tuple(spans_far))
 
 
-def has_names_of_its_own(warehouse: Warehouse, network: Network) -> bool:
+def has_unique_names(warehouse: Warehouse, network: Network) -> bool:
     """Whether the network's users are called as nobody of another network is. Addresses are not
     names of its own: another network's users, or a server, may have the same."""
     commit = warehouse.commit(Unit("network", network.name))
@@ -69,9 +69,9 @@ def has_names_of_its_own(warehouse: Warehouse, network: Network) -> bool:
     return PLAIN not in made_with and PREFIXES.decode() not in made_with
 
 
-def may_be_user(network: Network, name: str, own_names: bool) -> bool:
+def may_be_user(network: Network, name: str, unique_names: bool) -> bool:
     """Whether a name that stands at the far end in another network may be a user's of this one."""
-    if own_names:
+    if unique_names:
         from spark_jobs.warehouse.search import PSEUDONYM
 
         return PSEUDONYM.fullmatch(name) is not None
@@ -80,15 +80,15 @@ def may_be_user(network: Network, name: str, own_names: bool) -> bool:
     return False
 
 
-def alone_in(network: Network, others: Iterable[Network]) -> list[str]:
+def networks_with_disjoint_prefixes(network: Network, others: Iterable[Network]) -> list[str]:
     """The other networks in which an address of this network's prefixes is no other user's."""
     return [
         other.name
         for other in others
         if other.name != network.name
         and not any(
-            mine.version == theirs.version and mine.overlaps(theirs)
-            for mine in network.subscribers
-            for theirs in other.subscribers
+            own.version == foreign.version and own.overlaps(foreign)
+            for own in network.subscribers
+            for foreign in other.subscribers
         )
     ]

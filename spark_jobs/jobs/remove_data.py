@@ -46,15 +46,15 @@ from spark_jobs.capture.users import (
     secret,
 )
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.forgotten import (
-    OF_CAPTURES,
-    alone_in,
+from spark_jobs.jobs.exclusions import (
+    CAPTURE_TABLES,
+    exclusions_from_facts,
     forgotten_unit,
-    has_names_of_its_own,
+    has_unique_names,
     may_be_user,
-    removed_from,
+    networks_with_disjoint_prefixes,
 )
-from spark_jobs.jobs.ingest import stage_again
+from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, plot_name
@@ -66,9 +66,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.warehouse.search import Search
 
-DAILY = ("day", "leases", "marts", "quality")
+DAY_KINDS = ("day", "leases", "marts", "quality")
 """Kinds of units of a day."""
-WITH_USERS = [table for table in TABLES.values() if set(KEYS) & set(table.arrow.names)]
+TABLES_WITH_USERS = [table for table in TABLES.values() if set(KEYS) & set(table.arrow.names)]
 PENDING = Unit("removal", "all")
 """Its facts are those of the Removal that is in flight, or empty."""
 FOREVER_US = 1 << 62
@@ -90,7 +90,7 @@ class Removal:
     tables: list[str] = field(default_factory=list)
 
 
-class Done(NamedTuple):
+class RemovalResult(NamedTuple):
     """What was removed: rows about users, and the tables that had old days."""
 
     rows: int
@@ -103,24 +103,26 @@ def is_pending(warehouse: Warehouse) -> bool:
     return commit is not None and bool(commit.facts)
 
 
-def finish(warehouse: Warehouse) -> Done:
+def finish_pending(warehouse: Warehouse) -> RemovalResult:
     """End the removal that is in flight, if there is one: remove rows and days, make what is left
     of them, and remove the files that had them."""
     if not is_pending(warehouse):
-        return Done(0, set())
+        return RemovalResult(0, set())
     commit = warehouse.commit(PENDING)
     assert commit is not None
     removal = Removal(**commit.facts)
     with warehouse.one_update():
         rows = _remove_users(warehouse, removal)
         tables = _purge_days(warehouse, removal)
-        settings = [Network.model_validate(one) for one in removal.networks.values() if one]
+        settings = [
+            Network.model_validate(network) for network in removal.networks.values() if network
+        ]
         refresh(warehouse, settings, removal.networks)
         refresh_pages(warehouse)
     if removal.tables:
         warehouse.erase(TABLES[name] for name in removal.tables)
     warehouse.publish(PENDING, [], {})
-    return Done(rows, tables)
+    return RemovalResult(rows, tables)
 
 
 def forget(
@@ -133,62 +135,69 @@ def forget(
     it is read again: all before now, and where a clock was ahead, the times that were found.
     Raises UserError where nobody of a name is known.
     """
-    finish(warehouse)
-    _need_secret(warehouse, network.name)
-    known = {one.name: one for one in (*others, network)}
-    elsewhere = {
-        "own_names": has_names_of_its_own(warehouse, network),
-        "far_in": alone_in(network, known.values()),
+    finish_pending(warehouse)
+    _require_secret(warehouse, network.name)
+    known = {other.name: other for other in (*others, network)}
+    name_scope = {
+        "own_names": has_unique_names(warehouse, network),
+        "far_in": networks_with_disjoint_prefixes(network, known.values()),
     }
-    leased = _leased(warehouse, network.name, users)
+    leases = _leases_of_users(warehouse, network.name, users)
     names = [*users, *map(also_called, users)]
-    every = {commit.unit.network for commit in warehouse.commits("network")}
+    all_networks = {commit.unit.network for commit in warehouse.commits("network")}
     now_us = time.time_ns() // 1000
     with ExitStack() as stack:
-        for name in sorted(every):
-            stack.enter_context(warehouse.locked(_content(name)))
-        seen = _seen(warehouse, network, elsewhere, names, {a for a, *_ in leased}, now_us)
-        _refuse_unknown(warehouse, network.name, users, seen)
+        for name in sorted(all_networks):
+            stack.enter_context(warehouse.locked(_content_lock(name)))
+        occurrences = _find_users(
+            warehouse, network, name_scope, names, {address for address, *_ in leases}, now_us
+        )
+        _reject_unknown_users(warehouse, network.name, users, occurrences)
         commit = warehouse.commit(forgotten_unit(network.name))
-        before = from_facts(commit.facts, network.name) if commit else ()
-        spans = [Span.of(*lease) for lease in leased]
-        left_out = {*before, *spans, *seen.later, *(Span.of(name, 0, now_us) for name in names)}
-        whole = [*spans, *(Span.of(name, 0, FOREVER_US) for name in names)]
+        earlier_spans = from_facts(commit.facts, network.name) if commit else ()
+        spans = [Span.of(*lease) for lease in leases]
+        excluded_spans = {
+            *earlier_spans,
+            *spans,
+            *occurrences.future_spans,
+            *(Span.of(name, 0, now_us) for name in names),
+        }
+        removed_spans = [*spans, *(Span.of(name, 0, FOREVER_US) for name in names)]
         removal = Removal(
-            users={network.name: as_facts(whole) | elsewhere},
+            users={network.name: as_facts(removed_spans) | name_scope},
             networks={
                 name: known[name].model_dump(mode="json") if name in known else None
-                for name in sorted(seen.networks)
+                for name in sorted(occurrences.networks)
             },
             tables=list(TABLES),
         )
-        facts = as_facts(left_out) | elsewhere
+        facts = as_facts(excluded_spans) | name_scope
         warehouse.publish_all(
             [
                 Change(forgotten_unit(network.name), [], facts),
                 Change(PENDING, [], asdict(removal)),
             ]
         )
-    return finish(warehouse).rows
+    return finish_pending(warehouse).rows
 
 
-def are_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
+def previously_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
     """Those of a network's users who were forgotten before."""
     commit = warehouse.commit(forgotten_unit(network))
-    hashed = {span.who for span in from_facts(commit.facts, network)} if commit else set()
-    return [user for user in users if Span.of(user, 0, 0).who in hashed]
+    hashes = {span.who for span in from_facts(commit.facts, network)} if commit else set()
+    return [user for user in users if Span.of(user, 0, 0).who in hashes]
 
 
-def prove(
+def search_for_users(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
 ) -> Search:
     """Look for the names of a network's users everywhere in the warehouse."""
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.search import Scope, look_for
 
-    if has_names_of_its_own(warehouse, network):
+    if has_unique_names(warehouse, network):
         return look_for(warehouse, users)
-    far_in = {*alone_in(network, others), network.name}
+    far_in = {*networks_with_disjoint_prefixes(network, others), network.name}
     rows = {
         commit.unit.network: read_rows(
             EXAMPLES, warehouse.files(EXAMPLES, commit.unit.network), columns=["flow_id"]
@@ -205,12 +214,12 @@ def prove(
     return look_for(warehouse, users, scope)
 
 
-def _content(network: str) -> str:
+def _content_lock(network: str) -> str:
     """The lock of what a network's captures gave."""
     return f"content-{network}"
 
 
-def _need_secret(warehouse: Warehouse, network: str) -> None:
+def _require_secret(warehouse: Warehouse, network: str) -> None:
     """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
     of the network's pseudonyms; a network without them may have none yet, and it is made."""
     commit = warehouse.commit(Unit("network", network))
@@ -224,14 +233,16 @@ def _need_secret(warehouse: Warehouse, network: str) -> None:
         )
 
 
-def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[str, int, int]]:
+def _leases_of_users(
+    warehouse: Warehouse, network: str, users: list[str]
+) -> list[tuple[str, int, int]]:
     """(address, from, until): when users whom RADIUS names had which address."""
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.subscribers import spans_of
 
     paths = [path for path in warehouse.files(LEASES, network) if path.exists()]
     leases, begin, end = spans_of(read_rows(LEASES, paths))
-    found = zip(
+    rows = zip(
         leases["address"].to_pylist(),
         leases["subscriber"].to_pylist(),
         begin.tolist(),
@@ -239,92 +250,98 @@ def _leased(warehouse: Warehouse, network: str, users: list[str]) -> list[tuple[
         strict=True,
     )
     return [
-        (called, *span)
-        for address, user, *span in found
+        (name, *span)
+        for address, user, *span in rows
         if user in users
-        for called in (address, also_called(address))
+        for name in (address, also_called(address))
     ]
 
 
 @dataclass
-class _Seen:
+class _UserOccurrences:
     """Where users' names stand: which of them are known, in which networks are rows that may be
     about them, and when those are that are later than now."""
 
     known: set[str] = field(default_factory=set)
     networks: set[str] = field(default_factory=set)
-    later: list[Span] = field(default_factory=list)
+    future_spans: list[Span] = field(default_factory=list)
 
 
-def _seen(
+def _find_users(
     warehouse: Warehouse,
-    of: Network,
-    elsewhere: Mapping[str, Any],
+    owner: Network,
+    name_scope: Mapping[str, Any],
     users: list[str],
     addresses: set[str],
     now_us: int,
-) -> _Seen:
+) -> _UserOccurrences:
     """Look for users of a network, and for the addresses that they had, in what is published;
     elsewhere: see forgotten_unit. A name that is a server's alone is no user's."""
-    seen, wanted = _Seen(), {*users, *addresses}
-    known_by_far = {user for user in users if may_be_user(of, user, elsewhere["own_names"])}
+    occurrences, wanted = _UserOccurrences(), {*users, *addresses}
+    known_at_far_end = {user for user in users if may_be_user(owner, user, name_scope["own_names"])}
     for network in sorted({commit.unit.network for commit in warehouse.commits("network")}):
-        if network == of.name or elsewhere["own_names"]:
+        if network == owner.name or name_scope["own_names"]:
             columns: Collection[str] = KEYS
         else:
-            columns = (FAR,) if network in elsewhere["far_in"] else ()
+            columns = (FAR,) if network in name_scope["far_in"] else ()
 
-        def has_one(rows: pa.Table, columns: Collection[str] = columns) -> bool:
+        def mentions_user(rows: pa.Table, columns: Collection[str] = columns) -> bool:
             return any(wanted & texts for name, texts in texts_of(rows).items() if name in columns)
 
-        for table in WITH_USERS if columns else ():
+        for table in TABLES_WITH_USERS if columns else ():
             for path in warehouse.files(table, network):
-                for rows in _rows_about(path, table, has_one):
-                    seen.networks.add(network)
+                for rows in _rows_about(path, table, mentions_user):
+                    occurrences.networks.add(network)
                     for name, texts in texts_of(rows).items():
-                        if network != of.name:
-                            seen.known |= texts & known_by_far
+                        if network != owner.name:
+                            occurrences.known |= texts & known_at_far_end
                         elif name != FAR:
-                            seen.known |= texts.intersection(users)
-                    if table in OF_CAPTURES:
-                        seen.later += _later(rows, columns, users, now_us)
-    return seen
+                            occurrences.known |= texts.intersection(users)
+                    if table in CAPTURE_TABLES:
+                        occurrences.future_spans += _future_spans(rows, columns, users, now_us)
+    return occurrences
 
 
-def _later(
+def _future_spans(
     rows: pa.Table, columns: Collection[str], users: list[str], now_us: int
 ) -> Iterator[Span]:
     """For each user, the times later than now of the rows about them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    (time_of, *_) = (rows[name].cast(pa.int64()) for name in TIMES if name in rows.column_names)
-    late = pc.greater_equal(time_of, now_us)
-    for user in users if pc.any(late).as_py() else ():
+    (times, *_) = (rows[name].cast(pa.int64()) for name in TIMES if name in rows.column_names)
+    in_future = pc.greater_equal(times, now_us)
+    for user in users if pc.any(in_future).as_py() else ():
         for name in set(columns) & set(rows.column_names):
-            mine = pc.and_(late, pc.fill_null(pc.equal(rows[name].cast(pa.string()), user), False))
-            first, last = pc.min_max(time_of.filter(mine)).values()
+            of_user = pc.and_(
+                in_future, pc.fill_null(pc.equal(rows[name].cast(pa.string()), user), False)
+            )
+            first, last = pc.min_max(times.filter(of_user)).values()
             if first.is_valid:
                 yield Span.of(user, first.as_py(), last.as_py() + 1)
 
 
-def _refuse_unknown(warehouse: Warehouse, network: str, users: list[str], seen: _Seen) -> None:
+def _reject_unknown_users(
+    warehouse: Warehouse, network: str, users: list[str], occurrences: _UserOccurrences
+) -> None:
     """Raise UserError where nobody of a name is known: neither there, nor forgotten before, nor in
     what was replaced and is still kept."""
     from spark_jobs.warehouse.search import look_for
 
-    before = are_forgotten(warehouse, network, users)
+    earlier = previously_forgotten(warehouse, network, users)
     unknown = [
-        user for user in users if not {user, also_called(user)} & seen.known and user not in before
+        user
+        for user in users
+        if not {user, also_called(user)} & occurrences.known and user not in earlier
     ]
     if unknown:
         found = look_for(warehouse, unknown).found
-        mine = {
+        found_names = {
             place.name
             for place in found
             if place.column in set(KEYS) - {FAR} and f"/network={network}/" in place.path
         }
-        unknown = [user for user in unknown if user not in mine]
+        unknown = [user for user in unknown if user not in found_names]
     if unknown:
         raise UserError(
             *(
@@ -339,8 +356,8 @@ def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
     """Publish every capture and day without the rows about users; returns how many these are."""
     count = 0
     for network in removal.networks:
-        removed = removed_from(network, removal.users)
-        with warehouse.locked(_content(network)):
+        removed = exclusions_from_facts(network, removal.users)
+        with warehouse.locked(_content_lock(network)):
             for name in sorted(_captures_about(warehouse, network, removed)):
                 count += _rewrite_capture(warehouse, Unit("capture", network, name), removed)
         for kind in ("leases", "day"):
@@ -354,32 +371,34 @@ def _captures_about(warehouse: Warehouse, network: str, removed: Removed) -> set
     import pyarrow as pa
 
     found: set[str] = set()
-    for table in OF_CAPTURES:
+    for table in CAPTURE_TABLES:
         for path in warehouse.files(table, network):
             for rows in _rows_about(path, table, removed.may_be_about):
-                those = pa.array(removed.about(rows))
-                mine = rows if _lingers(removed, rows) else rows.filter(those)
-                found.update(mine["capture"].unique().to_pylist())
+                mask = pa.array(removed.about(rows))
+                about_users = rows if _only_in_dictionary(removed, rows) else rows.filter(mask)
+                found.update(about_users["capture"].unique().to_pylist())
     return found
 
 
-def _rows_about(path: Path, table: Table, may_be: Callable[[pa.Table], bool]) -> Iterator[pa.Table]:
+def _rows_about(
+    path: Path, table: Table, may_be_about: Callable[[pa.Table], bool]
+) -> Iterator[pa.Table]:
     """What says whom rows are about, and when, of the row groups whose KEYS may be about someone;
     of a file that is missing, none."""
-    with _told_if_damaged(path), _open(path, table) as file:
+    with _damage_as_user_error(path), _open_with_dictionaries(path, table) as file:
         for number in range(file.num_row_groups):
-            if may_be(file.read_row_group(number, columns=[*KEYS])):
+            if may_be_about(file.read_row_group(number, columns=[*KEYS])):
                 yield file.read_row_group(number, columns=["capture", *KEYS, *TIMES])
 
 
 def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
     """The rows of a file, row group by row group; of one that is missing, none."""
-    with _told_if_damaged(path), _open(path, table) as file:
+    with _damage_as_user_error(path), _open_with_dictionaries(path, table) as file:
         for number in range(file.num_row_groups):
             yield file.read_row_group(number)
 
 
-def _lingers(removed: Removed, rows: pa.Table) -> bool:
+def _only_in_dictionary(removed: Removed, rows: pa.Table) -> bool:
     """Whether a dictionary has the name of a user who is to be removed, and no row has."""
     import pyarrow as pa
 
@@ -390,7 +409,7 @@ def _lingers(removed: Removed, rows: pa.Table) -> bool:
 
 
 @contextmanager
-def _told_if_damaged(path: Path) -> Iterator[None]:
+def _damage_as_user_error(path: Path) -> Iterator[None]:
     """Raises UserError where a file cannot be read; in one that is missing there is nothing."""
     import pyarrow as pa
 
@@ -405,7 +424,7 @@ def _told_if_damaged(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _open(path: Path, table: Table) -> Any:
+def _open_with_dictionaries(path: Path, table: Table) -> Any:
     from spark_jobs.warehouse.files import opened
 
     texts = [name for name in ("capture", *KEYS) if name in table.arrow.names]
@@ -417,40 +436,42 @@ def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
     from spark_jobs.capture.sketch import packet_keys
 
     commit = warehouse.unmerged(unit)
-    gone = {"rows": 0, "packets": 0, "values": 0}
-    keys: list[np.ndarray] = []
+    removed_counts = {"rows": 0, "packets": 0, "values": 0}
+    removed_keys: list[np.ndarray] = []
 
-    def keep(table: Table, rows: pa.Table) -> pa.Table:
-        those = removed.about(rows)
-        if those.any():
-            out = rows.filter(those)
-            gone["rows"] += len(out)
-            gone["values"] += sum(len(out) - column.null_count for column in out.columns)
+    def without_users(table: Table, rows: pa.Table) -> pa.Table:
+        mask = removed.about(rows)
+        if mask.any():
+            removed_rows = rows.filter(mask)
+            removed_counts["rows"] += len(removed_rows)
+            removed_counts["values"] += sum(
+                len(removed_rows) - column.null_count for column in removed_rows.columns
+            )
             if table is PACKETS:
-                gone["packets"] += len(out)
-                keys.append(packet_keys(out))
-        return without(table, rows, those)
+                removed_counts["packets"] += len(removed_rows)
+                removed_keys.append(packet_keys(removed_rows))
+        return without(table, rows, mask)
 
     with warehouse.staging() as staging:
-        replaced = {
+        replaced_files = {
             target
             for target in commit.stored
-            if _table_of(target) in OF_CAPTURES
-            and _rewrite(staging, warehouse.root, target, keep, removed)
+            if _table_of(target) in CAPTURE_TABLES
+            and _stage_without_users(staging, warehouse.root, target, without_users, removed)
         }
-        facts = commit.facts | {name: commit.facts[name] - n for name, n in gone.items()}
+        facts = commit.facts | {name: commit.facts[name] - n for name, n in removed_counts.items()}
         facts["content"] = as_keyed(facts["content"], secret())
-        replaced |= stage_again(warehouse, staging, commit, facts, keys)
-        stay = set(commit.stored) - replaced
-        warehouse.publish(unit, staging.files, facts, stay)
-    return gone["rows"]
+        replaced_files |= restage_log_row(warehouse, staging, commit, facts, removed_keys)
+        kept_files = set(commit.stored) - replaced_files
+        warehouse.publish(unit, staging.files, facts, kept_files)
+    return removed_counts["rows"]
 
 
-def _rewrite(
+def _stage_without_users(
     staging: Staging,
     root: Path,
     target: str,
-    keep: Callable[[Table, pa.Table], pa.Table],
+    without_users: Callable[[Table, pa.Table], pa.Table],
     removed: Removed,
 ) -> bool:
     """Stage what is to be kept of a file's rows, row group by row group; False where the file may
@@ -459,18 +480,18 @@ def _rewrite(
     from spark_jobs.warehouse.files import with_columns
 
     place = Place.of(target)
-    parts, changed = [], False
+    kept_parts, changed = [], False
     for rows in _row_groups(root / target, place.table):
         rows = with_columns(rows, place.table, place.table.arrow.names)
         rows = rows.cast(place.table.arrow_dictionary)
-        kept = keep(place.table, rows)
-        if len(kept) == len(rows) and _lingers(removed, rows):
-            kept, changed = rows.cast(place.table.arrow).cast(rows.schema), True
-        changed |= len(kept) < len(rows)
-        parts.append(kept)
-    if changed and any(map(len, parts)):
-        with staging.writer(*place, _stem_of(target)) as writer:
-            for rows in filter(len, parts):
+        kept_rows = without_users(place.table, rows)
+        if len(kept_rows) == len(rows) and _only_in_dictionary(removed, rows):
+            kept_rows, changed = rows.cast(place.table.arrow).cast(rows.schema), True
+        changed |= len(kept_rows) < len(rows)
+        kept_parts.append(kept_rows)
+    if changed and any(map(len, kept_parts)):
+        with staging.writer(*place, _writer_name(target)) as writer:
+            for rows in filter(len, kept_parts):
                 writer.write_table(rows, row_group_size=len(rows))
     return changed
 
@@ -484,26 +505,26 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
     flow_ids: set[int] = set()
     count = 0
 
-    def keep(table: Table, rows: pa.Table) -> pa.Table:
+    def without_users(table: Table, rows: pa.Table) -> pa.Table:
         nonlocal count
-        those = removed.about(rows)
+        mask = removed.about(rows)
         if table is not FLOWS and "flow_id" in rows.schema.names and flow_ids:
-            those |= np.isin(rows["flow_id"].to_numpy(), list(flow_ids))
-        if table is FLOWS and those.any():
-            flow_ids.update(rows["flow_id"].filter(pa.array(those)).to_pylist())
-        count += int(those.sum())
-        return without(table, rows, those)
+            mask |= np.isin(rows["flow_id"].to_numpy(), list(flow_ids))
+        if table is FLOWS and mask.any():
+            flow_ids.update(rows["flow_id"].filter(pa.array(mask)).to_pylist())
+        count += int(mask.sum())
+        return without(table, rows, mask)
 
-    in_order = sorted(commit.stored, key=lambda target: _table_of(target) is not FLOWS)
+    flows_first = sorted(commit.stored, key=lambda target: _table_of(target) is not FLOWS)
     with warehouse.staging() as staging:
-        replaced = {
+        replaced_files = {
             target
-            for target in in_order
-            if _rewrite(staging, warehouse.root, target, keep, removed)
+            for target in flows_first
+            if _stage_without_users(staging, warehouse.root, target, without_users, removed)
         }
-        if replaced:
-            stay = set(commit.stored) - replaced
-            warehouse.publish(commit.unit, staging.files, commit.facts, stay)
+        if replaced_files:
+            kept_files = set(commit.stored) - replaced_files
+            warehouse.publish(commit.unit, staging.files, commit.facts, kept_files)
     return count
 
 
@@ -513,12 +534,14 @@ def purge(
     """Remove networks' days before one, from some tables or all that have days; returns the tables
     that had any."""
     chosen = list(tables) or [table for name in KEPT_TOGETHER for table in KEPT_TOGETHER[name]]
-    return _purge(warehouse, [(name, table, before) for name in networks for table in chosen])
+    return _publish_purge(
+        warehouse, [(name, table, before) for name in networks for table in chosen]
+    )
 
 
 def retain(warehouse: Warehouse, networks: Iterable[Network], today: date) -> set[Table]:
     """Remove what is older than the networks file lets it be; returns the tables that had any."""
-    return _purge(
+    return _publish_purge(
         warehouse,
         [
             (network.name, table, today - timedelta(days))
@@ -538,97 +561,97 @@ def purge_networks(
     return purge(warehouse, names, before, tables)
 
 
-def _purge(warehouse: Warehouse, wanted: list[tuple[str, Table, date]]) -> set[Table]:
+def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) -> set[Table]:
     """Remove networks' tables' days before one; returns the tables that had any."""
-    finish(warehouse)
-    before = _by_network(wanted)
+    finish_pending(warehouse)
+    first_kept = _first_kept_days(limits)
     old = {
         _table_of(target)
-        for name, days in before.items()
-        for commit in _units_of_days(warehouse, name)
+        for name, first_days in first_kept.items()
+        for commit in _units_with_days(warehouse, name)
         for target in commit.contents
-        if _is_old(target, days)
+        if _is_old(target, first_days)
     }
     removal = Removal(
-        purged=[[name, table.name, day.isoformat()] for name, table, day in wanted],
+        purged=[[name, table.name, day.isoformat()] for name, table, day in limits],
         # The row of a capture in ingest_log had a sample of its packets.
         tables=sorted(table.name for table in {*old, INGEST_LOG}) if old else [],
     )
     warehouse.publish(PENDING, [], asdict(removal))
-    return finish(warehouse).tables
+    return finish_pending(warehouse).tables
 
 
 def _purge_days(warehouse: Warehouse, removal: Removal) -> set[Table]:
     """Remove old days; returns the tables that had any."""
-    wanted = [(name, TABLES[table], date.fromisoformat(day)) for name, table, day in removal.purged]
-    for name, table, day in wanted:
+    limits = [(name, TABLES[table], date.fromisoformat(day)) for name, table, day in removal.purged]
+    for name, table, day in limits:
         warehouse.purge(name, table, day)
-    found: set[Table] = set()
-    for name, before in _by_network(wanted).items():
-        with warehouse.locked(_content(name)):
-            for commit in _units_of_days(warehouse, name):
-                found |= _purge_unit(warehouse, commit, before)
-    return found
+    purged_tables: set[Table] = set()
+    for name, first_kept in _first_kept_days(limits).items():
+        with warehouse.locked(_content_lock(name)):
+            for commit in _units_with_days(warehouse, name):
+                purged_tables |= _purge_unit(warehouse, commit, first_kept)
+    return purged_tables
 
 
-_Before = dict[Table, date]
+_FirstKeptDays = dict[Table, date]
 """By table, the first day that stays."""
 
 
-def _by_network(wanted: Iterable[tuple[str, Table, date]]) -> dict[str, _Before]:
-    found: dict[str, _Before] = {}
-    for name, table, day in wanted:
-        found.setdefault(name, {})[table] = day
-    return found
+def _first_kept_days(limits: Iterable[tuple[str, Table, date]]) -> dict[str, _FirstKeptDays]:
+    first_kept: dict[str, _FirstKeptDays] = {}
+    for name, table, day in limits:
+        first_kept.setdefault(name, {})[table] = day
+    return first_kept
 
 
-def _units_of_days(warehouse: Warehouse, network: str) -> list[Commit]:
+def _units_with_days(warehouse: Warehouse, network: str) -> list[Commit]:
     """The units that have tables with days."""
-    return [c for kind in ("capture", *DAILY) for c in warehouse.commits(kind, network)]
+    return [c for kind in ("capture", *DAY_KINDS) for c in warehouse.commits(kind, network)]
 
 
-def _purge_unit(warehouse: Warehouse, commit: Commit, before: _Before) -> set[Table]:
+def _purge_unit(warehouse: Warehouse, commit: Commit, first_kept: _FirstKeptDays) -> set[Table]:
     """Publish a unit without the files of tables' old days; returns these tables."""
-    if not any(_is_old(target, before) for target in commit.contents):
+    if not any(_is_old(target, first_kept) for target in commit.contents):
         return set()
     commit = warehouse.unmerged(commit.unit)
-    old = {target for target in commit.stored if _is_old(target, before)}
-    gone = {_table_of(target) for target in old}
+    old = {target for target in commit.stored if _is_old(target, first_kept)}
+    purged_tables = {_table_of(target) for target in old}
     with warehouse.staging() as staging:
         facts = commit.facts
         if commit.unit.kind == "capture":
-            left = [
-                target for target in set(commit.stored) - old if _table_of(target) in OF_CAPTURES
+            remaining = [
+                target for target in set(commit.stored) - old if _table_of(target) in CAPTURE_TABLES
             ]
-            if not left:
+            if not remaining:
                 facts = facts | {"packets": 0, "rows": 0, "values": 0, "dates": []}
-            elif PACKETS in before:
-                days = [d for d in facts["dates"] if date.fromisoformat(d) >= before[PACKETS]]
+            elif PACKETS in first_kept:
+                days = [d for d in facts["dates"] if date.fromisoformat(d) >= first_kept[PACKETS]]
                 facts = facts | {"dates": days}
-            if not left and INGEST_LOG not in gone:
-                old |= stage_again(warehouse, staging, commit, commit.facts)
-        stay = set(commit.stored) - old
-        warehouse.publish(commit.unit, staging.files, facts, stay)
-    return gone
+            if not remaining and INGEST_LOG not in purged_tables:
+                old |= restage_log_row(warehouse, staging, commit, commit.facts)
+        kept_files = set(commit.stored) - old
+        warehouse.publish(commit.unit, staging.files, facts, kept_files)
+    return purged_tables
 
 
-def _is_old(target: str, before: _Before) -> bool:
+def _is_old(target: str, first_kept: _FirstKeptDays) -> bool:
     from spark_jobs.warehouse.compaction import Place
 
     place = Place.of(target)
-    return place.date is not None and place.date < before.get(place.table, date.min)
+    return place.date is not None and place.date < first_kept.get(place.table, date.min)
 
 
 def _table_of(target: str) -> Table:
     return TABLES[target.partition("/")[0]]
 
 
-def _stem_of(target: str) -> str:
+def _writer_name(target: str) -> str:
     """What a file was named by its writer (see Staging.path)."""
     return target.rpartition("/")[2].rsplit("-", 2)[0]
 
 
-def known_tables(names: Iterable[str]) -> list[Table]:
+def tables_named(names: Iterable[str]) -> list[Table]:
     """The tables of these names, of KEPT_TOGETHER or of one; a UserError where there is none."""
     found: list[Table] = []
     for name in names:

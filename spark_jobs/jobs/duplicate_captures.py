@@ -22,25 +22,25 @@ from spark_jobs.warehouse import Commit, Warehouse
 if TYPE_CHECKING:
     import numpy as np
 
-MOST = 0.5
+DUPLICATE_SHARE = 0.5
 """Of the smaller capture's packets: from there on it is a copy."""
 NEARLY_ALL = 0.95
 """Of a capture's packets: without these, another one does not stand for it."""
-ENOUGH = 64
+MIN_SAMPLE_PACKETS = 64
 """Sampled packets that tell which share of a capture is in another one."""
 
 
-class CopyError(UserError):
+class DuplicateCaptureError(UserError):
     """Packets of the file are in other captures already; of: the first of these, where they have
     nearly all of its packets."""
 
-    def __init__(self, message: str, of: str, share: float = 1):
+    def __init__(self, message: str, duplicate_of: str, share: float = 1):
         super().__init__(message)
-        self.of = of if share >= NEARLY_ALL else None
+        self.duplicate_of = duplicate_of if share >= NEARLY_ALL else None
 
 
 @dataclass(frozen=True)
-class Packets:
+class CapturePackets:
     """What is compared of a capture: its name, what its commit says, the files that its packets are
     in, its sample."""
 
@@ -55,12 +55,12 @@ class Overlap:
     """An older capture, and which shares of its packets and of the new one's both have."""
 
     commit: Commit
-    of_old: float
-    of_new: float
+    old_share: float
+    new_share: float
 
 
-def captures_replaced(
-    warehouse: Warehouse, others: list[Commit], path: Path, new: Packets
+def find_replaced_captures(
+    warehouse: Warehouse, others: list[Commit], path: Path, new: CapturePackets
 ) -> list[Commit]:
     """Those of the network's other captures whose place a new one takes, read from `path`: it has
     nearly all of their packets, and says more than they do.
@@ -68,33 +68,33 @@ def captures_replaced(
     Raises CopyError where it is the new one that is left out.
     """
     overlaps = []
-    for commit in _of_the_same_time(others, new):
-        old = _packets_of(warehouse, commit)
-        of_old, of_new = _shared(old, new)
-        if _is_log(old) != _is_log(new) and of_old:
-            raise CopyError(
+    for commit in _overlapping_in_time(others, new):
+        old = _capture_packets(warehouse, commit)
+        old_share, new_share = _shared_shares(old, new)
+        if _is_packet_log(old) != _is_packet_log(new) and old_share:
+            raise DuplicateCaptureError(
                 f"{path}: holds packets of {commit.unit.name}, which is ingested already; "
                 "a capture and a log of the same packets would count them twice",
                 commit.unit.name,
-                of_new,
+                new_share,
             )
-        if max(of_old, of_new) > MOST:
-            overlaps.append(Overlap(commit, of_old, of_new))
+        if max(old_share, new_share) > DUPLICATE_SHARE:
+            overlaps.append(Overlap(commit, old_share, new_share))
     if not overlaps:
         return []
-    if all(overlap.of_old >= NEARLY_ALL for overlap in overlaps):
-        if _says_more(new.facts, [overlap.commit.facts for overlap in overlaps]):
+    if all(overlap.old_share >= NEARLY_ALL for overlap in overlaps):
+        if _has_more_values(new.facts, [overlap.commit.facts for overlap in overlaps]):
             return [overlap.commit for overlap in overlaps]
     names = [overlap.commit.unit.name for overlap in overlaps]
-    share = min(1.0, sum(overlap.of_new for overlap in overlaps))
-    raise CopyError(
+    share = min(1.0, sum(overlap.new_share for overlap in overlaps))
+    raise DuplicateCaptureError(
         f"{path}: {share:.0%} of its packets are in {', '.join(names)}, ingested already",
         names[0],
         share,
     )
 
 
-def _of_the_same_time(others: list[Commit], new: Packets) -> Iterator[Commit]:
+def _overlapping_in_time(others: list[Commit], new: CapturePackets) -> Iterator[Commit]:
     """The captures and packet logs that overlap in time with a new one."""
     for commit in others:
         facts = commit.facts
@@ -104,59 +104,65 @@ def _of_the_same_time(others: list[Commit], new: Packets) -> Iterator[Commit]:
             yield commit
 
 
-def _is_log(capture: Packets) -> bool:
+def _is_packet_log(capture: CapturePackets) -> bool:
     return capture.facts.get("front_end") == FrontEnd.ZEEK_LOG
 
 
-def _says_more(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
+def _has_more_values(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
     """Whether a capture has more values than some others together: more packets, or more of each.
     Captures ingested before values were counted are compared by packets."""
-    what = "values" if all("values" in facts for facts in old) else "packets"
-    return new[what] > sum(facts[what] for facts in old)
+    unit = "values" if all("values" in facts for facts in old) else "packets"
+    return new[unit] > sum(facts[unit] for facts in old)
 
 
-def _packets_of(warehouse: Warehouse, commit: Commit) -> Packets:
+def _capture_packets(warehouse: Warehouse, commit: Commit) -> CapturePackets:
     from spark_jobs.capture.sketch import KEPT_AS, as_sample, from_text
     from spark_jobs.warehouse.compaction import capture_texts
 
     paths = warehouse.unit_files(commit, PACKETS)
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
     name = commit.unit.name
-    kept = capture_texts(log, name).get(KEPT_AS)
+    stored_sample = capture_texts(log, name).get(KEPT_AS)
     # Captures that were ingested before samples were kept have none.
-    sample = as_sample(_keys(name, paths, commit.facts)) if kept is None else from_text(kept)
-    return Packets(name, commit.facts, paths, sample)
+    sample = (
+        as_sample(_read_packet_keys(name, paths, commit.facts))
+        if stored_sample is None
+        else from_text(stored_sample)
+    )
+    return CapturePackets(name, commit.facts, paths, sample)
 
 
-def _shared(a: Packets, b: Packets) -> tuple[float, float]:
+def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
     """Which share of either one's packets both have."""
     import numpy as np
 
     smaller, larger = sorted((a, b), key=lambda capture: capture.facts["packets"])
-    if len(smaller.sample) >= ENOUGH:
+    if len(smaller.sample) >= MIN_SAMPLE_PACKETS:
         sizes = len(smaller.sample), len(larger.sample)
-        both = len(np.intersect1d(a.sample, b.sample, assume_unique=True))
+        shared = len(np.intersect1d(a.sample, b.sample, assume_unique=True))
     else:
         sizes = smaller.facts["packets"], larger.facts["packets"]
-        both = _count_shared(smaller, larger)
-    shares = both / sizes[0], both / sizes[1]
+        shared = _count_shared(smaller, larger)
+    shares = shared / sizes[0], shared / sizes[1]
     return shares if smaller is a else shares[::-1]
 
 
-def _count_shared(smaller: Packets, larger: Packets) -> int:
+def _count_shared(smaller: CapturePackets, larger: CapturePackets) -> int:
     """How many packets of the smaller capture the larger one has."""
     import numpy as np
 
-    times = smaller.facts
-    mine = np.concatenate(list(_keys(smaller.name, smaller.paths, times)))
-    theirs = _keys(larger.name, larger.paths, times)
-    return sum(int(np.isin(keys, mine).sum()) for keys in theirs)
+    limits = smaller.facts
+    smaller_keys = np.concatenate(list(_read_packet_keys(smaller.name, smaller.paths, limits)))
+    larger_keys = _read_packet_keys(larger.name, larger.paths, limits)
+    return sum(int(np.isin(keys, smaller_keys).sum()) for keys in larger_keys)
 
 
-def _keys(capture: str, paths: list[Path], times: dict[str, Any]) -> Iterator[np.ndarray]:
+def _read_packet_keys(
+    capture: str, paths: list[Path], limits: dict[str, Any]
+) -> Iterator[np.ndarray]:
     """The keys of a capture's packets between the first and last of one, a row group at a time."""
     from spark_jobs.capture.sketch import COLUMNS, packet_keys
     from spark_jobs.warehouse.files import read_between
 
-    rows = read_between(paths, capture, [*COLUMNS], times["first_us"], times["last_us"])
+    rows = read_between(paths, capture, [*COLUMNS], limits["first_us"], limits["last_us"])
     return map(packet_keys, rows)
