@@ -66,11 +66,11 @@ class Limits:
             "max_temp_directory_size": f"{DISK_BYTES_PER_MEMORY_BYTE * self.memory}B",
         }
 
-    def timeout_message(self) -> str:
+    def time_error(self) -> str:
         """What is said of a query that took too long."""
         return f"stopped after {self.seconds:g} s"
 
-    def memory_message(self) -> str:
+    def memory_error(self) -> str:
         """What is said of a query that took too much memory."""
         gib = self.memory / 2**30
         return (

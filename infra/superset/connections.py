@@ -93,11 +93,9 @@ class Cursor(CursorWrapper):
         try:
             yield
         except duckdb.InterruptException:
-            raise Refused(
-                f"{LIMITS.timeout_message()}: {RAISED.format(SECONDS_VARIABLE)}"
-            ) from None
+            raise Refused(f"{LIMITS.time_error()}: {RAISED.format(SECONDS_VARIABLE)}") from None
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise Refused(f"{LIMITS.memory_message()}: {RAISED.format(MEMORY_VARIABLE)}") from None
+            raise Refused(f"{LIMITS.memory_error()}: {RAISED.format(MEMORY_VARIABLE)}") from None
         finally:
             deadline.end()
             if LIMITS.seconds:

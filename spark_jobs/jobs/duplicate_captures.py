@@ -1,10 +1,10 @@
-"""Captures that hold the same packets: one of them counts.
+"""Detection of captures that hold the same packets, so that each packet counts once.
 
-Two captures of a network that overlap in time are compared by their samples (see capture/sketch.py)
-or, where the smaller one has too few packets for that, by all of its packets. Where most packets of
-the smaller one are in the other, one is a copy of the other, or of a part of it. What is shared
-less is another matter: captures that follow each other overlap by a few seconds, and what two
-mirrored ports copy has other times.
+The job compares two captures of a network if they overlap in time. It compares their samples (see
+capture/sketch.py), or all packets if the smaller capture has too few for a sample. If the other
+capture has most packets of the smaller one, one capture is a duplicate of the other, or of a part
+of it. A smaller overlap is legitimate: captures that follow each other overlap by a few seconds.
+Packets that two mirrored ports both captured have different times, so this job does not match them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 DUPLICATE_SHARE = 0.5
-"""Of the smaller capture's packets: from there on it is a copy."""
+"""Share of the smaller capture's packets above which one capture is a duplicate of the other."""
 NEARLY_ALL = 0.95
-"""Of a capture's packets: without these, another one does not stand for it."""
+"""Minimum share of a capture's packets that another capture needs to take its place."""
 MIN_SAMPLE_PACKETS = 64
-"""Sampled packets that tell which share of a capture is in another one."""
+"""Minimum number of sampled packets to estimate the share of a capture that another one has."""
 
 
 class DuplicateCaptureError(UserError):
-    """Packets of the file are in other captures already; of: the first of these, where they have
-    nearly all of its packets."""
+    """Error of a file whose packets are in other captures already.
+
+    duplicate_of: the name of the first of these captures; None if it lacks more than a few of the
+        packets
+    """
 
     def __init__(self, message: str, duplicate_of: str, share: float = 1):
         super().__init__(message)
@@ -41,8 +44,13 @@ class DuplicateCaptureError(UserError):
 
 @dataclass(frozen=True)
 class CapturePackets:
-    """What is compared of a capture: its name, what its commit says, the files that its packets are
-    in, its sample."""
+    """The data of a capture that are compared with another capture's.
+
+    name: the capture's name
+    facts: the facts of its unit in the catalog
+    paths: the files with its packets
+    sample: its sample (see capture/sketch.py)
+    """
 
     name: str
     facts: dict[str, Any]
@@ -52,7 +60,7 @@ class CapturePackets:
 
 @dataclass(frozen=True)
 class Overlap:
-    """An older capture, and which shares of its packets and of the new one's both have."""
+    """An older capture, and which shares of its packets and of the new capture's both have."""
 
     commit: Commit
     old_share: float
@@ -62,10 +70,12 @@ class Overlap:
 def find_replaced_captures(
     warehouse: Warehouse, others: list[Commit], path: Path, new: CapturePackets
 ) -> list[Commit]:
-    """Those of the network's other captures whose place a new one takes, read from `path`: it has
-    nearly all of their packets, and says more than they do.
+    """Return the captures whose place a new one takes, which was read from `path`.
 
-    Raises CopyError where it is the new one that is left out.
+    others: the network's other captures. The new capture takes their place if it has nearly all of
+    their packets and more values than they have.
+
+    Raises DuplicateCaptureError if the new capture is the duplicate.
     """
     overlaps = []
     for commit in _overlapping_in_time(others, new):
@@ -95,7 +105,7 @@ def find_replaced_captures(
 
 
 def _overlapping_in_time(others: list[Commit], new: CapturePackets) -> Iterator[Commit]:
-    """The captures and packet logs that overlap in time with a new one."""
+    """Yield the captures and packet logs that overlap in time with a new one."""
     for commit in others:
         facts = commit.facts
         if not facts["packets"] or "first_us" not in facts or not new.facts["packets"]:
@@ -109,8 +119,12 @@ def _is_packet_log(capture: CapturePackets) -> bool:
 
 
 def _has_more_values(new: dict[str, Any], old: list[dict[str, Any]]) -> bool:
-    """Whether a capture has more values than some others together: more packets, or more of each.
-    Captures ingested before values were counted are compared by packets."""
+    """Return whether a capture has more values than some other captures together.
+
+    A capture has more values if it has more packets, or more values of each packet. Earlier
+    versions did not count values. If one of them ingested a capture, the numbers of packets are
+    compared instead.
+    """
     unit = "values" if all("values" in facts for facts in old) else "packets"
     return new[unit] > sum(facts[unit] for facts in old)
 
@@ -133,7 +147,7 @@ def _capture_packets(warehouse: Warehouse, commit: Commit) -> CapturePackets:
 
 
 def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
-    """Which share of either one's packets both have."""
+    """Return the shares of a's packets and of b's packets that both captures have."""
     import numpy as np
 
     smaller, larger = sorted((a, b), key=lambda capture: capture.facts["packets"])
@@ -148,7 +162,7 @@ def _shared_shares(a: CapturePackets, b: CapturePackets) -> tuple[float, float]:
 
 
 def _count_shared(smaller: CapturePackets, larger: CapturePackets) -> int:
-    """How many packets of the smaller capture the larger one has."""
+    """Return how many packets of the smaller capture the larger one has."""
     import numpy as np
 
     limits = smaller.facts
@@ -160,7 +174,10 @@ def _count_shared(smaller: CapturePackets, larger: CapturePackets) -> int:
 def _read_packet_keys(
     capture: str, paths: list[Path], limits: dict[str, Any]
 ) -> Iterator[np.ndarray]:
-    """The keys of a capture's packets between the first and last of one, a row group at a time."""
+    """Yield the keys of a capture's packets, row group by row group.
+
+    limits: facts whose first_us and last_us bound the packets' times.
+    """
     from spark_jobs.capture.sketch import COLUMNS, packet_keys
     from spark_jobs.warehouse.files import read_between
 

@@ -1,4 +1,7 @@
-"""Who was forgotten, and what was purged: what is left out where captures are read again."""
+"""Exclusions: the users and days that stay out of the tables when captures are read again.
+
+`giscope forget` and `giscope purge` record them (see remove_data.py).
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,37 @@ from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
 
 CAPTURE_TABLES = (PACKETS, APPLICATION_LOG, ACCOUNTING)
-"""Tables that a capture's rows go to."""
+"""Tables whose rows come directly from captures and logs."""
 
 
 def forgotten_unit(network: str) -> Unit:
-    """What is known of a network's users who were forgotten. Its facts are spans (see
-    capture/removed.py), and where else
-    than in this network their names are theirs: `own_names` (see has_names_of_its_own) and `far_in`
-    (see alone_in)."""
+    """Return the unit that records a network's forgotten users.
+
+    Its facts hold the users' spans (see capture/removed.py). They also say in which other networks
+    the names of these users mean the same users:
+
+    own_names: true if in all networks (see has_unique_names)
+    far_in: the networks in which no other user has these addresses (see
+        networks_with_disjoint_prefixes)
+    """
     return Unit("forgotten", network)
 
 
 def load_exclusions(warehouse: Warehouse, network: str) -> Removed:
-    """What was removed from a network's tables: its own users and days, and users of others."""
+    """Return what a network's tables must leave out: forgotten users and purged days.
+
+    Users of other networks are among them, because they may be the far end of this network's rows.
+    """
     forgotten = {c.unit.network: c.facts for c in warehouse.commits("forgotten")}
     purged_before = {table.name: warehouse.purged(network, table) for table in CAPTURE_TABLES}
     return exclusions_from_facts(network, forgotten, purged_before)
 
 
 def replace_unkeyed_hashes(warehouse: Warehouse, network: str) -> None:
-    """Replace hashes of an earlier version, which anybody could make, by keyed ones."""
+    """Replace a network's unkeyed hashes, which an earlier version wrote, by keyed ones.
+
+    Without a key, anyone can compute the hash of an address and compare.
+    """
     commit = warehouse.commit(forgotten_unit(network))
     if commit and SPANS in commit.facts:
         make_secret()  # a network with plain addresses may have none yet
@@ -46,8 +60,11 @@ def exclusions_from_facts(
     forgotten: Mapping[str, Mapping[str, Any]],
     purged_before: Mapping[str, Any] | None = None,
 ) -> Removed:
-    """What to leave out of a network's tables; forgotten: by network, the facts of its unit (see
-    forgotten_unit)."""
+    """Return what a network's tables must leave out.
+
+    forgotten: by network, the facts of its forgotten_unit
+    purged_before: by table name, the first day that is kept
+    """
     spans_here: list[Span] = []
     spans_far: list[Span] = []
     for owner, facts in forgotten.items():
@@ -60,8 +77,10 @@ def exclusions_from_facts(
 
 
 def has_unique_names(warehouse: Warehouse, network: Network) -> bool:
-    """Whether the network's users are called as nobody of another network is. Addresses are not
-    names of its own: another network's users, or a server, may have the same."""
+    """Return whether the network's user names differ from those of all other networks.
+
+    Addresses are not unique: a user or a server of another network may have the same address.
+    """
     commit = warehouse.commit(Unit("network", network.name))
     if commit is None:
         return network.pseudonyms == "keyed"
@@ -70,7 +89,7 @@ def has_unique_names(warehouse: Warehouse, network: Network) -> bool:
 
 
 def may_be_user(network: Network, name: str, unique_names: bool) -> bool:
-    """Whether a name that stands at the far end in another network may be a user's of this one."""
+    """Return whether a name at the far end of another network's rows may be this network's user."""
     if unique_names:
         from spark_jobs.warehouse.search import PSEUDONYM
 
@@ -81,7 +100,10 @@ def may_be_user(network: Network, name: str, unique_names: bool) -> bool:
 
 
 def networks_with_disjoint_prefixes(network: Network, others: Iterable[Network]) -> list[str]:
-    """The other networks in which an address of this network's prefixes is no other user's."""
+    """Return the names of the networks whose prefixes do not overlap with this network's.
+
+    In these networks an address of this network cannot be another user's.
+    """
     return [
         other.name
         for other in others

@@ -1,8 +1,9 @@
-"""Packets to flows and the tables beside them: one task some buckets of a network's day.
+"""The flows job: it makes a day's connections, and the tables beside them, from packets.
 
-A day is published whole, as soon as its tasks are done. A flow belongs to the day on which it
-starts. A day's tasks read back as far as a connection may be silent, to know which connections are
-not new, and on past midnight as far as those of the day go.
+One task handles some user partitions of a network's day. The job publishes a day as a whole, as
+soon as its tasks are done. A connection belongs to the day on which it starts. To know which
+connections are new, the tasks read packets before midnight, as far back as a connection may be
+idle. They read on after the next midnight until the day's connections end.
 """
 
 from __future__ import annotations
@@ -33,20 +34,38 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.periods import NamesOfDay
 
 DAY_OFFSETS = (-1, 0, 1)
+"""Offsets, in days, of the days that a day's flows are made from."""
 MAX_TASK_PACKETS = 6_000_000
-"""Packets of a bucket that one task reads at a time; a larger bucket is split by user, as is one
-that would keep a core at work when the day's others have nothing left."""
+"""Maximum number of packets that one task reads at a time.
+
+A user partition that has more is split by user. So is one that would occupy a core while the day's
+other tasks are done.
+"""
 JOINT_TASK_PACKETS = 600_000, 1_200_000
-"""Packets of a day up to which buckets are one task's, each of which begins files of every table:
-as many as a core's share of the day, between these."""
+"""Bounds of the number of packets up to which one task reads several user partitions of a day.
+
+The number is a core's share of the day's packets, within these bounds. Fewer tasks give fewer
+files: each task writes one file of every table.
+"""
 FORMAT = 26
-"""Raised when flows of the same packets, or what is kept of their making, would come out otherwise
-than before."""
+"""Version of this job's results.
+
+Raise it if the same packets would give other rows, or other facts of the unit.
+"""
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """What one task reads: some buckets' row groups with their times (µs), for one day."""
+    """The input of one task: the row groups of some user partitions, for one day.
+
+    settings: the network's settings for the estimators
+    names: the user names of the day (see warehouse/periods.py)
+    partitions: the user partitions
+    part: number of this part and how many parts the partition has, if it is split by user
+    row_groups: row groups with the times of their first and last packet (µs)
+    leases, application_log: files of these tables that may be about the packets
+    targets: by table name, the file to write if the table has rows
+    """
 
     settings: Settings
     names: NamesOfDay
@@ -55,21 +74,23 @@ class WorkItem:
     row_groups: tuple[tuple[RowGroups, int, int], ...]
     leases: tuple[Path, ...]
     application_log: tuple[Path, ...]
-    """Files of these tables that may be about the packets."""
     targets: dict[str, Staged]
-    """Where each table of ROWS is written, where it has rows."""
 
 
 class PacketRowGroup(NamedTuple):
-    """A row group of packets: the buckets that it may be of, how many of its packets are the day's,
-    and what a WorkItem says of it."""
+    """A row group of packets.
+
+    partitions: the range of user partitions in it
+    day_packets: how many of its packets are of the day
+    source: the row group with the times of its first and last packet (µs), as in a WorkItem
+    """
 
     partitions: range
     day_packets: int
     source: tuple[RowGroups, int, int]
 
     def restricted_to(self, partitions: tuple[int, ...]) -> tuple[RowGroups, int, int]:
-        """What a WorkItem for some of the buckets says of it."""
+        """Return `source`, restricted to some user partitions."""
         if all(partition in partitions for partition in self.partitions):
             return self.source
         groups, first_us, last_us = self.source
@@ -79,8 +100,10 @@ class PacketRowGroup(NamedTuple):
 def publish_flows(
     warehouse: Warehouse, work: list[tuple[Network, date]]
 ) -> dict[tuple[str, date], int]:
-    """Make the flows of each (network, date), and publish each when its tasks are done; returns how
-    many each has."""
+    """Make the flows of each (network, date), and publish each when its tasks are done.
+
+    Returns the number of flows by (network name, date).
+    """
     from spark_jobs.warehouse.periods import NamesOfDay
 
     networks = {network.name: network for network, _ in work}
@@ -125,8 +148,11 @@ def publish_flows(
 
 
 def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
-    """What the day's flows depend on, as a hash: the packets, logs and leases of the day and its
-    neighbours, the network's settings."""
+    """Return a hash of everything that the day's flows depend on.
+
+    These are the packets, logs and leases of the day and its adjacent days, and the network's
+    settings.
+    """
     days = [day + timedelta(days=k) for k in DAY_OFFSETS]
     contents = [
         warehouse.contents(table, network.name, nearby_day)
@@ -137,7 +163,7 @@ def inputs_hash(warehouse: Warehouse, network: Network, day: date) -> str:
 
 
 def estimator_settings(network: Network) -> Settings:
-    """What the estimators are told of a network."""
+    """Return the network's settings that the estimators need."""
     from spark_jobs.tables.user_partition import Settings
 
     return Settings(*_settings_values(network))
@@ -148,13 +174,13 @@ def _settings_values(network: Network) -> tuple[str, int, float, float]:
 
 
 def _files_around(warehouse: Warehouse, table: Table, network: str, day: date) -> list[Path]:
-    """A table's files of a day and its neighbours."""
+    """Return a table's files of a day and its adjacent days."""
     days = [day + timedelta(days=k) for k in DAY_OFFSETS]
     return [path for nearby_day in days for path in warehouse.files(table, network, nearby_day)]
 
 
 def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
-    """Whether the day's flows were made from the packets there are now, and are there."""
+    """Return whether the day's flows exist and were made from the packets that exist now."""
     unit = Unit.of_day("day", network.name, day)
     return warehouse.is_current(unit, inputs_hash(warehouse, network, day))
 
@@ -162,7 +188,10 @@ def is_current(warehouse: Warehouse, network: Network, day: date) -> bool:
 def bring_up_to_date(
     warehouse: Warehouse, networks: Iterable[Network]
 ) -> dict[tuple[str, date], int]:
-    """Make the flows of every stale day, a network in one process at a time; see flows."""
+    """Make the flows of every stale day, and return their numbers (see publish_flows).
+
+    Only one process at a time does this for a network.
+    """
     with ExitStack() as stack:
         chosen = sorted(networks, key=lambda network: network.name)
         for network in chosen:
@@ -171,7 +200,7 @@ def bring_up_to_date(
 
 
 def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
-    """Days of the network of which there are packets."""
+    """Return the days of which the network has packets."""
     return {
         date.fromisoformat(day)
         for commit in warehouse.commits("capture", network)
@@ -180,9 +209,12 @@ def days_with_packets(warehouse: Warehouse, network: str) -> set[date]:
 
 
 def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[Network, date]]:
-    """Days with packets, or with flows from packets there no longer are, not up to date. Those of
-    which packets were lost from the warehouse (see Warehouse.damaged) or removed (see
-    Warehouse.purged) stay as they are."""
+    """Return the (network, date) pairs whose flows are not up to date.
+
+    These are days with packets, and days with flows whose packets were replaced. A day stays as it
+    is if its packets were purged (see Warehouse.purged) or if files of them are missing (see
+    Warehouse.damaged).
+    """
     stale = []
     for network in networks:
         days = days_with_packets(warehouse, network.name)
@@ -205,7 +237,7 @@ def stale_days(warehouse: Warehouse, networks: Iterable[Network]) -> list[tuple[
 def work_items(
     warehouse: Warehouse, network: Network, day: date, new_path: Callable[..., Staged]
 ) -> Iterator[WorkItem]:
-    """The day's tasks, the largest first; new_path: see Staging.path."""
+    """Yield the day's work items, the largest first. new_path: see Staging.path."""
     from spark_jobs.tables import ROWS
     from spark_jobs.warehouse.periods import NamesOfDay
 
@@ -251,9 +283,11 @@ def work_items(
 
 
 def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserPartition | None:
-    """The Bucket of one user alone, read as for the day's flows; None without packets. Without the
-    secret, what is called otherwise is not read: where a period of the pseudonyms ends, the
-    connections end at midnight."""
+    """Return the UserPartition of one user, read as for the day's flows; None without packets.
+
+    Without the secret, only rows with this period's names are read: when a period of the pseudonyms
+        ends, the user's connections end at midnight.
+    """
     from spark_jobs.tables.user_partition import Settings
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.periods import NamesOfDay
@@ -296,8 +330,10 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
 
 
 def _row_groups_of_day(warehouse: Warehouse, network: str, day: date) -> list[PacketRowGroup]:
-    """The row groups of a day, and of its neighbours as far as they matter, in capture order:
-    packets of the same time count in the order in which they were captured."""
+    """Return the row groups of a day, and those of its adjacent days that matter, in capture order.
+
+    The order matters: of packets with equal times, the first captured comes first.
+    """
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.warehouse.packets import RowGroups
 
@@ -335,8 +371,11 @@ def _overlapping(
 def _combine_partitions(
     rows_of_partition: dict[int, int], max_rows: int
 ) -> Iterator[tuple[int, ...]]:
-    """The buckets, in order, in as few groups of one size as have so many packets each, to half a
-    bucket; one that has more is alone."""
+    """Yield tuples of user partitions, in order, that one task each reads.
+
+    There are as few tuples as possible, of at most `max_rows` packets and about the same size; the
+    sizes are exact to half a partition. A partition with more than `max_rows` packets is alone.
+    """
     rows = sum(rows_of_partition.values())
     size = rows / max(-(-rows // max_rows), 1)
     rows_before = 0
@@ -354,7 +393,10 @@ def _combine_partitions(
 
 
 def _row_groups_of_file(path: Path) -> Iterator[tuple[str, range, int, int, int, int]]:
-    """(capture, buckets, number, rows, first µs, last µs) of each row group."""
+    """Yield the row groups of a file.
+
+    Each is (capture, user partitions, number, rows, first µs, last µs).
+    """
     from spark_jobs.warehouse.files import microseconds, read_metadata
 
     try:
@@ -387,7 +429,10 @@ def _midnight_us(day: date) -> int:
 
 
 def make_flows(item: WorkItem) -> dict[str, Written]:
-    """The tables of one work item that have rows, written to its targets."""
+    """Write the tables of one work item to its targets, and return the files written.
+
+    A table without rows has no file.
+    """
     from spark_jobs.engine.memory import use_system_memory_pool
     from spark_jobs.tables import ROWS
 
@@ -406,8 +451,10 @@ def make_flows(item: WorkItem) -> dict[str, Written]:
 def read_partition(
     item: WorkItem, is_wanted_user: Callable[[str], bool] = lambda address: True
 ) -> UserPartition | None:
-    """The item's packets, as far past midnight as the day's connections go; None without any.
-    wanted_user: of which addresses."""
+    """Return the item's packets, read past midnight until the day's connections end.
+
+    Returns None if there are no packets. is_wanted_user: returns whether to read a given address.
+    """
     from spark_jobs.capture.columns import DAY_US
     from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
     from spark_jobs.estimators.links import HOUR_US
@@ -438,7 +485,7 @@ def read_partition(
 
 
 def _in_part(part: tuple[int, int], user: str) -> bool:
-    """Whether a user is in a part (number, parts) of a bucket too large for a worker."""
+    """Return whether a user is in a part (number, parts) of a user partition that is split."""
     number, parts = part
     return parts == 1 or user_partition(f"part {user}", parts) == number
 

@@ -1,5 +1,7 @@
-"""Capture files to the packets table, logs of Zeek to it or its neighbours: one task a file, each
-published whole."""
+"""The ingest job: it reads captures into packets, and logs of Zeek into packets or other tables.
+
+One task reads one file. The job publishes each file's rows as a whole.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +56,24 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.files import TableWriter
 
 MAX_DATES = 400
+"""Maximum number of days that one file may have; packets of further days are left out."""
 FORMAT = {FrontEnd.BUILTIN: 9, FrontEnd.ZEEK: 9, FrontEnd.ZEEK_LOG: 9}
-"""Raised when rows of the same file would come out otherwise than before."""
-
+"""Version of each front end's rows: raise it if the same file would give other rows."""
 
 CaptureFile = tuple[Network, Path]
-"""A capture file, and the network it is of."""
+"""A network and one of its capture files or logs."""
 
 
 @dataclass
 class CaptureOutcome:
-    """What became of one capture file: a row of ingest_log, and the dates it touched."""
+    """The outcome of one capture file: its row of ingest_log, and more.
+
+    unchanged: the file was ingested before, and has not changed since
+    replaces: content by name of the captures whose place it takes, because it has their packets
+    dates: the days whose packets it changed
+    notes: lines for the user
+    network_refused: the error is the network's, so nothing of the network was ingested
+    """
 
     network: str
     capture: str
@@ -83,19 +92,22 @@ class CaptureOutcome:
     duplicate_of: str | None = None
     unchanged: bool = False
     replaces: dict[str, str] = field(default_factory=dict)
-    """Content by name of the captures whose packets it has: they count here."""
     dates: list[date] = field(default_factory=list)
     front_end: FrontEnd = FrontEnd.BUILTIN
     notes: list[str] = field(default_factory=list)
     network_refused: bool = False
-    """The error is the network's: nothing of it was ingested."""
 
 
 @dataclass
 class IngestResult:
-    """What a capture file gave: what is known of it, files of its rows, and of its packets a sample
-    (see capture/sketch.py); stamp: tells later whether it must be read again, None where it could
-    not be read."""
+    """The result of reading one capture file, before it is published.
+
+    outcome: what is known of the file
+    files: the staged files with its rows
+    sample: a sample of its packets (see capture/sketch.py)
+    stamp: values by which a later run decides whether to read the file again (see _stamp); None if
+        the file could not be read
+    """
 
     outcome: CaptureOutcome
     files: list[Written] = field(default_factory=list)
@@ -108,8 +120,10 @@ def ingest(
     work: list[CaptureFile],
     front_end: FrontEnd = FrontEnd.AUTO,
 ) -> list[CaptureOutcome]:
-    """Ingest capture files, skipping those that have not changed since they were ingested. What is
-    wrong with a file, or with a network, is in the results of its files, and stops no other."""
+    """Ingest capture files, except those that have not changed since they were ingested.
+
+    An error of a file, or of a network, is in the outcomes of its files. It stops no other file.
+    """
     refusals = _prepare_networks(
         warehouse, list({network.name: network for network, _ in work}.values())
     )
@@ -141,8 +155,10 @@ def ingest(
 
 
 def _prepare_networks(warehouse: Warehouse, networks: list[Network]) -> dict[str, str]:
-    """Publish the networks' facts; returns why, by name, for those of which nothing may be
-    ingested."""
+    """Publish the networks' facts, and return the errors of networks that must not be ingested.
+
+    The errors are by the network's name.
+    """
     refusals = {}
     for network in networks:
         try:
@@ -168,8 +184,11 @@ def _failed_outcome(
 def _choose_variants(
     outcomes: dict[CaptureFile, CaptureOutcome | None],
 ) -> dict[CaptureFile, list[str]]:
-    """Of several files of one capture's name leave one: the others fail where they hold something
-    else, or go. Returns notes on those that go, by the one that is left."""
+    """Of several files with one capture name, keep one in `outcomes`.
+
+    The other files fail if their content differs; else they are removed from `outcomes`. Returns
+    notes on the removed files, by the file that is kept.
+    """
     items_of_name: dict[tuple[str, str], list[CaptureFile]] = {}
     for item in outcomes:
         items_of_name.setdefault((item[0].name, capture_name(item[1])), []).append(item)
@@ -201,7 +220,7 @@ def _choose_variants(
 def _ingest_changed(
     warehouse: Warehouse, items: list[CaptureFile], front_end: FrontEnd
 ) -> list[CaptureOutcome]:
-    """What becomes of capture files, each published here as soon as a task has read it."""
+    """Read capture files, and publish each as soon as its task has read it."""
     if not items:
         return []
     if by_spark():  # whose workers are in other folders
@@ -221,8 +240,10 @@ def _ingest_changed(
 def ingest_capture(
     warehouse: Warehouse, network: Network, path: Path, front_end: FrontEnd = FrontEnd.AUTO
 ) -> CaptureOutcome:
-    """One capture file into packets and ingest_log. Errors of the file are in the result; one that
-    is not there leaves no row."""
+    """Ingest one capture file into packets and ingest_log.
+
+    Errors of the file are in the outcome. A file that does not exist leaves no row.
+    """
     _keys_with_secret(network)
     with warehouse.staging() as staging:
         task = _IngestTask(staging, front_end, _exclusions_by_network(warehouse, [network]))
@@ -232,7 +253,7 @@ def ingest_capture(
 
 
 def _exclusions_by_network(warehouse: Warehouse, networks: list[Network]) -> dict[str, Removed]:
-    """By network, what is left out."""
+    """Return, by network name, the users and days to leave out."""
     return {
         name: load_exclusions(warehouse, name) for name in {network.name for network in networks}
     }
@@ -264,7 +285,7 @@ class _IngestTask:
 
 
 def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult) -> None:
-    """Publish what a capture gave, or that it gave nothing and why."""
+    """Publish a capture's rows, or its row of ingest_log with the reason why it gave none."""
     outcome = result.outcome
     unit = Unit("capture", outcome.network, outcome.capture)
     previous = warehouse.commit(unit)
@@ -274,7 +295,9 @@ def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult
             replaced = _publish_rows(warehouse, staging, unit, result)
     except (UserError, OSError) as error:
         outcome.error = in_a_line(error)
-        outcome.duplicate_of = error.duplicate_of if isinstance(error, DuplicateCaptureError) else None
+        outcome.duplicate_of = (
+            error.duplicate_of if isinstance(error, DuplicateCaptureError) else None
+        )
     if outcome.error:
         warehouse.discard(result.files)
         outcome.packets, outcome.rows, outcome.values, outcome.dates = 0, 0, 0, []
@@ -292,7 +315,7 @@ def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult
 def _publish_rows(
     warehouse: Warehouse, staging: Staging, unit: Unit, result: IngestResult
 ) -> list[Commit]:
-    """Publish a capture's rows; returns the captures whose place it takes."""
+    """Publish a capture's rows, and return the captures whose place it takes."""
     with warehouse.locked(f"content-{unit.network}"):
         others = [c for c in warehouse.commits("capture", unit.network) if c.unit != unit]
         _reject_same_content(others, result.outcome)
@@ -308,7 +331,11 @@ def _publish_rows(
 
 
 def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
-    """What tells whether a file must be read again."""
+    """Return the values by which a later run decides whether to read the file again.
+
+    These are the file's size, its modification time, and a hash of the settings that its rows
+    depend on.
+    """
     status, keys = path.stat(), user_keys(network)
     others = [
         (other_network.name, other_network.subscribers, other_keys.made_with)
@@ -325,7 +352,7 @@ def _stamp(path: Path, network: Network, front_end: FrontEnd) -> list[Any]:
 def _outcome_if_unchanged(
     warehouse: Warehouse, network: Network, path: Path, front_end: FrontEnd
 ) -> CaptureOutcome | None:
-    """What is known of a file that has been ingested as it is, else None."""
+    """Return the outcome of a file that was ingested as it is now; None if it must be read."""
     name = capture_name(path)
     previous = warehouse.commit(Unit("capture", network.name, name))
     try:
@@ -355,7 +382,7 @@ def _outcome_if_unchanged(
 def _stage_rows(
     staging: Staging, network: Network, path: Path, outcome: CaptureOutcome, exclusions: Removed
 ) -> np.ndarray:
-    """The file's rows into staging; returns its sample (see capture/sketch.py)."""
+    """Stage a file's rows, and return the sample of its packets (see capture/sketch.py)."""
     import numpy as np
 
     from spark_jobs.capture.reader import Reading
@@ -408,12 +435,12 @@ def _stage_rows(
 
 @parser
 def _parse(path: Path, parts: Iterator[tuple[date, pa.Table]]) -> Iterator[tuple[date, pa.Table]]:
-    """The same, whose errors are the file's."""
+    """Yield from `parts`, raising errors of the parser as errors of the file."""
     yield from parts
 
 
 def _removed_keys(rows: pa.Table, kept: pa.Table) -> np.ndarray:
-    """The keys of the packets that are not kept (see capture/sketch.py)."""
+    """Return the keys of the packets that are left out (see capture/sketch.py)."""
     import numpy as np
 
     from spark_jobs.capture.sketch import packet_keys
@@ -424,7 +451,10 @@ def _removed_keys(rows: pa.Table, kept: pa.Table) -> np.ndarray:
 def _table_and_rows(
     network: Network, path: Path, outcome: CaptureOutcome, reading: Reading
 ) -> tuple[Table, Iterator[tuple[date, pa.Table]]]:
-    """The table that a file's rows belong to, and the rows, one Arrow table a bucket and day."""
+    """Return the table that a file's rows belong to, and the rows.
+
+    The rows come as one Arrow table for each user partition and day.
+    """
     from spark_jobs.capture.addresses import subscriber_prefixes
     from spark_jobs.capture.clock import on_one_clock
     from spark_jobs.capture.duplicates import without_duplicates
@@ -450,7 +480,7 @@ def _table_and_rows(
 def _by_partition_and_day(
     tables: Iterator[pa.Table], reading: Reading
 ) -> Iterator[tuple[date, pa.Table]]:
-    """Rows in pieces of some million, each sorted and cut."""
+    """Yield rows in pieces of about a million, each sorted and split by user partition and day."""
     from spark_jobs.capture.reader import RUN_PACKETS
 
     pending: list[pa.Table] = []
@@ -487,7 +517,7 @@ def _split_by_partition_and_day(
 
 
 def _with_compact_dictionaries(rows: pa.Table) -> pa.Table:
-    """The rows with dictionaries of what they say and nothing else."""
+    """Return the rows with dictionaries that have only the values in these rows."""
     for index, column in enumerate(rows.schema):
         if pa.types.is_dictionary(column.type):
             plain = rows.column(index).cast(column.type.value_type)
@@ -565,7 +595,7 @@ def _publish_capture(
 def _stage_log_row(
     staging: Staging, unit: Unit, log: dict[str, Any], sample: np.ndarray | None = None
 ) -> None:
-    """The capture's row of ingest_log into staging."""
+    """Stage a capture's row of ingest_log."""
     from spark_jobs.capture.sketch import KEPT_AS, to_text
 
     day = log["first_ts"].date() if log["first_ts"] else capture_day(unit.name)
@@ -596,7 +626,7 @@ def _capture_facts(result: IngestResult) -> dict[str, Any]:
 
 
 def _publish_replaced(warehouse: Warehouse, old: Commit, duplicate_of: str) -> None:
-    """Publish that a capture gives nothing any more, for another one has its packets."""
+    """Publish that a capture gives no rows any more, because another capture has its packets."""
     log = _log_row(warehouse, old)
     nothing = {"packets": 0, "rows": 0, "duplicate_of": duplicate_of}
     with warehouse.staging() as staging:
@@ -610,7 +640,7 @@ def _publish_replaced(warehouse: Warehouse, old: Commit, duplicate_of: str) -> N
 
 
 def _log_row(warehouse: Warehouse, capture: Commit) -> dict[str, Any]:
-    """A capture's row of ingest_log."""
+    """Return a capture's row of ingest_log."""
     from spark_jobs.warehouse.files import read_rows
 
     filters = [("capture", "=", capture.unit.name)]
@@ -625,8 +655,11 @@ def restage_log_row(
     facts: dict[str, Any],
     removed_keys: list[np.ndarray] | None = None,
 ) -> set[str]:
-    """Stage a capture's row of ingest_log with the counts that its facts have now, and with its
-    sample but for some packets' keys, or without (None); returns the files that this replaces."""
+    """Stage a capture's row of ingest_log with the counts in `facts`; return the replaced files.
+
+    The row keeps the capture's sample, without the keys in removed_keys; if removed_keys is None,
+    it has no sample.
+    """
     import numpy as np
 
     from spark_jobs.capture.sketch import KEPT_AS, from_text
@@ -647,7 +680,10 @@ def restage_log_row(
 
 
 def _finish_replacing(warehouse: Warehouse, network: Network) -> None:
-    """Where a job was killed after it had published what replaces a capture."""
+    """Finish the replacing of captures that a killed job left unfinished.
+
+    Such a job had published the new capture, but not yet that the older ones give no rows any more.
+    """
     with warehouse.locked(f"content-{network.name}"):
         for commit in warehouse.commits("capture", network.name):
             for name, content in commit.facts.get("replaces", {}).items():
@@ -657,7 +693,7 @@ def _finish_replacing(warehouse: Warehouse, network: Network) -> None:
 
 
 def _report_if_replaced(warehouse: Warehouse, outcome: CaptureOutcome) -> None:
-    """A capture that was, by another one of the same run, gave nothing."""
+    """Change the outcome of a capture that another capture of the same run has replaced."""
     commit = warehouse.commit(Unit("capture", outcome.network, outcome.capture))
     duplicate_of = commit.facts.get("duplicate_of") if commit else None
     if duplicate_of and not outcome.error:
@@ -673,8 +709,10 @@ def _replaced_message(capture: str, duplicate_of: str) -> str:
 
 
 def publish_network(warehouse: Warehouse, network: Network) -> None:
-    """The network's facts into the networks table, where they changed. Raises UserError where its
-    users' keys are made otherwise than those that are in the warehouse."""
+    """Publish the network's facts in the networks table, if they changed.
+
+    Raises UserError if the network's users now get other names than those in the warehouse.
+    """
     columns = {
         "country": network.country,
         "access": network.access,
@@ -702,16 +740,22 @@ def publish_network(warehouse: Warehouse, network: Network) -> None:
 
 
 def _keys_with_secret(network: Network) -> UserKeys:
-    """How its subscribers are called, by a secret that is made if there is none: here, where a job
-    begins, lest each worker make its own."""
+    """Return the network's user keys, after making the secret if it is needed and there is none.
+
+    The job calls this once before the tasks begin: otherwise each worker would make a secret of its
+        own.
+    """
     if network.needs_key:
         make_secret()
     return user_keys(network)
 
 
 def _reject_other_keys(warehouse: Warehouse, network: str, before: str | None, now: str) -> None:
-    """Raise UserError if the users there have other names: one subscriber would get two. before:
-    None if that is not known any more."""
+    """Raise UserError if the users in the warehouse have other names.
+
+    Otherwise a subscriber would become two users. before: how the users' names were made; None if
+        that is not known any more.
+    """
     if before in (now, None) or not any(
         c.facts["rows"] for c in warehouse.commits("capture", network)
     ):

@@ -1,4 +1,4 @@
-"""RADIUS accounting to leases: one task a day."""
+"""The leases job: it makes leases from RADIUS accounting, in one task for each day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from spark_jobs.warehouse.views import duckdb_paths, reach
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
-"""A lease is known from the messages of so many days before and after the one it lies in."""
+"""Number of days before and after a day whose accounting messages may be about its leases."""
 MAX_SILENCE = timedelta(days=1)
-"""A session of which nothing more is heard has ended by then."""
+"""Time after its last message when a session without a stop message counts as ended."""
 
 DayItem = tuple[NamesOfDay, list[Path]]
-"""A network's day, and its files of accounting."""
+"""A network's day, and the files of its accounting."""
 
 
 def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
-    """Bring the leases of every day up to date with the accounting there is."""
+    """Bring the leases of every day up to date with the accounting."""
     items = [item for network in networks for item in _stale(warehouse, network)]
     if not items:
         return
@@ -45,7 +45,7 @@ def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
 
 
 def _stale(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
-    """Days of which the leases are not up to date, each with its files of accounting."""
+    """Yield the days whose leases are not up to date, each with its files of accounting."""
     name = network.name
     inputs_made = {
         commit.unit.day: commit.facts["inputs"]
@@ -73,8 +73,11 @@ class _LeasesTask:
     exclusions: dict[str, Removed]
 
     def __call__(self, item: DayItem) -> list[Written]:
-        """One day's leases. Where pseudonyms change, messages of the next period may tell of a user
-        who was forgotten in this one."""
+        """Write one day's leases without those of forgotten users, and return the files.
+
+        If pseudonyms change, messages of the next period may be about a user who was forgotten in
+        this one. So the exclusions apply to the leases, too.
+        """
         names, paths = item
         rows = _day_leases(paths, names)
         rows = without(LEASES, rows, self.exclusions[names.network].about(rows)).cast(LEASES.arrow)

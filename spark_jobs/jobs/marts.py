@@ -1,5 +1,7 @@
-"""Flows and the tables beside them to marts: one SQL file a table or figure, run by DuckDB or Spark
-for the days that changed."""
+"""The marts job: it makes the small aggregate tables behind the report and the dashboards.
+
+One SQL file makes each mart. DuckDB or Spark runs the files for the days that changed.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.sql import Engine
 
 INPUTS = (FLOWS, CHANNEL_RATES, STALLS, RTT_SAMPLES, LINKS, RETRANSMISSIONS, RTO_VALUES)
-"""What the marts of a day are made of, beside the network's facts."""
+"""Tables that a day's marts are made from, besides the network's facts."""
 GROUP_COLUMNS = [table.group_columns for table in MARTS]
 MAX_BATCH_DAYS, MAX_BATCH_BYTES = 31, 256 << 20
-"""The latter of flows' files: about a million connections."""
+"""Maximum number of days whose marts are made at once."""
 
 Day = tuple[str, date]
 
@@ -46,11 +48,13 @@ def update_marts(
     skip: Callable[[Day], bool] = lambda day: False,
     network: str | None = None,
 ) -> list[Day]:
-    """Bring every day's marts up to date with its flows, but for those to `leave` as they are;
-    returns the days that changed. network: only its days.
+    """Bring every day's marts up to date with its flows, and return the days that changed.
 
-    A core makes those of some days while another makes those of others. Those of which something
-    was removed that they were made of stay as they are.
+    skip: returns whether a day's marts must stay as they are
+    network: the only network whose days are considered
+
+    Days are made in batches, and several batches at a time. A day's marts stay as they are if an
+    input of them was purged.
     """
     days = warehouse.days("day", network)
     purged_before = {name: warehouse.purged(name, *INPUTS) for name in {name for name, _ in days}}
@@ -84,8 +88,11 @@ def update_marts(
 
 
 def _batches(warehouse: Warehouse, days: list[Day], workers: int = 1) -> Iterator[list[Day]]:
-    """Days that one of so many makers makes at once: so many that they fit, and that the makers
-    end together."""
+    """Yield batches of days, which one worker makes at once.
+
+    A batch fits into the worker's share of MAX_BATCH_BYTES, and the workers end at about the same
+    time.
+    """
     batch: list[Day] = []
     batch_bytes = 0
     rounds = -(-len(days) // MAX_BATCH_DAYS) or 1
@@ -102,12 +109,15 @@ def _batches(warehouse: Warehouse, days: list[Day], workers: int = 1) -> Iterato
 
 
 def marts_unit(day: Day) -> Unit:
-    """What a day's marts are published as."""
+    """Return the unit that a day's marts are published as."""
     return Unit.of_day("marts", *day)
 
 
 def _inputs_hash(warehouse: Warehouse, day: Day) -> str:
-    """What a day's marts depend on, as a hash: its INPUTS, the network's facts, SQL and cells."""
+    """Return a hash of what a day's marts depend on.
+
+    These are its INPUTS, the network's facts, the SQL files, and the groups.
+    """
     files = [warehouse.contents(table, *day) for table in INPUTS]
     facts = warehouse.contents(NETWORKS, day[0])
     return fingerprint(files, facts, version("spark_jobs/marts"), GROUPS, GROUP_COLUMNS)
@@ -120,7 +130,7 @@ def _is_current(warehouse: Warehouse, day: Day) -> bool:
 def _make(
     warehouse: Warehouse, days: list[Day], workers: int
 ) -> tuple[dict[Day, str], dict[str, dict[Day, pa.Table]]]:
-    """What each day's marts depend on (see _inputs), and their rows by name and day."""
+    """Return each day's _inputs_hash, and the marts' rows by name and day."""
     inputs = {day: _inputs_hash(warehouse, day) for day in days}
     from spark_jobs.warehouse.sql import engine
 
@@ -131,7 +141,7 @@ def _make(
 def _stage(
     staging: Staging, day: Day, inputs: str, results: dict[str, dict[Day, pa.Table]]
 ) -> Change:
-    """A day's marts, written; read, results: see _made."""
+    """Stage a day's marts. inputs, results: see _make."""
     staged_before = len(staging.files)
     for table in (*MARTS, SUPPRESSED_GROUPS):
         if day in results[table.name]:
@@ -140,7 +150,7 @@ def _stage(
 
 
 def _without_purged(warehouse: Warehouse, change: Change) -> Change:
-    """A day's marts without those that were removed, perhaps while they were made."""
+    """Return a day's change without the marts that were purged, perhaps while they were made."""
     network, day = change.unit.network, change.unit.day
     purged = [
         table for table in (*MARTS, SUPPRESSED_GROUPS) if day < warehouse.purged(network, table)
@@ -151,7 +161,7 @@ def _without_purged(warehouse: Warehouse, change: Change) -> Change:
 
 
 def split_by_day(rows: pa.Table) -> dict[Day, pa.Table]:
-    """The rows of each (network, date), by which they are sorted."""
+    """Return the rows of each (network, date). The rows must be sorted by these."""
     counted = rows.group_by(["network", "date"], use_threads=False).aggregate([([], "count_all")])
     rows_of_day, begin = {}, 0
     for row in counted.to_pylist():
@@ -161,7 +171,7 @@ def split_by_day(rows: pa.Table) -> dict[Day, pa.Table]:
 
 
 def mart_rows(sql: Engine, warehouse: Warehouse, days: list[Day]) -> Iterator[tuple[str, pa.Table]]:
-    """(name, rows) of each mart of these days, the rows sorted; then of SUPPRESSED_GROUPS."""
+    """Yield (name, sorted rows) of each mart of these days, then of SUPPRESSED_GROUPS."""
     for table in INPUTS:
         sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
     names = sorted({network for network, _ in days})
@@ -183,6 +193,6 @@ def mart_rows(sql: Engine, warehouse: Warehouse, days: list[Day]) -> Iterator[tu
 
 
 def _min_users(sql: Engine) -> dict[str, int]:
-    """The min_users of each network that has one."""
+    """Return min_users of each network that has it."""
     rows = sql.rows("select * from networks", NETWORKS.arrow_with_partitions).to_pylist()
     return {row["network"]: row["min_users"] for row in rows if row["min_users"]}

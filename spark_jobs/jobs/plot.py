@@ -1,5 +1,4 @@
-"""Connections' pages, from their packets and what the tables say of them; those of the report's
-examples."""
+"""The plot job: it draws the pages of connections, and of the report's examples."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
-    """Write a connection's page; returns its path.
+    """Write a connection's page, and return its path.
 
-    Raises UserError where there is no such connection, or none of its packets.
+    Raises UserError if there is no such connection, or if its packets are gone.
     """
     from spark_jobs.report.connection import connection_of
 
@@ -40,8 +39,10 @@ def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: st
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
-    """Write the pages of the report's examples where anything that the report shows has changed, or
-    where their folder is not there; what else is in it is removed."""
+    """Write the pages of the report's examples, if the report's data changed or the folder is missing.
+
+    Other files in the folder are removed.
+    """
     inputs = inputs_of(warehouse)
     if warehouse.is_made(PLOTS, inputs):
         return
@@ -54,8 +55,10 @@ def bring_up_to_date(warehouse: Warehouse) -> None:
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:
-    """Write the pages of a report's examples to PLOTS in its folder, with one script of Plotly for
-    all; returns what is there of them."""
+    """Write the pages of a report's examples to PLOTS in `folder`, and return the files there.
+
+    All pages share one script of Plotly.
+    """
     from plotly.offline import get_plotlyjs
 
     from spark_jobs.report.connection import connections_of

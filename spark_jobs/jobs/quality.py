@@ -1,6 +1,6 @@
-"""The checks of a day before its marts are published, and what holds it back.
+"""The quality checks of a day, which decide whether its marts are published.
 
-A verdict stands as long as what it was made from: new packets or other limits ask for a new one.
+A verdict stands until its inputs change: new packets or other limits need a new one.
 """
 
 from __future__ import annotations
@@ -31,14 +31,20 @@ from spark_jobs.warehouse import Commit, Unit, Warehouse, fingerprint
 
 SQL = Path(__file__).with_suffix(".sql")
 MAX_DUPLICATE_DELAY_MS = 100
-"""A copy in another capture is no later: half the least retransmission timeout in use (Linux)."""
+"""Maximum time between a packet and its duplicate in another capture.
+
+It is half the smallest retransmission timeout in use (Linux).
+"""
 MIN_RADIO_RTT_S = 0.003
-"""No radio answers sooner: NR's own aim is 4 ms for each way (3GPP TR 38.913, 7.5)."""
+"""Minimum RTT over a radio link.
+
+The target for NR is 4 ms for each direction (3GPP TR 38.913, 7.5).
+"""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One row of quality: what was found, and between what it had to lie."""
+    """One row of quality: a measured value, and the bounds that it must lie between."""
 
     measure: str
     value: float | None
@@ -48,7 +54,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """What could not be measured holds nothing back."""
+        """Return whether the day passes. A value that could not be measured passes."""
         return self.value is None or (
             (self.lowest is None or self.value >= self.lowest)
             and (self.highest is None or self.value <= self.highest)
@@ -57,25 +63,27 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checks say of a network's day."""
+    """The result of a day's checks.
+
+    findings: the findings of the failed checks
+    released: the reason why the day is published in spite of them
+    fresh: the checks ran just now, not earlier
+    """
 
     network: str
     date: date
     findings: tuple[str, ...]
-    """Of the failed checks."""
     released: str | None = None
-    """Why it is published in spite of them."""
     fresh: bool = True
-    """Made just now, not earlier."""
 
     @property
     def held(self) -> bool:
-        """Whether the day's marts stay as they are."""
+        """Return whether the day's marts stay as they are."""
         return bool(self.findings) and self.released is None
 
 
 def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
-    """The checks of a day; measured: the row of quality.sql."""
+    """Return the checks of a day. measured: the row of quality.sql."""
     unread = measured["unread_captures"]
     skipped = _ratio(measured["skipped"], measured["frames"])
     duplicates = _ratio(measured["duplicates"], measured["frames"])
@@ -245,7 +253,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 
 
 def _snap_length_advice(share: float | None) -> str:
-    """What is to be done where so large a share of the options was cut."""
+    """Return the advice to add if the captures cut too large a share of the options."""
     if share is None or share <= MANY_OPTIONS_CUT:
         return ""
     return (
@@ -261,7 +269,10 @@ def _percent(share: float | None) -> str:
 def check(
     warehouse: Warehouse, networks: list[Network], extra_day: date | None = None
 ) -> list[Verdict]:
-    """Bring the verdicts of every day with flows up to date, and of `also`, with or without."""
+    """Bring the verdicts of every day with flows up to date, and return them.
+
+    extra_day: a day to check even if it has no flows
+    """
     extra_days = {extra_day} if extra_day else set()
     return [
         _current_verdict(warehouse, network, day, captures)
@@ -272,7 +283,7 @@ def check(
 
 
 def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> None:
-    """Let a day that is held be published as it is now."""
+    """Let a held day be published as it is now."""
     from spark_jobs.warehouse.files import read_rows
 
     captures = _captures_by_day(warehouse, network.name)
@@ -289,7 +300,7 @@ def release(warehouse: Warehouse, network: Network, day: date, reason: str) -> N
 
 
 def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
-    """The last verdict on the day, if the packets behind it are those that there are now."""
+    """Return the last verdict on the day, if its packets have not changed since."""
     commit = warehouse.commit(_unit(network, day))
     captures = _captures_by_day(warehouse, network)
     is_current = commit and commit.facts["data"] == _data_hash(warehouse, network, day, captures)
@@ -301,7 +312,10 @@ def verdict_of(warehouse: Warehouse, network: str, day: date) -> Verdict | None:
 
 
 def _data_purged(warehouse: Warehouse, network: str, day: date) -> bool:
-    """Whether something that it was checked by was removed since: its verdict stays."""
+    """Return whether data that the day was checked by was purged since.
+
+    If so, the day's verdict stays.
+    """
     return day < warehouse.purged(network, PACKETS, FLOWS)
 
 
@@ -315,7 +329,7 @@ def _verdict_from(commit: Commit) -> Verdict:
 
 
 Captures = dict[str, list[tuple[str, str, int]]]
-"""By day: name, content and packets of each capture of it, or in its folder."""
+"""By day, (name, content, packets) of each capture that has its packets or is in its folder."""
 
 
 def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
@@ -329,7 +343,7 @@ def _captures_by_day(warehouse: Warehouse, network: str) -> Captures:
 
 
 def _data_hash(warehouse: Warehouse, network: str, day: date, captures: Captures) -> str:
-    """The data that a verdict is about, as a hash: the day's flows and what was read for them."""
+    """Return a hash of the data that a verdict is about: the day's flows and captures."""
     flows = warehouse.contents(FLOWS, network, day)
     return fingerprint(flows, captures.get(day.isoformat(), []))
 

@@ -1,8 +1,9 @@
-"""A lost catalog made again from Iceberg's metadata and the Parquet files.
+"""Rebuilding of a lost catalog from Iceberg's metadata and the Parquet files.
 
-Iceberg's metadata tell which files were published, and the facts that no file has (see
-Warehouse.published_files). Captures are known by their rows of ingest_log. What a day's tables were
-made of is not told, so the next run makes them anew; until then they are read as they are.
+Iceberg's metadata have the published files, and the facts that are in no file (see
+Warehouse.published_files). The captures are known from their rows of ingest_log. Nothing has the
+inputs of a day's tables: the next run makes these tables again, and until then readers see them as
+they are.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ from spark_jobs.jobs.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
 
 BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
-"""Tables whose files have a capture's rows, or those of several (see compaction.py)."""
+"""Tables whose files have the rows of one capture, or of several (see compaction.py)."""
 KINDS: dict[Table, str] = {
     **dict.fromkeys(BY_DAY, "day"),
     LEASES: "leases",
     QUALITY: "quality",
     NETWORKS: "network",
 }
-"""The kinds of the units that other tables' files are of; those of the rest are marts."""
+"""The kinds of units that other tables' files belong to; the remaining tables are marts."""
 STALE_FACTS: dict[str, Any] = {"inputs": None}
-"""Facts of a unit of a day: it is not current, so the next run makes it again."""
+"""Facts of a day's unit that is not current, so that the next run makes it again."""
 
 
 @dataclass
 class Rebuilt:
-    """What a catalog has now. not_told: a line about each thing that could not be made again."""
+    """The contents of the rebuilt catalog.
+
+    missing: a line about each thing that could not be restored
+    """
 
     units: int = 0
     files: int = 0
@@ -40,7 +44,10 @@ class Rebuilt:
 
 @dataclass
 class CaptureFiles:
-    """A capture's files, and what they hold; log: its row of ingest_log."""
+    """A capture's files, and their contents.
+
+    log: its row of ingest_log
+    """
 
     files: list[str] = field(default_factory=list)
     rows: int = 0
@@ -50,9 +57,9 @@ class CaptureFiles:
 
 
 def rebuild(root: Path) -> Rebuilt:
-    """Give a warehouse, whose catalog has nothing, a catalog of what is there.
+    """Give a warehouse with an empty catalog a catalog of its files.
 
-    Raises UserError if the catalog has anything.
+    Raises UserError if the catalog is not empty.
     """
     warehouse = Warehouse(root, catalog_is_lost=True)
     published, facts = warehouse.published_files()
@@ -89,8 +96,10 @@ def rebuild(root: Path) -> Rebuilt:
 def _add_file(
     root: Path, target: str, staging: Staging, captures: dict[Unit, CaptureFiles]
 ) -> list[Written]:
-    """Add a file to the captures whose rows it has; a merged file is split into files of each,
-    which are returned."""
+    """Add a file to the captures whose rows it has.
+
+    A merged file is split into a file for each capture; these are returned.
+    """
     from spark_jobs.warehouse.compaction import Place, by_capture, split
 
     place = Place.of(target)
@@ -115,7 +124,7 @@ def _add_file(
 
 
 def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
-    """The unit that a file is of, and what that is if nothing else is known of it."""
+    """Return a file's unit, and the unit's facts and files if nothing else is known of it."""
     from spark_jobs.warehouse.compaction import Place
     from spark_jobs.warehouse.files import read_rows
 
@@ -135,7 +144,7 @@ def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[
 
 
 def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
-    """What is not there of a capture, in a line."""
+    """Return a line that says what is missing of a capture, if anything."""
     name = f"capture {unit.name} of {unit.network}"
     if capture.log is None:
         return [f"{name}: has no row in ingest_log: its files are left out"]
@@ -146,7 +155,10 @@ def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
 
 
 def _capture_facts(log: dict[str, Any], capture: CaptureFiles) -> dict[str, Any]:
-    """A capture's facts; without a stamp: the next run reads it again, if it is still there."""
+    """Return a capture's facts.
+
+    They have no stamp: the next run reads the file again, if it still exists.
+    """
     from spark_jobs.warehouse.files import microseconds
 
     first, last = log["first_ts"], log["last_ts"]

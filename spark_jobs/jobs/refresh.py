@@ -1,4 +1,4 @@
-"""What is made of packets, made again where these have changed, and the pages that show it."""
+"""Updates of everything that is made from packets, and of the pages that show it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from spark_jobs.warehouse import Warehouse
 
 
 def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str]) -> None:
-    """Bring networks' leases, flows and checks up to date, and the marts of all networks of these
-    names. Days that were held back and never shown stay so, as do those without marts of a network
-    whose settings are not known."""
+    """Bring leases, flows and checks of `networks` up to date, and the marts of `names`.
+
+    names: names of the networks whose marts are made. Some days get no marts: held days that were
+        never shown, and days without marts of a network whose settings are not known.
+    """
     known_names = {network.name for network in networks}
 
     def skip(day: tuple[str, date]) -> bool:
@@ -35,8 +37,10 @@ def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str])
 
 
 def refresh_pages(warehouse: Warehouse) -> None:
-    """Bring the report and the pages of its examples up to date, where they are; with nothing left
-    to show they go."""
+    """Bring the report and the pages of its examples up to date, if they exist.
+
+    If no data is left to show, they are removed.
+    """
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
     if not page.exists():
         return

@@ -1,9 +1,18 @@
-"""Users and days removed from every table, and the files that had them.
+"""Removal of users (`giscope forget`) and of old days (`giscope purge`) from the warehouse.
 
-A removal begins with one transaction of the journal, which has what is to be left out from now on
-(of a user a hash), and that a removal is in flight (PENDING). Each step after it may be repeated.
-The last one says that it has ended; until then the next `forget`, `purge` or `run` goes on with it.
-What was made of packets that are there no more stays as it is.
+`forget` removes the rows about a user from every table, and the files that had them. Then it makes
+    the tables that were made from these rows again: flows and the tables beside them, checks, marts
+    and the report. If the packets of a day were purged, its flows cannot be made again: `forget`
+    only removes the user's rows from them. The same applies to marts whose inputs were purged: they
+    stay.
+
+`purge` removes a table's days before a given day, and the files that had them. Tables that were
+made from the removed rows stay as they are, and are never made again.
+
+A removal begins with one transaction of the catalog. It records what all jobs leave out from now on
+(users as hashes), and that a removal is in flight (PENDING). Each later step may be repeated. The
+last step records that the removal has ended. Until then the next `forget`, `purge` or `run`
+continues with it.
 """
 
 from __future__ import annotations
@@ -67,21 +76,22 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.search import Search
 
 DAY_KINDS = ("day", "leases", "marts", "quality")
-"""Kinds of units of a day."""
+"""Kinds of units that belong to one day."""
 TABLES_WITH_USERS = [table for table in TABLES.values() if set(KEYS) & set(table.arrow.names)]
 PENDING = Unit("removal", "all")
-"""Its facts are those of the Removal that is in flight, or empty."""
+"""The unit whose facts are those of the Removal in flight; without facts, there is none."""
 FOREVER_US = 1 << 62
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What is to be removed, as the journal has it: JSON.
+    """A removal, as the catalog stores it in JSON.
 
-    users: by network, the facts of its forgotten_unit, for all that is there now whatever its time.
-    networks: from which rows of these users are removed, each as the networks file has it, or None.
-    purged: (network, table, before): a table's days before one. tables: of which what was replaced
-    goes, too.
+    users: by network, the facts of its forgotten_unit, but with spans that cover all times
+    networks: the networks that have rows about these users, each as the networks file has it; None
+        if the file does not have the network
+    purged: (network, table, first day that is kept)
+    tables: tables whose superseded files are removed, too
     """
 
     users: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -91,21 +101,24 @@ class Removal:
 
 
 class RemovalResult(NamedTuple):
-    """What was removed: rows about users, and the tables that had old days."""
+    """The result of a removal: the number of rows about users, and the tables that had old days."""
 
     rows: int
     tables: set[Table]
 
 
 def is_pending(warehouse: Warehouse) -> bool:
-    """Whether a removal was broken off."""
+    """Return whether a removal was interrupted."""
     commit = warehouse.commit(PENDING)
     return commit is not None and bool(commit.facts)
 
 
 def finish_pending(warehouse: Warehouse) -> RemovalResult:
-    """End the removal that is in flight, if there is one: remove rows and days, make what is left
-    of them, and remove the files that had them."""
+    """Finish the removal in flight, if there is one.
+
+    It removes the rows and days, makes tables again from the remaining rows, and removes the files
+    that had the removed rows.
+    """
     if not is_pending(warehouse):
         return RemovalResult(0, set())
     commit = warehouse.commit(PENDING)
@@ -128,12 +141,14 @@ def finish_pending(warehouse: Warehouse) -> RemovalResult:
 def forget(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
 ) -> int:
-    """Remove the rows about users of a network, in every network; returns how many. others: the
-    networks that there are.
+    """Remove the rows about some of a network's users from all networks; return the number of rows.
 
-    What is captured later stays. What is there goes whatever its times say, and is left out where
-    it is read again: all before now, and where a clock was ahead, the times that were found.
-    Raises UserError where nobody of a name is known.
+    others: the other networks of the networks file. Rows of all times go, whatever the monitor's
+        clock said. When a capture is read again, the users' packets of before now are left out. If
+        a clock was ahead, so are packets at the future times found. Packets that are captured later
+        stay.
+
+    Raises UserError if a name is not known; then nothing is removed.
     """
     finish_pending(warehouse)
     _require_secret(warehouse, network.name)
@@ -182,7 +197,7 @@ def forget(
 
 
 def previously_forgotten(warehouse: Warehouse, network: str, users: Iterable[str]) -> list[str]:
-    """Those of a network's users who were forgotten before."""
+    """Return those of a network's users who were forgotten before."""
     commit = warehouse.commit(forgotten_unit(network))
     hashes = {span.who for span in from_facts(commit.facts, network)} if commit else set()
     return [user for user in users if Span.of(user, 0, 0).who in hashes]
@@ -191,7 +206,7 @@ def previously_forgotten(warehouse: Warehouse, network: str, users: Iterable[str
 def search_for_users(
     warehouse: Warehouse, network: Network, users: list[str], others: Iterable[Network] = ()
 ) -> Search:
-    """Look for the names of a network's users everywhere in the warehouse."""
+    """Search the whole warehouse for the names of a network's users, and return what was found."""
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.search import Scope, look_for
 
@@ -215,13 +230,16 @@ def search_for_users(
 
 
 def _content_lock(network: str) -> str:
-    """The lock of what a network's captures gave."""
+    """Return the name of the lock that guards a network's captures."""
     return f"content-{network}"
 
 
 def _require_secret(warehouse: Warehouse, network: str) -> None:
-    """Who was removed is remembered by a keyed hash. Raises UserError where the secret is not that
-    of the network's pseudonyms; a network without them may have none yet, and it is made."""
+    """Make sure that the secret for the hashes of forgotten users exists.
+
+    A network without pseudonyms may have none yet; then it is made. Raises UserError if the secret
+    is not that of the network's pseudonyms.
+    """
     commit = warehouse.commit(Unit("network", network))
     made_with = (commit.facts.get("users") or PLAIN) if commit else PLAIN
     if made_with == PLAIN:
@@ -236,7 +254,10 @@ def _require_secret(warehouse: Warehouse, network: str) -> None:
 def _leases_of_users(
     warehouse: Warehouse, network: str, users: list[str]
 ) -> list[tuple[str, int, int]]:
-    """(address, from, until): when users whom RADIUS names had which address."""
+    """Return (address, begin, end) of each lease of users whom RADIUS names.
+
+    Begin and end are in µs since 1970.
+    """
     from spark_jobs.warehouse.files import read_rows
     from spark_jobs.warehouse.subscribers import spans_of
 
@@ -259,8 +280,12 @@ def _leases_of_users(
 
 @dataclass
 class _UserOccurrences:
-    """Where users' names stand: which of them are known, in which networks are rows that may be
-    about them, and when those are that are later than now."""
+    """The places where users' names occur.
+
+    known: the names that are known
+    networks: the networks with rows that may be about the users
+    future_spans: spans of the rows about them that are dated later than now
+    """
 
     known: set[str] = field(default_factory=set)
     networks: set[str] = field(default_factory=set)
@@ -275,8 +300,11 @@ def _find_users(
     addresses: set[str],
     now_us: int,
 ) -> _UserOccurrences:
-    """Look for users of a network, and for the addresses that they had, in what is published;
-    elsewhere: see forgotten_unit. A name that is a server's alone is no user's."""
+    """Search the published tables for a network's users, and for the addresses that they had.
+
+    name_scope: the facts `own_names` and `far_in` of forgotten_unit. A name that only occurs as a
+        server's is not a user's.
+    """
     occurrences, wanted = _UserOccurrences(), {*users, *addresses}
     known_at_far_end = {user for user in users if may_be_user(owner, user, name_scope["own_names"])}
     for network in sorted({commit.unit.network for commit in warehouse.commits("network")}):
@@ -305,7 +333,7 @@ def _find_users(
 def _future_spans(
     rows: pa.Table, columns: Collection[str], users: list[str], now_us: int
 ) -> Iterator[Span]:
-    """For each user, the times later than now of the rows about them."""
+    """Yield, for each user, the span of the rows about the user that are dated later than now."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -324,8 +352,11 @@ def _future_spans(
 def _reject_unknown_users(
     warehouse: Warehouse, network: str, users: list[str], occurrences: _UserOccurrences
 ) -> None:
-    """Raise UserError where nobody of a name is known: neither there, nor forgotten before, nor in
-    what was replaced and is still kept."""
+    """Raise UserError if a name is not known.
+
+    A name is known if it is in the tables, was forgotten before, or is in a superseded file that
+    still exists.
+    """
     from spark_jobs.warehouse.search import look_for
 
     earlier = previously_forgotten(warehouse, network, users)
@@ -353,7 +384,7 @@ def _reject_unknown_users(
 
 
 def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
-    """Publish every capture and day without the rows about users; returns how many these are."""
+    """Publish every capture and day without the rows about users; return the number of these rows."""
     count = 0
     for network in removal.networks:
         removed = exclusions_from_facts(network, removal.users)
@@ -367,7 +398,7 @@ def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
 
 
 def _captures_about(warehouse: Warehouse, network: str, removed: Removed) -> set[str]:
-    """The captures and logs that have rows about users who are to be removed."""
+    """Return the captures and logs with rows about users who are to be removed."""
     import pyarrow as pa
 
     found: set[str] = set()
@@ -383,8 +414,10 @@ def _captures_about(warehouse: Warehouse, network: str, removed: Removed) -> set
 def _rows_about(
     path: Path, table: Table, may_be_about: Callable[[pa.Table], bool]
 ) -> Iterator[pa.Table]:
-    """What says whom rows are about, and when, of the row groups whose KEYS may be about someone;
-    of a file that is missing, none."""
+    """Yield the columns on users and times of the row groups that may be about a user.
+
+    may_be_about: decides by the KEYS of a row group. A missing file gives no rows.
+    """
     with _damage_as_user_error(path), _open_with_dictionaries(path, table) as file:
         for number in range(file.num_row_groups):
             if may_be_about(file.read_row_group(number, columns=[*KEYS])):
@@ -392,14 +425,14 @@ def _rows_about(
 
 
 def _row_groups(path: Path, table: Table) -> Iterator[pa.Table]:
-    """The rows of a file, row group by row group; of one that is missing, none."""
+    """Yield a file's rows, row group by row group; a missing file gives none."""
     with _damage_as_user_error(path), _open_with_dictionaries(path, table) as file:
         for number in range(file.num_row_groups):
             yield file.read_row_group(number)
 
 
 def _only_in_dictionary(removed: Removed, rows: pa.Table) -> bool:
-    """Whether a dictionary has the name of a user who is to be removed, and no row has."""
+    """Return whether a dictionary has the name of a removed user, though no row has it."""
     import pyarrow as pa
 
     if not removed.may_be_about(rows):
@@ -410,7 +443,7 @@ def _only_in_dictionary(removed: Removed, rows: pa.Table) -> bool:
 
 @contextmanager
 def _damage_as_user_error(path: Path) -> Iterator[None]:
-    """Raises UserError where a file cannot be read; in one that is missing there is nothing."""
+    """Raise UserError if a file cannot be read; ignore a missing file."""
     import pyarrow as pa
 
     try:
@@ -432,7 +465,7 @@ def _open_with_dictionaries(path: Path, table: Table) -> Any:
 
 
 def _rewrite_capture(warehouse: Warehouse, unit: Unit, removed: Removed) -> int:
-    """Publish a capture without the rows of users who were removed; returns how many these are."""
+    """Publish a capture without the rows about removed users; return the number of these rows."""
     from spark_jobs.capture.sketch import packet_keys
 
     commit = warehouse.unmerged(unit)
@@ -474,8 +507,10 @@ def _stage_without_users(
     without_users: Callable[[Table, pa.Table], pa.Table],
     removed: Removed,
 ) -> bool:
-    """Stage what is to be kept of a file's rows, row group by row group; False where the file may
-    stay as it is."""
+    """Stage the rows of a file that stay, row group by row group.
+
+    Returns whether the file is replaced; if not, it stays as it is.
+    """
     from spark_jobs.warehouse.compaction import Place
     from spark_jobs.warehouse.files import with_columns
 
@@ -497,8 +532,10 @@ def _stage_without_users(
 
 
 def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
-    """Publish a day's tables without the rows of users who were removed, and of their
-    connections."""
+    """Publish a day's tables without the rows about removed users and their connections.
+
+    Returns the number of these rows.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -531,8 +568,10 @@ def _rewrite_day(warehouse: Warehouse, commit: Commit, removed: Removed) -> int:
 def purge(
     warehouse: Warehouse, networks: Iterable[str], before: date, tables: Iterable[Table] = ()
 ) -> set[Table]:
-    """Remove networks' days before one, from some tables or all that have days; returns the tables
-    that had any."""
+    """Remove the days of networks before a given day; return the tables that had any.
+
+    tables: the tables; all tables with days if empty
+    """
     chosen = list(tables) or [table for name in KEPT_TOGETHER for table in KEPT_TOGETHER[name]]
     return _publish_purge(
         warehouse, [(name, table, before) for name in networks for table in chosen]
@@ -540,7 +579,7 @@ def purge(
 
 
 def retain(warehouse: Warehouse, networks: Iterable[Network], today: date) -> set[Table]:
-    """Remove what is older than the networks file lets it be; returns the tables that had any."""
+    """Remove the days that the networks file does not keep any longer; return the tables that had any."""
     return _publish_purge(
         warehouse,
         [
@@ -554,7 +593,10 @@ def retain(warehouse: Warehouse, networks: Iterable[Network], today: date) -> se
 def purge_networks(
     warehouse: Warehouse, network: str | None, before: date, tables: Iterable[Table]
 ) -> set[Table]:
-    """As purge, of one network or all. Raises UserError where there is none."""
+    """Purge one network, or all; return the tables that had old days (see purge).
+
+    Raises UserError if the warehouse has no such network.
+    """
     names = [commit.unit.network for commit in warehouse.commits("network", network)]
     if not names:
         raise UserError(f"{warehouse.root}: no network {network or ''} in it".replace("  ", " "))
@@ -562,7 +604,10 @@ def purge_networks(
 
 
 def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) -> set[Table]:
-    """Remove networks' tables' days before one; returns the tables that had any."""
+    """Record a purge as the removal in flight, and finish it; return the tables that had old days.
+
+    limits: (network, table, first day that is kept)
+    """
     finish_pending(warehouse)
     first_kept = _first_kept_days(limits)
     old = {
@@ -582,7 +627,7 @@ def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) 
 
 
 def _purge_days(warehouse: Warehouse, removal: Removal) -> set[Table]:
-    """Remove old days; returns the tables that had any."""
+    """Remove the old days of a removal; return the tables that had any."""
     limits = [(name, TABLES[table], date.fromisoformat(day)) for name, table, day in removal.purged]
     for name, table, day in limits:
         warehouse.purge(name, table, day)
@@ -595,7 +640,7 @@ def _purge_days(warehouse: Warehouse, removal: Removal) -> set[Table]:
 
 
 _FirstKeptDays = dict[Table, date]
-"""By table, the first day that stays."""
+"""By table, the first day that is kept."""
 
 
 def _first_kept_days(limits: Iterable[tuple[str, Table, date]]) -> dict[str, _FirstKeptDays]:
@@ -606,12 +651,12 @@ def _first_kept_days(limits: Iterable[tuple[str, Table, date]]) -> dict[str, _Fi
 
 
 def _units_with_days(warehouse: Warehouse, network: str) -> list[Commit]:
-    """The units that have tables with days."""
+    """Return the units that have tables with days."""
     return [c for kind in ("capture", *DAY_KINDS) for c in warehouse.commits(kind, network)]
 
 
 def _purge_unit(warehouse: Warehouse, commit: Commit, first_kept: _FirstKeptDays) -> set[Table]:
-    """Publish a unit without the files of tables' old days; returns these tables."""
+    """Publish a unit without the files of old days; return the tables that had them."""
     if not any(_is_old(target, first_kept) for target in commit.contents):
         return set()
     commit = warehouse.unmerged(commit.unit)
@@ -647,12 +692,15 @@ def _table_of(target: str) -> Table:
 
 
 def _writer_name(target: str) -> str:
-    """What a file was named by its writer (see Staging.path)."""
+    """Return the name that a file's writer gave it (see Staging.path)."""
     return target.rpartition("/")[2].rsplit("-", 2)[0]
 
 
 def tables_named(names: Iterable[str]) -> list[Table]:
-    """The tables of these names, of KEPT_TOGETHER or of one; a UserError where there is none."""
+    """Return the tables with these names, each of KEPT_TOGETHER or of one table.
+
+    Raises UserError if there is no table of a name.
+    """
     found: list[Table] = []
     for name in names:
         if name not in TABLES and name not in KEPT_TOGETHER:

@@ -1,4 +1,4 @@
-"""What a run prints at its end."""
+"""The tables that `giscope run` and `giscope ingest` print at their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
-    """What became of each capture file."""
+    """Return a table with the outcome of each capture file."""
     grid = Grid(title="Captures", title_justify="left")
     for heading in (
         "network",
@@ -53,7 +53,7 @@ def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
 
 
 def table1_summary(warehouse: Warehouse) -> Grid:
-    """Table I, network by network, and the set-up's outcome."""
+    """Return Table I for each network, with the mean set-up delay."""
     files = [warehouse.contents(table) for table in SUMMED]
     columns = warehouse.remembered(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
@@ -76,7 +76,7 @@ def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
 
 
 MAX_UNCHANGED_LISTED = 20
-"""Captures that are listed though they have not changed."""
+"""Maximum number of unchanged captures that are listed one by one."""
 SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))
 TABLE1 = """
         with summary as (

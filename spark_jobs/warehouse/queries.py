@@ -114,11 +114,11 @@ def asked(
         if not answer.is_late:
             raise KeyboardInterrupt from error
         raise UserError(
-            f"sql: {limits.timeout_message()}; for a longer query say --time-limit SECONDS (0: no limit)"
+            f"sql: {limits.time_error()}; for a longer query say --time-limit SECONDS (0: no limit)"
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise UserError(
-            f"sql: {limits.memory_message()}; for a larger query say --memory-limit SIZE, or ask for "
+            f"sql: {limits.memory_error()}; for a larger query say --memory-limit SIZE, or ask for "
             "fewer days or columns"
         ) from error
     finally:

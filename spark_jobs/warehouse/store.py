@@ -577,7 +577,7 @@ class Warehouse:
 
     def purged(self, network: str, *tables: Table) -> datetime.date:
         """Before which day something was removed from these tables, so that what was made of it
-        stays as it is (see jobs/removal.py); date.min: nothing was."""
+        stays as it is (see jobs/remove_data.py); date.min: nothing was."""
         found = [self.commit(_purged(network, table)) for table in tables]
         days = [datetime.date.fromisoformat(commit.facts["before"]) for commit in found if commit]
         return max(days, default=datetime.date.min)

@@ -154,8 +154,8 @@ def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
 def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures, monkeypatch):
     def samples() -> list[list[int]]:
         commits = warehouse.commits("capture")
-        captures = [duplicate_captures._capture_packets(warehouse, commit) for commit in commits]
-        return [capture.sample.tolist() for capture in captures]
+        compared = [duplicate_captures._capture_packets(warehouse, commit) for commit in commits]
+        return [capture.sample.tolist() for capture in compared]
 
     before = samples()
     assert all(before)
