@@ -1,4 +1,4 @@
-"""giscope: captures to packets, packets to flows, flows to marts, marts to a report."""
+"""giscope makes packets from captures, flows from packets, marts from flows, and a report from marts."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The data dictionary, from the schemas."""
+"""The data dictionary, which `giscope schema` prints from the schemas."""
 
 from collections.abc import Iterable, Sequence
 
@@ -37,7 +37,7 @@ def print_tables(out: Console, name: str | None) -> None:
 
 
 def markdown(name: str | None) -> str:
-    """One table's columns, or every table's as a page with contents."""
+    """Return one table's columns as Markdown, or a page with all tables and contents."""
     tables = _chosen(name)
     sections = [_section(table) for table in tables]
     if name is None:
@@ -52,7 +52,7 @@ def _chosen(name: str | None) -> list[Table]:
 
 
 def _rows(table: Table) -> list[Sequence[str]]:
-    """A table's columns, by HEADINGS."""
+    """Return a table's columns as rows under HEADINGS."""
     return [
         (
             column.name,
@@ -76,7 +76,7 @@ def _grid(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def _contents(tables: Sequence[Table]) -> str:
-    """Links to the tables' sections, by where the tables come from."""
+    """Return links to the tables' sections, by the source of the tables."""
     aggregates = (*MARTS, SUPPRESSED_GROUPS)
     kinds = {
         "From captures": [t for t in tables if t not in (*FROM_ZEEK_LOGS, *aggregates)],
@@ -104,7 +104,7 @@ def _section(table: Table) -> str:
 
 
 def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown whose first column is code."""
+    """Return a Markdown table whose first column is code."""
     body = [(f"`{row[0]}`", *row[1:]) for row in rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"

@@ -1,4 +1,7 @@
-"""The first run on a machine compiles what tasks need, in all processes at once, and says so."""
+"""Compilation of all functions that tasks need, at the first run on a machine.
+
+All worker processes compile at once, and a line on stderr shows the progress.
+"""
 
 import os
 import shutil
@@ -12,14 +15,16 @@ from spark_jobs.sources import COMPILED_PREFIX, ENTRIES, compiled_folder
 
 PROGRESS = "giscope: compiling the estimators, once: {} of {}"
 COMPLETE = "complete"
-"""A file in the folder of compiled functions that has them all."""
+"""Name of the file that marks a folder in which all functions are compiled."""
 MAX_UNUSED_S = 30 * 86400
-"""So long after the last use, compiled functions of other sources are kept."""
+"""Time after its last use when a folder with functions of other sources is removed."""
 
 
 def compile_once(executor: Executor) -> None:
-    """Compile all that is called from Python and is not compiled yet, those that take longest
-    first. Does nothing where what is compiled cannot be kept."""
+    """Compile all functions that Python calls and that are not compiled yet, the slowest first.
+
+    Does nothing if the compiled functions cannot be stored.
+    """
     marker = compiled_folder() / COMPLETE
     if marker.exists() or not _may_write(marker.parent):
         return
@@ -48,8 +53,10 @@ def _may_write(folder: Path) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the functions of other sources that no process has used for long: each that begins
-    to use some touches their folder (`spark_jobs.compiled`)."""
+    """Remove folders with functions of other sources that no process has used for long.
+
+    A process that begins to use a folder touches it (see `spark_jobs.compiled`).
+    """
     if "NUMBA_CACHE_DIR" in os.environ:
         return
     for other in folder.parent.glob(f"{COMPILED_PREFIX}*"):
@@ -59,7 +66,7 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _print_progress(done_count: int, total: int) -> None:
-    """In place on a terminal; elsewhere the first and the last only."""
+    """Print the progress: in place on a terminal, elsewhere only the first and the last line."""
     if sys.stderr.isatty():
         end = "\n" if done_count == total else ""
         print("\r" + PROGRESS.format(done_count, total), end=end, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How workers get their memory, and what is said where there was too little."""
+"""The workers' memory, and the messages if there is too little."""
 
 import errno
 import re
@@ -17,12 +17,11 @@ NOT_ENOUGH_MEMORY = (
 MEMORY_ERROR = re.compile(
     "out of memory|bad.alloc|failed to map segment|start new thread|cannot allocate", re.IGNORECASE
 )
-"""What libraries say that have no error of their own for it."""
+"""Texts of libraries that have no error class of their own for too little memory."""
 
 
 def memory_error_message(error: BaseException) -> str | None:
-    """What the user is told of an error where it, or what it came of, was want of memory; None
-    where it was not."""
+    """Return the message for the user if too little memory caused an error; else None."""
     cause: BaseException | None = error
     while cause:
         text = (str(cause) or type(cause).__name__).splitlines()[0]
@@ -34,8 +33,11 @@ def memory_error_message(error: BaseException) -> str | None:
 
 
 def use_system_memory_pool() -> None:
-    """Let Arrow have its memory as above, too, instead of from its own allocator, which gives pages
-    back at once: reading packets takes two thirds of the time, and a worker some 400 MiB more."""
+    """Let Arrow allocate its memory from the system, with WORKER_MALLOC's settings.
+
+    Arrow's own allocator gives pages back at once. Without it, reading packets takes two thirds of
+    the time, and a worker needs some 400 MiB more.
+    """
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())

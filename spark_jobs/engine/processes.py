@@ -1,4 +1,7 @@
-"""Processes of this machine that do tasks: at work in a second, where Spark takes ten."""
+"""Processes of this machine that run tasks.
+
+They start within a second; Spark takes ten.
+"""
 
 import os
 import signal
@@ -20,11 +23,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TASK_MODULES = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
-"""What tasks import when they run, and the command need not."""
+"""Modules that tasks import when they run, but commands do not need."""
 
 
 def compile_functions() -> None:
-    """Compile what tasks need, where a run has not yet."""
+    """Compile the functions that tasks need, unless an earlier run did."""
     with _worker_pool("compiling the estimators") as pool:
         compile_once(pool)
 
@@ -35,9 +38,12 @@ def run(
     label: str,
     on_done: Callable[[Item, Result], object],
 ) -> list[Result]:
-    """task(item) for each item, in the items' order; done(item, result) is called as each is. The
-    first error of a task is raised, and what has not begun is left. Raises UserError where a
-    process is killed: what had the label is lost."""
+    """Return task(item) for each item, in the items' order.
+
+    on_done(item, result) is called when a task is done. The first error of a task is raised, and
+    tasks that have not begun are dropped. Raises UserError if a process is killed; `label` says in
+    the message what the process did.
+    """
     with _worker_pool(label) as pool:
         futures = {pool.submit(task, item): item for item in items}
         try:
@@ -60,8 +66,10 @@ def _worker_pool(label: str) -> Iterator[ProcessPoolExecutor]:
 
 @cache
 def _pool() -> ProcessPoolExecutor:
-    """One a core at most, begun when there is work, kept for more. All are forks of a server that
-    has imported what is imported here, and what is NEEDED."""
+    """Return the pool of workers, at most one for each core, which starts once and is used again.
+
+    The workers are forks of a server, which has imported what this process has, and TASK_MODULES.
+    """
     for name, value in WORKER_MALLOC.items():
         os.environ.setdefault(name, value)
     context = get_context("forkserver")
@@ -71,7 +79,7 @@ def _pool() -> ProcessPoolExecutor:
 
 
 def _start_worker() -> None:
-    """No process goes on when who wants its work has gone, or asks it to end (Ctrl-C)."""
+    """Let a worker exit when its parent dies or when the user presses Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_exit_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Spark: the session that the jobs run in."""
+"""Spark's session, in which the jobs run."""
 
 import os
 import re
@@ -35,32 +35,34 @@ KILLED = re.compile(
     "Python worker exited unexpectedly|ExecutorLostFailure|OutOfMemoryError"
     "|Answer from Java side is empty|Error while sending or receiving"
 )
-"""What Spark says where it lost a worker, an executor or its Java process."""
+"""Texts of Spark's errors when it has lost a worker, an executor or its Java process."""
 UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
-"""What Spark says of a package that it neither has nor could download."""
+"""Text of Spark's error for a package that it neither has nor could download."""
 PYTHON_ERROR = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
-"""An error's name and text, where a traceback tells them."""
+"""Name and text of a Python error in a traceback."""
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-"""For Spark 4.1: there is none for a newer Spark, and this one fails there."""
+"""Iceberg's package for Spark 4.1. There is none for newer versions of Spark, where this one fails."""
 S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
-"""By which Spark reads buckets: of the Hadoop that Spark has."""
+"""Package by which Spark reads object stores, for the version of Hadoop that Spark has."""
 DRIVERS = {
     "sqlite": "org.xerial:sqlite-jdbc:3.50.3.0",
     "postgresql": "org.postgresql:postgresql:42.7.8",
 }
-"""By the kind of database that a SQL catalog is in."""
+"""Package of the database driver, by the kind of database that holds a SQL catalog."""
 
 
 def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
-    """Settings for a new session that has an Iceberg catalog, CATALOG_NAME, and its tables.
+    """Return settings for a new session with an Iceberg catalog, CATALOG_NAME, and its tables.
 
-    uri: as PyIceberg has it: a database's as SQLAlchemy writes it (sqlite, postgresql), or that of
-    a REST server; warehouse: the place of new tables. The packages come from Maven Central, and Ivy
-    keeps them; a session that is there already cannot load them: spark-submit is given
-    them by --packages.
+    uri: the catalog's URI, as for PyIceberg: that of a database, as SQLAlchemy writes it (sqlite,
+        postgresql), or of a REST server
+    warehouse: the place of new tables
 
-    Raises UserError where the uri is of another kind.
+    The packages come from Maven Central, and Ivy stores them. A session that exists already cannot
+    load packages: give them to spark-submit by --packages.
+
+    Raises UserError if the URI is of another kind.
     """
     parts = urlsplit(uri)
     kind = parts.scheme.partition("+")[0]
@@ -96,11 +98,11 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The session that is there (spark-submit's), or a local one on all cores.
+    """Return the session that exists (that of spark-submit), or a local one on all cores.
 
-    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS. It
-    listens on LOOPBACK, unless SPARK_LOCAL_IP names another address; of a cluster that spark-submit
-    was given, on the host's.
+    settings: settings for a new session, besides SETTINGS. GISCOPE_MASTER names another Spark
+        master. A local session listens on LOOPBACK, unless SPARK_LOCAL_IP names another address. In
+        a cluster that spark-submit was given, the session listens on the host's address.
     """
     active = SparkSession.getActiveSession()
     if active:
@@ -123,8 +125,10 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
 
 def _object_store_settings() -> dict[str, str]:
-    """Settings of Hadoop's S3A by the variables that all of AWS's programs know; credentials it
-    takes from them itself."""
+    """Return settings of Hadoop's S3A from the environment variables that AWS programs use.
+
+    S3A itself takes the credentials from them.
+    """
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return {}
@@ -133,7 +137,7 @@ def _object_store_settings() -> dict[str, str]:
 
 
 def reads_object_stores(spark: SparkSession) -> bool:
-    """Whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
+    """Return whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
     assert spark.sparkContext._jvm
     try:
         spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(
@@ -145,8 +149,11 @@ def reads_object_stores(spark: SparkSession) -> bool:
 
 
 def _launch_java(conf: SparkConf) -> Any:
-    """A Java process with Spark in it. What it says goes to a file, for errors reach Python
-    anyway, and is shown where it does not start."""
+    """Start a Java process with Spark, and return the gateway to it.
+
+    Its output goes to a file, because errors reach Python anyway. If it does not start, the output
+    is in the UserError.
+    """
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise UserError(
             "Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
@@ -172,8 +179,10 @@ def _launch_java(conf: SparkConf) -> Any:
 
 @contextmanager
 def as_user_error(label: str) -> Iterator[None]:
-    """What fails in Spark while it does what has the label, as a UserError; the rest Spark tells
-    beside it (stack traces of Java) is the error's cause."""
+    """Raise errors of Spark as a UserError with one line, which begins with `label`.
+
+    The rest of Spark's text, such as Java's stack traces, stays in the error's cause.
+    """
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError) as error:

@@ -1,7 +1,7 @@
-"""One task a work item, on all cores; progress shown to people.
+"""Running of tasks, one for each work item, on all cores, with a progress bar on a terminal.
 
-Where GISCOPE_MASTER names a Spark master, or spark-submit has started the job, Spark does them;
-else processes of this machine do.
+Spark runs them if GISCOPE_MASTER names a Spark master, or if spark-submit has started the job;
+otherwise, processes of this machine do.
 """
 
 import os
@@ -29,10 +29,12 @@ def run_tasks(
     label: str,
     on_done: Callable[[Item, Result], object] = lambda item, result: None,
 ) -> list[Result]:
-    """task(item) for each item; results in the items' order. done(item, result) is called here as
-    each task is done, while others run (by Spark, when all are).
+    """Return task(item) for each item, in the items' order.
 
-    Items and results are small: tasks read and write the warehouse themselves, so that no packet
+    on_done(item, result) is called in this process when a task is done, while other tasks run; with
+    Spark, when all tasks are done.
+
+    Items and results are small. Tasks read and write the warehouse themselves, so that no packet
     crosses from one process to another, or into the JVM.
     """
     if not items:
@@ -60,7 +62,7 @@ def run_tasks(
 
 
 def by_spark() -> bool:
-    """Whether Spark is asked to do the work."""
+    """Return whether Spark runs the tasks."""
     return "GISCOPE_MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -89,7 +91,10 @@ def _run_by_spark(
 
 @dataclass
 class _ReturningErrors:
-    """A task by Spark: what a user can mend comes back as it is, not as text between Java's."""
+    """A task for Spark that returns errors that the user can mend.
+
+    If it raised them, they would come back as text between Java's.
+    """
 
     task: Callable[[Any], Any]
 

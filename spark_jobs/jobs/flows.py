@@ -286,7 +286,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     """Return the UserPartition of one user, read as for the day's flows; None without packets.
 
     Without the secret, only rows with this period's names are read: when a period of the pseudonyms
-        ends, the user's connections end at midnight.
+    ends, the user's connections end at midnight.
     """
     from spark_jobs.tables.user_partition import Settings
     from spark_jobs.warehouse.files import read_rows

@@ -743,7 +743,7 @@ def _keys_with_secret(network: Network) -> UserKeys:
     """Return the network's user keys, after making the secret if it is needed and there is none.
 
     The job calls this once before the tasks begin: otherwise each worker would make a secret of its
-        own.
+    own.
     """
     if network.needs_key:
         make_secret()
@@ -754,7 +754,7 @@ def _reject_other_keys(warehouse: Warehouse, network: str, before: str | None, n
     """Raise UserError if the users in the warehouse have other names.
 
     Otherwise a subscriber would become two users. before: how the users' names were made; None if
-        that is not known any more.
+    that is not known any more.
     """
     if before in (now, None) or not any(
         c.facts["rows"] for c in warehouse.commits("capture", network)

@@ -39,7 +39,7 @@ def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: st
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
-    """Write the pages of the report's examples, if the report's data changed or the folder is missing.
+    """Write the pages of the report's examples, if the report's data changed or there are no pages.
 
     Other files in the folder are removed.
     """

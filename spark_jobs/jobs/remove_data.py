@@ -1,10 +1,9 @@
 """Removal of users (`giscope forget`) and of old days (`giscope purge`) from the warehouse.
 
 `forget` removes the rows about a user from every table, and the files that had them. Then it makes
-    the tables that were made from these rows again: flows and the tables beside them, checks, marts
-    and the report. If the packets of a day were purged, its flows cannot be made again: `forget`
-    only removes the user's rows from them. The same applies to marts whose inputs were purged: they
-    stay.
+the tables that were made from these rows again: flows and the tables beside them, checks, marts and
+the report. If the packets of a day were purged, its flows cannot be made again: `forget` only
+removes the user's rows from them. The same applies to marts whose inputs were purged: they stay.
 
 `purge` removes a table's days before a given day, and the files that had them. Tables that were
 made from the removed rows stay as they are, and are never made again.
@@ -384,7 +383,7 @@ def _reject_unknown_users(
 
 
 def _remove_users(warehouse: Warehouse, removal: Removal) -> int:
-    """Publish every capture and day without the rows about users; return the number of these rows."""
+    """Publish every capture and day without the rows about users; return the number of rows."""
     count = 0
     for network in removal.networks:
         removed = exclusions_from_facts(network, removal.users)
@@ -579,7 +578,7 @@ def purge(
 
 
 def retain(warehouse: Warehouse, networks: Iterable[Network], today: date) -> set[Table]:
-    """Remove the days that the networks file does not keep any longer; return the tables that had any."""
+    """Remove the days that the networks file no longer keeps; return the tables that had any."""
     return _publish_purge(
         warehouse,
         [
