@@ -1,4 +1,4 @@
-"""giscope makes packets from captures, flows from packets, marts from flows, and a report from marts."""
+"""giscope: from captures to packets, to connections, to aggregate tables, to a report."""
 
 import os
 

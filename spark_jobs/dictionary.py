@@ -97,7 +97,7 @@ def _section(table: Table) -> str:
         parts.insert(2, f"Files are sorted by {order}.")
     if table.group_columns:
         columns = ", ".join(f"`{name}`" for name in table.group_columns)
-        parts.insert(2, f"Cells that `min_users` may leave out are told apart by {columns}.")
+        parts.insert(2, f"`min_users` may leave out groups by {columns}.")
     if table is INGEST_LOG:
         parts += [f"### {REASONS}", _lines(("reason", "meaning"), SKIP_REASONS.items())]
     return "\n\n".join(parts) + "\n"

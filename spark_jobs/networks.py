@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
@@ -61,7 +61,7 @@ def _nat64_prefix(network: IPv4Network | IPv6Network) -> IPv6Network:
 
 def _increasing(hours: tuple[int, int]) -> tuple[int, int]:
     if hours[0] >= hours[1]:
-        raise ValueError("must rise")
+        raise ValueError("must increase")
     return hours
 
 
@@ -93,6 +93,8 @@ REASONS = {
     "tuple_type": "should be a list",
 }
 """Messages for some types of pydantic's errors, in TOML's terms."""
+RENAMED_KEYS = {"buckets": "user_partitions", "least_rto_s": "min_rto_s"}
+"""New names of keys, by their names in networks files for earlier versions."""
 MAX_VALUE_CHARS = 60
 """Maximum number of characters of a value that a message quotes."""
 MAX_MIN_USERS = 32
@@ -115,9 +117,15 @@ class QualityLimits(BaseModel):
     skipped_share: Share = 0.01
     """Maximum share of frames that the front end could not read."""
     copied_share: Share = 0.001
-    """Maximum share of packets that are in two captures; the estimators see them as retransmissions."""
+    """Maximum share of packets that are in two captures.
+
+    The estimators see the second of them as a retransmission.
+    """
     acked_unseen_share: Share = 0.001
-    """Maximum share of acknowledged bytes that were not seen; it must be well below the loss ratio."""
+    """Maximum share of acknowledged bytes that were not seen.
+
+    It must be well below the loss ratios to be measured.
+    """
     one_way_share: Share = 0.05
     """Maximum share of connections that were seen in one direction only."""
     without_syn_share: Share = 0.2
@@ -142,7 +150,9 @@ class Retention(
         ),
     )
 ):
-    """[network.retention]: for how many days tables are kept; a table without a number is kept for ever.
+    """[network.retention]: the number of days for which tables are kept.
+
+    A table without a number is kept for ever. Some numbers are for several tables:
 
     packets: also the logs of Zeek, and the connections shown as examples
     flows: also the tables beside them
@@ -253,9 +263,9 @@ class Network(BaseModel):
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
         if self.servers == "hashed" and self.pseudonyms == "none":
-            raise ValueError("servers are hashed with the key of the pseudonyms: these are none")
+            raise ValueError('servers = "hashed" needs a key, and pseudonyms = "none" has none')
         if self.key_period and self.pseudonyms != "keyed":
-            raise ValueError(f"key_period is of keyed pseudonyms: these are {self.pseudonyms}")
+            raise ValueError(f'key_period needs pseudonyms = "keyed", not "{self.pseudonyms}"')
         return self
 
 
@@ -305,13 +315,21 @@ def _mistakes(error: ValidationError) -> list[str]:
     found = error.errors()
     locations = [detail["loc"] for detail in found]
     return [
-        _mistake(detail["loc"], detail["input"], REASONS.get(detail["type"], detail["msg"]))
+        _mistake(detail["loc"], detail["input"], _reason(detail))
         for detail in found
         if not any(
             location != detail["loc"] and location[: len(detail["loc"])] == detail["loc"]
             for location in locations
         )
     ]
+
+
+def _reason(detail: Mapping[str, Any]) -> str:
+    reason = REASONS.get(detail["type"], detail["msg"])
+    new_name = RENAMED_KEYS.get(".".join(map(str, detail["loc"])))
+    if detail["type"] == "extra_forbidden" and new_name:
+        return f"{reason}; its new name is {new_name}"
+    return reason
 
 
 def _mistake(location: tuple[int | str, ...], value: Any, reason: str) -> str:

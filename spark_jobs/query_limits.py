@@ -48,7 +48,7 @@ class Limits:
 
     @classmethod
     def of(cls, seconds: str | float, memory: str) -> Limits:
-        """Return the limits, which a user has written as texts. Raises UserError if they are invalid."""
+        """Return the limits that a user wrote as texts. Raises UserError if they are invalid."""
         try:
             parsed_seconds = float(seconds)
         except ValueError:

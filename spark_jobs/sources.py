@@ -30,10 +30,10 @@ def version(*rooms: str) -> str:
 
 @cache
 def compiled_folder() -> Path:
-    """Return the folder in which Numba stores compiled functions: NUMBA_CACHE_DIR, or one of these sources.
+    """Return the folder in which Numba stores compiled functions.
 
-    Numba itself compares only the file of the function that it compiles, not the functions that
-    this one calls.
+    It is NUMBA_CACHE_DIR, or a folder for these very sources. Numba itself compares only the file
+    of the function that it compiles, not the functions that this one calls.
     """
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"])

@@ -6,9 +6,9 @@ import re
 # Freed memory stays with the worker: fresh pages cost more than the packets put into them.
 WORKER_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 WORKER_KILLED = (
-    "{}: a process that did the work was killed, perhaps for want of memory; what is published "
-    "stays. Run again with more memory, with fewer cores (taskset -c 0 giscope ...), or with more "
-    "buckets in the networks file"
+    "{}: a worker process was killed, perhaps because memory ran out; what is published stays. Run "
+    "again with more memory, with fewer cores (taskset -c 0 giscope ...), or with more "
+    "user_partitions in the networks file"
 )
 NOT_ENOUGH_MEMORY = (
     "not enough memory: {}; what is published stays. Run again with a higher limit (ulimit -v, the "

@@ -59,7 +59,11 @@ def run(
 def _worker_pool(label: str) -> Iterator[ProcessPoolExecutor]:
     try:
         yield _pool()
-    except (BrokenProcessPool, EOFError, ConnectionError) as error:  # these: of their server
+    except (
+        BrokenProcessPool,
+        EOFError,
+        ConnectionError,
+    ) as error:  # the latter two: of the workers' server
         _pool.cache_clear()
         raise UserError(WORKER_KILLED.format(label)) from error
 

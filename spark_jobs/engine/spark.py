@@ -42,7 +42,10 @@ PYTHON_ERROR = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\
 """Name and text of a Python error in a traceback."""
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-"""Iceberg's package for Spark 4.1. There is none for newer versions of Spark, where this one fails."""
+"""Iceberg's package for Spark 4.1.
+
+There is none for newer versions of Spark, and this one fails there.
+"""
 S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
 """Package by which Spark reads object stores, for the version of Hadoop that Spark has."""
 DRIVERS = {
@@ -70,7 +73,7 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
     catalog = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".warehouse": warehouse,
-        ".cache-enabled": "false",  # else a table stays as it is as long as it is asked for
+        ".cache-enabled": "false",  # otherwise a table in use is never read anew
     }
     if kind in ("http", "https"):
         catalog |= {".type": "rest", ".uri": uri}
@@ -88,8 +91,8 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
                 catalog[f".jdbc.{key}"] = unquote(value)
     else:
         raise UserError(
-            f"Spark has no driver for a catalog in {kind or uri}, but for {', '.join(DRIVERS)}, "
-            "http, https"
+            f"Spark has no driver for a catalog in {kind or uri}; it has drivers for "
+            f"{', '.join(DRIVERS)}, http, https"
         )
     return {
         "spark.jars.packages": ",".join(packages),
@@ -110,7 +113,7 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
-        SparkContext._ensure_initialized()  # else what spark-submit was given is not in conf
+        SparkContext._ensure_initialized()  # otherwise conf lacks the settings of spark-submit
     conf = SparkConf().setAll(
         list({**SETTINGS, **_object_store_settings(), **(settings or {})}.items())
     )

@@ -137,7 +137,7 @@ def _capture_packets(warehouse: Warehouse, commit: Commit) -> CapturePackets:
     (log,) = warehouse.unit_files(commit, INGEST_LOG)
     name = commit.unit.name
     stored_sample = capture_texts(log, name).get(KEPT_AS)
-    # Captures that were ingested before samples were kept have none.
+    # Earlier versions did not store samples.
     sample = (
         as_sample(_read_packet_keys(name, paths, commit.facts))
         if stored_sample is None

@@ -297,8 +297,8 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
         return None
     if "settings" not in commit.facts:
         raise UserError(
-            f"{warehouse.root}: its catalog was made again: giscope run, or flows, must make "
-            f"{network} {day} anew first"
+            f"{warehouse.root}: its catalog was rebuilt: first run giscope run, or giscope flows, "
+            f"to make {network} {day} again"
         )
     others = tuple((name, length) for name, length in commit.facts.get("others", ()))
     names = NamesOfDay(network, commit.facts.get("key_period"), day, others)
@@ -311,7 +311,7 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *leases_of_user["address"].to_pylist()}
     partitions = {user_partition(address, commit.facts["user_partitions"]) for address in addresses}
-    if names.key_period:  # which bucket a user is in does not follow from the pseudonym
+    if names.key_period:  # then the pseudonym does not give the user partition
         filters = [("user", "in", sorted(addresses))]
         rows = read_rows(
             PACKETS, warehouse.files(PACKETS, network, day), filters, ["user_partition"]

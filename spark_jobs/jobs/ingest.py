@@ -135,13 +135,13 @@ def ingest(
             outcomes[item] = _outcome_if_unchanged(warehouse, *item, front_end)
     notes = _choose_variants(outcomes)
     for item in [item for item, outcome in outcomes.items() if outcome is None]:
-        # Here: a pipe of the shell is not there for the processes that read files.
+        # Check here: the processes that read files do not have the pipes of the shell.
         with suppress(OSError):
             if is_irregular(item[1]):
                 outcomes[item] = _failed_outcome(item, f"{item[1]}: {NOT_REGULAR}")
     changed = [item for item, outcome in outcomes.items() if outcome is None]
     logs = {item for item in changed if has_log_name(item[1])}
-    # Captures first: where a packet log was made of one, it is always the log that is refused.
+    # Captures first: if a packet log was made from a capture, the log is the one to reject.
     for items in ([i for i in changed if i not in logs], [i for i in changed if i in logs]):
         outcomes.update(zip(items, _ingest_changed(warehouse, items, front_end), strict=True))
     for item, outcome in outcomes.items():
@@ -166,7 +166,7 @@ def _prepare_networks(warehouse: Warehouse, networks: list[Network]) -> dict[str
             _finish_replacing(warehouse, network)
             with warehouse.locked(f"content-{network.name}"):
                 replace_unkeyed_hashes(warehouse, network.name)
-            load_exclusions(warehouse, network.name)  # which asks for the key
+            load_exclusions(warehouse, network.name)  # fails without the key
         except (UserError, OSError) as error:
             refusals[network.name] = in_a_line(error)
     return refusals
@@ -223,7 +223,7 @@ def _ingest_changed(
     """Read capture files, and publish each as soon as its task has read it."""
     if not items:
         return []
-    if by_spark():  # whose workers are in other folders
+    if by_spark():  # its workers run in other folders
         items = [(network, path.absolute()) for network, path in items]
     with warehouse.staging() as staging:
 
@@ -510,7 +510,7 @@ def _split_by_partition_and_day(
     for low, high in zip(starts, [*starts[1:], len(rows)], strict=True):
         if int(day[low]) in days:
             piece = rows.slice(low, high - low)
-            # Else its dictionaries would have the users of other days and buckets, too.
+            # Otherwise its dictionaries would have the users of other days and partitions, too.
             yield EPOCH + timedelta(days=int(day[low])), _with_compact_dictionaries(piece)
         else:
             reading.skipped["implausible_time"] += int(high - low)
@@ -765,6 +765,6 @@ def _reject_other_keys(warehouse: Warehouse, network: str, before: str | None, n
     )
     remedy = "--plain-addresses" if before == PLAIN else "that one"
     raise UserError(
-        f"{warehouse.root}: the users of {network} there are {present_names}: "
-        f"{remedy}, or another warehouse"
+        f"{warehouse.root}: the users of {network} in it are {present_names}: "
+        f"use {remedy}, or another warehouse"
     )

@@ -57,7 +57,7 @@ def _stale(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
     purged_before = warehouse.purged(name, ACCOUNTING, LEASES)
     for day in sorted({day + offset for day in files for offset in offsets} | set(inputs_made)):
         if day in inputs_made and day - timedelta(DAYS_AROUND) < purged_before:
-            continue  # made of what is there no more
+            continue  # the accounting that it was made from was purged
         paths = [path for offset in offsets for path in files.get(day + offset, [])]
         if inputs_made.get(day) != _inputs(paths):
             yield NamesOfDay.of(network, day), paths

@@ -76,7 +76,7 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
     for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
         page = script.with_name(plot_name(connection.flow["flow_id"]))
-        # A day that is held back may have got other flows since its marts were made.
+        # A held day may have other flows than those that its marts were made from.
         with suppress(UserError):
             written.append(_draw(warehouse, connection, page, script.name))
     return written

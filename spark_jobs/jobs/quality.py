@@ -123,15 +123,16 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             duplicates,
             None,
             None,
-            f"{_percent(duplicates)} of the frames were captured before; the first ones count",
+            f"{_percent(duplicates)} of the frames are duplicates of earlier ones, and do not "
+            "count",
         ),
         Check(
             "copied_share",
             copied,
             None,
             limits.copied_share,
-            f"{_percent(copied)} of the packets lie in two captures: two mirrored ports that were "
-            "written to a file each; merge these files into one, in which copies are found",
+            f"{_percent(copied)} of the packets are in two captures, as if two mirrored ports were "
+            "written to a file each: merge the files into one, in which duplicates are found",
         ),
         Check(
             "clock_steps",
@@ -139,8 +140,8 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             None,
             None,
             f"the monitor's clock stepped back {measured['clock_steps'] or 0} times, by "
-            f"{measured['clock_back_s'] or 0:.3f} s in all: times across a step are not known; a "
-            "clock that is slewed (NTP) steps seldom",
+            f"{measured['clock_back_s'] or 0:.3f} s in all: times across a step are not known; "
+            "let NTP slew the clock, so that it steps seldom",
         ),
         Check(
             "acked_unseen_share",
@@ -155,9 +156,9 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             one_way,
             None,
             limits.one_way_share,
-            f"{_percent(one_way)} of the connections seen in one direction only "
-            f"({measured['flows_up_only']} up, {measured['flows_down_only']} down): the other one "
-            "is not mirrored, or takes another way",
+            f"{_percent(one_way)} of the connections were seen in one direction only "
+            f"({measured['flows_up_only']} up, {measured['flows_down_only']} down): the other "
+            "direction is not mirrored, or takes another path",
         ),
         Check(
             "losses_unknown_share",
@@ -165,38 +166,39 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             None,
             None,
             f"{_percent(losses_unknown)} of the connections with data to the mobile were not seen "
-            "well enough to know what they lost: they are left out",
+            "well enough to estimate their losses: they are left out",
         ),
         Check(
             "sending_unknown_share",
             sending_unknown,
             None,
             None,
-            f"{_percent(sending_unknown)} of them not well enough to know what the server did",
+            f"{_percent(sending_unknown)} of the connections with data to the mobile were not seen "
+            "well enough to know what the server did",
         ),
         Check(
             "split_share",
             split,
             None,
             None,
-            f"{_percent(split)} of them are answered by something at Gi in the mobile's name "
-            "(a performance-enhancing proxy): their access side is not known",
+            f"{_percent(split)} of the connections with data to the mobile are split by a "
+            "performance-enhancing proxy at Gi: their access side is not known",
         ),
         Check(
             "near_share",
             too_near,
             None,
             None,
-            f"{_percent(too_near)} of the connections with an RTT on the access side below "
-            f"{1000 * MIN_RADIO_RTT_S:g} ms: nearer than a radio, so a proxy or a host at Gi "
-            "answers",
+            f"{_percent(too_near)} of the connections have an RTT on the access side below "
+            f"{1000 * MIN_RADIO_RTT_S:g} ms, less than over any radio link: a proxy or a host at "
+            "Gi answers",
         ),
         Check(
             "merged_share",
             merged,
             None,
             None,
-            f"{_percent(merged)} of the segments came merged into larger packets (LRO, GRO, TSO)",
+            f"{_percent(merged)} of the segments were merged into larger packets (LRO, GRO, TSO)",
         ),
         Check(
             "options_cut_share",
@@ -211,7 +213,8 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             not_tcp,
             None,
             None,
-            f"{_percent(not_tcp)} of the bytes were not TCP, QUIC among them: load of the link",
+            f"{_percent(not_tcp)} of the bytes were not TCP (QUIC, for example): they count as "
+            "load of the link",
         ),
         Check(
             "tunnel_share",
@@ -226,7 +229,7 @@ def evaluate(measured: dict[str, Any], limits: QualityLimits) -> list[Check]:
             without_syn,
             None,
             limits.without_syn_share,
-            f"{_percent(without_syn)} of the connections without a SYN",
+            f"{_percent(without_syn)} of the connections have no SYN",
         ),
         Check(
             "peak_flows",

@@ -65,7 +65,7 @@ def rebuild(root: Path) -> Rebuilt:
     published, facts = warehouse.published_files()
     rebuilt = Rebuilt(
         missing=[
-            f"{root / table}: without readable Iceberg metadata: its files are left out"
+            f"{root / table}: has no readable Iceberg metadata: its files are left out"
             for table in TABLES
             if table not in published and (root / table).is_dir()
         ]

@@ -245,8 +245,8 @@ def _require_secret(warehouse: Warehouse, network: str) -> None:
         make_secret()
     elif made_with.split()[0] != check_of(secret()):
         raise UserError(
-            f"{warehouse.root}: the users of {network} there are pseudonyms of another key: "
-            "removing one needs that key"
+            f"{warehouse.root}: the users of {network} in it are pseudonyms of another key: "
+            "use that key to remove a user"
         )
 
 
@@ -375,7 +375,7 @@ def _reject_unknown_users(
     if unknown:
         raise UserError(
             *(
-                f"{warehouse.root}: nobody of the name {user} is known in {network}; nothing was "
+                f"{warehouse.root}: no user named {user} is known in {network}; nothing was "
                 "removed: giscope pseudonym prints a user's name"
                 for user in unknown
             )
@@ -618,7 +618,7 @@ def _publish_purge(warehouse: Warehouse, limits: list[tuple[str, Table, date]]) 
     }
     removal = Removal(
         purged=[[name, table.name, day.isoformat()] for name, table, day in limits],
-        # The row of a capture in ingest_log had a sample of its packets.
+        # A capture's row of ingest_log has a sample of its packets.
         tables=sorted(table.name for table in {*old, INGEST_LOG}) if old else [],
     )
     warehouse.publish(PENDING, [], asdict(removal))
@@ -703,6 +703,6 @@ def tables_named(names: Iterable[str]) -> list[Table]:
     found: list[Table] = []
     for name in names:
         if name not in TABLES and name not in KEPT_TOGETHER:
-            raise UserError(f"no table {name!r} that has days: giscope schema lists them")
+            raise UserError(f"no table {name!r} with days: giscope schema lists the tables")
         found += KEPT_TOGETHER.get(name) or [TABLES[name]]
     return found

@@ -293,7 +293,7 @@ def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        f"giscope: {here}/w: nobody of the name {name} is known in aa-gprs; nothing was removed: "
+        f"giscope: {here}/w: no user named {name} is known in aa-gprs; nothing was removed: "
         "giscope pseudonym prints a user's name"
         for name in unknown
     ]
@@ -518,7 +518,7 @@ def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, ne
     assert remove_data.search_for_users(warehouse, aa, [USER], every).mistakes == []
     again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
-    with pytest.raises(UserError, match=f"nobody of the name {SERVER} is known in aa-gprs"):
+    with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
         remove_data.forget(warehouse, aa, [SERVER], every)
 
 

@@ -179,7 +179,7 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     ending = (*nexts, command(root, few_captures))[kill % 3]
     done = counted(root, 0, ending)
     assert done.returncode == 0, done.stderr
-    assert ("ending a removal that was broken off" in done.stderr) == begun
+    assert ("finishing a removal that was interrupted" in done.stderr) == begun
     assert not remove_data.is_pending(Warehouse(root))
     if begun or not look_for(Warehouse(root), words[-1:]).found:
         assert look_for(Warehouse(root), words[-1:]).mistakes == []

@@ -151,7 +151,7 @@ def test_what_cannot_be_found_is_named(full):
     lost.unlink()
     lose(full)
     told = rebuild(full).missing
-    assert f"{full / 'packets'}: without readable Iceberg metadata: its files are left out" in told
+    assert f"{full / 'packets'}: has no readable Iceberg metadata: its files are left out" in told
     assert any(line.startswith(f"{lost}: cannot be read") for line in told)
     assert any("0 of 20,000 rows are there: ingest it again" in line for line in told)
 

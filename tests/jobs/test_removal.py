@@ -272,10 +272,12 @@ def test_a_table_that_is_not_there_is_told(here, tmp_path):
     done = run("purge", "--warehouse", root, "--before", "2004-01-01", "--table", "x")
     assert (done.returncode, done.stderr) == (
         2,
-        "giscope: no table 'x' that has days: giscope schema lists them\n",
+        "giscope: no table 'x' with days: giscope schema lists the tables\n",
     )
     done = run("purge", "--warehouse", root)
-    assert done.stderr == "giscope: purge: either --before (and --table), or --networks\n"
+    assert done.stderr == (
+        "giscope: purge: give either --before (with or without --table), or --networks\n"
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -218,7 +218,7 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
     ingest(store, [(network, file)])
     before = users(store)
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
-    with pytest.raises(UserError, match="pseudonyms of another key: removing one needs that key"):
+    with pytest.raises(UserError, match="pseudonyms of another key: use that key to remove a user"):
         forget(store, network, [min(before)])
     assert users(store) == before
     assert store.commit(forgotten_unit("aa")) is None
