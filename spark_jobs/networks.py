@@ -204,7 +204,7 @@ class Network(BaseModel):
     none: subscribers' addresses and RADIUS names are kept as they are (see capture/users.py)
     """
     servers: Literal["kept", "cut", "hashed"] = "kept"
-    """How the addresses on the Internet side are kept; "hashed" uses the key of the pseudonyms."""
+    """Form of the addresses on the Internet side; "hashed" uses the key of the pseudonyms."""
     key_period: KeyPeriod | None = None
     """Time for which a pseudonym stays the same: each period has another key."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
@@ -221,8 +221,8 @@ class Network(BaseModel):
     def others(self) -> tuple["Network", ...]:
         """Return the other networks of the file whose subscribers have pseudonyms.
 
-        Their subscribers may be the far ends of this network's connections. Prefixes within this
-        network's own are left out.
+        Their subscribers may be the far ends of this network's connections. Prefixes that lie
+        within this network's own are left out.
         """
         return self._others
 

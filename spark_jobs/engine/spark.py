@@ -103,9 +103,11 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return the session that exists (that of spark-submit), or a local one on all cores.
 
-    settings: settings for a new session, besides SETTINGS. GISCOPE_MASTER names another Spark
-        master. A local session listens on LOOPBACK, unless SPARK_LOCAL_IP names another address. In
-        a cluster that spark-submit was given, the session listens on the host's address.
+    settings: settings for a new session, besides SETTINGS
+
+    GISCOPE_MASTER names another Spark master. A local session listens on LOOPBACK, unless
+    SPARK_LOCAL_IP names another address. In a cluster that spark-submit was given, the session
+    listens on the host's address.
     """
     active = SparkSession.getActiveSession()
     if active:

@@ -371,10 +371,10 @@ def _overlapping(
 def _combine_partitions(
     rows_of_partition: dict[int, int], max_rows: int
 ) -> Iterator[tuple[int, ...]]:
-    """Yield tuples of user partitions, in order, that one task each reads.
+    """Yield tuples of user partitions, in order; one task reads each tuple.
 
-    There are as few tuples as possible, of at most `max_rows` packets and about the same size; the
-    sizes are exact to half a partition. A partition with more than `max_rows` packets is alone.
+    There are as few tuples as possible, of at most `max_rows` packets, and of equal size to half a
+    partition. A partition with more than `max_rows` packets is alone.
     """
     rows = sum(rows_of_partition.values())
     size = rows / max(-(-rows // max_rows), 1)

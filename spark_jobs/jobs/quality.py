@@ -403,8 +403,8 @@ def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any
             "unread_reasons": list(UNREAD_REASONS),
             "broken_off": list(BROKEN_OFF),
             "tunnels": list(TUNNELS),
-            "nearest": MIN_RADIO_RTT_S,
-            "copy_ms": MAX_DUPLICATE_DELAY_MS,
+            "min_radio_rtt": MIN_RADIO_RTT_S,
+            "max_duplicate_delay_ms": MAX_DUPLICATE_DELAY_MS,
         },
     )
     [row] = answer.fetchall()

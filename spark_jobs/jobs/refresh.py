@@ -17,8 +17,10 @@ from spark_jobs.warehouse import Warehouse
 def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str]) -> None:
     """Bring leases, flows and checks of `networks` up to date, and the marts of `names`.
 
-    names: names of the networks whose marts are made. Some days get no marts: held days that were
-        never shown, and days without marts of a network whose settings are not known.
+    names: names of the networks whose marts are made
+
+    Two kinds of days get no marts: held days that were never shown, and days without marts of a
+        network whose settings are not known.
     """
     known_names = {network.name for network in networks}
 

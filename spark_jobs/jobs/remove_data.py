@@ -142,10 +142,11 @@ def forget(
 ) -> int:
     """Remove the rows about some of a network's users from all networks; return the number of rows.
 
-    others: the other networks of the networks file. Rows of all times go, whatever the monitor's
-        clock said. When a capture is read again, the users' packets of before now are left out. If
-        a clock was ahead, so are packets at the future times found. Packets that are captured later
-        stay.
+    others: the networks of the networks file
+
+    Rows of all times are removed, whatever the monitor's clock said. When a capture is read again,
+    the users' packets from before now are left out. If a clock was ahead, packets at the later
+    times that were found are left out, too. Packets that are captured later stay.
 
     Raises UserError if a name is not known; then nothing is removed.
     """
@@ -301,8 +302,9 @@ def _find_users(
 ) -> _UserOccurrences:
     """Search the published tables for a network's users, and for the addresses that they had.
 
-    name_scope: the facts `own_names` and `far_in` of forgotten_unit. A name that only occurs as a
-        server's is not a user's.
+    name_scope: the facts `own_names` and `far_in` of forgotten_unit
+
+    If a name occurs only as a server's, it is not a user's name.
     """
     occurrences, wanted = _UserOccurrences(), {*users, *addresses}
     known_at_far_end = {user for user in users if may_be_user(owner, user, name_scope["own_names"])}
