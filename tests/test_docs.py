@@ -16,7 +16,7 @@ from conftest import CAPTURES, ROOT
 
 from schemas import FROM_ZEEK_LOGS, TABLES
 from spark_jobs import cli
-from spark_jobs.engine.memory import LOST
+from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables import ROWS
@@ -175,14 +175,14 @@ def said(call: ast.Call) -> Iterator[str]:
             waiting += ast.iter_child_nodes(node)
 
 
-TELLS = {"UserError", "CopyError", "note"}
+TELLS = {"UserError", "DuplicateCaptureError", "note"}
 IN_NETWORKS = {"ValueError"}
 SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
 
 
 def messages() -> dict[str, str]:
     """Every piece of what a user may be told of a mistake, and where it is said."""
-    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", LOST) if piece}
+    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", WORKER_KILLED) if piece}
     found |= dict.fromkeys(REASONS.values(), "networks.py")
     for path in sorted((ROOT / "spark_jobs").rglob("*.py")):
         tells = TELLS | (IN_NETWORKS if path.name == "networks.py" else set())

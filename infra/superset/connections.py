@@ -93,9 +93,9 @@ class Cursor(CursorWrapper):
         try:
             yield
         except duckdb.InterruptException:
-            raise Refused(f"{LIMITS.too_long()}: {RAISED.format(SECONDS_VARIABLE)}") from None
+            raise Refused(f"{LIMITS.time_error()}: {RAISED.format(SECONDS_VARIABLE)}") from None
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise Refused(f"{LIMITS.too_large()}: {RAISED.format(MEMORY_VARIABLE)}") from None
+            raise Refused(f"{LIMITS.memory_error()}: {RAISED.format(MEMORY_VARIABLE)}") from None
         finally:
             deadline.end()
             if LIMITS.seconds:

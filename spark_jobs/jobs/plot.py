@@ -1,5 +1,4 @@
-"""Connections' pages, from their packets and what the tables say of them; those of the report's
-examples."""
+"""The plot job: it draws the pages of connections, and of the report's examples."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
-    """Write a connection's page; returns its path.
+    """Write a connection's page, and return its path.
 
-    Raises UserError where there is no such connection, or none of its packets.
+    Raises UserError if there is no such connection, or if its packets are gone.
     """
     from spark_jobs.report.connection import connection_of
 
@@ -40,8 +39,10 @@ def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: st
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
-    """Write the pages of the report's examples where anything that the report shows has changed, or
-    where their folder is not there; what else is in it is removed."""
+    """Write the pages of the report's examples, if the report's data changed or there are no pages.
+
+    Other files in the folder are removed.
+    """
     inputs = inputs_of(warehouse)
     if warehouse.is_up_to_date(PLOTS, inputs):
         return
@@ -54,8 +55,10 @@ def bring_up_to_date(warehouse: Warehouse) -> None:
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:
-    """Write the pages of a report's examples to PLOTS in its folder, with one script of Plotly for
-    all; returns what is there of them."""
+    """Write the pages of a report's examples to PLOTS in `folder`, and return the files there.
+
+    All pages share one script of Plotly.
+    """
     from plotly.offline import get_plotlyjs
 
     from spark_jobs.report.connection import connections_of
@@ -69,11 +72,11 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         raise UserError(f"{script.parent}: {error.strerror}") from error
     if not script.exists():
         write_page(get_plotlyjs(), script)
-    where = {(e.network, e.date, e.flow_id) for e in examples}
-    flow_ids, days = {key[-1] for key in where}, {key[:-1] for key in where}
+    keys = {(e.network, e.date, e.flow_id) for e in examples}
+    flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
     for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
         page = script.with_name(plot_name(connection.flow["flow_id"]))
-        # A day that is held back may have got other flows since its marts were made.
+        # A held day may have other flows than those that its marts were made from.
         with suppress(UserError):
             written.append(_draw(warehouse, connection, page, script.name))
     return written

@@ -118,11 +118,11 @@ def run_query(
         if not answer.is_over_time:
             raise KeyboardInterrupt from error
         raise UserError(
-            f"sql: {limits.too_long()}; for a longer query use --time-limit SECONDS (0: no limit)"
+            f"sql: {limits.time_error()}; for a longer query use --time-limit SECONDS (0: no limit)"
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise UserError(
-            f"sql: {limits.too_large()}; for a larger query use --memory-limit SIZE, or ask for "
+            f"sql: {limits.memory_error()}; for a larger query use --memory-limit SIZE, or ask for "
             "fewer days or columns"
         ) from error
     finally:

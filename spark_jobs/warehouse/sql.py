@@ -44,9 +44,9 @@ def engine(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
     for another thread would begin a second session.
     """
     if concurrent == 1 and _uses_spark(warehouse):
-        from spark_jobs.engine.spark import in_one_line
+        from spark_jobs.engine.spark import as_user_error
 
-        with in_one_line("marts"), by_spark_sql(warehouse) as spark:
+        with as_user_error("marts"), by_spark_sql(warehouse) as spark:
             yield spark
     else:
         with by_duckdb(warehouse, concurrent) as duck:

@@ -677,7 +677,7 @@ class Warehouse:
     def purged_before(self, network: str, *tables: Table) -> datetime.date:
         """Return the day before which data of one of these tables was purged; date.min if none was.
 
-        What was made of purged data stays as it is (see jobs/removal.py).
+        What was made of purged data stays as it is (see jobs/remove_data.py).
         """
         found = [self.published(_purge_unit(network, table)) for table in tables]
         days = [datetime.date.fromisoformat(one.facts["before"]) for one in found if one]

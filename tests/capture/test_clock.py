@@ -24,7 +24,7 @@ from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.clock import MAX_CLOCK_STEPS, correct_clock_steps
 from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -414,7 +414,7 @@ def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[d
     mobiles = network.model_copy(update={"subscribers": [ip_network("10.64.0.0/14")]})
     result = ingest_capture(warehouse, mobiles, path)
     assert result.error is None
-    flows(warehouse, [(mobiles, day) for day in result.dates])
+    publish_flows(warehouse, [(mobiles, day) for day in result.dates])
     warehouse.update_views()
     found = warehouse.connect().execute("from flows order by start_ts").to_arrow_table()
     return found.to_pylist(), result.skipped

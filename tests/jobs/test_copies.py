@@ -57,7 +57,9 @@ REWRITTEN: dict[str, Callable[[list[Frame]], bytes]] = {
 }
 
 
-def ingested(warehouse: Warehouse, network: Network, **files: bytes) -> dict[str, job.Ingested]:
+def ingested(
+    warehouse: Warehouse, network: Network, **files: bytes
+) -> dict[str, job.CaptureOutcome]:
     """What became of captures of these bytes, one after the other."""
     found = {}
     for name, data in files.items():
@@ -234,11 +236,11 @@ def test_job_killed_while_it_replaces_a_part_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_give_way", killed)
+        patch.setattr(job, "_publish_replaced", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested(warehouse, network, whole=pcap(frames))
     [again] = job.ingest(warehouse, [(network, tmp_path / "whole.pcap")])
-    assert again.already
+    assert again.unchanged
     assert count(warehouse) == len(frames)
 
 

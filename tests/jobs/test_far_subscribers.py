@@ -21,7 +21,7 @@ from schemas import PACKETS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.files import read_rows
@@ -258,7 +258,7 @@ def test_a_network_that_is_added_has_the_others_captures_read_again(captures, tm
     for text in (alone, FILE, FILE + WITHIN_AA):
         path.write_text(text)
         (done,) = ingest(store, [(load_networks(path)["aa"], capture)])
-        read.append((done.already, B4 in names(store.root, "aa")))
+        read.append((done.unchanged, B4 in names(store.root, "aa")))
     assert read == [(False, True), (False, False), (True, False)]
 
 

@@ -34,7 +34,7 @@ from spark_jobs.capture.users import UserKeys, user_keys
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Unit, Warehouse, search
 from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
@@ -72,7 +72,7 @@ def again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
     """Have a capture read again."""
     os.utime(capture, (written_s, written_s))
     (result,) = ingest_job.ingest(warehouse, [(network, capture)])
-    assert (result.error, result.already) == (None, False)
+    assert (result.error, result.unchanged) == (None, False)
 
 
 def called(network, address: str = USER) -> str:
@@ -119,11 +119,11 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
     )
     assert len(times(warehouse, user)) == 3
 
-    assert removal.forget(warehouse, network, [user]) == 3
+    assert remove_data.forget(warehouse, network, [user]) == 3
 
     assert times(warehouse, user) == []
     assert len(times(warehouse, called(network, OTHER))) == 1
-    assert removal.prove(warehouse, network, [user]).problems == []
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     again(warehouse, network, capture)
     assert times(warehouse, user) == []
     soon = int(time.time()) + 3600
@@ -134,12 +134,12 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
 def test_who_comes_back_is_kept_when_another_one_is_forgotten(warehouse, network):
     soon, user = int(time.time()) + 3600, called(network)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
-    removal.forget(warehouse, network, [user])
+    remove_data.forget(warehouse, network, [user])
     put(warehouse, network, "b", (soon, USER), (soon, OTHER))
     flows_job.bring_up_to_date(warehouse, [network])
     links = f"""select count(*) from links where "user" = '{user}'"""
     before = ask(warehouse, links)
-    removal.forget(warehouse, network, [called(network, OTHER)])
+    remove_data.forget(warehouse, network, [called(network, OTHER)])
     assert times(warehouse, user) == [soon]
     assert ask(warehouse, links) == before
 
@@ -156,10 +156,10 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
                 again(warehouse, network, capture, NOON + 1)
     assert len(parquet_files(warehouse.root)) > len(published(warehouse))
 
-    removal.forget(warehouse, network, [called(network)])
+    remove_data.forget(warehouse, network, [called(network)])
 
     assert parquet_files(warehouse.root) == published(warehouse)
-    assert removal.prove(warehouse, network, [called(network)]).problems == []
+    assert remove_data.search_for_users(warehouse, network, [called(network)]).problems == []
     with pytest.raises(UserError, match="is not kept: what was replaced before"):
         warehouse.connect(as_of=datetime.now(UTC))
 
@@ -176,19 +176,19 @@ def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network
     leases = "select date, subscriber from leases order by all"
     (day, user), (next_day, next_user) = ask(warehouse, leases)
     assert (day, user != next_user) == (DAY, True)
-    assert removal.forget(warehouse, network, [user]) == 3
-    assert removal.prove(warehouse, network, [user]).problems == []
+    assert remove_data.forget(warehouse, network, [user]) == 3
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, leases) == [(next_day, next_user)]
     other = called_on(network, DAY, OTHER)
-    assert removal.forget(warehouse, network, [other]) > 0
-    assert removal.prove(warehouse, network, [other]).problems == []
+    assert remove_data.forget(warehouse, network, [other]) > 0
+    assert remove_data.search_for_users(warehouse, network, [other]).problems == []
 
 
 @pytest.mark.parametrize("version", ["earlier", "present"])
 def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monkeypatch, version):
     """As earlier versions wrote logs: with the users of all days in the dictionaries of each."""
     if version == "earlier":
-        monkeypatch.setattr(ingest_job, "_encoded_anew", lambda rows: rows)
+        monkeypatch.setattr(ingest_job, "_with_compact_dictionaries", lambda rows: rows)
     days = [NOON + 24 * HOUR * n for n in range(2)]
     put_messages(
         warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))
@@ -198,8 +198,8 @@ def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monke
         place.path for place in search_names(warehouse, [user]).found if "accounting" in place.path
     }
     assert len(there) == {"earlier": 2, "present": 1}[version]
-    removal.forget(warehouse, network, [user])
-    assert removal.prove(warehouse, network, [user]).problems == []
+    remove_data.forget(warehouse, network, [user])
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*) from accounting") == [(1,)]
 
 
@@ -209,8 +209,8 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
     [path] = warehouse.files(PACKETS, network.name, DAY)
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
     user = called_on(network, DAY, USER)
-    assert removal.forget(warehouse, network, [user]) > 0
-    assert removal.prove(warehouse, network, [user]).problems == []
+    assert remove_data.forget(warehouse, network, [user]) > 0
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
 
 
@@ -233,7 +233,7 @@ def make(warehouse, networks) -> None:
         put(warehouse, network, "b", (NOON + 60, USER), (NOON + 61, OTHER))
     flows_job.bring_up_to_date(warehouse, networks)
     for name in networks:
-        marts_job.marts(warehouse, network=name.name)
+        marts_job.update_marts(warehouse, network=name.name)
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        f"giscope: {here}/w: nobody of the name {name} is known in aa-gprs; nothing was removed: "
+        f"giscope: {here}/w: no user named {name} is known in aa-gprs; nothing was removed: "
         "giscope pseudonym prints a user's name"
         for name in unknown
     ]
@@ -386,12 +386,12 @@ def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
     with monkeypatch.context() as patch:
         break_off(patch, 2 + round(part * (changes - 2)))
         with pytest.raises(BrokenOffError):
-            removal.forget(Warehouse(here / "w"), network, [user], networks.values())
-    assert removal.is_pending(Warehouse(here / "w"))
+            remove_data.forget(Warehouse(here / "w"), network, [user], networks.values())
+    assert remove_data.is_pending(Warehouse(here / "w"))
     ENDINGS[ending](here)
     warehouse = Warehouse(here / "w")
-    assert not removal.is_pending(warehouse)
-    assert removal.prove(warehouse, network, [user]).problems == []
+    assert not remove_data.is_pending(warehouse)
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
 
 
 @pytest.fixture(scope="module")
@@ -402,7 +402,7 @@ def changes(both, networks, tmp_path_factory) -> int:
         run_in_this_process(patch)
         seen = break_off(patch, 10_000)
         user = called(networks["aa-gprs"])
-        removal.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
+        remove_data.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
     assert len(seen) > 20
     return len(seen)
 
@@ -413,7 +413,9 @@ def test_a_removal_that_did_not_begin_changes_nothing(here, networks, monkeypatc
     with monkeypatch.context() as patch:
         break_off(patch, 1)
         with pytest.raises(BrokenOffError):
-            removal.forget(Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values())
+            remove_data.forget(
+                Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values()
+            )
     assert state(here / "w") == before
 
 
@@ -422,7 +424,7 @@ def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
     here, networks, monkeypatch, at
 ):
     warehouse = Warehouse(here / "w")
-    purge = partial(removal.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
+    purge = partial(remove_data.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
     with monkeypatch.context() as patch:
         break_off(patch, at)
         with pytest.raises(BrokenOffError):
@@ -472,13 +474,13 @@ def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeyp
     put(warehouse, aa, "to-server", (NOON + 9, USER))
     put(warehouse, bb, "c", (NOON, OF_BB))
     flows_job.bring_up_to_date(warehouse, [aa, bb])
-    marts_job.marts(warehouse)
+    marts_job.update_marts(warehouse)
     counted = "select sum(flows)::int from table1_summary where network = 'aa-gprs'"
     assert ask(warehouse, counted) == [(2,)]
 
-    assert removal.forget(warehouse, bb, [user], apart) > 2
+    assert remove_data.forget(warehouse, bb, [user], apart) > 2
 
-    assert removal.prove(warehouse, bb, [user], apart).problems == []
+    assert remove_data.search_for_users(warehouse, bb, [user], apart).problems == []
     assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
     assert ask(warehouse, counted) == [(1,)]
     again(warehouse, aa, capture)
@@ -493,9 +495,9 @@ def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
     monkeypatch.setattr(UserKeys, "_server_name", lambda *_: user)
     put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     flows_job.bring_up_to_date(warehouse, [aa])
-    marts_job.marts(warehouse)
-    removal.forget(warehouse, bb, [user], [bb])
-    assert removal.prove(warehouse, bb, [user], [bb]).problems == []
+    marts_job.update_marts(warehouse)
+    remove_data.forget(warehouse, bb, [user], [bb])
+    assert remove_data.search_for_users(warehouse, bb, [user], [bb]).problems == []
     assert ask(warehouse, "select count(*) from flows") == [(0,)]
     assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
 
@@ -510,14 +512,14 @@ def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, ne
     capture = put(warehouse, cc, "to-aa", (NOON, OF_BB), (NOON, "10.128.0.2"), server=USER)
     for network in (aa, bb):
         put(warehouse, network, "a", (NOON, USER), (NOON + 1, "10.64.0.12"))
-    assert removal.forget(warehouse, aa, [USER], every) == 3
+    assert remove_data.forget(warehouse, aa, [USER], every) == 3
     whose = ask(warehouse, 'select network, "user" from packets order by all')
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
-    assert removal.prove(warehouse, aa, [USER], every).problems == []
+    assert remove_data.search_for_users(warehouse, aa, [USER], every).problems == []
     again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
-    with pytest.raises(UserError, match=f"nobody of the name {SERVER} is known in aa-gprs"):
-        removal.forget(warehouse, aa, [SERVER], every)
+    with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
+        remove_data.forget(warehouse, aa, [SERVER], every)
 
 
 PLANTED = "abcdefghijklmnop"
@@ -702,10 +704,10 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
     found = search_names(warehouse, [user])
     assert {one.column for one in found.found} == {"user"}
     assert found.files == len(list(root.walk()))
-    assert removal.forget(warehouse, network, [user]) == 2
-    assert removal.prove(warehouse, network, [user]).problems == []
+    assert remove_data.forget(warehouse, network, [user]) == 2
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-    (told,) = removal.prove(warehouse, network, [user]).problems
+    (told,) = remove_data.search_for_users(warehouse, network, [user]).problems
     assert told.startswith(f"{root}/report.html: still contains {user}")
 
 

@@ -26,7 +26,7 @@ from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, key_bytes, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
@@ -218,7 +218,7 @@ def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
 def test_a_warehouse_stays_with_its_period(both, across):
     warehouse, network = both[1]
     (refused,) = ingest(warehouse, [(with_period(network, "month"), across)])
-    assert "are pseudonyms of another key or key_period: that one" in refused.error
+    assert "are pseudonyms of another key or key_period: use that one" in refused.error
 
 
 @pytest.mark.parametrize("address", ["10.64.0.1", "2001:db8::1"])
@@ -275,7 +275,8 @@ def test_the_command_asks_for_the_day(tmp_path):
     shown = told()
     assert (shown.returncode, shown.stderr) == (
         2,
-        f"giscope: pseudonym: {network.name} has others each month: --date tells which\n",
+        f"giscope: pseudonym: pseudonyms of {network.name} change every month: "
+        "give the day with --date\n",
     )
 
 
@@ -285,7 +286,7 @@ def test_a_period_asks_for_keyed_pseudonyms(tmp_path):
     file.write_text(
         text.replace("[[network]]", '[[network]]\nkey_period = "month"\npseudonyms = "prefix"', 1)
     )
-    with pytest.raises(UserError, match="key_period is of keyed pseudonyms: these are prefix"):
+    with pytest.raises(UserError, match='key_period needs pseudonyms = "keyed", not "prefix"'):
         load_networks(file)
 
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.search import search_names
@@ -171,7 +171,7 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     root = Path(shutil.copytree(made, tmp_path / "w", copy_function=shutil.copy2))
     killed = counted(root, 1 + kill * (touches - 1) // (KILLS // 2 - 1), ["forget", *words])
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    begun = removal.is_pending(Warehouse(root))
+    begun = remove_data.is_pending(Warehouse(root))
     query = "select \"user\" from flows where network = 'bb-gprs' limit 1"
     ((other,),) = Warehouse(root).connect(query).execute(query).fetchall()
     of_bb = [*words[:3], "bb-gprs", "--user", other]
@@ -179,8 +179,8 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     ending = (*nexts, command(root, few_captures))[kill % 3]
     done = counted(root, 0, ending)
     assert done.returncode == 0, done.stderr
-    assert ("ending a removal that was broken off" in done.stderr) == begun
-    assert not removal.is_pending(Warehouse(root))
+    assert ("finishing a removal that was interrupted" in done.stderr) == begun
+    assert not remove_data.is_pending(Warehouse(root))
     if begun or not search_names(Warehouse(root), words[-1:]).found:
         assert search_names(Warehouse(root), words[-1:]).problems == []
         assert counted(root, 0, ["forget", *words]).stdout.startswith("0 rows removed")

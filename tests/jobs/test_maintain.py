@@ -18,7 +18,7 @@ from test_warehouse import Killed, data_files, dying
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.jobs import copies
+from spark_jobs.jobs import duplicate_captures
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
@@ -81,13 +81,13 @@ def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
 
 
 def test_days_made_of_merged_files_are_the_same_bytes(warehouse, network):
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     expected, seen = hashes(warehouse), rows(warehouse)
     assert warehouse.compact() == (2 * PIECES, 2)
     assert [len(warehouse.files(table)) for table in (PACKETS, INGEST_LOG)] == [1, 1]
     assert rows(warehouse) == seen
     assert flows_job.stale_days(warehouse, [network]) == []
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     assert hashes(warehouse) == expected
     assert warehouse.damaged(all_bytes=True) == {}
     assert warehouse.compact() == (0, 0), "nothing is merged twice"
@@ -98,10 +98,10 @@ def test_merged_captures_across_midnight_make_the_same_days(network, tmp_path, m
     monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, MIDNIGHT - 5, a=9, c=10, b=11)
     days = [(network, DAY), (network, DAY + timedelta(1))]
-    flows_job.flows(warehouse, days)
+    flows_job.publish_flows(warehouse, days)
     expected = hashes(warehouse)
     assert warehouse.compact() == (9, 3)
-    flows_job.flows(warehouse, days)
+    flows_job.publish_flows(warehouse, days)
     assert hashes(warehouse) == expected
 
 
@@ -116,7 +116,7 @@ def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
 
 def test_unchanged_captures_are_known_in_merged_files(warehouse, network, captures):
     warehouse.compact()
-    assert all(result.already for result in ingest(warehouse, [(network, p) for p in captures]))
+    assert all(result.unchanged for result in ingest(warehouse, [(network, p) for p in captures]))
 
 
 def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, captures):
@@ -124,7 +124,7 @@ def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, c
     warehouse.compact()
     captures[0].touch()
     (result,) = ingest(warehouse, [(network, captures[0])])
-    assert not result.already
+    assert not result.unchanged
     assert warehouse.content_hashes(PACKETS) == before["packets"]
     assert len(set(warehouse.content_hashes(INGEST_LOG)) & set(before["ingest_log"])) == PIECES - 1
     assert len(warehouse.files(PACKETS)) == PIECES
@@ -154,7 +154,8 @@ def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
 def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures, monkeypatch):
     def samples() -> list[list[int]]:
         commits = warehouse.published_units("capture")
-        return [copies._packets_of(warehouse, commit).sample.tolist() for commit in commits]
+        compared = [duplicate_captures._capture_packets(warehouse, commit) for commit in commits]
+        return [capture.sample.tolist() for capture in compared]
 
     before = samples()
     assert all(before)
@@ -164,7 +165,7 @@ def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures
         if merged:
             warehouse.compact()
         for enough in (1, 1 << 30):  # by samples, by all packets
-            monkeypatch.setattr(copies, "ENOUGH", enough)
+            monkeypatch.setattr(duplicate_captures, "MIN_SAMPLE_PACKETS", enough)
             told = ingest_capture(warehouse, network, copy).error
             assert f"100% of its packets are in {captures[2].name}, ingested already" in told
     assert samples()[:-1] == before

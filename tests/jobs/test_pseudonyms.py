@@ -236,7 +236,7 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     command = [*command, few_captures / "aa-gprs/peak.pcap", "--warehouse"]
     first, again = run(*command, tmp_path / "w"), run(*command, tmp_path / "w")
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
-    assert f"made the key of the pseudonyms, to be kept: {path}" in first.stderr
+    assert f"made the key of the pseudonyms, back it up: {path}" in first.stderr
     assert "key" not in again.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -269,7 +269,7 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
 def refusal(warehouse, network, capture) -> str:
     """Why nothing of a network is ingested."""
     (refused,) = ingest(warehouse, [(network, capture)])
-    assert refused.of_network
+    assert refused.network_refused
     return refused.error
 
 
@@ -283,7 +283,7 @@ def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatc
     before = contents(keyed.root), contents(old.root)
     of_another = "of another key or key_period: that one, or another warehouse"
     assert of_another in refusal(keyed, plain, capture)
-    plainly = "are plain addresses: --plain-addresses, or another warehouse"
+    plainly = "are plain addresses: use --plain-addresses, or another warehouse"
     assert plainly in refusal(old, network, capture)
     monkeypatch.setitem(os.environ, SECRET_VARIABLE, OTHER.hex())
     assert "pseudonyms of another key" in refusal(keyed, network, capture)
@@ -405,5 +405,5 @@ def test_servers_are_not_hashed_without_a_key(tmp_path):
     begin = 'name = "aa-gprs"'
     more = f'{begin}\npseudonyms = "none"\nservers = "hashed"'
     file.write_text(NETWORKS_FILE.read_text().replace(begin, more))
-    with pytest.raises(UserError, match="hashed with the key of the pseudonyms: these are none"):
+    with pytest.raises(UserError, match='pseudonyms = "none" has none'):
         load_networks(file)

@@ -142,7 +142,7 @@ def test_older_metadata_stand_in_for_damaged_ones(full):
     newest = max((full / "packets/metadata").glob("*.json"), key=lambda path: path.name)
     newest.with_name("99999-" + newest.name[6:]).write_text("{")
     lose(full)
-    assert rebuild(full).not_told == []
+    assert rebuild(full).missing == []
 
 
 def test_what_cannot_be_found_is_named(full):
@@ -150,8 +150,8 @@ def test_what_cannot_be_found_is_named(full):
     (lost,) = Warehouse(full).files(FLOWS, "bb-gprs")
     lost.unlink()
     lose(full)
-    told = rebuild(full).not_told
-    assert f"{full / 'packets'}: without readable Iceberg metadata: its files are left out" in told
+    told = rebuild(full).missing
+    assert f"{full / 'packets'}: has no readable Iceberg metadata: its files are left out" in told
     assert any(line.startswith(f"{lost}: cannot be read") for line in told)
     assert any("0 of 20,000 rows are there: ingest it again" in line for line in told)
 

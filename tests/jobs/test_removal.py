@@ -16,7 +16,7 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, RTO_VALUES, TABLES
 from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
@@ -149,6 +149,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 def sample_of(root: Path):
     from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
+    from spark_jobs.warehouse.files import key_value_metadata
 
     return decode_sample(
         key_value_metadata(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
@@ -177,9 +178,9 @@ def test_who_reads_the_past_does_not_find_the_user(here):
 def test_a_removal_that_was_broken_off_is_ended_by_the_next(here, networks, monkeypatch):
     root, _ = here
     user, store = user_of_most(root), Warehouse(root)
-    monkeypatch.setattr(removal, "_rewrite_day", lambda *_: 1 / 0)
+    monkeypatch.setattr(remove_data, "_rewrite_day", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        removal.forget(store, networks[NETWORK], [user])
+        remove_data.forget(store, networks[NETWORK], [user])
     monkeypatch.undo()
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
@@ -248,7 +249,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     chosen = network.model_copy(update={"retention": Retention(packets=3, rto_values=5, flows=9)})
 
     def gone(days: int) -> set[str]:
-        return {table.name for table in removal.retain(store, [chosen], day + timedelta(days))}
+        return {table.name for table in remove_data.retain(store, [chosen], day + timedelta(days))}
 
     assert gone(3) == set()
     assert gone(4) == {"packets", "examples"}
@@ -256,7 +257,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert gone(6) == {"rto_values"}
     assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
     assert store.content_hashes(TABLES["table1_summary"], NETWORK)
-    assert marts_job.marts(store) == []
+    assert marts_job.update_marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
     assert {table: store.content_hashes(table, other) for table in TABLES.values()} == before
 
@@ -275,10 +276,12 @@ def test_a_table_that_is_not_there_is_told(here, tmp_path):
     done = run("purge", "--warehouse", root, "--before", "2004-01-01", "--table", "x")
     assert (done.returncode, done.stderr) == (
         2,
-        "giscope: no table 'x' that has days: giscope schema lists them\n",
+        "giscope: no table 'x' with days: giscope schema lists the tables\n",
     )
     done = run("purge", "--warehouse", root)
-    assert done.stderr == "giscope: purge: either --before (and --table), or --networks\n"
+    assert done.stderr == (
+        "giscope: purge: give either --before (with or without --table), or --networks\n"
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -305,7 +308,7 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
     users = 'select "user", user_port from flows order by all'
     assert rows(warehouse.root, users) == [("a", 1000), ("a", 1001), ("b", 1002)]
 
-    removal.forget(warehouse, plain_network, ["a"])
+    remove_data.forget(warehouse, plain_network, ["a"])
 
     assert rows(warehouse.root, users) == [("b", 1002)]
     assert rows(warehouse.root, "select user_port from packets") == [(1002,)]

@@ -13,7 +13,7 @@ from conftest import DAY, Demo
 from infra.superset.overview import SMALL
 from schemas import MARTS, TABLES, Table
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
 from spark_jobs.marts.suppressed_groups import WHERE, without_small_groups
@@ -117,7 +117,7 @@ def test_cells_have_the_hour_and_every_category(table: Table):
 def change(warehouse: Warehouse, network: Network, min_users: int) -> list:
     """The days whose marts are made anew."""
     publish_network(warehouse, network.model_copy(update={"min_users": min_users}))
-    return marts(warehouse)
+    return update_marts(warehouse)
 
 
 def files(warehouse: Warehouse, network: str) -> dict[str, bytes]:
@@ -134,7 +134,7 @@ def small(demo: Demo, networks: dict[str, Network], tmp_path_factory) -> Warehou
     warehouse = Warehouse(root)
     bring_up_to_date(warehouse)
     draw_examples(warehouse)
-    assert marts(warehouse) == []
+    assert update_marts(warehouse) == []
     assert change(warehouse, networks["aa-gprs"], FEWEST) == [("aa-gprs", DAY)]
     assert change(warehouse, networks["bb-gprs"], TOO_MANY) == [("bb-gprs", DAY)]
     return warehouse

@@ -23,10 +23,10 @@ from spark_jobs.capture.files import capture_name
 from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.forgotten import forgotten_unit
+from spark_jobs.jobs.exclusions import forgotten_unit
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.refresh import refresh
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -181,7 +181,7 @@ def read_again(store: Warehouse, network, file: Path) -> None:
     os.utime(file)
     (done,) = ingest(store, [(network, file)])
     assert done.error is None
-    assert not done.already
+    assert not done.unchanged
 
 
 def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tmp_path):
@@ -218,7 +218,7 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
     ingest(store, [(network, file)])
     before = users(store)
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
-    with pytest.raises(UserError, match="pseudonyms of another key: removing one needs that key"):
+    with pytest.raises(UserError, match="pseudonyms of another key: use that key to remove a user"):
         forget(store, network, [min(before)])
     assert users(store) == before
     assert store.published(forgotten_unit("aa")) is None
@@ -245,4 +245,4 @@ def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
         assert refused.duplicate_of == name
         assert "holds the same packets as" in refused.error
     done = ingest(store, [(network, pcap_file), (network, log)])
-    assert [(one.error, one.already) for one in done] == [(None, True)] * 2
+    assert [(one.error, one.unchanged) for one in done] == [(None, True)] * 2

@@ -95,7 +95,7 @@ def landing(tmp_path: Path) -> Path:
 @pytest.fixture
 def packets_only(tmp_path, monkeypatch) -> None:
     """`giscope run` goes no further."""
-    for step in ("flows.bring_up_to_date", "marts.marts", "plot.bring_up_to_date"):
+    for step in ("flows.bring_up_to_date", "marts.update_marts", "plot.bring_up_to_date"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
     monkeypatch.setattr("spark_jobs.jobs.summary.table1_summary", lambda _: "")
@@ -372,7 +372,7 @@ def test_so_it_is_in_a_folder(ran, landing, soon):
 def test_a_pipe_of_the_shell_is_refused_though_workers_do_not_have_it(
     ingested, tmp_path, soon, monkeypatch
 ):
-    monkeypatch.setattr(job, "_ingest", lambda _, items, *__: [1 / 0 for _ in items])
+    monkeypatch.setattr(job, "_ingest_changed", lambda _, items, *__: [1 / 0 for _ in items])
     read, write = os.pipe()
     os.write(write, WHOLE[:4000])
     os.close(write)

@@ -18,7 +18,7 @@ from schemas.marts import METRICS
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import compare, peak, write_report
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse
 from spark_jobs.report.metrics import SHOWN
@@ -59,7 +59,7 @@ def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
                 }
             )
         publish(warehouse, "aa-gprs", day, {FLOWS: rows})
-    marts(warehouse)
+    update_marts(warehouse)
     return warehouse
 
 
@@ -125,7 +125,7 @@ def test_options_are_told_by_connections_that_agreed_on_them(different):
 
 def test_flows_and_marts_tell_the_same(demo):
     """By options the flows are read."""
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     source = compare._by_options(selection)
     keys = ("network", "metric", "period")
@@ -192,7 +192,7 @@ def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
 def test_differences_are_those_of_the_flows(demo):
     """Values, intervals and what is beyond chance, by pandas and a plain regression from the
     Parquet files. One network has both halves; at peak the others have users in more groups."""
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     found = {
         (c.network.name, c.metric): c for c in comparisons(chosen(demo.warehouse), PEAK, OFF_PEAK)
     }
@@ -248,7 +248,7 @@ def test_groups_of_two_networks_are_other_users():
 
 def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
     """Those that nobody asked for have no note either."""
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     first, second = parse("network=aa-gprs,hours=peak"), parse("network=bb-gprs,hours=peak")
     page = peak.comparison(chosen(demo.warehouse), first, second)
     assert page.notes == []
@@ -275,7 +275,7 @@ def test_halves_that_are_none(text, reason):
 
 
 def test_networks_are_compared_one_with_one(demo):
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     pair = comparisons(
         selection, parse("network=aa-gprs,hours=peak"), parse("network=bb-gprs,hours=peak")

@@ -13,7 +13,7 @@ import pytest
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
 from spark_jobs.estimators.by_user import UNKNOWN
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
 from spark_jobs.report.fig07 import _part
 from spark_jobs.report.table3 import turned
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(demo, tmp_path_factory) -> Page:
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     path = write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
     return Page(path.read_text(encoding="utf-8"))
 

@@ -13,7 +13,7 @@ from test_report import Page, told, value
 from schemas import FLOWS, LINKS, RETRANSMISSIONS, RTO_VALUES, STALLS
 from schemas.flows import LIMITS
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import paper, write_report
 from spark_jobs.report.hours import Grid, parted
 from spark_jobs.report.parts import log_quantile
@@ -28,7 +28,7 @@ PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
 
 def text_of(warehouse: Warehouse, folder: Path) -> str:
     """The page of a warehouse whose flows are made."""
-    marts(warehouse)
+    update_marts(warehouse)
     return write_report(warehouse, folder / "report.html").read_text(encoding="utf-8")
 
 

@@ -52,7 +52,7 @@ def verdicts(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[
     done = ingest_job.ingest(warehouse, [(network, path) for path in files])
     assert [result.error for result in done] == [None] * len(files)
     (day,) = done[0].dates
-    flows_job.flows(warehouse, [(network, day)])
+    flows_job.publish_flows(warehouse, [(network, day)])
     found = warehouse.connect().sql('select "user", user_port, request_response from flows')
     by_end = {(user, port): verdict for user, port, verdict in found.fetchall()}
     return {row["exchange"]: by_end[row["client"], int(row["client_port"])] for row in truth(name)}
