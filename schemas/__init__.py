@@ -7,7 +7,7 @@ from schemas.accounting import ACCOUNTING
 from schemas.application_log import APPLICATION_LOG
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
-from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
+from schemas.ingest_log import INCOMPLETE_REASONS, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
 from schemas.leases import LEASES
 from schemas.links import LINKS
 from schemas.losses import LOSSES
@@ -15,7 +15,7 @@ from schemas.marts import MARTS, SUPPRESSED_GROUPS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
-from schemas.quality import MANY_OPTIONS_CUT, QUALITY
+from schemas.quality import MAX_OPTIONS_CUT_SHARE, QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.rto_values import RTO_VALUES
 from schemas.rtt_samples import RTT_SAMPLES
@@ -51,7 +51,7 @@ TABLES: dict[str, Table] = {
     )
 }
 
-BY_DAY = (
+DAILY_TABLES = (
     FLOWS,
     CHANNEL_RATES,
     LINKS,
@@ -65,9 +65,9 @@ BY_DAY = (
 )
 """What is made of a day's packets."""
 EXAMPLES = TABLES["examples"]
-KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
+RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
-    "flows": BY_DAY,
+    "flows": DAILY_TABLES,
     "marts": (
         *(mart for mart in MARTS if mart is not EXAMPLES),
         SUPPRESSED_GROUPS,
@@ -80,18 +80,18 @@ KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
 __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
-    "BROKEN_OFF",
-    "BY_DAY",
+    "INCOMPLETE_REASONS",
+    "DAILY_TABLES",
     "CATALOG_NAME",
     "CHANNEL_RATES",
     "FLOWS",
     "FROM_ZEEK_LOGS",
     "INGEST_LOG",
-    "KEPT_TOGETHER",
+    "RETENTION_GROUPS",
     "LEASES",
     "LINKS",
     "LOSSES",
-    "MANY_OPTIONS_CUT",
+    "MAX_OPTIONS_CUT_SHARE",
     "MARTS",
     "NETWORKS",
     "PACKETS",

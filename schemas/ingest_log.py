@@ -114,5 +114,5 @@ UNREAD_REASONS = (
 )
 """Those that count packets which the front end should have read and could not."""
 
-BROKEN_OFF = ("truncated_file", "corrupt_compression", "given_up")
+INCOMPLETE_REASONS = ("truncated_file", "corrupt_compression", "given_up")
 """Those of a file that ends, or that reading ended, before its end."""

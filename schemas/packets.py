@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, RAW, TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, UNCOMPRESSED, TIMESTAMP, Column, Table
 
 TCP = "RFC 9293"
 
@@ -15,7 +15,7 @@ PACKETS = Table(
     row="one IP packet of a subscriber, in capture order within a file; a datagram that came in "
     "fragments is one, when the last of them has come; no payload is ever kept",
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True, compression=RAW),
+        Column("capture", pa.string(), "name of the capture file", required=True, compression=UNCOMPRESSED),
         Column(
             "frame",
             pa.int64(),
@@ -44,7 +44,7 @@ PACKETS = Table(
             pa.string(),
             "the subscriber's key: its address, or its pseudonym",
             required=True,
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port", encoding=PLAIN),
         Column("server", pa.string(), "the Internet side's address", required=True),
@@ -71,7 +71,7 @@ PACKETS = Table(
             "RFC 791, RFC 8200",
             required=True,
             encoding=PLAIN,
-            narrow=True,
+            fits_int32=True,
         ),
         Column(
             "ip_id",
@@ -114,23 +114,23 @@ PACKETS = Table(
             "B",
             TCP,
             encoding=PLAIN,
-            narrow=True,
+            fits_int32=True,
         ),
-        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=RAW),
+        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=UNCOMPRESSED),
         Column(
             "window_scale",
             pa.uint8(),
             "window scale option: shift count",
             "bit",
             "RFC 7323",
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column(
             "sack_permitted",
             pa.bool_(),
             "true where the option is there",
             source="RFC 2018",
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column(
             "ts_val",
@@ -158,7 +158,7 @@ PACKETS = Table(
             pa.bool_(),
             "true where the capture cut the TCP options, so that an option that is null may have "
             "been there",
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column(
             "clock_steps",
@@ -166,8 +166,8 @@ PACKETS = Table(
             "how many times the monitor's clock had stepped back before it within the file; 255: "
             "as many or more",
             required=True,
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
     ),
-    ranges=("capture", "user_partition", "ts"),
+    statistics_columns=("capture", "user_partition", "ts"),
 )

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from schemas.table import Column, Table
 
-MANY_OPTIONS_CUT = 0.01
+MAX_OPTIONS_CUT_SHARE = 0.01
 """Share of a day's TCP packets with cut options from which on the capture is to be changed."""
 
 QUALITY = Table(

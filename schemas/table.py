@@ -10,10 +10,10 @@ import pyarrow as pa
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA = "DELTA_BINARY_PACKED"
 """Encodings of Parquet. Not BYTE_STREAM_SPLIT: Spark 4.1 reads no integers so."""
-ZSTD, RAW = "zstd", "none"
+ZSTD, UNCOMPRESSED = "zstd", "none"
 """How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
 
-BATCH = 1 << 14
+WRITE_BATCH_SIZE = 1 << 14
 """Values that Parquet's writer takes at a time: by 1,024, as it does otherwise, takes 1.05
 times as long."""
 
@@ -41,18 +41,18 @@ class Column:
     required: bool = False
     encoding: str = ""
     compression: str = ZSTD
-    narrow: bool = False
+    fits_int32: bool = False
     """Its values are below 2^31, whatever the type."""
 
     @property
-    def read_as(self) -> pa.DataType:
+    def stored_type(self) -> pa.DataType:
         """The type that files and readers have: signed, for Iceberg, Spark and Java know no other
         integers. Spark's Iceberg reader finds no row for a condition on unsigned ones, and does not
         say so."""
-        return pa.int32() if self.narrow else _signed(self.type)
+        return pa.int32() if self.fits_int32 else _signed(self.type)
 
     @property
-    def stored_as(self) -> str:
+    def parquet_encoding(self) -> str:
         """How Parquet stores it."""
         return self.encoding or (PLAIN if pa.types.is_floating(self.type) else DICTIONARY)
 
@@ -83,7 +83,7 @@ class Table:
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
     sorted_by: tuple[str, ...] = ()
     """In each file, where that is promised."""
-    ranges: tuple[str, ...] = ()
+    statistics_columns: tuple[str, ...] = ()
     """Columns of which each row group has the least and the greatest value, where not all have:
     readers leave out row groups by these."""
     group_columns: tuple[str, ...] = ()
@@ -119,17 +119,17 @@ class Table:
     @cached_property
     def parquet_options(self) -> dict[str, Any]:
         """How a ParquetWriter stores the columns."""
-        stored = {path: column for column in self.columns for path in _paths(column)}
+        stored = {path: column for column in self.columns for path in _parquet_paths(column)}
         codecs = {path: column.compression for path, column in stored.items()}
         return {
             "compression": codecs,
             "compression_level": {path: 1 for path, codec in codecs.items() if codec == ZSTD},
-            "use_dictionary": [p for p, c in stored.items() if c.stored_as == DICTIONARY],
+            "use_dictionary": [p for p, c in stored.items() if c.parquet_encoding == DICTIONARY],
             "column_encoding": {
-                p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY
+                p: c.parquet_encoding for p, c in stored.items() if c.parquet_encoding != DICTIONARY
             },
-            "write_statistics": list(self.ranges) or True,
-            "write_batch_size": BATCH,
+            "write_statistics": list(self.statistics_columns) or True,
+            "write_batch_size": WRITE_BATCH_SIZE,
         }
 
     @cached_property
@@ -138,7 +138,7 @@ class Table:
         return _arrow(self.partitions + self.columns)
 
 
-def _paths(column: Column) -> list[str]:
+def _parquet_paths(column: Column) -> list[str]:
     """A column's names in Parquet, which has lists' elements, and maps' keys and values, as columns
     of their own."""
     if pa.types.is_list(column.type):
@@ -149,7 +149,7 @@ def _paths(column: Column) -> list[str]:
 
 
 def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(c.name, c.read_as, nullable=not c.required) for c in columns])
+    return pa.schema([pa.field(c.name, c.stored_type, nullable=not c.required) for c in columns])
 
 
 def _signed(type_: pa.DataType) -> pa.DataType:

@@ -25,8 +25,8 @@ class Log:
 
     path: str
     columns: tuple[Column, ...]
-    told_by: tuple[str, ...]
-    ours: bool = False
+    identifying_fields: tuple[str, ...]
+    by_giscope: bool = False
 
     @cached_property
     def fields(self) -> dict[str, pa.DataType]:
@@ -39,7 +39,7 @@ class Log:
         return tuple(column.name for column in self.columns if column.required)
 
     @cached_property
-    def what(self) -> str:
+    def description(self) -> str:
         """What a file that lacks these fields is not."""
         return f"a log of the kind {self.path}"
 
@@ -49,22 +49,22 @@ def _address(name: str, meaning: str, required: bool = True) -> Column:
 
 
 ADDRESSES = ("user", "server")
-_MADE_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
-_AS_STAMPED = Column("ts", TIMESTAMP, "when the monitor saw it", required=True)
+_ADDED_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
+_MONITOR_TS = Column("ts", TIMESTAMP, "when the monitor saw it", required=True)
 _PACKET_COLUMNS = tuple(
     _address(column.name, column.meaning)
     if column.name in ADDRESSES
-    else _AS_STAMPED
+    else _MONITOR_TS
     if column.name == "ts"
     else column
     for column in PACKETS.columns
-    if column.name not in _MADE_BY_INGEST
+    if column.name not in _ADDED_BY_INGEST
 )
 PACKET_LOG = Log(
     "giscope_packets",
     _PACKET_COLUMNS,
     tuple(column.name for column in _PACKET_COLUMNS if column.required),
-    ours=True,
+    by_giscope=True,
 )
 
 ACCOUNTING_LOG = Log(
@@ -86,7 +86,7 @@ ACCOUNTING_LOG = Log(
         Column("delay", pa.uint32(), "Acct-Delay-Time", "s"),
     ),
     ("status", "session", "nas"),
-    ours=True,
+    by_giscope=True,
 )
 
 MONITOR_LOG = Log(
@@ -100,7 +100,7 @@ MONITOR_LOG = Log(
         Column("gaps", pa.int64(), "those of data that it did not see", required=True),
     ),
     ("received", "dropped", "gaps"),
-    ours=True,
+    by_giscope=True,
 )
 
 _CONNECTION = (

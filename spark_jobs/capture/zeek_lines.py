@@ -52,7 +52,7 @@ def log_kind(path: Path) -> Log | None:
     fields, name = _head(head)
     if not fields and head.startswith(b"{"):
         name = path.name.split(".")[0]
-    by_fields = (log for log in LOGS if fields.issuperset(log.told_by))
+    by_fields = (log for log in LOGS if fields.issuperset(log.identifying_fields))
     by_name = (log for log in LOGS if log.path == name)
     return next(by_fields, next(by_name, None))
 
@@ -208,13 +208,13 @@ class _Lines:
         if missing or twice:
             what = f"no column {', '.join(missing)}" if missing else f"{', '.join(twice)} twice"
             if not self._reading.frames:
-                raise UserError(f"{self.path}:{line}: {what}; not {self._log.what}")
+                raise UserError(f"{self.path}:{line}: {what}; not {self._log.description}")
             self._reading.note(self.path, line, f"{what}; the rows below are left out")
             return False
         absent = [name for name in self._log.fields if name not in fields]
         if absent and not self._json:
             self._reading.note(self.path, line, f"no column {', '.join(absent)}: null in all rows")
-        if unknown and self._log.ours:
+        if unknown and self._log.by_giscope:
             self._reading.note(self.path, line, f"columns not known: {', '.join(unknown)}")
         return True
 

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import (
-    BROKEN_OFF,
+    INCOMPLETE_REASONS,
     FLOWS,
     INGEST_LOG,
-    MANY_OPTIONS_CUT,
+    MAX_OPTIONS_CUT_SHARE,
     PACKETS,
     QUALITY,
     TABLES,
@@ -244,7 +244,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 def _advice(cut: float | None) -> str:
     """What is to be done where so large a share of the options was cut."""
-    if cut is None or cut <= MANY_OPTIONS_CUT:
+    if cut is None or cut <= MAX_OPTIONS_CUT_SHARE:
         return ""
     return (
         ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
@@ -369,7 +369,7 @@ def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any
             "peak_until": network.peak_hours[1],
             "weeks": network.quality.volume_weeks,
             "unread_reasons": list(UNREAD_REASONS),
-            "broken_off": list(BROKEN_OFF),
+            "broken_off": list(INCOMPLETE_REASONS),
             "tunnels": list(TUNNELS),
             "nearest": NEAREST_S,
             "copy_ms": COPY_MS,

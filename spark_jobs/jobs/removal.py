@@ -20,7 +20,7 @@ from schemas import (
     EXAMPLES,
     FLOWS,
     INGEST_LOG,
-    KEPT_TOGETHER,
+    RETENTION_GROUPS,
     LEASES,
     PACKETS,
     TABLES,
@@ -512,7 +512,7 @@ def purge(
 ) -> set[Table]:
     """Remove networks' days before one, from some tables or all that have days; returns the tables
     that had any."""
-    chosen = list(tables) or [table for name in KEPT_TOGETHER for table in KEPT_TOGETHER[name]]
+    chosen = list(tables) or [table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]]
     return _purge(warehouse, [(name, table, before) for name in networks for table in chosen])
 
 
@@ -629,10 +629,10 @@ def _stem_of(target: str) -> str:
 
 
 def known_tables(names: Iterable[str]) -> list[Table]:
-    """The tables of these names, of KEPT_TOGETHER or of one; a UserError where there is none."""
+    """The tables of these names, of RETENTION_GROUPS or of one; a UserError where there is none."""
     found: list[Table] = []
     for name in names:
-        if name not in TABLES and name not in KEPT_TOGETHER:
+        if name not in TABLES and name not in RETENTION_GROUPS:
             raise UserError(f"no table {name!r} that has days: giscope schema lists them")
-        found += KEPT_TOGETHER.get(name) or [TABLES[name]]
+        found += RETENTION_GROUPS.get(name) or [TABLES[name]]
     return found

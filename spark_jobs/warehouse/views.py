@@ -98,7 +98,7 @@ def rows_of(table: Table, files: list[Path]) -> str:
 def _read(table: Table, files: list[Path], same: bool) -> str:
     """A query that reads files with their partition columns; same: all have the same columns."""
     paths = ", ".join(map(_text, duckdb_paths(files)))
-    hive = ", ".join(f"{_text(c.name)}: {_text(sql_type(c.read_as))}" for c in table.partitions)
+    hive = ", ".join(f"{_text(c.name)}: {_text(sql_type(c.stored_type))}" for c in table.partitions)
     return (
         f"select * from read_parquet([{paths}], union_by_name = {not same}, "
         f"hive_partitioning = true, hive_types = {{{hive}}})"
