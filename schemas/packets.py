@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, UNCOMPRESSED, TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, TIMESTAMP, UNCOMPRESSED, Column, Table
 
 TCP = "RFC 9293"
 
@@ -15,7 +15,13 @@ PACKETS = Table(
     row="one IP packet of a subscriber, in capture order within a file; a datagram that came in "
     "fragments is one, when the last of them has come; no payload is ever kept",
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True, compression=UNCOMPRESSED),
+        Column(
+            "capture",
+            pa.string(),
+            "name of the capture file",
+            required=True,
+            compression=UNCOMPRESSED,
+        ),
         Column(
             "frame",
             pa.int64(),
@@ -116,7 +122,9 @@ PACKETS = Table(
             encoding=PLAIN,
             fits_int32=True,
         ),
-        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=UNCOMPRESSED),
+        Column(
+            "mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=UNCOMPRESSED
+        ),
         Column(
             "window_scale",
             pa.uint8(),

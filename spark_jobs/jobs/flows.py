@@ -401,7 +401,7 @@ def read_partition(
         if not len(packets.ts):
             return None
         partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
-        if until >= seen_until or not partition.may_go_on(until):
+        if until >= seen_until or not partition.may_continue_after(until):
             return partition
         until = next_midnight + 2 * (until - next_midnight)
 

@@ -1,7 +1,7 @@
 """The marts: small aggregates, one SQL file each with the mart's name, for Spark and DuckDB alike.
 
-The rows of a mart's SQL have one number, `local_hour`, instead of the columns of place and time (see
-local_hours.sql): grouping by one number takes half the time.
+The rows of a mart's SQL have one number, `local_hour`, instead of the columns of place and time
+(see local_hours.sql): grouping by one number takes half the time.
 """
 
 from pathlib import Path
@@ -10,8 +10,8 @@ from schemas import Table
 
 SQL_FOLDER = Path(__file__).parent
 SHARED_VIEWS = (
-    "network_facts", "local_hours", "local_clock", "user_days", "located_connections", "located_links",
-    "connections", "rate_periods", "metric_terms",
+    "network_facts", "local_hours", "local_clock", "user_days", "located_connections",
+    "located_links", "connections", "rate_periods", "metric_terms",
 )  # fmt: skip
 """Views that marts read beside the tables, in order: a view may read those before it."""
 SMALL_VIEWS = ("network_facts", "local_hours", "local_clock")

@@ -1,11 +1,11 @@
 """Suppression of the groups of marts with fewer users than the network's min_users.
 
-Such a group could identify a person. A group is the rows of one network's day that share the local
-hour, or period, and the mart's group columns (`Table.group_columns`); bins of histograms are values in
-a group. Its users are counted by user groups. There are never more user groups than users, so no group
-with too few users is kept, but one with enough users may be left out. Sums over days and hours have
-no fewer users than each of their parts. A mart without user groups is of single connections, so each
-of its groups has one user.
+Such a group could identify a person. A group is the rows of one network's day that share the
+mart's group columns (`Table.group_columns`), the local hour or the period among them; bins of
+histograms are values in a group. The users of a group are counted by user groups. There are never
+more user groups than users, so no group with too few users is kept, but a group with enough users
+may be left out. Sums over days and hours have no fewer users than each of their parts. A mart
+without user groups is of single connections, so each of its groups has one user.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,8 @@ def without_small_groups(
         connection.register("thresholds", _threshold_rows(min_users))
         connection.execute(f"""
             create temp table groups as
-            select {names}, min_users, {_user_count(table)} < min_users as small, list(place) as places
+            select {names}, min_users,
+                {_user_count(table)} < min_users as small, list(place) as places
             from numbered join thresholds using (network)
             group by {names}, min_users
         """)
