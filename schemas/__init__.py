@@ -1,6 +1,6 @@
-"""The tables: every column once, with type, unit, meaning and source.
+"""The tables: each column once, with its type, unit, meaning and source.
 
-Arrow files, Spark, the SQL views and the data dictionary derive from these.
+Files, Spark's schemas, the SQL views and the data dictionary derive from these.
 """
 
 from schemas.accounting import ACCOUNTING
@@ -24,7 +24,7 @@ from schemas.stalls import STALLS
 from schemas.table import CATALOG_NAME, PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
-"""Tables that captures alone leave empty."""
+"""Tables that are filled from Zeek's logs, and empty without them."""
 
 TABLES: dict[str, Table] = {
     table.name: table
@@ -63,7 +63,7 @@ DAILY_TABLES = (
     STALLS,
     RTO_VALUES,
 )
-"""What is made of a day's packets."""
+"""Tables that are made from a day's packets."""
 EXAMPLES = TABLES["examples"]
 RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
@@ -75,7 +75,10 @@ RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
         INGEST_LOG,
     ),
 }
-"""What goes when the first of it goes, from packets down: examples are drawn of packets."""
+"""Tables that are removed together, by the name of the first: retention is set for each group.
+
+Examples belong to packets, because they are drawn from packets.
+"""
 
 __all__ = [
     "ACCOUNTING",

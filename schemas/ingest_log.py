@@ -1,4 +1,4 @@
-"""ingest_log: what became of each capture file."""
+"""ingest_log: the result of the ingest of each capture file."""
 
 import pyarrow as pa
 
@@ -6,43 +6,52 @@ from schemas.table import TIMESTAMP, Column, Table
 
 INGEST_LOG = Table(
     name="ingest_log",
-    row="one capture file, as it was last ingested; its date is that of its first packet, or that "
-    "of its folder where it gave none",
+    row="one capture file, at its last ingest. Its date is the date of its first packet, or "
+    "of its folder if it gave no packets",
     columns=(
         Column(
             "capture",
             pa.string(),
-            "its file's name, behind its folder's where that is a day",
+            "name of the file, preceded by its folder if the folder's name is a day",
             required=True,
         ),
-        Column("front_end", pa.string(), "what read it: builtin, zeek or zeek-log", required=True),
+        Column(
+            "front_end",
+            pa.string(),
+            "front end that read the file: builtin, zeek or zeek-log",
+            required=True,
+        ),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
-        Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
-        Column("rows", pa.int64(), "rows published, in whichever table", "rows", required=True),
+        Column(
+            "packets", pa.int64(), "rows published in the table packets", "packets", required=True
+        ),
+        Column("rows", pa.int64(), "rows published in all tables", "rows", required=True),
         Column(
             "skipped",
             pa.map_(pa.string(), pa.int64()),
-            "what could not be read or does not "
-            "belong, counted by reason (`giscope schema` prints the reasons)",
+            "number of frames, rows or bytes that could not be read or do not belong, by reason; "
+            "`giscope schema` prints the reasons",
             required=True,
         ),
         Column("bytes", pa.int64(), "size of the file", "B", required=True),
-        Column("seconds", pa.float64(), "time the ingest took", "s", required=True),
-        Column("first_ts", TIMESTAMP, "earliest packet"),
-        Column("last_ts", TIMESTAMP, "latest packet"),
+        Column("seconds", pa.float64(), "duration of the ingest", "s", required=True),
+        Column("first_ts", TIMESTAMP, "time of the earliest packet"),
+        Column("last_ts", TIMESTAMP, "time of the latest packet"),
         Column(
             "content",
             pa.string(),
-            "hash of the uncompressed capture: keyed (40 digits), or that of XXH3 (32 digits) "
-            "where no subscriber has a pseudonym",
+            "hash of the uncompressed capture: a keyed hash (40 digits), or XXH3 (32 digits) if "
+            "no subscriber has a pseudonym",
             required=True,
         ),
-        Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
+        Column(
+            "error", pa.string(), "reason why the file gave no packets. Null if it gave packets"
+        ),
         Column(
             "duplicate_of",
             pa.string(),
-            "the capture that has its packets already, or took its place, where that is why it "
-            "gave nothing",
+            "the capture that has the same packets or that replaced this one. Null if that is not "
+            "why this one gave no packets",
         ),
     ),
 )
@@ -112,7 +121,7 @@ UNREAD_REASONS = (
     "malformed_line",
     "dropped_by_monitor",
 )
-"""Those that count packets which the front end should have read and could not."""
+"""Reasons that count packets that the front end should have read and could not."""
 
 INCOMPLETE_REASONS = ("truncated_file", "corrupt_compression", "given_up")
-"""Those of a file that ends, or that reading ended, before its end."""
+"""Reasons that show that a file, or its reading, ended too early."""
