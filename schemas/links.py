@@ -10,7 +10,7 @@ LINKS = Table(
     "the date",
     columns=(
         Column("user", pa.string(), "the user's key", required=True),
-        Column("hour", TIMESTAMP, "begin of the hour", required=True),
+        Column("hour", TIMESTAMP, "start of the hour", required=True),
         Column(
             "rtt_samples",
             pa.int64(),

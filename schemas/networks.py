@@ -16,11 +16,18 @@ NETWORKS = Table(
             required=True,
         ),
         Column("timezone", pa.string(), "IANA time zone of its local hours", required=True),
-        Column("peak_from", pa.int32(), "first local hour of the peak", "h", "INFOCOM III.B", True),
+        Column(
+            "peak_from",
+            pa.int32(),
+            "first local hour of the peak period",
+            "h",
+            "INFOCOM III.B",
+            True,
+        ),
         Column(
             "peak_until",
             pa.int32(),
-            "local hour at which the peak ends, exclusive",
+            "local hour at which the peak period ends, exclusive",
             "h",
             "INFOCOM III.B",
             True,
@@ -28,7 +35,7 @@ NETWORKS = Table(
         Column(
             "off_peak_from",
             pa.int32(),
-            "first local hour of the off-peak",
+            "first local hour of the off-peak period",
             "h",
             "INFOCOM III.B",
             True,
@@ -36,7 +43,7 @@ NETWORKS = Table(
         Column(
             "off_peak_until",
             pa.int32(),
-            "local hour at which the off-peak ends, exclusive",
+            "local hour at which the off-peak period ends, exclusive",
             "h",
             "INFOCOM III.B",
             True,

@@ -47,7 +47,7 @@ PAGES = Table(
         Column(
             "rate_share",
             pa.float64(),
-            "the mean rate of ip_bytes from begin to end, as a share of the user's channel rate "
+            "the mean rate of ip_bytes from start to end, as a share of the user's channel rate "
             "in the hour in which the page starts (see links). Null if the channel rate is not "
             "known, or if Gi missed more than 1 % of a connection's data",
             source="INFOCOM IV",

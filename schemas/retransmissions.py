@@ -31,8 +31,8 @@ RETRANSMISSIONS = Table(
             pa.bool_(),
             "whether the earlier transmission of its data was lost, or dropped by the mobile for "
             "its old timestamp (PAWS, no loss). Null without data, if flows.lost_access is not "
-            "known, or if the evidence does not decide, as if a mobile that sends D-SACKs sent "
-            "none",
+            "known, or if the evidence does not decide, for example if a mobile that sends "
+            "D-SACKs sent none",
             source="RFC 3522, 2883; RFC 7323, 5.3",
         ),
         Column(

@@ -7,8 +7,8 @@ from schemas.table import DELTA, TIMESTAMP, Column, Table
 RTO_VALUES = Table(
     name="rto_values",
     row="the retransmission timeout (RTO) of a connection's server from a time on. A "
-    "connection has a new row if the RTO changed by 1/32 or more. Its date is the date on "
-    "which the connection starts",
+    "connection gets a new row when its RTO has changed by 1/32 or more. Its date is the "
+    "date on which the connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column(

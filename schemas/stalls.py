@@ -57,7 +57,7 @@ STALLS = Table(
             required=True,
         ),
         Column(
-            "segments", pa.int64(), "segments in flight at its begin", "segments", required=True
+            "segments", pa.int64(), "segments in flight at its start", "segments", required=True
         ),
         Column(
             "lost",
@@ -83,7 +83,7 @@ STALLS = Table(
         Column(
             "recovery",
             pa.float64(),
-            "time from the begin of the stall until all data in flight then is acknowledged. Null "
+            "time from the start of the stall until all data in flight then is acknowledged. Null "
             "if it never is",
             "s",
         ),

@@ -112,7 +112,7 @@ class Table:
 
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:
-        """The columns stored in each file, with strings as dictionaries, for writers of many rows."""
+        """The columns stored in each file, with strings as dictionaries: for many rows."""
         return pa.schema(
             [
                 field.with_type(pa.dictionary(pa.int32(), pa.string()))

@@ -24,7 +24,9 @@ COLUMNS = tuple(
     name for name in decode.ROW.names or () if name not in ("user", *decode.OF_FRAGMENTS)
 )
 """What is taken from rows as it is."""
-_STORED = {c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.stored_type}
+_STORED = {
+    c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.stored_type
+}
 _NULL_UNLESS = {name: flag for flag, names in decode.NUMBERS_OF.items() for name in names}
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import (
-    INCOMPLETE_REASONS,
     FLOWS,
+    INCOMPLETE_REASONS,
     INGEST_LOG,
     MAX_OPTIONS_CUT_SHARE,
     PACKETS,

@@ -20,9 +20,9 @@ from schemas import (
     EXAMPLES,
     FLOWS,
     INGEST_LOG,
-    RETENTION_GROUPS,
     LEASES,
     PACKETS,
+    RETENTION_GROUPS,
     TABLES,
     Table,
 )
@@ -512,7 +512,9 @@ def purge(
 ) -> set[Table]:
     """Remove networks' days before one, from some tables or all that have days; returns the tables
     that had any."""
-    chosen = list(tables) or [table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]]
+    chosen = list(tables) or [
+        table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]
+    ]
     return _purge(warehouse, [(name, table, before) for name in networks for table in chosen])
 
 

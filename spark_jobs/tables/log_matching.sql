@@ -22,8 +22,8 @@ services as (
     group by place
 ),
 reported as (
-    -- The largest request number also counts requests whose rows are missing here, but it is too
-    -- large if Zeek skipped a number. So it counts only if the first request is missing.
+    -- The largest request number includes requests whose rows are missing here, but it is too large
+    -- if a number was skipped. So it is taken only if the row of the first request is missing.
     select place,
         if(min(request) = 1, count(distinct request), max(request)) as requests,
         count(distinct request) filter (answered) as answers,

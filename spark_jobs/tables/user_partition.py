@@ -312,8 +312,9 @@ class UserPartition:
     def retransmissions_needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (needed, decided), bool[K] each, for retransmissions.
 
-        at: int64[K], their segments. needed: the mobile had no data of the earlier transmission. decided: the evidence decides
-        that, and Gi had seen an earlier transmission.
+        at: int64[K], their segments.
+        needed: the mobile had no data of the earlier transmission.
+        decided: the evidence decides that, and Gi had seen an earlier transmission.
         """
         lost, decided = needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])

@@ -120,7 +120,9 @@ def schema_of(table: Table) -> Schema:
     some, and what could not be measured is null."""
     ids = count(1)
     fields = [
-        NestedField(next(ids), column.name, _type(column.stored_type, ids), False, doc=column.comment)
+        NestedField(
+            next(ids), column.name, _type(column.stored_type, ids), False, doc=column.comment
+        )
         for column in (*table.partitions, *table.columns)
     ]
     return assign_fresh_schema_ids(Schema(*fields))

@@ -39,7 +39,9 @@ def rows(demo, query: str) -> list[tuple]:
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():
-    assert {path.stem for path in SQL_FOLDER.glob("*.sql")} == {t.name for t in MARTS} | {*SHARED_VIEWS}
+    assert {path.stem for path in SQL_FOLDER.glob("*.sql")} == {t.name for t in MARTS} | {
+        *SHARED_VIEWS
+    }
 
 
 def test_every_counted_reason_is_documented():

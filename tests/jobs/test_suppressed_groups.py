@@ -161,7 +161,11 @@ def test_what_is_left_of_a_mart_is_its_cells_of_enough_users(demo, small, table)
     enough = {cell[:-1] for cell in groups if cell[0] == "cc-dialup"}
     enough |= {cell for *cell_, n in groups if (cell := (*cell_,))[0] == "aa-gprs" and n >= FEWEST}
     before = ask(demo.warehouse, f"select {names}, * from {table.name}")
-    wanted = [row for row in before if row[: len(NETWORK_DAY_COLUMNS) + len(table.group_columns)] in enough]
+    wanted = [
+        row
+        for row in before
+        if row[: len(NETWORK_DAY_COLUMNS) + len(table.group_columns)] in enough
+    ]
     assert Counter(wanted) == Counter(ask(small, f"select {names}, * from {table.name}"))
 
     told = f"select network, min_users, groups, suppressed from suppressed_groups where mart = '{table.name}'"
