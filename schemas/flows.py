@@ -204,9 +204,9 @@ FLOWS = Table(
         Column(
             "reset_by",
             pa.string(),
-            "sender of the first RST: mobile, server, or something between them in the name of "
-            "one end, which continued nevertheless or whose packets come from another distance. "
-            "Null without an RST, or if nothing else came from that end",
+            "sender of the first RST: mobile, server, or between (something between them, in the "
+            "name of one end that continued nevertheless or whose packets come from another "
+            "distance). Null without an RST, or if nothing else came from that end",
             source="Weaver, Sommer and Paxson, NDSS 2009",
         ),
         Column(
