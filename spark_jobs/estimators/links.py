@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled
 from spark_jobs.compiled.arrays import group_offsets, group_order
-from spark_jobs.estimators.loss.path import NOBODY, owners, paths_of
+from spark_jobs.estimators.loss.path import NO_OWNER, ack_owners, owner_paths
 
 HOUR_US = 3_600_000_000
 
@@ -38,19 +38,19 @@ nothing tells it."""
 def links(clean, connections, packets, limited):
     """LINK[L] by user and hour, from CleanAcks of Connections that are mine, and all Packets;
     limited: PATH[U] with what the losses of the day tell of the queue."""
-    owner, users, hours = _by_hour(clean, owners(clean, connections))
+    owner, users, hours = _by_hour(clean, ack_owners(clean, connections))
     first = group_offsets(owner, len(users))
     out = np.zeros(len(users), LINK)
     out["user"], out["hour"], out["rtt_samples"] = users, hours * HOUR_US, np.diff(first)
     out["median"] = _medians(group_order(owner, first), first, clean, packets)
-    path = paths_of(clean, owner, len(users), packets)
-    out["base"], out["longest"] = path["base"] / 1e6, path["longest"] / 1e6
+    path = owner_paths(clean, owner, len(users), packets)
+    out["base"], out["longest"] = path["base_rtt"] / 1e6, path["max_rtt"] / 1e6
     out["rate"] = 8e6 / np.where(path["pace"] > 0, path["pace"], np.nan)
     of_day = limited[users]
     knows_queue = of_day["limit"] > 0
     out["queue_bytes"] = np.where(knows_queue, of_day["limit"], np.nan)
     out["queue_s"] = 8 * out["queue_bytes"] / out["rate"]
-    out["lost_with_room"] = np.where(knows_queue, of_day["with_room"], np.nan)
+    out["lost_with_room"] = np.where(knows_queue, of_day["random_loss"], np.nan)
     return out[np.lexsort((out["hour"], out["user"]))]
 
 
@@ -88,13 +88,13 @@ def _keys(users: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 @compiled
 def _by_hour(clean, user):
-    """(whose each CleanAck is, int64[K]: a user's in an hour, NOBODY's without a user; the user and
+    """(whose each CleanAck is, int64[K]: a user's in an hour, NO_OWNER's without a user; the user and
     the hour of each, int64[L]); user int64[K]: the user of each. A user's ACKs stand together."""
-    owner = np.full(len(user), NOBODY)
+    owner = np.full(len(user), NO_OWNER)
     users, hours = np.empty(len(user), np.int64), np.empty(len(user), np.int64)
     count = begun = np.int64(0)
     for k in range(len(user)):
-        if user[k] == NOBODY:
+        if user[k] == NO_OWNER:
             continue
         hour = clean.ts[k] // HOUR_US
         if count and user[k] != users[count - 1]:

@@ -29,10 +29,15 @@ from spark_jobs.estimators.links import links, see_transfers
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
-from spark_jobs.estimators.loss.path import paths
+from spark_jobs.estimators.loss.path import user_paths
 from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
 from spark_jobs.estimators.loss.reneged import reneged
-from spark_jobs.estimators.loss.verdict import AccessLosses, Totals, access_totals, needed
+from spark_jobs.estimators.loss.verdict import (
+    AccessLosses,
+    AccessTotals,
+    access_totals,
+    were_needed,
+)
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
 from spark_jobs.estimators.pages import activities, quic_activities, together
@@ -272,7 +277,7 @@ class UserPartition:
         return setup.background(self.handshakes, self.segments, self.connections, self.packets)
 
     @cached_property
-    def access_totals(self) -> Totals:
+    def access_totals(self) -> AccessTotals:
         """The losses of each connection on the access side."""
         return access_totals(self.segments, self.connections, self.access_losses.probability)
 
@@ -292,7 +297,7 @@ class UserPartition:
     @cached_property
     def paths(self) -> np.ndarray:
         """The users' paths on the access side, PATH[U]."""
-        return paths(self.clean_acks, self.timed_connections, self.packets)
+        return user_paths(self.clean_acks, self.timed_connections, self.packets)
 
     @cached_property
     def base_rtt_us(self) -> np.ndarray:
@@ -300,7 +305,7 @@ class UserPartition:
 
         Contiguous in memory, because Numba compiles separate code for other arrays.
         """
-        return np.ascontiguousarray(self.paths["base"])
+        return np.ascontiguousarray(self.paths["base_rtt"])
 
     @cached_property
     def access_losses(self) -> AccessLosses:
@@ -316,7 +321,7 @@ class UserPartition:
         needed: the mobile had no data of the earlier transmission.
         decided: the evidence decides that, and Gi had seen an earlier transmission.
         """
-        lost, decided = needed(self.access_losses, at)
+        lost, decided = were_needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_rtt_us = np.ascontiguousarray(at), self.base_rtt_us[self.connections.user]
         fate = refused(self.segments, self.connections, base_rtt_us, at, original)
