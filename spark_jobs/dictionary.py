@@ -56,7 +56,7 @@ def _rows(table: Table) -> list[Sequence[str]]:
     return [
         (
             column.name,
-            str(column.read_as),
+            str(column.stored_type),
             column.unit,
             "" if column.required else "yes",
             column.meaning,

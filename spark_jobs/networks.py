@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from schemas import KEPT_TOGETHER, TABLES, Table
+from schemas import RETENTION_GROUPS, TABLES, Table
 from spark_jobs.errors import UserError
 
 
@@ -145,7 +145,7 @@ class Retention(
         "Days",
         __config__=MODEL,
         **dict.fromkeys(
-            [*KEPT_TOGETHER, *(t.name for tables in KEPT_TOGETHER.values() for t in tables)],
+            [*RETENTION_GROUPS, *(t.name for tables in RETENTION_GROUPS.values() for t in tables)],
             (Annotated[int, Field(ge=1)] | None, None),
         ),
     )
@@ -165,7 +165,7 @@ class Retention(
         named = self.model_dump(exclude_none=True)
         together = {
             table: named[name]
-            for name, tables in KEPT_TOGETHER.items()
+            for name, tables in RETENTION_GROUPS.items()
             if name in named
             for table in tables
         }

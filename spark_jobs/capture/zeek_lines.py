@@ -59,7 +59,7 @@ def log_kind(path: Path) -> Log | None:
     fields, name = _head(head)
     if not fields and head.startswith(b"{"):
         name = path.name.split(".")[0]
-    by_fields = (log for log in LOGS if fields.issuperset(log.told_by))
+    by_fields = (log for log in LOGS if fields.issuperset(log.identifying_fields))
     by_name = (log for log in LOGS if log.path == name)
     return next(by_fields, next(by_name, None))
 
@@ -241,7 +241,7 @@ class _LineReader:
                 f"no column {', '.join(missing)}" if missing else f"{', '.join(repeated)} twice"
             )
             if not self._stats.frames:
-                raise UserError(f"{self.path}:{line}: {problem}; not {self._log.what}")
+                raise UserError(f"{self.path}:{line}: {problem}; not {self._log.description}")
             self._stats.add_note(self.path, line, f"{problem}; the rows below are skipped")
             return False
         absent = [name for name in self._log.fields if name not in fields]
@@ -249,7 +249,7 @@ class _LineReader:
             self._stats.add_note(
                 self.path, line, f"no column {', '.join(absent)}: null in all rows"
             )
-        if unknown and self._log.ours:
+        if unknown and self._log.by_giscope:
             self._stats.add_note(self.path, line, f"unknown columns: {', '.join(unknown)}")
         return True
 

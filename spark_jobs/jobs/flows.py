@@ -479,7 +479,7 @@ def read_partition(
         if not len(packets.ts):
             return None
         partition = UserPartition(packets, found, item.settings, (midnight, next_midnight), log)
-        if end_us >= data_end_us or not partition.may_go_on(end_us):
+        if end_us >= data_end_us or not partition.may_continue_after(end_us):
             return partition
         end_us = next_midnight + 2 * (end_us - next_midnight)
 

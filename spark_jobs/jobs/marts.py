@@ -26,7 +26,7 @@ from schemas import (
     SUPPRESSED_GROUPS,
 )
 from spark_jobs.estimators.by_user import GROUPS
-from spark_jobs.marts import KEPT, SHARED, SMALL, query_of, text_of
+from spark_jobs.marts import CACHED_VIEWS, SHARED_VIEWS, SMALL_VIEWS, mart_query, sql_text
 from spark_jobs.marts.suppressed_groups import without_small_groups
 from spark_jobs.sources import version
 from spark_jobs.warehouse import Change, Staging, Unit, Warehouse, fingerprint
@@ -180,15 +180,15 @@ def mart_rows(sql: Engine, warehouse: Warehouse, days: list[Day]) -> Iterator[tu
         sql.read(table, [path for day in days for path in warehouse.files(table, *day)])
     names = sorted({network for network, _ in days})
     sql.read(NETWORKS, [path for name in names for path in warehouse.files(NETWORKS, name)])
-    for name in SHARED:
-        if name in SMALL:
-            sql.table(name, text_of(name))
+    for name in SHARED_VIEWS:
+        if name in SMALL_VIEWS:
+            sql.table(name, sql_text(name))
         else:
-            sql.view(name, text_of(name), name in KEPT)
+            sql.view(name, sql_text(name), name in CACHED_VIEWS)
     min_users = _min_users(sql)
     suppressed_tables = []
     for table in MARTS:
-        rows = sql.rows(query_of(table), table.arrow_with_partitions)
+        rows = sql.rows(mart_query(table), table.arrow_with_partitions)
         kept, suppressed = without_small_groups(table, rows, min_users)
         suppressed_tables.append(suppressed)
         yield table.name, kept

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import (
-    BROKEN_OFF,
     FLOWS,
+    INCOMPLETE_REASONS,
     INGEST_LOG,
-    MANY_OPTIONS_CUT,
+    MAX_OPTIONS_CUT_SHARE,
     PACKETS,
     QUALITY,
     TABLES,
@@ -257,7 +257,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 
 def _snap_length_advice(share: float | None) -> str:
     """Return the advice to add if the captures cut too large a share of the options."""
-    if share is None or share <= MANY_OPTIONS_CUT:
+    if share is None or share <= MAX_OPTIONS_CUT_SHARE:
         return ""
     return (
         ": raise the snap length; 96 bytes hold all headers of IPv4 over Ethernet, 128 those of "
@@ -401,7 +401,7 @@ def _measure(warehouse: Warehouse, network: Network, day: date) -> dict[str, Any
             "peak_until": network.peak_hours[1],
             "weeks": network.quality.volume_weeks,
             "unread_reasons": list(UNREAD_REASONS),
-            "broken_off": list(BROKEN_OFF),
+            "broken_off": list(INCOMPLETE_REASONS),
             "tunnels": list(TUNNELS),
             "min_radio_rtt": MIN_RADIO_RTT_S,
             "max_duplicate_delay_ms": MAX_DUPLICATE_DELAY_MS,

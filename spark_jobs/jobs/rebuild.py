@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas import BY_DAY, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
+from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
 from spark_jobs.jobs.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
 
 BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
 """Tables whose files have the rows of one capture, or of several (see compaction.py)."""
 KINDS: dict[Table, str] = {
-    **dict.fromkeys(BY_DAY, "day"),
+    **dict.fromkeys(DAILY_TABLES, "day"),
     LEASES: "leases",
     QUALITY: "quality",
     NETWORKS: "network",

@@ -28,9 +28,9 @@ from schemas import (
     EXAMPLES,
     FLOWS,
     INGEST_LOG,
-    KEPT_TOGETHER,
     LEASES,
     PACKETS,
+    RETENTION_GROUPS,
     TABLES,
     Table,
 )
@@ -587,7 +587,9 @@ def purge(
 
     tables: the tables; all tables with days if empty
     """
-    chosen = list(tables) or [table for name in KEPT_TOGETHER for table in KEPT_TOGETHER[name]]
+    chosen = list(tables) or [
+        table for name in RETENTION_GROUPS for table in RETENTION_GROUPS[name]
+    ]
     return _publish_purge(
         warehouse, [(name, table, before) for name in networks for table in chosen]
     )
@@ -716,13 +718,13 @@ def _writer_name(target: str) -> str:
 
 
 def tables_named(names: Iterable[str]) -> list[Table]:
-    """Return the tables with these names, each of KEPT_TOGETHER or of one table.
+    """Return the tables with these names, each of RETENTION_GROUPS or of one table.
 
     Raises UserError if there is no table of a name.
     """
     found: list[Table] = []
     for name in names:
-        if name not in TABLES and name not in KEPT_TOGETHER:
+        if name not in TABLES and name not in RETENTION_GROUPS:
             raise UserError(f"no table {name!r} with days: giscope schema lists the tables")
-        found += KEPT_TOGETHER.get(name) or [TABLES[name]]
+        found += RETENTION_GROUPS.get(name) or [TABLES[name]]
     return found

@@ -15,8 +15,8 @@ import numpy as np
 
 from spark_jobs.errors import UserError
 from spark_jobs.estimators.differences import Difference, Sums, difference, significant
-from spark_jobs.marts import SHARED, SMALL, text_of
-from spark_jobs.marts.functions import for_duckdb
+from spark_jobs.marts import SHARED_VIEWS, SMALL_VIEWS, sql_text
+from spark_jobs.marts.functions import duckdb_statements
 from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.selection import Selection, ShownNetwork
 
@@ -151,16 +151,16 @@ def pairs(
 
 def _by_options(selection: Selection) -> str:
     """A view like the mart `metrics`, with the options of each connection, from all connections."""
-    for statement in for_duckdb():
+    for statement in duckdb_statements():
         selection.connection.execute(statement)
-    for name in SHARED:
-        kind = "table" if name in SMALL else "view"
-        selection.connection.execute(f"create or replace temp {kind} {name} as {text_of(name)}")
+    for name in SHARED_VIEWS:
+        kind = "table" if name in SMALL_VIEWS else "view"
+        selection.connection.execute(f"create or replace temp {kind} {name} as {sql_text(name)}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
-        select measures.*, network, date, country, access, hour, period, 1 as measured
-        from measures
-        join local_hours on local_hours.local_hour = measures.local_hour
+        select metric_terms.*, network, date, country, access, hour, period, 1 as measured
+        from metric_terms
+        join local_hours on local_hours.local_hour = metric_terms.local_hour
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""

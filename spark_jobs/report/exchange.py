@@ -137,7 +137,7 @@ def exchange_of(partition: UserPartition, connection: Connection) -> Exchange | 
     up_number = _filled(segments, segments.up_number, ~segments.downlink)
     up = replace(down, number=up_number, mine=~segments.downlink)
     replayed, limited = flow["retransmissions"] is not None, flow["limited_by"] is not None
-    moments = partition.moments(place)
+    moments = partition.server_states(place)
     return Exchange(
         _downlink(down, connection, partition.names.captures, start),
         _stream(up, _kinds(up)),

@@ -1,6 +1,6 @@
 """What the numbers rest on: captures read, and what could not be."""
 
-from schemas import MANY_OPTIONS_CUT, SKIP_REASONS
+from schemas import MAX_OPTIONS_CUT_SHARE, SKIP_REASONS
 from spark_jobs.report.parts import Section, TableOfNumbers, group, number
 from spark_jobs.report.selection import Selection
 
@@ -114,7 +114,7 @@ def section(selection: Selection) -> Section:
     """)
     cut = selection.rows(f"""
         select network, count(*) as days, arg_max(finding, value) as finding
-        from quality where measure = 'options_cut_share' and value > {MANY_OPTIONS_CUT}
+        from quality where measure = 'options_cut_share' and value > {MAX_OPTIONS_CUT_SHARE}
         group by network order by network
     """)
     rows = [

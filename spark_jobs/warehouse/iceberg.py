@@ -128,7 +128,11 @@ def schema_of(table: Table) -> Schema:
     ids = count(1)
     fields = [
         NestedField(
-            next(ids), column.name, _iceberg_type(column.read_as, ids), False, doc=column.comment
+            next(ids),
+            column.name,
+            _iceberg_type(column.stored_type, ids),
+            False,
+            doc=column.comment,
         )
         for column in (*table.partitions, *table.columns)
     ]

@@ -89,7 +89,7 @@ def by_duckdb(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
         connection.execute(f"set memory_limit = '{GIB_PER_CORE * cores}GiB'")
         connection.execute("set timezone = 'UTC'")
         register_object_store(connection, warehouse.root)
-        for statement in functions.for_duckdb():
+        for statement in functions.duckdb_statements():
             connection.execute(statement)
         yield _DuckDB(connection)
 
@@ -122,7 +122,7 @@ def by_spark_sql(warehouse: Warehouse) -> Iterator[Engine]:
     from spark_jobs.engine.spark import spark_session
 
     spark = spark_session()
-    for statement in functions.for_spark():
+    for statement in functions.spark_statements():
         spark.sql(statement)
     engine_ = _Spark(spark, warehouse)
     try:
@@ -144,17 +144,17 @@ class _Spark:
         frame.createOrReplaceTempView(table.name)
 
     def view(self, name: str, query: str, cache: bool = False) -> None:
-        frame = self._session.sql(functions.as_spark(query))
+        frame = self._session.sql(functions.translate_to_spark(query))
         if cache:
             self.cached.append(frame.cache())
         frame.createOrReplaceTempView(name)
 
     def table(self, name: str, query: str) -> None:
         """Collect the rows, as Spark fails to plan views of views of views with functions."""
-        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
         self._session.createDataFrame(rows).createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
         rows = rows.select(schema.names).cast(schema)
         return rows.sort_by([(name, "ascending") for name in schema.names])

@@ -113,7 +113,7 @@ def _read(table: Table, files: list[Path], same_columns: bool) -> str:
     """
     paths = ", ".join(map(_sql_string, duckdb_paths(files)))
     hive = ", ".join(
-        f"{_sql_string(c.name)}: {_sql_string(sql_type(c.read_as))}" for c in table.partitions
+        f"{_sql_string(c.name)}: {_sql_string(sql_type(c.stored_type))}" for c in table.partitions
     )
     return (
         f"select * from read_parquet([{paths}], union_by_name = {not same_columns}, "

@@ -218,7 +218,7 @@ def test_schema_as_markdown_is_one_section_a_table(giscope):
     section = giscope("schema", "losses", "--format", "markdown").stdout
     assert section in page
     for column in TABLES["losses"].columns:
-        assert f"| `{column.name}` | {column.read_as} | {column.unit} |" in section
+        assert f"| `{column.name}` | {column.stored_type} | {column.unit} |" in section
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,7 +30,7 @@ from spark_jobs.capture.decode import COUNTED_REASONS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches as batches
 from spark_jobs.jobs.marts import update_marts
-from spark_jobs.marts import SHARED, SQL
+from spark_jobs.marts import SHARED_VIEWS, SQL_FOLDER
 from spark_jobs.warehouse import Warehouse, sql
 
 
@@ -39,7 +39,9 @@ def rows(demo, query: str) -> list[tuple]:
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():
-    assert {path.stem for path in SQL.glob("*.sql")} == {t.name for t in MARTS} | {*SHARED}
+    assert {path.stem for path in SQL_FOLDER.glob("*.sql")} == {t.name for t in MARTS} | {
+        *SHARED_VIEWS
+    }
 
 
 def test_every_counted_reason_is_documented():
@@ -211,7 +213,7 @@ def test_marts_are_made_once(demo):
 
 
 def test_sql_files_say_what_a_row_is():
-    for path in SQL.glob("*.sql"):
+    for path in SQL_FOLDER.glob("*.sql"):
         head = Path(path).read_text().split("select")[0]
         assert "-- One row:" in head, path.name
 

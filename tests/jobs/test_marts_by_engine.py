@@ -215,7 +215,11 @@ def test_hours_are_the_local_ones(odd):
 
 def test_what_marts_count_is_placed_once(odd):
     """Also at the ends of a network's dates, and on the nights on which clocks are changed."""
-    pairs = (("placed", FLOWS), ("placed_links", LINKS), ("rate_periods", CHANNEL_RATES))
+    pairs = (
+        ("located_connections", FLOWS),
+        ("located_links", LINKS),
+        ("rate_periods", CHANNEL_RATES),
+    )
     schema = pa.schema([("count", pa.int64())])
     with by_duckdb(odd) as sql:
         list(mart_rows(sql, odd, odd.days("day")))

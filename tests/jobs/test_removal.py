@@ -14,7 +14,7 @@ from test_pseudonyms import parts_of, run
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
-from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, RTO_VALUES, TABLES
+from schemas import DAILY_TABLES, EXAMPLES, MARTS, PACKETS, RETENTION_GROUPS, RTO_VALUES, TABLES
 from spark_jobs.jobs import marts as marts_job
 from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
@@ -22,7 +22,7 @@ from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
 
 NETWORK = "aa-gprs"
-BY_USER = [t.name for t in (PACKETS, *BY_DAY) if "user" in t.arrow.names]
+BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def by_network(root: Path, user: str) -> dict[str, list[tuple]]:
     store = Warehouse(root)
     connection = store.connect()
     found = {}
-    for table in (PACKETS, *BY_DAY):
+    for table in (PACKETS, *DAILY_TABLES):
         names = ", ".join(f'"{name}"' for name in table.arrow.names)
         whose = f"\"user\" <> '{user}'" if "user" in table.arrow.names else "true"
         if whose == "true":
@@ -199,7 +199,7 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
 
 def test_packets_go_and_what_was_made_of_them_stays(here):
     root, captures = here
-    kept = [*BY_DAY, *(mart for mart in MARTS if mart is not EXAMPLES)]
+    kept = [*DAILY_TABLES, *(mart for mart in MARTS if mart is not EXAMPLES)]
     before = {table: Warehouse(root).content_hashes(table) for table in kept}
     assert all(before[table] for table in (RTO_VALUES, TABLES["table1_summary"]))
     purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
@@ -255,7 +255,7 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     assert gone(4) == {"packets", "examples"}
     assert gone(5) == set()
     assert gone(6) == {"rto_values"}
-    assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
+    assert gone(10) == {t.name for t in DAILY_TABLES if t is not RTO_VALUES and before[t]}
     assert store.content_hashes(TABLES["table1_summary"], NETWORK)
     assert marts_job.update_marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
@@ -317,10 +317,10 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
 
 
 def test_every_table_with_days_is_kept_for_a_time():
-    kept = [table for tables in KEPT_TOGETHER.values() for table in tables]
+    kept = [table for tables in RETENTION_GROUPS.values() for table in tables]
     assert len(kept) == len(set(kept))
     assert set(TABLES.values()) - set(kept) == {TABLES["networks"]}
-    assert set(ROWS) == set(BY_DAY)
+    assert set(ROWS) == set(DAILY_TABLES)
     assert Retention(marts=7).days[TABLES["quality"]] == 7
     assert Retention(flows=7, rto_values=5).days[RTO_VALUES] == 5
     assert date.min == Warehouse(Path("/nonexistent/x")).purged_before("a", PACKETS)

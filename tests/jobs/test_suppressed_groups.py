@@ -16,7 +16,7 @@ from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.marts.suppressed_groups import WHERE, without_small_groups
+from spark_jobs.marts.suppressed_groups import NETWORK_DAY_COLUMNS, without_small_groups
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date, write_report
 from spark_jobs.warehouse import Warehouse
@@ -154,14 +154,18 @@ def groups_sql(table: Table) -> str:
 @pytest.mark.parametrize("table", MARTS, ids=lambda table: table.name)
 def test_what_is_left_of_a_mart_is_its_cells_of_enough_users(demo, small, table):
     """Value by value; and suppressed_groups counts the others."""
-    names = ", ".join((*WHERE, *table.group_columns))
+    names = ", ".join((*NETWORK_DAY_COLUMNS, *table.group_columns))
     groups = ask(
         demo.warehouse, f"select {names}, {groups_sql(table)} from {table.name} group by all"
     )
     enough = {cell[:-1] for cell in groups if cell[0] == "cc-dialup"}
     enough |= {cell for *cell_, n in groups if (cell := (*cell_,))[0] == "aa-gprs" and n >= FEWEST}
     before = ask(demo.warehouse, f"select {names}, * from {table.name}")
-    wanted = [row for row in before if row[: len(WHERE) + len(table.group_columns)] in enough]
+    wanted = [
+        row
+        for row in before
+        if row[: len(NETWORK_DAY_COLUMNS) + len(table.group_columns)] in enough
+    ]
     assert Counter(wanted) == Counter(ask(small, f"select {names}, * from {table.name}"))
 
     told = f"select network, min_users, groups, suppressed from suppressed_groups where mart = '{table.name}'"

@@ -57,8 +57,11 @@ def test_every_view_and_column_carries_its_meaning(demo):
 
 def test_a_column_comment_holds_meaning_unit_and_source():
     columns = {column.name: column for column in TABLES["flows"].columns}
-    assert columns["setup_delay"].comment == "first SYN to first ACK [s] (INFOCOM III.A)"
-    assert columns["user"].comment.startswith("the subscriber's key: whom")
+    assert (
+        columns["setup_delay"].comment
+        == "time from the first SYN to the first ACK [s] (INFOCOM III.A)"
+    )
+    assert columns["user"].comment.startswith("the user's key: the subscriber")
 
 
 def test_another_program_reads_them_from_another_folder(tmp_path, monkeypatch):

@@ -1,17 +1,18 @@
--- Not a mart: the connections, as far as marts read of them, with where, when and whose they are.
--- One row: a connection. `local_hour` is where and when it starts (see local_hours.sql), `part` the first local_hour of
--- the same date and period; with `day` and `clock` what happens later finds its own.
--- By its flow_id, a hash of all that it is, another table's row finds it, in whatever network.
+-- Not a mart: the connections with their local hour and user, and the columns that marts read.
+-- One row: a connection. `local_hour` is that in which it starts (see local_hours.sql);
+-- `local_period` is the first local hour of the same date and period. For later events of the
+-- connection, `first_local_hour` and `quarter_offset` give the local hour (see local_clock.sql).
+-- Another table's row is joined by flow_id alone: it is unique in all networks and dates.
 with starting as (
     select *, quarter_hour(start_ts) as quarter
     from flows
 )
 select
     flow_id, utc_hour(start_ts) as utc_hour,
-    day, users.clock,
-    day + hour as local_hour,
-    day + of_period as part,
-    hours, user_group, user_bit,
+    first_local_hour, user_days.quarter_offset,
+    first_local_hour + hour as local_hour,
+    first_local_hour + first_hour_of_period as local_period,
+    first_user_hour, user_group, user_bit,
     initiator = 'mobile' as by_mobile,
     server like '%:%' as ipv6,
     sack, timestamps, mss_class, max_ip_len, window_class, max_window,
@@ -25,8 +26,8 @@ select
     limited_by, limited_channel, limited_receiver, limited_recovery,
     limited_slow_start, limited_server, limited_mobile
 from starting
-join users
-    on users.network = starting.network
-    and users.date = starting.date
-    and users.user = starting.user
-join clock on clock.moment = users.clock + quarter
+join user_days
+    on user_days.network = starting.network
+    and user_days.date = starting.date
+    and user_days.user = starting.user
+join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter

@@ -1,7 +1,8 @@
--- Not a mart: what each connection, or each period of a channel rate, adds to the metrics by which
+-- Not a mart: what each connection, or period of a channel rate, adds to the metrics by which
 -- hours, days and networks are compared.
--- One row: a metric of a connection or period; the metric is the sum of `numerator` by that of `denominator`.
-with added as (
+-- One row: the terms of one connection or period in one metric. The metric is the sum of
+-- `numerator` divided by the sum of `denominator`.
+with connection_terms as (
     select *, 'setup_delay' as metric, setup_delay as numerator, 1 as denominator
     from connections where setup_delay is not null
     union all
@@ -35,7 +36,7 @@ select
     local_hour, user_group,
     sack, timestamps, mss_class, window_class,
     metric, cast(numerator as double) as numerator, cast(denominator as double) as denominator
-from added
+from connection_terms
 union all
 select
     local_hour, user_group,

@@ -1,7 +1,9 @@
--- Not a mart: what the clock shows where a network is. From UTC it differs by whole quarter hours.
--- One row: a quarter hour of a network, from a day before its dates to some days after what began on
--- them. `moment` is its number: the network's `clock` and the quarter_hour. `of_period` is the first
--- hour that is of the same period as `hour`.
+-- Not a mart: the local hour in each quarter hour of UTC. A time zone differs from UTC by whole
+-- quarter hours.
+-- One row: a quarter hour of a network, from a day before its first date to two days after the
+-- start of its last date or after its last packet. `local_quarter` is its number: the network's
+-- `quarter_offset` plus the number of the quarter hour since 1970. `first_hour_of_period` is the
+-- smallest hour that is in the same period as `hour`.
 with dates as (
     select
         network,
@@ -10,7 +12,7 @@ with dates as (
     from local_hours
     group by network
 ),
-ends as (
+last_packets as (
     select network, max(end_ts) as end_ts
     from flows
     group by network
@@ -21,32 +23,34 @@ bounds as (
         quarter_hour(first_day) - 96 as first_quarter,
         greatest(quarter_hour(last_day), coalesce(quarter_hour(end_ts), 0)) + 192 as last_quarter
     from dates
-    left join ends on ends.network = dates.network
+    left join last_packets on last_packets.network = dates.network
 ),
 quarters as (
     select network, explode(sequence(first_quarter, last_quarter)) as quarter
     from bounds
 ),
-shown as (
+local_quarters as (
     select
         quarters.network,
-        clock + quarter as moment,
+        quarter_offset + quarter as local_quarter,
         local_hour_of(quarter_begin(quarter), timezone) as hour,
         peak_from, peak_until, off_peak_from, off_peak_until
     from quarters
-    join places on places.network = quarters.network
+    join network_facts on network_facts.network = quarters.network
 ),
-of_periods as (
+quarters_with_period as (
     select
-        network, moment, hour,
+        network, local_quarter, hour,
         period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period
-    from shown
+    from local_quarters
 ),
 periods as (
     select network, period, min(hour) as first_hour
     from local_hours
     group by network, period
 )
-select moment, hour, first_hour as of_period
-from of_periods
-join periods on periods.network = of_periods.network and periods.period = of_periods.period
+select local_quarter, hour, first_hour as first_hour_of_period
+from quarters_with_period
+join periods
+    on periods.network = quarters_with_period.network
+    and periods.period = quarters_with_period.period
