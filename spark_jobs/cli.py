@@ -662,10 +662,10 @@ def why(
     flow_id: Annotated[int, typer.Argument(help="The connection, as in the table flows.")],
 ) -> None:
     """Tell why a connection was as fast as it was, in five sentences."""
-    from spark_jobs.report.connection import connection_of
+    from spark_jobs.report.connection import read_connection
     from spark_jobs.report.why import why as sentences_of
 
-    for sentence in sentences_of(connection_of(_existing(warehouse), flow_id)):
+    for sentence in sentences_of(read_connection(_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
@@ -692,14 +692,14 @@ def plot(
     """Draw connections, a page each that opens offline: time-sequence graph, what limited it, what
     was outstanding, round trips and timeouts."""
     from spark_jobs.jobs.plot import plot as draw
-    from spark_jobs.report import plot_name
+    from spark_jobs.report import plot_file_name
 
     store = _existing(warehouse)
     target = output or Path()
     if len(flow_ids) > 1 and not target.is_dir():
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in flow_ids:
-        page = target / plot_name(flow_id) if target.is_dir() else target
+        page = target / plot_file_name(flow_id) if target.is_dir() else target
         out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
 
 

@@ -35,7 +35,7 @@ from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USE
 from spark_jobs.estimators.differences import FEWEST_TELLING
 from spark_jobs.report.compare import OFF_PEAK, PEAK
 from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
 """Days up to the warehouse's last that are compared, if no dates are chosen."""
@@ -86,7 +86,7 @@ def _beyond(logarithm: str) -> str:
 
 
 def _value(value: str) -> str:
-    return f"coalesce({text(value, places(value, 3))} || '{NO_BREAK}' || unit, '{NOT_MEASURED}')"
+    return f"coalesce({text(value, places(value, 3))} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
 
 
 COMPARED_SQL = f"""
@@ -172,9 +172,9 @@ with {WITH_UNITS}, spans(days, since) as (
             when error is null then 'too few users to say how sure the difference is'
             when not claimed and low <= 0 and high >= 0
                 then 'no difference beyond chance (' || {text("low", "places")} || ' … '
-                    || {text("high", "places")} || '{NO_BREAK}' || step || ')'
+                    || {text("high", "places")} || '{NO_BREAK_SPACE}' || step || ')'
             else if(claimed, '', 'perhaps ') || {text("abs(difference)", "places")}
-                || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
+                || '{NO_BREAK_SPACE}' || step || ' ' || if(difference > 0, more, less)
                 || ' {PEAK.name} than {OFF_PEAK.name} ('
                 || {text("if(difference > 0, low, -high)", "places")} || ' … '
                 || {text("if(difference > 0, high, -low)", "places")} || ')'

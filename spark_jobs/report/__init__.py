@@ -13,7 +13,7 @@ from spark_jobs.warehouse import Warehouse, fingerprint
 from spark_jobs.warehouse.disk import replacing
 
 if TYPE_CHECKING:
-    from spark_jobs.report.compare import Half
+    from spark_jobs.report.compare import Subset
 
 REPORT = "report.html"
 """The page of all networks and days, beside the tables."""
@@ -23,19 +23,19 @@ SHOWN = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
 ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
 
 
-def plot_name(flow_id: int) -> str:
+def plot_file_name(flow_id: int) -> str:
     """The file of a connection's page."""
     return f"flow-{flow_id}.html"
 
 
-def inputs_of(warehouse: Warehouse) -> str:
+def fingerprint_inputs(warehouse: Warehouse) -> str:
     """What REPORT shows, and by which code, as a hash."""
     return fingerprint([warehouse.contents(table) for table in SHOWN], version(*ROOMS))
 
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:
     """Write REPORT where anything it shows has changed, or where it is not as it was written."""
-    inputs = inputs_of(warehouse)
+    inputs = fingerprint_inputs(warehouse)
     if not warehouse.is_made(REPORT, inputs):
         write_report(warehouse, warehouse.root / REPORT)
         warehouse.made(REPORT, inputs)
@@ -48,7 +48,7 @@ def write_report(
     networks: list[str] | None = None,
     since: datetime.date | None = None,
     until: datetime.date | None = None,
-    halves: tuple[Half, Half] | None = None,
+    halves: tuple[Subset, Subset] | None = None,
 ) -> Path:
     """Write the page for some networks and days (by default all); returns its path. halves: of the
     page, only these two beside each other.

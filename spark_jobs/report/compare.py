@@ -26,7 +26,7 @@ KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
 
 @dataclass(frozen=True)
-class Half:
+class Subset:
     """One of two selections: its name, its condition in SQL, and whether that asks for options."""
 
     name: str
@@ -35,8 +35,8 @@ class Half:
     network: str | None = None
 
 
-PEAK = Half("at peak", "period = 'peak'")
-OFF_PEAK = Half("off-peak", "period = 'off_peak'")
+PEAK = Subset("at peak", "period = 'peak'")
+OFF_PEAK = Subset("off-peak", "period = 'off_peak'")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Comparison:
     sentence: str
 
 
-def parse(text: str) -> Half:
-    """A Half from 'key=value,...'; a UserError that says what is wrong with it."""
+def parse_subset(text: str) -> Subset:
+    """A Subset from 'key=value,...'; a UserError that says what is wrong with it."""
     conditions, network, options = [], None, False
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
@@ -65,7 +65,7 @@ def parse(text: str) -> Half:
         network = value if key == "network" else network
         options |= key in OPTIONS
     name = "with " + ", ".join(part.strip() for part in text.split(","))
-    return Half(name, " and ".join(conditions), options, network)
+    return Subset(name, " and ".join(conditions), options, network)
 
 
 def _hours(value: str) -> str | None:
@@ -108,7 +108,7 @@ CONDITIONS: dict[str, Callable[[str], str | None]] = {
 }
 
 
-def comparisons(selection: Selection, first: Half, second: Half) -> list[Comparison]:
+def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Comparison]:
     """Every metric of each network that has both halves; by options, those of connections that
     agreed on them: a set-up that failed has none."""
     options = first.options or second.options
@@ -136,7 +136,7 @@ def comparisons(selection: Selection, first: Half, second: Half) -> list[Compari
 
 
 def pairs(
-    networks: Sequence[ShownNetwork], first: Half, second: Half
+    networks: Sequence[ShownNetwork], first: Subset, second: Subset
 ) -> list[tuple[ShownNetwork, ShownNetwork]]:
     """Which networks are compared with which."""
     by_name = {network.name: network for network in networks}

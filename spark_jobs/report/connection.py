@@ -14,12 +14,12 @@ from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
-BESIDE = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
+DETAIL_TABLES = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection's row of flows, with its network and date, and its rows of the tables BESIDE."""
+    """A connection's row of flows, with its network and date, and its rows of the tables DETAIL_TABLES."""
 
     flow: dict[str, Any]
     losses: pa.Table
@@ -29,15 +29,15 @@ class Connection:
     stalls: pa.Table
 
 
-def connection_of(warehouse: Warehouse, flow_id: int) -> Connection:
+def read_connection(warehouse: Warehouse, flow_id: int) -> Connection:
     """What the tables hold of it. A UserError if there is none."""
-    found = connections_of(warehouse, [flow_id], [(None, None)])
+    found = read_connections(warehouse, [flow_id], [(None, None)])
     if not found:
         raise UserError(f"{warehouse.root}: no flow {flow_id}")
     return found[0]
 
 
-def connections_of(
+def read_connections(
     warehouse: Warehouse,
     flow_ids: list[int],
     days: Iterable[tuple[str | None, datetime.date | None]],
@@ -54,7 +54,7 @@ def connections_of(
         found = rows(FLOWS, days)
         flows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
         days = sorted({(flow["network"], flow["date"]) for flow in flows})
-        beside = [rows(table, days).to_arrow_table() for table in BESIDE] if flows else []
+        beside = [rows(table, days).to_arrow_table() for table in DETAIL_TABLES] if flows else []
     return [Connection(flow, *(table.filter(_is(flow)) for table in beside)) for flow in flows]
 
 

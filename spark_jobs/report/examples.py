@@ -7,11 +7,11 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas import FLOWS, MARTS, STALLS, SUPPRESSED_GROUPS, Table
-from spark_jobs.report import PLOTS, plot_name
-from spark_jobs.report.parts import Section, TableOfNumbers, group
+from spark_jobs.report import PLOTS, plot_file_name
+from spark_jobs.report.page_elements import Section, NumberTable, group
 from spark_jobs.report.selection import Selection, select
-from spark_jobs.report.stalls import CLASSES
-from spark_jobs.report.why import LIMITS, limits_of, stalls_of
+from spark_jobs.report.stall_sections import CLASSES
+from spark_jobs.report.why import LIMITS, limits_sentence, stalls_sentence
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
@@ -41,10 +41,10 @@ def examples(
     until: datetime.date | None = None,
 ) -> list[Example]:
     """Those of a report on some networks and days; see select."""
-    return examples_of(select(warehouse, networks, since, until, NEEDED))
+    return examples_in(select(warehouse, networks, since, until, NEEDED))
 
 
-def examples_of(selection: Selection) -> list[Example]:
+def examples_in(selection: Selection) -> list[Example]:
     """One of each limit and each class of stalls, in the order of LIMITS and CLASSES."""
     rows = selection.rows("""
         select kind, cause, network, date, flow_id, held_up from (
@@ -62,12 +62,12 @@ def examples_of(selection: Selection) -> list[Example]:
 
 def link(flow_id: int) -> Markup:
     """A connection's page, from the report's."""
-    return Markup('<a href="{}/{}">{}</a>').format(PLOTS, plot_name(flow_id), flow_id)
+    return Markup('<a href="{}/{}">{}</a>').format(PLOTS, plot_file_name(flow_id), flow_id)
 
 
 def section(selection: Selection) -> Section:
     """One connection a row, with its sentence and a link to its page."""
-    told = examples_of(selection)
+    told = examples_in(selection)
     flows, stalls = (_rows(selection, table, told) for table in (FLOWS, STALLS))
     told = [example for example in told if _key(example) in flows]
     rows = []
@@ -82,7 +82,7 @@ def section(selection: Selection) -> Section:
                 example.network,
                 Markup("<time>{}</time>").format(example.date),
                 link(example.flow_id),
-                limits_of(flows[key][0]) if of_limit else stalls_of(stalls[key]),
+                limits_sentence(flows[key][0]) if of_limit else stalls_sentence(stalls[key]),
             ]
         )
     headings = ("held up by", "s", "network", "day", "connection", "in words")
@@ -91,7 +91,7 @@ def section(selection: Selection) -> Section:
     """)
     count = sum(example.kind == "limit" for example in told)
     tables = [
-        TableOfNumbers(headings, part, caption)
+        NumberTable(headings, part, caption)
         for part, caption in ((rows[:count], "Limits"), (rows[count:], "Stalls"))
         if part
     ]

@@ -3,23 +3,23 @@
 from typing import Any
 
 from spark_jobs.report import paper
-from spark_jobs.report.panels import GRID, panels
-from spark_jobs.report.parts import (
+from spark_jobs.report.subplots import GRID, subplots
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     milliseconds,
     number,
-    tenths,
+    percent_tenths,
 )
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
     numbers,
     share,
-    with_interval,
+    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -43,7 +43,7 @@ def section(selection: Selection) -> Section:
     samples = group(distributions(selection, "setup_delay"), "network")
     by_network = group(rows, "network")
     totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
-    plots = panels([[label] for label in CATEGORIES], (0, 0.045))
+    plots = subplots([[label] for label in CATEGORIES], (0, 0.045))
     traces: list[dict[str, Any]] = []
     table, shown, last = [], set(), len(CATEGORIES) - 1
     for place, (label, category) in enumerate(CATEGORIES.items()):
@@ -98,12 +98,12 @@ def section(selection: Selection) -> Section:
         "Background: another packet of the user within the 5 s before the first SYN, or during "
         "the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
-        figure=drawn(
+        figure=figure_html(
             {"data": traces, "layout": plots.layout},
             "Histograms of the set-up delay by category and network",
             900,
         ),
-        tables=[TableOfNumbers(headings, table)],
+        tables=[NumberTable(headings, table)],
         notes=[paper.SETUP_DELAY],
     )
 
@@ -153,10 +153,10 @@ def _numbers(
         lambda row: row["samples"] if row["category"] in names else 0,
         lambda row: row["samples"],
     )
-    with_part = with_interval(part, tenths, bool(samples))
+    with_part = interval_text(part, percent_tenths, bool(samples))
     return [
         number(sum(row["samples"] for row in inside)),
-        tenths(1 if samples else None) if category == (None, None) else with_part,
+        percent_tenths(1 if samples else None) if category == (None, None) else with_part,
         *numbers(inside, milliseconds, (0.5, 0.9)),
         number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

@@ -6,11 +6,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     milliseconds,
     number,
@@ -19,7 +19,7 @@ from spark_jobs.report.samples import are_enough, distributions, numbers
 from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
-FEW = 30
+FEW_SAMPLES = 30
 SHOWN = 0.99
 """The share of every curve that the axis shows at least."""
 SIDES = {
@@ -103,11 +103,11 @@ def section(selection: Selection) -> Section:
         "connections with one SYN, one SYN ACK and no background traffic, and only below 3 s. "
         "Peak and off-peak are hours of the network's local time. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} round trips",
-        figure=drawn(
+        figure=figure_html(
             figure, "Cumulative distributions of round-trip times by network and hours", 480
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "side",
                     "network",
@@ -130,7 +130,7 @@ def _few(table: list[list[str]]) -> list[str]:
     few = [
         f"{row[1]} {row[2]} ({row[3]})"
         for row in table
-        if row[0] == "access" and int(row[3].replace(",", "")) < FEW
+        if row[0] == "access" and int(row[3].replace(",", "")) < FEW_SAMPLES
     ]
     if not few:
         return []

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 import plotly.graph_objects as go
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     FONT,
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     milliseconds,
     number,
     percent,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import Rows, mean, of, share, with_interval
+from spark_jobs.report.samples import Rows, mean, of, share, interval_text
 from spark_jobs.report.selection import Selection
 
 CONNECTED = ("optimal", "slight_problem")
@@ -172,7 +172,7 @@ def section(selection: Selection) -> Section:
     width = 4 * BOX_W + 3 * GAP_X + 16
     figure.update_xaxes(visible=False, range=[-4, width - 4], fixedrange=True)
     figure.update_yaxes(visible=False, range=[bottom, -4], fixedrange=True)
-    drawing = drawn(
+    drawing = figure_html(
         figure,
         "The set-up classification tree with the share, mean set-up delay and "
         "background of each node by network",
@@ -199,7 +199,7 @@ def section(selection: Selection) -> Section:
         "and whose handshake was seen whole. " + INTERVALS,
         samples=f"{number(sum(_count(rows) for rows in total.values()))} set-ups",
         figure=drawing,
-        tables=[TableOfNumbers(headings, rows)],
+        tables=[NumberTable(headings, rows)],
         notes=[paper.SETUP_TREE, DEPARTURES],
     )
 
@@ -258,18 +258,18 @@ def _texts(rows: Rows, total: Rows, with_intervals: bool = False) -> list[str]:
     """Set-ups, their share of all, their mean delay and the share of them with background."""
     inside = {row["user_group"]: row["flows"] for row in rows}
     found = [
-        with_interval(
-            share(total, lambda row: inside.get(row["user_group"], 0)), tenths, bool(total)
+        interval_text(
+            share(total, lambda row: inside.get(row["user_group"], 0)), percent_tenths, bool(total)
         ),
-        with_interval(
+        interval_text(
             mean(rows, "delay_sum", "delay_flows", "delay_flows"),
             milliseconds,
             any(row["delay_flows"] for row in rows),
         ),
-        with_interval(share(rows, of("background")), _whole_percent, bool(rows)),
+        interval_text(share(rows, of("background")), _whole_percent, bool(rows)),
     ]
     if rows is total:
-        found[0] = tenths(1 if total else None)
+        found[0] = percent_tenths(1 if total else None)
     if not with_intervals:
         found = [text.split(" (")[0] for text in found]
     return [number(_count(rows)), *found]

@@ -7,15 +7,15 @@ from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     kilobits,
     number,
-    tenths,
+    percent_tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, rate_of, steps
 from spark_jobs.report.samples import (
@@ -25,8 +25,8 @@ from spark_jobs.report.samples import (
     of,
     quantile,
     share,
-    users_in_words,
-    with_interval,
+    users_text,
+    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -101,7 +101,7 @@ def _histogram(
                 network.name,
                 number(sum(r["periods"] for r in mine)),
                 number(sum(r["seconds"] for r in mine)),
-                *(with_interval(quantile(of_users, q), kilobits) for q in (0.1, 0.5, 0.9)),
+                *(interval_text(quantile(of_users, q), kilobits) for q in (0.1, 0.5, 0.9)),
                 kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
             ]
         )
@@ -118,8 +118,8 @@ def _histogram(
                     network.name,
                     name,
                     kilobits(rate),
-                    with_interval(quantile(mine_here, 0.5), kilobits),
-                    with_interval(_part(of_users, mine_here), tenths),
+                    interval_text(quantile(mine_here, 0.5), kilobits),
+                    interval_text(_part(of_users, mine_here), percent_tenths),
                     number(sum(row["samples"] for row in mine_here)),
                 ]
             )
@@ -153,14 +153,14 @@ def _histogram(
         "and quantiles are of measured time: each period counts for as long as it lasted. Rates "
         "are known to a bin of 2 %. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
-        figure=drawn(figure, "Histograms of the channel rate by network", 420),
+        figure=figure_html(figure, "Histograms of the channel rate by network", 420),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "peak", "highest at", "median rate", "share of time", "periods"],
                 peak_table,
                 "peaks, each from the valley before it to the valley after it",
             ),
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "periods",
@@ -187,7 +187,7 @@ def _part(samples: list[dict], inside: list[dict]) -> Estimate:
     return share(samples, lambda row: row["weight"] if id(row) in chosen else 0.0, of("weight"))
 
 
-def _rated(selection: Selection) -> TableOfNumbers:
+def _rated(selection: Selection) -> NumberTable:
     """Of which traffic the channel's rate is known."""
     rows = selection.rows("""
         select network, coalesce(window_class, 'not known') as window_class, user_group,
@@ -208,12 +208,12 @@ def _rated(selection: Selection) -> TableOfNumbers:
                     label,
                     number(sum(row["flows"] for row in found)),
                     number(sum(row["flows_with_rate"] for row in found)),
-                    users_in_words([row for row in found if row["flows_with_rate"]]),
-                    with_interval(share(found, of("flows_with_rate")), tenths),
-                    with_interval(share(found, of("ip_bytes_with_rate"), of("ip_bytes")), tenths),
+                    users_text([row for row in found if row["flows_with_rate"]]),
+                    interval_text(share(found, of("flows_with_rate")), percent_tenths),
+                    interval_text(share(found, of("ip_bytes_with_rate"), of("ip_bytes")), percent_tenths),
                 ]
             )
-    return TableOfNumbers(
+    return NumberTable(
         [
             "network",
             "receive window",
@@ -256,7 +256,7 @@ def _dimensioning(
             found = _slots(mine, peaks[network.name].slot_bps)
             estimates = [share(found, of(f"at {n + 1}"), of("weight")) for n in range(MOST_SLOTS)]
             name = f"{network.name} {label}"
-            texts[name] = [with_interval(estimate, tenths) for estimate in estimates]
+            texts[name] = [interval_text(estimate, percent_tenths) for estimate in estimates]
             if are_enough(mine, "samples"):
                 shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
     figure = go.Figure()
@@ -285,9 +285,9 @@ def _dimensioning(
         "the nearest. More time on few slots at peak than off-peak tells that slots are "
         "scarce at peak. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
         samples=f"{number(sum(row['weight'] for row in samples))} s measured",
-        figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
+        figure=figure_html(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network and hours", *(_slots_in_words(n + 1) for n in range(used))],
                 [[name, *found[:used]] for name, found in texts.items()],
             )

@@ -3,17 +3,17 @@
 import plotly.graph_objects as go
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     number,
     percent,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import are_enough, share, where, with_interval
+from spark_jobs.report.samples import are_enough, share, where, interval_text
 from spark_jobs.report.selection import Selection
 
 SIDES = {
@@ -60,9 +60,9 @@ def section(selection: Selection) -> Section:
             name,
             number(totals[name]),
             *(
-                with_interval(
+                interval_text(
                     share(mine, where("bottleneck", side)),
-                    tenths,
+                    percent_tenths,
                 )
                 for side in SIDES
             ),
@@ -80,11 +80,11 @@ def section(selection: Selection) -> Section:
         caption="Connections with downlink data, by the side on which they lost more data packets. "
         + INTERVALS,
         samples=f"{number(sum(totals.values()))} connections",
-        figure=drawn(
+        figure=figure_html(
             figure, "Shares of connections by side of most losses", 160 + 44 * (len(measured) + 1)
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "connections", *(label for label, _ in SIDES.values())], table
             )
         ],

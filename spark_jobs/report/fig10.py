@@ -2,16 +2,16 @@
 
 import plotly.graph_objects as go
 
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     kilobits,
     number,
 )
-from spark_jobs.report.samples import error_bars, mean, with_interval
+from spark_jobs.report.samples import error_bars, mean, interval_text
 from spark_jobs.report.selection import Selection
 
 CLASSES = {0: "0 to 1 %", 1: "1 to 2 %", 2: "2 to 3 %", 3: "3 % and more"}
@@ -53,7 +53,7 @@ def section(selection: Selection) -> Section:
                 network.name,
                 CLASSES[c],
                 number(sum(row["flows"] for row in members)),
-                *(with_interval(found[c, value], kilobits) for value in VALUES),
+                *(interval_text(found[c, value], kilobits) for value in VALUES),
             ]
             for c, members in mine.items()
         ]
@@ -72,9 +72,9 @@ def section(selection: Selection) -> Section:
         "shows the first three classes. What passed Gi counts lost bytes, as in the paper, and "
         "may rise with loss; beside it what arrived at the mobile, and goodput. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
-        figure=drawn(figure, "Throughput and goodput by class of loss and network", 420),
+        figure=figure_html(figure, "Throughput and goodput by class of loss and network", 420),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "loss", "connections", *(label for label, _ in VALUES.values())], table
             )
         ],

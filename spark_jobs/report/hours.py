@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.report.fig04 import PERIODS
-from spark_jobs.report.panels import Panels, panels
-from spark_jobs.report.parts import group
+from spark_jobs.report.subplots import Subplots, subplots
+from spark_jobs.report.page_elements import group
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 
 @dataclass(frozen=True)
 class Hours:
-    """A network's peak or off-peak hours, how their lines are drawn, and rows of a mart."""
+    """A network's peak or off-peak hours, how their lines are figure_html, and rows of a mart."""
 
     network: ShownNetwork
     period: str
@@ -26,7 +26,7 @@ class Hours:
         return f"{self.network.name} {self.label}"
 
 
-def parted(selection: Selection, rows: Sequence[dict[str, Any]]) -> list[Hours]:
+def split_by_hours(selection: Selection, rows: Sequence[dict[str, Any]]) -> list[Hours]:
     """The rows by network and hours: peak, off-peak; the other hours where there is neither."""
     groups = group(rows, "network", "period")
     found = []
@@ -48,7 +48,7 @@ class Grid:
 
     names: list[str]
     labels: list[str]
-    plots: Panels
+    plots: Subplots
 
     @classmethod
     def of(cls, by_hours: Sequence[Hours], gap: float) -> "Grid":
@@ -63,7 +63,7 @@ class Grid:
             ]
             for name in names
         ]
-        return cls(names, labels, panels(titles, (gap, min(0.12, 0.5 / len(names)))))
+        return cls(names, labels, subplots(titles, (gap, min(0.12, 0.5 / len(names)))))
 
     def axes(self, hours: Hours) -> dict[str, str]:
         """Those of the plot of these hours."""

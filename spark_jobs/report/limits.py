@@ -8,18 +8,18 @@ from markupsafe import Markup
 from schemas.flows import LIMITS
 from spark_jobs.estimators.by_user import FEWEST_SAMPLES
 from spark_jobs.report import paper
-from spark_jobs.report.hours import Grid, Hours, parted
-from spark_jobs.report.panels import GRID
-from spark_jobs.report.parts import (
+from spark_jobs.report.hours import Grid, Hours, split_by_hours
+from spark_jobs.report.subplots import GRID
+from spark_jobs.report.page_elements import (
     NOT_MEASURED,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     kilobits,
     number,
-    or_nothing,
-    tenths,
+    unless_empty,
+    percent_tenths,
 )
 from spark_jobs.report.selection import Selection
 from spark_jobs.report.why import LIMIT_COLOURS
@@ -29,7 +29,7 @@ SEGMENTS = {
     "medium": (1200, "#666666", "square"),
     "large": (1 << 16, "#1e1e1e", "diamond"),
 }
-"""Kinds of MSS: below what they are [B], and how they are drawn; hues are networks'."""
+"""Kinds of MSS: below what they are [B], and how they are figure_html; hues are networks'."""
 SIDES = {False: ("alone", "solid"), True: ("beside others", "dot")}
 COUNTS = "There are no intervals here: the counts tell what a number rests on."
 
@@ -46,7 +46,7 @@ def _limited(selection: Selection) -> Section:
             sum(delay_spikes)::bigint as spikes
         from limits_by_window group by all
     """)
-    found = [(hours, _shares(hours.rows[0])) for hours in parted(selection, rows)]
+    found = [(hours, _shares(hours.rows[0])) for hours in split_by_hours(selection, rows)]
     traces = [
         {
             "type": "bar",
@@ -71,7 +71,7 @@ def _limited(selection: Selection) -> Section:
         + ". "
         + COUNTS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
-        figure=drawn(
+        figure=figure_html(
             {
                 "data": traces,
                 "layout": {
@@ -84,7 +84,7 @@ def _limited(selection: Selection) -> Section:
             140 + 30 * len(found),
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "hours", "connections", "hours of transfer"]
                 + [_words(limit) for limit in LIMITS]
                 + ["delay spikes an hour"],
@@ -93,7 +93,7 @@ def _limited(selection: Selection) -> Section:
         ],
         notes=[paper.LIMITS],
     )
-    return or_nothing(section, bool(found))
+    return unless_empty(section, bool(found))
 
 
 def _words(limit: str) -> str:
@@ -113,7 +113,7 @@ def _limited_row(hours: Hours, shares: dict[str, float]) -> list[str]:
         hours.label,
         number(row["flows"]),
         f"{length:,.1f}",
-        *(tenths(shares[limit]) if length else NOT_MEASURED for limit in LIMITS),
+        *(percent_tenths(shares[limit]) if length else NOT_MEASURED for limit in LIMITS),
         f"{row['spikes'] / length:.1f}" if length else NOT_MEASURED,
     ]
 
@@ -131,7 +131,7 @@ def _windows(selection: Selection) -> Section:
         where mss is not null and window_segments is not null and parallel is not null
         group by all having sum(user_throughput_flows) > 0 order by all
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     section = Section(
         anchor="windows",
         title="Throughput by window, segment size and parallel connections",
@@ -144,10 +144,10 @@ def _windows(selection: Selection) -> Section:
         + COUNTS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections above 100 KB",
         figure=_by_window(by_hours),
-        folded_tables=[_window_table(by_hours)],
+        collapsed_tables=[_window_table(by_hours)],
         notes=[paper.WINDOWS],
     )
-    return or_nothing(section, bool(by_hours))
+    return unless_empty(section, bool(by_hours))
 
 
 def _by_window(by_hours: list[Hours]) -> Markup:
@@ -192,15 +192,15 @@ def _by_window(by_hours: list[Hours]) -> Markup:
         },
         {"title": {"text": "kbit/s"}, "rangemode": "tozero", "showgrid": True, "gridcolor": GRID},
     )
-    return drawn(
+    return figure_html(
         {"data": traces, "layout": grid.plots.layout},
         "Mean throughput by window, by network, hours, segment size and parallel connections",
         130 + 220 * len(grid.names),
     )
 
 
-def _window_table(by_hours: list[Hours]) -> TableOfNumbers:
-    return TableOfNumbers(
+def _window_table(by_hours: list[Hours]) -> NumberTable:
+    return NumberTable(
         [
             "network",
             "hours",
@@ -220,7 +220,7 @@ def _window_table(by_hours: list[Hours]) -> TableOfNumbers:
                 number(row["window_segments"]),
                 number(row["flows"]),
                 kilobits(row["throughput"] / row["flows"]),
-                tenths(row["receiver"] / row["time"] if row["time"] else None),
+                percent_tenths(row["receiver"] / row["time"] if row["time"] else None),
             ]
             for hours in by_hours
             for row in hours.rows

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 from spark_jobs.estimators.differences import Difference, Interval
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -24,7 +24,7 @@ class Unit:
         """Three significant digits."""
         if value is None:
             return NOT_MEASURED
-        return f"{self._text(value, _places(value * self.scale, 3))}{NO_BREAK}{self.name}"
+        return f"{self._text(value, _places(value * self.scale, 3))}{NO_BREAK_SPACE}{self.name}"
 
     def difference(self, estimate: float, interval: Interval, first: str, second: str) -> str:
         """By how much, which way, and how sure: '1.2 points more at peak than off-peak (0.8 …
@@ -38,13 +38,13 @@ class Unit:
         low, high = (self._text(end, places) for end in ends)
         word = self.more if estimate > 0 else self.less
         text = self._text(abs(estimate), places)
-        return f"{text}{NO_BREAK}{self.step} {word} {first} than {second} ({low} … {high})"
+        return f"{text}{NO_BREAK_SPACE}{self.step} {word} {first} than {second} ({low} … {high})"
 
     def nothing(self, interval: Interval) -> str:
         """The ends of an interval about nothing."""
         places = _places((interval.high - interval.low) / 2 * self.scale, 2)
         low, high = (self._text(end, places) for end in (interval.low, interval.high))
-        return f"{low} … {high}{NO_BREAK}{self.step}"
+        return f"{low} … {high}{NO_BREAK_SPACE}{self.step}"
 
     def _text(self, value: float, places: int) -> str:
         text = f"{abs(value) * self.scale:,.{places}f}"

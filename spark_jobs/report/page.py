@@ -29,8 +29,8 @@ from spark_jobs.report import (
     throughput,
     timers,
 )
-from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed, templates
+from spark_jobs.report.compare import Subset
+from spark_jobs.report.page_elements import ACCESS, TEMPLATE, Section, compressed, templates
 from spark_jobs.report.selection import Selection
 
 SECTIONS = (
@@ -59,10 +59,10 @@ SECTIONS = (
 
 pio.templates.default = None  # TEMPLATE is the page's
 
-Halves = tuple[Half, Half]
+Subsets = tuple[Subset, Subset]
 
 
-def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
+def _sections(selection: Selection, halves: Subsets | None) -> list[Section]:
     if halves:
         return [
             peak.comparison(selection, *halves),
@@ -73,13 +73,13 @@ def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
     return [s for part in made for s in (part if isinstance(part, list) else [part])]
 
 
-def page(selection: Selection, halves: Halves | None = None) -> str:
+def page(selection: Selection, halves: Subsets | None = None) -> str:
     """The whole page; halves: of it, only these two beside each other."""
     template = templates().get_template("page.html.jinja")
     return template.render(
         selection=selection,
         sections=_sections(selection, halves),
-        plotly=packed(get_plotlyjs()),
+        plotly=compressed(get_plotlyjs()),
         access=ACCESS,
         template=Markup(TEMPLATE),
         scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),

@@ -6,10 +6,10 @@ from typing import Any
 import plotly.graph_objects as go
 from markupsafe import Markup
 
-from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Half, by, comparisons, pairs
+from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, Subset, by, comparisons, pairs
 from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.panels import panels
-from spark_jobs.report.parts import ACCESS, Section, TableOfNumbers, drawn
+from spark_jobs.report.subplots import subplots
+from spark_jobs.report.page_elements import ACCESS, Section, NumberTable, figure_html
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 ROWS = 5
@@ -52,7 +52,7 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
     return found
 
 
-def comparison(selection: Selection, first: Half, second: Half) -> Section:
+def comparison(selection: Selection, first: Subset, second: Subset) -> Section:
     """Two halves, metric by metric."""
     found = comparisons(selection, first, second)
     notes = [
@@ -89,17 +89,17 @@ def _hours(selection: Selection) -> str:
     )
 
 
-def _title(half: Half) -> str:
+def _title(half: Subset) -> str:
     name = half.name.removeprefix("with ")
     return "Peak" if half is PEAK else name
 
 
 def _tables(
-    selection: Selection, found: list[Comparison], first: Half, second: Half
-) -> list[TableOfNumbers]:
+    selection: Selection, found: list[Comparison], first: Subset, second: Subset
+) -> list[NumberTable]:
     headings = ["metric", first.name, second.name, "what differs (95 % interval)"]
     return [
-        TableOfNumbers(
+        NumberTable(
             headings,
             [
                 [
@@ -118,7 +118,7 @@ def _tables(
     ]
 
 
-def _forest(selection: Selection, found: list[Comparison], first: Half, second: Half) -> Markup:
+def _forest(selection: Selection, found: list[Comparison], first: Subset, second: Subset) -> Markup:
     """By how many per cent the first half differs, with intervals."""
     figure = go.Figure()
     titles = [shown.title for shown in SHOWN.values()]
@@ -163,7 +163,7 @@ def _forest(selection: Selection, found: list[Comparison], first: Half, second: 
         range=[len(titles) - 0.5, -0.5],
         showgrid=True,
     )
-    return drawn(
+    return figure_html(
         figure,
         f"Differences between {first.name} and {second.name} by metric and network; filled: beyond "
         "chance",
@@ -206,7 +206,7 @@ def _pale(colour: str) -> str:
 
 
 def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
-    plots = panels(
+    plots = subplots(
         [(f"{SHOWN[m].title} [{SHOWN[m].unit.name}]", "by local hour") for m in metrics],
         (0.08, 0.35 / len(metrics)),
         (0.6, 0.4),
@@ -249,7 +249,7 @@ def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly:
         hours = {"tickvals": [0, 6, 12, 18], "ticktext": ["0 h", "6 h", "12 h", "18 h"]}
         plots.set(row, 0, when, {"rangemode": "tozero"})
         plots.set(row, 1, when, hours)
-    return drawn(
+    return figure_html(
         {"data": traces, "layout": plots.layout},
         f"Metrics of {network.name} by day and by hour",
         80 + 170 * len(metrics),

@@ -1,4 +1,4 @@
-"""A connection drawn: what limited it, its time-sequence graph, what was outstanding, round trips
+"""A connection figure_html: what limited it, its time-sequence graph, what was outstanding, round trips
 and timeouts, and its rate, above each other over one axis of time.
 """
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.report.connection import Connection
-from spark_jobs.report.exchange import KINDS, Exchange, Stream
-from spark_jobs.report.parts import FONT, GRID, TEXT
-from spark_jobs.report.plot_parts import (
+from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, Stream
+from spark_jobs.report.page_elements import FONT, GRID, TEXT
+from spark_jobs.report.plot_elements import (
     ACCESS,
     ACK_LINE,
     CWND,
@@ -23,17 +23,17 @@ from spark_jobs.report.plot_parts import (
     WINDOW,
     Trace,
     array,
-    lasts,
+    duration,
     placed,
     points,
     seconds,
     steps,
 )
-from spark_jobs.report.plot_sequence import sequence, shown_if_near, told_of
+from spark_jobs.report.plot_sequence import sequence, window_visibility, hover_text
 from spark_jobs.report.why import LIMIT_COLOURS
 from spark_jobs.report.why import LIMITS as LIMITED
 
-MOST_DRAWN = 2000
+MAX_DRAWN = 2000
 """Of more segments of one kind in view the browser draws every second, third, ..."""
 MOST_SHADED = 300
 """So many stalls are shaded at most, the longest."""
@@ -42,10 +42,10 @@ BINS = 200
 GAP, TOP, BOTTOM, LEFT, RIGHT = 22, 12, 52, 86, 218
 
 
-def figure(exchange: Exchange, connection: Connection) -> dict[str, Any]:
-    """The figure as Plotly's JSON. Of the two ways one is shown at first (see shown_first); `meta`
+def figure(exchange: ConnectionPackets, connection: Connection) -> dict[str, Any]:
+    """The figure as Plotly's JSON. Of the two ways one is shown at first (see first_direction); `meta`
     of their traces says which they are of, and how they are shown with it."""
-    first = shown_first(exchange)
+    first = first_direction(exchange)
     traces = [*_held_up(exchange, connection), *_times(exchange, connection)]
     for way, stream, other in (
         ("down", exchange.down, exchange.up),
@@ -62,7 +62,7 @@ def figure(exchange: Exchange, connection: Connection) -> dict[str, Any]:
     return {"data": traces, "layout": _layout(traces, connection)}
 
 
-def shown_first(exchange: Exchange) -> str:
+def first_direction(exchange: ConnectionPackets) -> str:
     """The way of more data, or without any of more packets."""
     down, up = (
         (stream.sent["size"].sum(), len(stream.sent)) for stream in (exchange.down, exchange.up)
@@ -70,7 +70,7 @@ def shown_first(exchange: Exchange) -> str:
     return "up" if up > down else "down"
 
 
-def bands(exchange: Exchange) -> list[tuple[str, str, str]]:
+def limit_legend(exchange: ConnectionPackets) -> list[tuple[str, str, str]]:
     """(name, words, colour) of each limit in the first row."""
     there = set(exchange.intervals["limit"].tolist())
     return [
@@ -80,18 +80,18 @@ def bands(exchange: Exchange) -> list[tuple[str, str, str]]:
     ]
 
 
-def thinned(exchange: Exchange) -> list[str]:
-    """What is not drawn whole at first, in words."""
+def thinning_notes(exchange: ConnectionPackets) -> list[str]:
+    """What is not figure_html whole at first, in words."""
     most = max((exchange.down.sent, exchange.up.sent), key=len)
-    if len(most) <= MOST_DRAWN:
+    if len(most) <= MAX_DRAWN:
         return []
     return [
-        f"There are {len(most):,} segments one way: where more than {MOST_DRAWN:,} of one kind are "
-        "in view, some of them are left out, evenly; zoomed in, all are drawn."
+        f"There are {len(most):,} segments one way: where more than {MAX_DRAWN:,} of one kind are "
+        "in view, some of them are left out, evenly; zoomed in, all are figure_html."
     ]
 
 
-def _held_up(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
+def _held_up(exchange: ConnectionPackets, connection: Connection) -> Iterator[Trace]:
     """What limited it, and below that its stalls: bars along the time."""
     for code, name in enumerate(LIMITS):
         mine = exchange.intervals[exchange.intervals["limit"] == code]
@@ -145,7 +145,7 @@ def _outstanding(stream: Stream) -> Iterator[Trace]:
         at = np.append(kept["at"], windows["at"][-1])
         size = np.append(kept["window"], windows["window"][-1])
         yield steps("outstanding", at, size, "window offered", WINDOW) | {
-            "visible": shown_if_near(stream)
+            "visible": window_visibility(stream)
         }
     if len(stream.outstanding):
         rows = stream.outstanding
@@ -155,7 +155,7 @@ def _outstanding(stream: Stream) -> Iterator[Trace]:
         }
 
 
-def _cwnd(exchange: Exchange) -> Iterator[Trace]:
+def _cwnd(exchange: ConnectionPackets) -> Iterator[Trace]:
     """The server's congestion window, as it is reckoned."""
     if len(exchange.cwnd):
         cwnd = exchange.cwnd
@@ -166,7 +166,7 @@ def _cwnd(exchange: Exchange) -> Iterator[Trace]:
         }
 
 
-def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
+def _times(exchange: ConnectionPackets, connection: Connection) -> Iterator[Trace]:
     """Round trips on either side, the timeout, and where the timer went off."""
     trips = connection.rtt_samples
     ts, rtt = seconds(trips, "ts", connection), trips["rtt"].to_numpy()
@@ -194,7 +194,7 @@ def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
     rto_values = connection.rto_values
     at, rto = seconds(rto_values, "ts", connection), rto_values["rto"].to_numpy()
     if len(at):
-        last = lasts(connection)
+        last = duration(connection)
         order = np.argsort(at, kind="stable")
         at, rto = at[order], rto[order]
         yield steps(
@@ -212,13 +212,13 @@ def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
                 yield points("times", mine["at"], level, words) | {
                     "mode": "markers",
                     "marker": {"symbol": symbol, "size": 9, "color": ACCESS},
-                    **told_of(mine, exchange.captures, words),
+                    **hover_text(mine, exchange.captures, words),
                 }
 
 
 def _rates(stream: Stream, connection: Connection) -> Iterator[Trace]:
     """What passes Gi, and what is acknowledged for the first time."""
-    length = lasts(connection)
+    length = duration(connection)
     data = stream.sent[stream.sent["size"] > 0]
     if not len(data) or length <= 0:
         return
@@ -252,7 +252,7 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
     there = {trace["yaxis"] for trace in traces} | {ROWS["sequence"].axis}
     rows = [row for row in ROWS.values() if row.axis in there]
     inner = sum(row.height for row in rows) + GAP * (len(rows) - 1)
-    length = lasts(connection) or 1.0
+    length = duration(connection) or 1.0
     layout: dict[str, Any] = {
         "font": {"family": FONT, "size": 13, "color": TEXT},
         "height": inner + TOP + BOTTOM,

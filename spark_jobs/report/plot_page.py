@@ -8,9 +8,9 @@ from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from schemas import FLOWS
 from spark_jobs.report.connection import Connection
-from spark_jobs.report.exchange import Exchange
-from spark_jobs.report.parts import NOT_MEASURED, TEMPLATE, TableOfNumbers, packed, templates
-from spark_jobs.report.plot import MOST_DRAWN, bands, figure, shown_first, thinned
+from spark_jobs.report.connection_packets import ConnectionPackets
+from spark_jobs.report.page_elements import NOT_MEASURED, TEMPLATE, NumberTable, compressed, templates
+from spark_jobs.report.plot import MAX_DRAWN, limit_legend, figure, first_direction, thinning_notes
 from spark_jobs.report.why import why
 
 BUTTONS = "toImage zoom2d pan2d zoomIn2d zoomOut2d resetScale2d"
@@ -23,7 +23,7 @@ def shared_script() -> str:
     return f"plotly-{get_plotlyjs_version()}.min.js"
 
 
-def page(connection: Connection, exchange: Exchange, shared: str = "") -> str:
+def page(connection: Connection, exchange: ConnectionPackets, shared: str = "") -> str:
     """The whole page; shared: the file beside it with Plotly, which else it carries itself."""
     flow = connection.flow
     template = templates().get_template("plot.html.jinja")
@@ -32,15 +32,15 @@ def page(connection: Connection, exchange: Exchange, shared: str = "") -> str:
         files=_files(exchange),
         display_filter=_display_filter(connection),
         sentences=why(connection),
-        notes=[*_unknown(connection, exchange), *thinned(exchange)],
+        notes=[*_unknown(connection, exchange), *thinning_notes(exchange)],
         ways=_ways(exchange),
-        shown=shown_first(exchange),
-        bands=bands(exchange),
+        shown=first_direction(exchange),
+        limit_legend=limit_legend(exchange),
         has_times=len(connection.rtt_samples) > 0,
         drawing=_drawing(connection, exchange),
         table=_row(connection),
         shared=shared,
-        plotly="" if shared else packed(get_plotlyjs()),
+        plotly="" if shared else compressed(get_plotlyjs()),
         template=Markup(TEMPLATE),
         scripts=_script("page.js"),
         plot_scripts=_script("plot.js"),
@@ -51,26 +51,26 @@ def _script(name: str) -> Markup:
     return Markup((HERE / name).read_text(encoding="utf-8"))
 
 
-def _drawing(connection: Connection, exchange: Exchange) -> Markup:
-    drawn = figure(exchange, connection)
-    drawing = json.dumps(drawn, separators=(",", ":"))
+def _drawing(connection: Connection, exchange: ConnectionPackets) -> Markup:
+    figure_html = figure(exchange, connection)
+    drawing = json.dumps(figure_html, separators=(",", ":"))
     return Markup(
         '<div class="figure" role="img" aria-label="Time-sequence graph of the connection, what '
         'limited it, what was outstanding, round trips and rate"><div class="plot" '
         'data-responsive="1" data-buttons="{}" data-most="{}" style="height:{}px"></div>'
         '<script type="application/json">{}</script></div>'
-    ).format(BUTTONS, MOST_DRAWN, drawn["layout"]["height"], Markup(drawing.replace("</", "<\\/")))
+    ).format(BUTTONS, MAX_DRAWN, figure_html["layout"]["height"], Markup(drawing.replace("</", "<\\/")))
 
 
-def _ways(exchange: Exchange) -> dict[str, str]:
+def _ways(exchange: ConnectionPackets) -> dict[str, str]:
     """The ways that have data; without any, the one that is shown."""
     sent = {"down": exchange.down.sent, "up": exchange.up.sent}
-    ways = [way for way in WAYS if sent[way]["size"].any()] or [shown_first(exchange)]
+    ways = [way for way in WAYS if sent[way]["size"].any()] or [first_direction(exchange)]
     return {way: WAYS[way] for way in ways}
 
 
-def _files(exchange: Exchange) -> str:
-    """Which frames of which captures, as far as they are drawn."""
+def _files(exchange: ConnectionPackets) -> str:
+    """Which frames of which captures, as far as they are figure_html."""
     told = []
     streams = [rows for s in (exchange.down, exchange.up) for rows in (s.sent, s.heard)]
     for code, name in enumerate(exchange.captures):
@@ -90,8 +90,8 @@ def _display_filter(connection: Connection) -> str:
     )
 
 
-def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
-    """What is not known of it, and so not drawn."""
+def _unknown(connection: Connection, exchange: ConnectionPackets) -> list[str]:
+    """What is not known of it, and so not figure_html."""
     flow, told = connection.flow, []
     if flow["directions_seen"] != "both":
         told.append(f"Gi saw one direction only: {flow['directions_seen']}.")
@@ -102,7 +102,7 @@ def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
         )
     windows = exchange.down.heard["window"]
     if len(windows) and (windows != windows).any():
-        told.append("The windows' scale is not known: they are not drawn.")
+        told.append("The windows' scale is not known: they are not figure_html.")
     if flow["split"]:
         told.append(
             "Something at Gi answers in the mobile's name: what limited the transfer, and the "
@@ -115,10 +115,10 @@ def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
     return told
 
 
-def _row(connection: Connection) -> TableOfNumbers:
+def _row(connection: Connection) -> NumberTable:
     rows = []
     for column in FLOWS.columns:
         value = connection.flow[column.name]
         text = NOT_MEASURED if value is None else str(value)
         rows.append([column.name, text, column.unit or "", column.comment.partition(" [")[0]])
-    return TableOfNumbers(["column", "value", "unit", "meaning"], rows)
+    return NumberTable(["column", "value", "unit", "meaning"], rows)

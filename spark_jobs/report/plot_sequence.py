@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from spark_jobs.estimators.tcp import FIN, RST, SYN
-from spark_jobs.report.exchange import KINDS, Stream
-from spark_jobs.report.parts import TEXT
-from spark_jobs.report.plot_parts import (
+from spark_jobs.report.connection_packets import KINDS, Stream
+from spark_jobs.report.page_elements import TEXT
+from spark_jobs.report.plot_elements import (
     ACCESS,
     ACK_LINE,
     DATA,
@@ -56,7 +56,7 @@ def sequence(stream: Stream, other: Stream, captures: Sequence[str]) -> Iterator
         yield points("sequence", needless["at"], middle, words) | {
             "mode": "markers",
             "marker": {"symbol": "circle-open", "size": 9, "color": TEXT, "line": {"width": 1.3}},
-            **told_of(needless, captures, words),
+            **hover_text(needless, captures, words),
         }
     yield from _reported(stream, captures)
     for side, words, symbol, colour in (
@@ -78,7 +78,7 @@ def _lines(stream: Stream) -> Iterator[Trace]:
     edge = heard["number"] + heard["window"]
     if not np.isnan(edge).all():
         yield steps("sequence", heard["at"], edge, "window's edge", WINDOW) | {
-            "visible": shown_if_near(stream),
+            "visible": window_visibility(stream),
             "customdata": array(heard["window"]),
             "hovertemplate": "%{x:.6f} s<br>window %{customdata:,} B, to %{y:,}<extra></extra>",
         }
@@ -88,7 +88,7 @@ def _lines(stream: Stream) -> Iterator[Trace]:
     }
 
 
-def shown_if_near(stream: Stream) -> bool | str:
+def window_visibility(stream: Stream) -> bool | str:
     """Windows are shown when asked for where they are so wide that little else would be seen."""
     sent = (stream.sent["low"] + stream.sent["size"]).max(initial=0)
     return bool(np.nanmax(stream.heard["window"]) <= WIDE * max(sent, 1)) or "legendonly"
@@ -107,11 +107,11 @@ def _strokes(sent: np.ndarray, captures: Sequence[str], words: str, colour: str)
             "thickness": 1.6,
             "width": 2,
         },
-        **told_of(sent, captures, words),
+        **hover_text(sent, captures, words),
     }
 
 
-def told_of(rows: np.ndarray, captures: Sequence[str], words: str) -> Trace:
+def hover_text(rows: np.ndarray, captures: Sequence[str], words: str) -> Trace:
     """What is said of each segment under the pointer."""
     columns = [rows[name].astype(float) for name in ("frame", "low", "size", "seq")]
     told: Trace = {
@@ -198,7 +198,7 @@ def _flagged_by_other(stream: Stream, other: Stream, captures: Sequence[str]) ->
 
 def _named(rows: np.ndarray, level: np.ndarray, captures: Sequence[str], words: str) -> Trace:
     """Marks with the names of flags."""
-    told = told_of(rows, captures[:1], "%{text}")
+    told = hover_text(rows, captures[:1], "%{text}")
     return placed("sequence") | {
         **told,
         "type": "scatter",

@@ -1,7 +1,7 @@
 """What the numbers rest on: captures read, and what could not be."""
 
 from schemas import MANY_OPTIONS_CUT, SKIP_REASONS
-from spark_jobs.report.parts import Section, TableOfNumbers, group, number
+from spark_jobs.report.page_elements import Section, NumberTable, group, number
 from spark_jobs.report.selection import Selection
 
 LAST_DAYS = 7
@@ -39,7 +39,7 @@ def state(selection: Selection) -> Section:
         caption="What is held back is not in the figures below. How to release a day: "
         "docs/operations.md.",
         samples=f"{held} held back",
-        tables=[TableOfNumbers(["date", "network", "state", "why"], rows)] if rows else [],
+        tables=[NumberTable(["date", "network", "state", "why"], rows)] if rows else [],
         open_tables=True,
         notes=[] if rows else ["No day has been checked: see giscope check."],
     )
@@ -84,8 +84,8 @@ def small_groups(selection: Selection) -> list[Section]:
             "everything on this page but the daily checks and the data quality. A cell is what a "
             "table or figure counts of a day by local hour and category; sums are of what is left.",
             samples=f"{_of_cells(rows)} left out",
-            folded_tables=[
-                TableOfNumbers(
+            collapsed_tables=[
+                NumberTable(
                     ["mart", "network", "left out", "of groups"], told, "By mart (docs/schema.md)"
                 )
             ],
@@ -129,13 +129,13 @@ def section(selection: Selection) -> Section:
         for row in captures
     ]
     tables = [
-        TableOfNumbers(
+        NumberTable(
             ["network", "captures", "frames", "packets kept", "from (UTC)", "to (UTC)"], rows
         )
     ]
     if skipped:
         tables.append(
-            TableOfNumbers(
+            NumberTable(
                 ["network", "reason", "count", "meaning"],
                 [
                     [

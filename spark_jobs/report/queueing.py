@@ -6,21 +6,21 @@ from math import exp, log
 from typing import Any
 
 from spark_jobs.report import paper
-from spark_jobs.report.fig04 import FEW
-from spark_jobs.report.hours import Hours, parted
-from spark_jobs.report.panels import GRID
-from spark_jobs.report.parts import (
+from spark_jobs.report.fig04 import FEW_SAMPLES
+from spark_jobs.report.hours import Hours, split_by_hours
+from spark_jobs.report.subplots import GRID
+from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     log_quantile,
     number,
-    or_nothing,
+    unless_empty,
     seconds,
-    tenths,
+    percent_tenths,
 )
 from spark_jobs.report.samples import (
     BINS,
@@ -29,7 +29,7 @@ from spark_jobs.report.samples import (
     of,
     quantile,
     share,
-    with_interval,
+    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -54,7 +54,7 @@ def _by_flight(selection: Selection) -> Section:
         from rtt_by_flight where not delayed or flight >= {SECOND_UNDER_WAY_B}
         group by all order by flight
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     traces, by_size = [], []
     for hours in by_hours:
         points = [
@@ -65,7 +65,7 @@ def _by_flight(selection: Selection) -> Section:
             [hours.network.name, hours.label, number(size), number(count), *map(seconds, quartiles)]
             for size, count, quartiles in points
         ]
-        shown = [(size, quartiles) for size, count, quartiles in points if count >= FEW]
+        shown = [(size, quartiles) for size, count, quartiles in points if count >= FEW_SAMPLES]
         traces.append(
             {
                 "type": "scatter",
@@ -91,11 +91,11 @@ def _by_flight(selection: Selection) -> Section:
         "to the data in flight shows a queue that grows with it: a smaller window or buffer would "
         "cost hardly any throughput. It may fall at its end, where losses are repaired: much is in "
         f"flight then and little waits. Below {SECOND_UNDER_WAY_B} B, ACKs that may have been "
-        f"delayed are left out. Points rest on {FEW} round trips or more; these are thinned (ten "
+        f"delayed are left out. Points rest on {FEW_SAMPLES} round trips or more; these are thinning_notes (ten "
         "a second of a connection at most), so their number tells nothing of the traffic. There "
         "are no intervals here.",
         samples=f"{number(sum(row['rtt_samples'] for row in rows))} round trips",
-        figure=drawn(
+        figure=figure_html(
             {
                 "data": traces,
                 "layout": {
@@ -116,7 +116,7 @@ def _by_flight(selection: Selection) -> Section:
             420,
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "hours",
@@ -131,8 +131,8 @@ def _by_flight(selection: Selection) -> Section:
                 [_round_trips(hours) for hours in by_hours],
             )
         ],
-        folded_tables=[
-            TableOfNumbers(
+        collapsed_tables=[
+            NumberTable(
                 [
                     "network",
                     "hours",
@@ -148,7 +148,7 @@ def _by_flight(selection: Selection) -> Section:
         ],
         notes=[paper.ROUND_TRIP_BY_FLIGHT],
     )
-    return or_nothing(section, bool(by_hours))
+    return unless_empty(section, bool(by_hours))
 
 
 def _log_seconds(title: str) -> dict[str, Any]:
@@ -185,9 +185,9 @@ def _longest(selection: Selection) -> Section:
     longest = [row for row in samples if row["measure"] == "rtt_max"]
     full = {
         (hours.network.name, hours.period): hours.rows
-        for hours in parted(selection, [row for row in samples if row["measure"] == "queue_s"])
+        for hours in split_by_hours(selection, [row for row in samples if row["measure"] == "queue_s"])
     }
-    by_hours = parted(selection, longest)
+    by_hours = split_by_hours(selection, longest)
     traces = [
         {
             "type": "scatter",
@@ -209,7 +209,7 @@ def _longest(selection: Selection) -> Section:
         "packet wait at worst. A full queue: what a packet waits there, told of the users who lost "
         "enough to tell. A user counts once in each hour. " + INTERVALS,
         samples=f"{number(sum(row['samples'] for row in longest))} users and hours",
-        figure=drawn(
+        figure=figure_html(
             {
                 "data": traces,
                 "layout": {
@@ -227,7 +227,7 @@ def _longest(selection: Selection) -> Section:
             400,
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "hours", "users and hours", "median", "90th percentile", "longest"]
                 + [f"above {limit} s" for limit in LONG_S]
                 + ["full queue, median"],
@@ -247,7 +247,7 @@ def _longest(selection: Selection) -> Section:
             )
         ],
     )
-    return or_nothing(section, bool(by_hours))
+    return unless_empty(section, bool(by_hours))
 
 
 def _longest_row(hours: Hours, full: list[dict]) -> list[str]:
@@ -255,13 +255,13 @@ def _longest_row(hours: Hours, full: list[dict]) -> list[str]:
         hours.network.name,
         hours.label,
         number(sum(row["samples"] for row in hours.rows)),
-        *(with_interval(quantile(hours.rows, at), seconds) for at in (0.5, 0.9)),
+        *(interval_text(quantile(hours.rows, at), seconds) for at in (0.5, 0.9)),
         seconds(exp((max(row["bin"] for row in hours.rows) + 1) / BINS)),
         *(
-            with_interval(share(hours.rows, _longer_than(limit), of("samples")), tenths)
+            interval_text(share(hours.rows, _longer_than(limit), of("samples")), percent_tenths)
             for limit in LONG_S
         ),
-        with_interval(quantile(full, 0.5), seconds, bool(full)),
+        interval_text(quantile(full, 0.5), seconds, bool(full)),
     ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_jobs.estimators import by_user
 from spark_jobs.estimators.by_user import UNKNOWN, Estimate, enough
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED, TOO_FEW
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED, TOO_FEW
 from spark_jobs.report.selection import Selection
 
 Rows = Sequence[dict]
@@ -21,7 +21,7 @@ def users(rows: Rows) -> int:
     return len({(row["network"], row["user_group"]) for row in rows})
 
 
-def users_of_bits(rows: Rows) -> int:
+def count_group_bits(rows: Rows) -> int:
     """The same of rows of one network that say by bits which groups they hold (user_groups)."""
     bits = 0
     for row in rows:
@@ -29,7 +29,7 @@ def users_of_bits(rows: Rows) -> int:
     return (bits & ((1 << by_user.GROUPS) - 1)).bit_count()
 
 
-def users_in_words(rows: Rows) -> str:
+def users_text(rows: Rows) -> str:
     """How many users the rows are of at least: in a group there may be several."""
     count = users(rows)
     return f"{count} user{'' if count == 1 else 's'} or more"
@@ -101,17 +101,17 @@ def numbers(rows: Rows, text: Callable[[float | None], str], shares: Sequence[fl
         mean(rows, "weighted_sum", "weight", "samples"),
         *(quantile(rows, at) for at in shares),
     ]
-    return [with_interval(estimate, text, bool(rows)) for estimate in found]
+    return [interval_text(estimate, text, bool(rows)) for estimate in found]
 
 
-def with_interval(
+def interval_text(
     estimate: Estimate, text: Callable[[float | None], str], measured: bool = True
 ) -> str:
     """A value and its interval; measured: whether there are any samples."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return TOO_FEW if measured else NOT_MEASURED
-    low, high = (text(end).split(NO_BREAK)[0] for end in (estimate.low, estimate.high))
-    return f"{text(estimate.value)} ({low}{NO_BREAK}to{NO_BREAK}{high})"
+    low, high = (text(end).split(NO_BREAK_SPACE)[0] for end in (estimate.low, estimate.high))
+    return f"{text(estimate.value)} ({low}{NO_BREAK_SPACE}to{NO_BREAK_SPACE}{high})"
 
 
 def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:

@@ -1,16 +1,16 @@
 """Table I: summary statistics, ours and the paper's."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
+    NumberTable,
     group,
     number,
     percent,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import of, share, with_interval
+from spark_jobs.report.samples import of, share, interval_text
 from spark_jobs.report.selection import Selection
 
 ROWS = {
@@ -43,7 +43,7 @@ def section(selection: Selection) -> Section:
         rows.append(
             [
                 label,
-                *(with_interval(share(mine, of(name)), tenths) for mine in ours.values()),
+                *(interval_text(share(mine, of(name)), percent_tenths) for mine in ours.values()),
                 *(percent(column[name]) for column in paper.TABLE_1.values()),
             ]
         )
@@ -56,6 +56,6 @@ def section(selection: Selection) -> Section:
         "both SYNs permit it, timestamps where both directions carry them; the window is the "
         "largest that the mobile advertised, scaled. " + INTERVALS,
         samples=f"{number(sum(flows.values()))} connections",
-        tables=[TableOfNumbers(headings, rows)],
+        tables=[NumberTable(headings, rows)],
         open_tables=True,
     )

@@ -1,8 +1,8 @@
 """Table II: which share of the data packets is lost, on which side."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import INTERVALS, Section, TableOfNumbers, group, number, percent
-from spark_jobs.report.samples import of, share, with_interval
+from spark_jobs.report.page_elements import INTERVALS, Section, NumberTable, group, number, percent
+from spark_jobs.report.samples import of, share, interval_text
 from spark_jobs.report.selection import Selection
 
 
@@ -18,13 +18,13 @@ def section(selection: Selection) -> Section:
     rows = [
         [
             "Internet side loss",
-            *(with_interval(share(rows, of("internet"), _sent), percent) for rows in ours.values()),
+            *(interval_text(share(rows, of("internet"), _sent), percent) for rows in ours.values()),
             *(percent(column["internet"]) for column in paper.TABLE_2.values()),
         ],
         [
             "Access side loss",
             *(
-                with_interval(share(rows, of("access"), of("seen")), percent)
+                interval_text(share(rows, of("access"), of("seen")), percent)
                 for rows in ours.values()
             ),
             *(percent(column["access"]) for column in paper.TABLE_2.values()),
@@ -45,7 +45,7 @@ def section(selection: Selection) -> Section:
         "seen at Gi; where the acknowledgements do not decide a packet's fate it counts with its "
         "probability. " + INTERVALS,
         samples=f"{number(sum(seen.values()))} data packets",
-        tables=[TableOfNumbers(headings, rows)],
+        tables=[NumberTable(headings, rows)],
         open_tables=True,
     )
 

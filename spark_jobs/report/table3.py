@@ -23,20 +23,20 @@ from spark_jobs.estimators.option_effects import (
 )
 from spark_jobs.report import paper
 from spark_jobs.report.metrics import MINUS
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     ACCESS,
     INTERVALS,
-    NO_BREAK,
+    NO_BREAK_SPACE,
     NOT_MEASURED,
     TOO_FEW,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     kilobits,
     number,
 )
-from spark_jobs.report.samples import are_enough, error_bars, mean, users_in_words, with_interval
+from spark_jobs.report.samples import are_enough, error_bars, mean, users_text, interval_text
 from spark_jobs.report.selection import Selection
 
 SAMPLE = "Single request–response connections above 32 KB without other traffic of the user. "  # noqa: RUF001
@@ -196,7 +196,7 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
         [name, *_texts(_of_access(cells, name)), *(_paper(name) if beside else [])] for name in ROWS
     ]
     networks = [
-        TableOfNumbers(
+        NumberTable(
             headings,
             [[name, *_texts(cluster(filter(wanted, mine)))] for name, wanted in ROWS.items()],
             network,
@@ -215,11 +215,11 @@ def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
         "user in that hour, for transfers where that is known; for windows without the channel "
         "rate, which small windows hide. The channel rate is known for "
         f"{number(sum(row['flows_with_rate'] for row in rated))} of {number(count)} connections, of "
-        f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
+        f"{users_text(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
         f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
-        tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
-        folded_tables=networks if len(networks) > 1 else [],
+        tables=[NumberTable([*headings, *beside], rows), _effects_table(found)],
+        collapsed_tables=networks if len(networks) > 1 else [],
         open_tables=True,
         notes=[*map(in_words, found), *([paper.OPTIONS] if beside else [])],
     )
@@ -237,7 +237,7 @@ def _texts(found: Cluster | None) -> list[str]:
     if found is None:
         return [NETWORKS_DIFFER, NOT_MEASURED, NOT_MEASURED]
     spread = NOT_MEASURED if found.deviation is None else kilobits(found.deviation)
-    return [with_interval(found.mean, kilobits, found.flows > 0), spread, number(found.flows)]
+    return [interval_text(found.mean, kilobits, found.flows > 0), spread, number(found.flows)]
 
 
 def _paper(name: str) -> list[str]:
@@ -245,7 +245,7 @@ def _paper(name: str) -> list[str]:
     return [kilobits(goodput), number(samples)]
 
 
-def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
+def _effects_table(found: Sequence[Effect]) -> NumberTable:
     headings = [
         "option",
         "samples",
@@ -255,7 +255,7 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
         "users",
         "adjusted difference",
     ]
-    return TableOfNumbers(
+    return NumberTable(
         headings,
         [
             [
@@ -287,7 +287,7 @@ def _difference(difference: Difference) -> str:
 def _share(value: float | None) -> str:
     if value is None:
         return NOT_MEASURED
-    return f"{100 * value:+.1f}{NO_BREAK}%".replace("-", MINUS)
+    return f"{100 * value:+.1f}{NO_BREAK_SPACE}%".replace("-", MINUS)
 
 
 def _interval(difference: Difference) -> str:
@@ -352,7 +352,7 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
         *(f"{name}: {what}" for name in figure.names for what in ("mean", "deviation", "samples")),
     ]
     tables = [
-        TableOfNumbers(
+        NumberTable(
             headings,
             [[label, *(text for bar in bars for text in _texts(bar))] for label, bars in v.items()],
             view,
@@ -365,10 +365,10 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
         source="INFOCOM 2004, Section VII",
         caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
         "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
-        f"sides of enough transfers are drawn, over all {ACCESS.get(access, access)} networks "
+        f"sides of enough transfers are figure_html, over all {ACCESS.get(access, access)} networks "
         "unless that turns round what each of them shows. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        figure=drawn(drawing, f"{figure.title}, {ACCESS.get(access, access)}", 520),
+        figure=figure_html(drawing, f"{figure.title}, {ACCESS.get(access, access)}", 520),
         tables=tables,
     )
 

@@ -6,15 +6,15 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     kilobits,
     number,
-    tenths,
+    percent_tenths,
 )
 from spark_jobs.report.rates import bin_width, histogram, steps
 from spark_jobs.report.samples import (
@@ -23,7 +23,7 @@ from spark_jobs.report.samples import (
     error_bars,
     numbers,
     share,
-    with_interval,
+    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -76,8 +76,8 @@ def throughput(selection: Selection) -> Section:
         "of the user; IP bytes over the time from the ACK of the first to the ACK of the last "
         "data packet. " + BOTH + INTERVALS,
         samples=f"{number(_transfers(rows))} connections",
-        figure=drawn(figure, "Histograms of single-flow throughput by network", 400),
-        tables=[TableOfNumbers(["network", "counted", *NUMBERS], table)],
+        figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
+        tables=[NumberTable(["network", "counted", *NUMBERS], table)],
         notes=[paper.THROUGHPUT],
     )
 
@@ -96,12 +96,12 @@ def tcp_share(selection: Selection) -> Section:
         if not total:
             continue
         thirds = [share(mine, _between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
-        table.append([network.name, number(total), *(with_interval(n, tenths) for n in thirds)])
+        table.append([network.name, number(total), *(interval_text(n, percent_tenths) for n in thirds)])
         if not are_enough(mine):
             continue
         bars = [share(mine, _between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
         by_bin += [
-            [network.name, _twentieth(n), with_interval(bar, tenths)]
+            [network.name, _twentieth(n), interval_text(bar, percent_tenths)]
             for n, bar in enumerate(bars)
             if bar.value
         ]
@@ -128,15 +128,15 @@ def tcp_share(selection: Selection) -> Section:
         "connection above 100 KB, the connection's share: Btcp / (Btcp + Bother). 1: nothing else "
         "was received meanwhile. Bars are a twentieth wide. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
-        figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
+        figure=figure_html(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 ["network", "connections", "below 1/3", "1/3 to 2/3", "2/3 to below 1", "alone"],
                 table,
             )
         ],
-        folded_tables=[
-            TableOfNumbers(
+        collapsed_tables=[
+            NumberTable(
                 ["network", "share of the bytes", "share of connections"],
                 by_bin,
                 "numbers of each bar",
@@ -218,12 +218,12 @@ def user_throughput(selection: Selection) -> Section:
         "packet: R = 8 (Btcp + Bother) / (T2ack − T1ack); by the share of the others' bytes. "  # noqa: RUF001
         "Levels without any connection are left out. " + BOTH + INTERVALS,
         samples=f"{number(_transfers(rows))} connections",
-        figure=drawn(
+        figure=figure_html(
             figure,
             "Histograms of user throughput by level of background traffic",
             120 + 190 * len(levels),
         ),
-        tables=[TableOfNumbers(["background", "network", "counted", *NUMBERS], table)],
+        tables=[NumberTable(["background", "network", "counted", *NUMBERS], table)],
         notes=[paper.USER_THROUGHPUT],
     )
 

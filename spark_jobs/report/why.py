@@ -37,10 +37,10 @@ def why(connection: Connection) -> list[str]:
     flow = connection.flow
     return [
         _speed(flow),
-        limits_of(flow),
+        limits_sentence(flow),
         _losses(flow),
         _retransmissions(flow, connection.retransmissions.to_pylist()),
-        stalls_of(connection.stalls.to_pylist()),
+        stalls_sentence(connection.stalls.to_pylist()),
     ]
 
 
@@ -55,7 +55,7 @@ def _speed(flow: dict[str, Any]) -> str:
     )
 
 
-def limits_of(flow: dict[str, Any]) -> str:
+def limits_sentence(flow: dict[str, Any]) -> str:
     """What limited a connection, from its row of flows."""
     if flow["limited_by"] is None:
         return "What limited it is not known."
@@ -99,7 +99,7 @@ def _retransmissions(flow: dict[str, Any], again: list[dict[str, Any]]) -> str:
     )
 
 
-def stalls_of(stalls: list[dict[str, Any]]) -> str:
+def stalls_sentence(stalls: list[dict[str, Any]]) -> str:
     """How it stalled, from its rows of stalls."""
     if not stalls:
         return "It never stalled."

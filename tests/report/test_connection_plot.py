@@ -16,24 +16,24 @@ from segments import RTT_US, SLOT_US, acked, opened, sent, started
 from schemas import TABLES
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report.connection import BESIDE, Connection, connection_of
-from spark_jobs.report.exchange import KINDS, Exchange, exchange_of
-from spark_jobs.report.plot import MOST_DRAWN, figure, thinned
+from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connection
+from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
+from spark_jobs.report.plot import MAX_DRAWN, figure, thinned
 from spark_jobs.report.plot_page import page
 from spark_jobs.tables import ROWS
 
 SECOND = 1_000_000
 
 
-def drawn(lines: list[Packet]) -> tuple[Exchange, Connection]:
+def drawn(lines: list[Packet]) -> tuple[ConnectionPackets, Connection]:
     """The one connection of an exchange."""
     made = partition(sorted(lines, key=lambda p: p.us))
     tables = {table.name: rows(made) for table, rows in ROWS.items()}
     (flow,) = tables["flows"].to_pylist()
     flow |= {"network": "net", "date": datetime.date(2023, 11, 14)}
-    of_flow = [pa.Table.from_pylist(tables[t.name].to_pylist(), t.arrow) for t in BESIDE]
+    of_flow = [pa.Table.from_pylist(tables[t.name].to_pylist(), t.arrow) for t in DETAIL_TABLES]
     connection = Connection(flow, *of_flow)
-    exchange = exchange_of(made, connection)
+    exchange = packets_of(made, connection)
     assert exchange is not None
     return exchange, connection
 
@@ -151,7 +151,7 @@ def test_band_is_what_limited_it():
     assert recovery["end"].max() == pytest.approx(5.3, abs=0.2)
 
 
-def assert_sums_are_the_flows(exchange: Exchange, connection: Connection) -> None:
+def assert_sums_are_the_flows(exchange: ConnectionPackets, connection: Connection) -> None:
     seconds = exchange.intervals["end"] - exchange.intervals["start"]
     for code, name in enumerate(LIMITS):
         mine = seconds[exchange.intervals["limit"] == code].sum()
@@ -174,10 +174,10 @@ def test_bands_of_real_connections_sum_up_to_their_rows(demo):
     )
     assert len(ids) > 9
     for (flow_id,) in ids:
-        connection = connection_of(demo.warehouse, flow_id)
+        connection = read_connection(demo.warehouse, flow_id)
         flow = connection.flow
         made = read_user(demo.warehouse, flow["network"], flow["date"], flow["user"])
-        exchange = exchange_of(made, connection)
+        exchange = packets_of(made, connection)
         assert_sums_are_the_flows(exchange, connection)
         assert (exchange.down.sent["size"] > 0).sum() == flow["data_packets_down"]
 
@@ -211,7 +211,7 @@ def test_upload_is_shown_first_where_it_is_more():
 def test_what_is_thinned_is_said():
     exchange, _ = drawn(started(first=1))
     assert thinned(exchange) == []
-    many = replace(exchange.down, sent=np.repeat(exchange.down.sent, MOST_DRAWN))
+    many = replace(exchange.down, sent=np.repeat(exchange.down.sent, MAX_DRAWN))
     (told,) = thinned(replace(exchange, down=many))
     assert told.startswith(f"There are {len(many.sent):,} segments one way")
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.report.connection import connection_of
+from spark_jobs.report.connection import read_connection
 from spark_jobs.report.why import why
 from spark_jobs.warehouse import Warehouse
 
@@ -21,7 +21,7 @@ def ask(demo, question: str) -> dict:
 def test_five_sentences_hold_the_tables_numbers(demo):
     flow = ask(demo, "retransmissions > 20 and timeouts > 1 and lost_access > 5")
     speed, limits, losses, retransmissions, stalls = why(
-        connection_of(demo.warehouse, flow["flow_id"])
+        read_connection(demo.warehouse, flow["flow_id"])
     )
     assert f"{flow['payload_bytes_down']:,} bytes" in speed
     assert f"{flow['goodput'] / 1000:,.1f} kbit/s" in speed
@@ -45,13 +45,13 @@ def test_share_named_first_is_the_largest_limit(demo):
     flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
         " % the mobile's window was full"
-        in why(connection_of(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
+        in why(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
     )
 
 
 def test_connection_that_never_came_about_is_not_known(demo):
     flow = ask(demo, "setup_class = 'no_response'")
-    _, limits, losses, retransmissions, stalls = why(connection_of(demo.warehouse, flow["flow_id"]))
+    _, limits, losses, retransmissions, stalls = why(read_connection(demo.warehouse, flow["flow_id"]))
     assert limits == "What limited it is not known."
     assert losses.startswith("Of 0 data packets")
     assert retransmissions == "Whether anything was retransmitted, and why, is not known."
@@ -60,7 +60,7 @@ def test_connection_that_never_came_about_is_not_known(demo):
 
 def test_unknown_flow_is_the_users_mistake(demo, capsys):
     with pytest.raises(UserError, match="no flow 7"):
-        connection_of(demo.warehouse, 7)
+        read_connection(demo.warehouse, 7)
     with pytest.raises(SystemExit) as stop:
         main(["why", "--warehouse", str(demo.warehouse.root), "7"])
     assert stop.value.code == 2
@@ -69,4 +69,4 @@ def test_unknown_flow_is_the_users_mistake(demo, capsys):
 
 def test_empty_warehouse_has_no_flow(tmp_path):
     with pytest.raises(UserError, match="no flow 1"):
-        connection_of(Warehouse(tmp_path), 1)
+        read_connection(Warehouse(tmp_path), 1)

@@ -15,9 +15,9 @@ from schemas.flows import LIMITS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import marts
 from spark_jobs.report import paper, write_report
-from spark_jobs.report.hours import Grid, parted
-from spark_jobs.report.parts import log_quantile
-from spark_jobs.report.samples import users_of_bits
+from spark_jobs.report.hours import Grid, split_by_hours
+from spark_jobs.report.page_elements import log_quantile
+from spark_jobs.report.samples import count_group_bits
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Warehouse
 
@@ -259,7 +259,7 @@ def test_hours_of_networks(demo):
     rows = [
         {"network": "aa-gprs", "period": period} for period in ("other", "off_peak", "peak")
     ] + [{"network": "bb-gprs", "period": "other"}]  # fmt: skip
-    found = parted(selection, rows)
+    found = split_by_hours(selection, rows)
     assert [hours.name for hours in found] == ["aa-gprs peak", "aa-gprs off-peak", "bb-gprs other"]
     grid = Grid.of(found, 0.1)
     titles = [title["text"] for title in grid.plots.layout["annotations"]]
@@ -279,8 +279,8 @@ def test_quantiles_of_bins_of_times():
 
 def test_users_are_counted_by_their_bits():
     """Groups 0, 1 and 63, whose bit is the sign's."""
-    assert users_of_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
-    assert users_of_bits([]) == 0
+    assert count_group_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
+    assert count_group_bits([]) == 0
 
 
 def test_paper_has_what_adds_up():

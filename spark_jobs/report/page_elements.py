@@ -22,7 +22,7 @@ from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USE
 
 NOT_MEASURED = "\N{EN DASH}"
 TOO_FEW = "too few"
-NO_BREAK = "\N{NO-BREAK SPACE}"
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
     f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user; "
@@ -35,7 +35,7 @@ TEXT, GRID = "#1a1a1a", "#e3e3e3"
 
 
 @dataclass
-class TableOfNumbers:
+class NumberTable:
     """headings, and rows of texts; the first column names the row."""
 
     headings: Sequence[str]
@@ -61,8 +61,8 @@ class Section:
     caption: str
     samples: str
     figure: Markup = field(default_factory=Markup)
-    tables: Sequence[TableOfNumbers] = ()
-    folded_tables: Sequence[TableOfNumbers] = ()
+    tables: Sequence[NumberTable] = ()
+    collapsed_tables: Sequence[NumberTable] = ()
     """Shown on demand, each under its caption."""
     open_tables: bool = False
     notes: Sequence[str] = ()
@@ -72,12 +72,12 @@ class Section:
     """The heading of the part of the page that begins with it."""
 
 
-def or_nothing(section: Section, there: bool) -> Section:
+def unless_empty(section: Section, there: bool) -> Section:
     """The section; or, where there is nothing to show, one line that says so."""
     if there:
         return section
     nothing = ["Nothing of this was measured in these networks and days."]
-    return replace(section, figure=Markup(), tables=(), folded_tables=(), notes=nothing)
+    return replace(section, figure=Markup(), tables=(), collapsed_tables=(), notes=nothing)
 
 
 def number(value: float | None) -> str:
@@ -89,10 +89,10 @@ def percent(part: float | None, whole: float | None = 1, digits: int = 2) -> str
     """A share of a whole."""
     if part is None or not whole:
         return NOT_MEASURED
-    return f"{100 * part / whole:.{digits}f}{NO_BREAK}%"
+    return f"{100 * part / whole:.{digits}f}{NO_BREAK_SPACE}%"
 
 
-def tenths(share: float | None) -> str:
+def percent_tenths(share: float | None) -> str:
     """A share, to a tenth of a per cent."""
     return percent(share, digits=1)
 
@@ -101,21 +101,21 @@ def milliseconds(value: float | None) -> str:
     """A time given in s, in ms; below 100 ms with a decimal."""
     if value is None:
         return NOT_MEASURED
-    return f"{1000 * value:,.{0 if abs(value) >= 0.1 else 1}f}{NO_BREAK}ms"
+    return f"{1000 * value:,.{0 if abs(value) >= 0.1 else 1}f}{NO_BREAK_SPACE}ms"
 
 
 def seconds(value: float | None) -> str:
     """A time given in s, to three digits or so."""
     if value is None:
         return NOT_MEASURED
-    return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}{NO_BREAK}s"
+    return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}{NO_BREAK_SPACE}s"
 
 
 def kilobits(value: float | None) -> str:
     """A rate given in bit/s, in kbit/s; from 1 Mbit/s in whole ones."""
     if value is None:
         return NOT_MEASURED
-    return f"{value / 1000:,.{1 if abs(value) < 1e6 else 0}f}{NO_BREAK}kbit/s"
+    return f"{value / 1000:,.{1 if abs(value) < 1e6 else 0}f}{NO_BREAK_SPACE}kbit/s"
 
 
 ACCESS = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
@@ -130,7 +130,7 @@ TEMPLATE = json.dumps(
 read it."""
 
 
-def drawn(
+def figure_html(
     figure: go.Figure | dict[str, Any], label: str, height: int, width: int | None = None
 ) -> Markup:
     """A figure as HTML; `label` describes it to those who cannot see it. Without a legend where a
@@ -175,7 +175,7 @@ def templates() -> Environment:
     return Environment(loader=here, autoescape=True, undefined=StrictUndefined)
 
 
-def packed(script: str) -> str:
+def compressed(script: str) -> str:
     """A script as text that a page can carry: gzip, base64. The highest level of compression takes
     twice as long for a fifth of a per cent."""
     return b64encode(gzip.compress(script.encode(), 6, mtime=0)).decode()

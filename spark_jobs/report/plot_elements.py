@@ -59,10 +59,10 @@ def steps(row: str, x: np.ndarray, y: np.ndarray, name: str, colour: str) -> Tra
 def array(values: np.ndarray) -> Trace:
     """Numbers as Plotly's typed arrays: exact, and without a text for each."""
     values = np.ascontiguousarray(values, "<f8")
-    packed: Trace = {"dtype": "f8", "bdata": b64encode(values.tobytes()).decode()}
+    compressed: Trace = {"dtype": "f8", "bdata": b64encode(values.tobytes()).decode()}
     if values.ndim > 1:
-        packed["shape"] = ", ".join(map(str, values.shape))
-    return packed
+        compressed["shape"] = ", ".join(map(str, values.shape))
+    return compressed
 
 
 def seconds(rows: pa.Table, name: str, connection: Connection) -> np.ndarray:
@@ -71,6 +71,6 @@ def seconds(rows: pa.Table, name: str, connection: Connection) -> np.ndarray:
     return (rows[name].cast("int64").to_numpy() - start) / 1e6
 
 
-def lasts(connection: Connection) -> float:
-    """How long the connection lasts (s)."""
+def duration(connection: Connection) -> float:
+    """How long the connection duration (s)."""
     return (connection.flow["end_ts"] - connection.flow["start_ts"]).total_seconds()

@@ -87,7 +87,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ConnectionPackets:
     """Both ways of a connection, and what its server did."""
 
     down: Stream
@@ -116,8 +116,8 @@ class _Way:
     """bool[N]: sent this way; the others answer."""
 
 
-def exchange_of(partition: UserPartition, connection: Connection) -> Exchange | None:
-    """The Exchange of a connection from its user's packets; None if they are not there."""
+def packets_of(partition: UserPartition, connection: Connection) -> ConnectionPackets | None:
+    """The ConnectionPackets of a connection from its user's packets; None if they are not there."""
     flow = connection.flow
     places = np.flatnonzero(partition.flow_ids == flow["flow_id"])
     if not len(places):
@@ -138,7 +138,7 @@ def exchange_of(partition: UserPartition, connection: Connection) -> Exchange | 
     up = replace(down, number=up_number, mine=~segments.downlink)
     replayed, limited = flow["retransmissions"] is not None, flow["limited_by"] is not None
     moments = partition.moments(place)
-    return Exchange(
+    return ConnectionPackets(
         _downlink(down, connection, partition.names.captures, start),
         _stream(up, _kinds(up)),
         _intervals(moments, start) if limited else np.empty(0, INTERVAL),

@@ -13,8 +13,8 @@ TITLE_PX = 13
 
 
 @dataclass(frozen=True)
-class Panels:
-    """Rows of so many plots, numbered row by row; what a figure is drawn by is `layout`."""
+class Subplots:
+    """Rows of so many plots, numbered row by row; what a figure is figure_html by is `layout`."""
 
     columns: int
     layout: dict[str, Any]
@@ -35,16 +35,16 @@ class Panels:
         return "" if n == 1 else str(n)
 
 
-def panels(
+def subplots(
     titles: Sequence[Sequence[str]], gap: tuple[float, float], widths: Sequence[float] = ()
-) -> Panels:
+) -> Subplots:
     """A plot for each title, row by row, rows equally high; gap: between columns and between rows,
     in the whole figure's width and height; widths: of the columns, in proportion."""
     rows, columns = len(titles), len(titles[0])
     room = 1 - gap[0] * (columns - 1)
     shares = list(widths) or [1.0] * columns
     wide = [room * share / sum(shares) for share in shares]
-    made = Panels(columns, {"annotations": []})
+    made = Subplots(columns, {"annotations": []})
     height = (1 - gap[1] * (rows - 1)) / rows
     for row, names in enumerate(titles):
         top = 1 - row * (height + gap[1])

@@ -5,23 +5,23 @@ from typing import Any
 
 from spark_jobs.estimators.by_user import UNKNOWN, enough
 from spark_jobs.report import paper
-from spark_jobs.report.hours import Hours, parted
-from spark_jobs.report.parts import (
+from spark_jobs.report.hours import Hours, split_by_hours
+from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
     TOO_FEW,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     kilobits,
     log_quantile,
     number,
-    or_nothing,
+    unless_empty,
     percent,
     seconds,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import mean, of, share, users_of_bits, with_interval
+from spark_jobs.report.samples import mean, of, share, count_group_bits, interval_text
 from spark_jobs.report.selection import Selection
 
 CLASSES = {
@@ -56,7 +56,7 @@ def _by_class(selection: Selection) -> Section:
             count(users_at_once) > 0 as of_path
         from stalls_by_class group by all
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     found = {hours.name: {row["class"]: row for row in hours.rows} for hours in by_hours}
     totals = {name: sum(row["seconds"] for row in mine.values()) for name, mine in found.items()}
     traces = [
@@ -84,7 +84,7 @@ def _by_class(selection: Selection) -> Section:
         "hosts', which no operator can change. Others at once: so many of them overlap a stall of "
         "another user, as when a cell fails. There are no intervals here.",
         samples=f"{number(sum(row['stalls'] for row in rows))} stalls",
-        figure=drawn(
+        figure=figure_html(
             {
                 "data": traces,
                 "layout": {
@@ -100,7 +100,7 @@ def _by_class(selection: Selection) -> Section:
             170 + 30 * len(found),
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "hours",
@@ -122,17 +122,17 @@ def _by_class(selection: Selection) -> Section:
             )
         ],
     )
-    return or_nothing(section, bool(found))
+    return unless_empty(section, bool(found))
 
 
 def _class(row: dict[str, Any], total: float) -> list[str]:
     return [
         number(row["stalls"]),
         f"{row['seconds'] / 60:,.1f}",
-        tenths(row["seconds"] / total if total else None),
+        percent_tenths(row["seconds"] / total if total else None),
         seconds(row["seconds"] / row["stalls"]),
-        tenths(row["rto_expiries"] / row["stalls"]),
-        tenths((row["shared"] or 0) / row["stalls"] if row["of_path"] else None),
+        percent_tenths(row["rto_expiries"] / row["stalls"]),
+        percent_tenths((row["shared"] or 0) / row["stalls"] if row["of_path"] else None),
     ]
 
 
@@ -144,7 +144,7 @@ def _interruptions(selection: Selection) -> Section:
             bit_or(user_groups) as user_groups
         from recovery_by_restart group by all
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     interrupted = sum(row["stalls"] for row in rows if row["interruption"])
     none = [hours.name for hours in by_hours if not any(row["interruption"] for row in hours.rows)]
     if not interrupted:
@@ -171,8 +171,8 @@ def _interruptions(selection: Selection) -> Section:
     )
 
 
-def _restarts(by_hours: list[Hours]) -> TableOfNumbers:
-    return TableOfNumbers(
+def _restarts(by_hours: list[Hours]) -> NumberTable:
+    return NumberTable(
         [
             "network",
             "hours",
@@ -203,7 +203,7 @@ def _ended(rows: list[dict[str, Any]], kind: str | None, ended_by: str) -> list[
 
 
 def _restart(rows: list[dict[str, Any]]) -> list[str]:
-    stalls, users = sum(row["stalls"] for row in rows), users_of_bits(rows)
+    stalls, users = sum(row["stalls"] for row in rows), count_group_bits(rows)
     never = sum(row["stalls"] for row in rows if row["bin"] is None)
     recovery = sum(row["recovery"] for row in rows)
     quantiles = [seconds(log_quantile(rows, "stalls", at)) for at in (0.5, 0.9)]
@@ -211,7 +211,7 @@ def _restart(rows: list[dict[str, Any]]) -> list[str]:
         number(stalls),
         number(users),
         seconds(sum(row["seconds"] for row in rows) / stalls),
-        tenths(sum(row["rto_expiries"] or 0 for row in rows) / stalls),
+        percent_tenths(sum(row["rto_expiries"] or 0 for row in rows) / stalls),
         f"{sum(row['lost'] for row in rows) / stalls:.1f}",
         seconds(recovery / (stalls - never) if stalls > never else None),
         *(quantiles if enough(stalls - never, users) else [TOO_FEW] * len(quantiles)),
@@ -219,9 +219,9 @@ def _restart(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _beside_calls(selection: Selection) -> TableOfNumbers:
+def _beside_calls(selection: Selection) -> NumberTable:
     """Throughput, retransmissions and round trips beside those of the preempted transfers."""
-    throughput = parted(
+    throughput = split_by_hours(
         selection,
         selection.rows("""
             select network, period, user_group, sum(measured)::bigint as measured,
@@ -229,7 +229,7 @@ def _beside_calls(selection: Selection) -> TableOfNumbers:
             from metrics where metric = 'throughput' group by all order by all
         """),
     )
-    retransmitted = parted(
+    retransmitted = split_by_hours(
         selection,
         selection.rows("""
             select network, period, user_group, sum(data_packets)::bigint as packets,
@@ -237,7 +237,7 @@ def _beside_calls(selection: Selection) -> TableOfNumbers:
             from retransmissions_by_cause group by all order by all
         """),
     )
-    trips = parted(
+    trips = split_by_hours(
         selection,
         selection.rows("""
             select network, period, sum(rtt_sum) / sum(rtt_samples) as rtt
@@ -247,21 +247,21 @@ def _beside_calls(selection: Selection) -> TableOfNumbers:
     found = {name: _by_name(part) for name, part in
              (("throughput", throughput), ("retransmitted", retransmitted), ("rtt", trips))}  # fmt: skip
     names = {hours.name: hours for part in (retransmitted, throughput, trips) for hours in part}
-    return TableOfNumbers(
+    return NumberTable(
         ["network", "hours", "throughput of single transfers", "retransmitted", "mean round trip"],
         [
             *(
                 [
                     hours.network.name,
                     hours.label,
-                    with_interval(
+                    interval_text(
                         mean(found["throughput"][name], "numerator", "denominator", "measured")
                         if name in found["throughput"]
                         else UNKNOWN,
                         kilobits,
                         name in found["throughput"],
                     ),
-                    with_interval(
+                    interval_text(
                         share(found["retransmitted"].get(name, []), of("again"), of("packets")),
                         percent,
                         name in found["retransmitted"],

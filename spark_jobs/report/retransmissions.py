@@ -8,23 +8,23 @@ from markupsafe import Markup
 
 from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS, enough
 from spark_jobs.report import paper
-from spark_jobs.report.hours import Grid, Hours, parted
-from spark_jobs.report.panels import GRID
-from spark_jobs.report.parts import (
+from spark_jobs.report.hours import Grid, Hours, split_by_hours
+from spark_jobs.report.subplots import GRID
+from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
     TOO_FEW,
     Section,
-    TableOfNumbers,
-    drawn,
+    NumberTable,
+    figure_html,
     group,
     log_quantile,
     number,
-    or_nothing,
+    unless_empty,
     seconds,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import of, share, users, users_of_bits, with_interval
+from spark_jobs.report.samples import of, share, users, count_group_bits, interval_text
 from spark_jobs.report.selection import Selection
 
 PAIRS = {
@@ -41,7 +41,7 @@ KINDS = {
     "timer_needed": ("timer-driven", "#e69a7a", ""),
     "timer_spurious": ("timer-driven, needless", "#e69a7a", "/"),
 }
-"""How retransmissions are called and drawn."""
+"""How retransmissions are called and figure_html."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -67,7 +67,7 @@ def _retransmissions(selection: Selection) -> Section:
         from retransmissions_by_cause where sack is not null and timestamps is not null
         group by all having sum(data_packets) > 0 order by all
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     packets = sum(row["packets"] for row in rows)
     section = Section(
         anchor="retransmissions",
@@ -82,7 +82,7 @@ def _retransmissions(selection: Selection) -> Section:
         samples=f"{number(packets)} data packets",
         figure=_by_cause(by_hours),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "hours",
@@ -106,7 +106,7 @@ def _retransmissions(selection: Selection) -> Section:
                             "",
                             name,
                             NOT_MEASURED,
-                            *map(tenths, told),
+                            *map(percent_tenths, told),
                             *([NOT_MEASURED] * 3),
                         ]
                         for name, told in paper.RETRANSMISSIONS.items()
@@ -116,7 +116,7 @@ def _retransmissions(selection: Selection) -> Section:
         ],
         notes=[paper.SPURIOUS],
     )
-    return or_nothing(section, bool(by_hours))
+    return unless_empty(section, bool(by_hours))
 
 
 def _by_pair(rows: list[dict]) -> dict[str, list[dict]]:
@@ -131,12 +131,12 @@ def _retransmitted(rows: list[dict]) -> list[str]:
     return [
         number(packets),
         *(
-            with_interval(share(rows, of(kind), of("packets")), tenths)
+            interval_text(share(rows, of(kind), of("packets")), percent_tenths)
             for kind in ("data", "timer")
         ),
-        with_interval(share(rows, of("spurious"), of("decided")), tenths),
+        interval_text(share(rows, of("spurious"), of("decided")), percent_tenths),
         f"{1000 * sum(row['rto_expiries'] for row in rows) / packets:.1f}",
-        with_interval(spurious, tenths, any(row["rto"] for row in rows)),
+        interval_text(spurious, percent_tenths, any(row["rto"] for row in rows)),
     ]
 
 
@@ -208,7 +208,7 @@ def _by_network(by_hours: list[Hours], traces: Traces, x: dict[str, Any], label:
         },
     )
     layout = grid.plots.layout | {"barmode": "stack"}
-    return drawn({"data": made, "layout": layout}, label, 130 + 150 * len(grid.names))
+    return figure_html({"data": made, "layout": layout}, label, 130 + 150 * len(grid.names))
 
 
 def _timeouts(selection: Selection) -> Section:
@@ -223,7 +223,7 @@ def _timeouts(selection: Selection) -> Section:
         select {keys}, bin, sum(seconds) as seconds
         from rto_by_options where measure = 'rto_by_rtt' and {known} group by all order by all
     """)
-    by_hours = parted(selection, rows)
+    by_hours = split_by_hours(selection, rows)
     by_ratio = group(ratios, "network", "period", "sack", "timestamps")
     section = Section(
         anchor="rto",
@@ -239,7 +239,7 @@ def _timeouts(selection: Selection) -> Section:
         samples=f"{number(sum(row['changes'] for row in rows))} timeouts",
         figure=_spread(by_hours),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "hours",
@@ -265,7 +265,7 @@ def _timeouts(selection: Selection) -> Section:
         ],
         notes=[paper.TIMEOUTS],
     )
-    return or_nothing(section, bool(by_hours))
+    return unless_empty(section, bool(by_hours))
 
 
 def _pair(rows: list[dict]) -> tuple[bool, bool]:
@@ -273,12 +273,12 @@ def _pair(rows: list[dict]) -> tuple[bool, bool]:
 
 
 def _are_told(rows: list[dict]) -> bool:
-    return enough(sum(row["changes"] for row in rows), users_of_bits(rows))
+    return enough(sum(row["changes"] for row in rows), count_group_bits(rows))
 
 
 def _timer(rows: list[dict], ratios: list[dict]) -> list[str]:
     """The table's numbers of a pair of options."""
-    counts = [number(sum(row["changes"] for row in rows)), number(users_of_bits(rows))]
+    counts = [number(sum(row["changes"] for row in rows)), number(count_group_bits(rows))]
     if not _are_told(rows):
         return [*counts, *[TOO_FEW] * 6]
     ratio = log_quantile(ratios, "seconds", 0.5)
@@ -288,7 +288,7 @@ def _timer(rows: list[dict], ratios: list[dict]) -> list[str]:
         *counts,
         *(seconds(log_quantile(rows, "seconds", at)) for at in QUANTILES[1:]),
         NOT_MEASURED if ratio is None else f"{ratio:.2f}",
-        tenths(backed_off / whole if whole else None),
+        percent_tenths(backed_off / whole if whole else None),
     ]
 
 
