@@ -546,18 +546,18 @@ def report(
     offline; its examples' pages go into the folder plots beside it."""
     from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
-    from spark_jobs.report.compare import parse
+    from spark_jobs.report.compare import parse_subset
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
         raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
-    halves = [parse(text) for text in compare or ()]
+    subsets = [parse_subset(text) for text in compare or ()]
     store = _existing(warehouse)
     days = (since.date() if since else None, until.date() if until else None)
     page = write_report(
-        store, output, network or None, *days, (halves[0], halves[1]) if halves else None
+        store, output, network or None, *days, (subsets[0], subsets[1]) if subsets else None
     )
-    if not halves:
+    if not subsets:
         write_examples(store, examples(store, network or None, *days), page.parent)
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 
@@ -663,9 +663,9 @@ def why(
 ) -> None:
     """Tell why a connection was as fast as it was, in five sentences."""
     from spark_jobs.report.connection import read_connection
-    from spark_jobs.report.why import why as sentences_of
+    from spark_jobs.report.why import explanation
 
-    for sentence in sentences_of(read_connection(_existing(warehouse), flow_id)):
+    for sentence in explanation(read_connection(_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 

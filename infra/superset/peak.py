@@ -34,7 +34,7 @@ from infra.superset.parts import (
 from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
 from spark_jobs.estimators.differences import FEWEST_TELLING
 from spark_jobs.report.compare import OFF_PEAK, PEAK
-from spark_jobs.report.metrics import SHOWN
+from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
@@ -53,7 +53,7 @@ UNITS = _rows(
             place, metric, shown.title, shown.unit.name, shown.unit.step, float(shown.unit.scale),
             shown.unit.more, shown.unit.less,
         )
-        for place, (metric, shown) in enumerate(SHOWN.items(), 1)
+        for place, (metric, shown) in enumerate(SHOWN_METRICS.items(), 1)
     ]
 )  # fmt: skip
 WITH_UNITS = f"""units(place, metric, title, unit, step, scale, more, less) as (
@@ -236,7 +236,7 @@ from metrics join units using (metric)
         ),
     ],
 )
-TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN.values()]
+TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN_METRICS.values()]
 DAYS = Dataset(
     "days",
     """

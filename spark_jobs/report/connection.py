@@ -1,4 +1,4 @@
-"""What the tables hold of a connection."""
+"""A connection's rows of all tables."""
 
 import datetime
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ DETAIL_TABLES = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection's row of flows, with its network and date, and its rows of the tables DETAIL_TABLES."""
+    """A connection's row of flows, with its network and date, and its rows_of_table of the database DETAIL_TABLES."""
 
     flow: dict[str, Any]
     losses: pa.Table
@@ -30,11 +30,11 @@ class Connection:
 
 
 def read_connection(warehouse: Warehouse, flow_id: int) -> Connection:
-    """What the tables hold of it. A UserError if there is none."""
-    found = read_connections(warehouse, [flow_id], [(None, None)])
-    if not found:
+    """What the database hold of it. A UserError if there is none."""
+    connections = read_connections(warehouse, [flow_id], [(None, None)])
+    if not connections:
         raise UserError(f"{warehouse.root}: no flow {flow_id}")
-    return found[0]
+    return connections[0]
 
 
 def read_connections(
@@ -42,23 +42,23 @@ def read_connections(
     flow_ids: list[int],
     days: Iterable[tuple[str | None, datetime.date | None]],
 ) -> list[Connection]:
-    """What the tables hold of those of them that are there on these networks' days (None: on all),
+    """What the database hold of those of them that are there on these networks' days (None: on all),
     by one query a table for all."""
-    with warehouse.connect_to({}) as tables:
+    with warehouse.connect_to({}) as database:
 
-        def rows(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
+        def rows_of_table(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
             paths = [path for day in days for path in warehouse.files(table, *day)]
             query = f"select * from ({rows_of(table, paths)}) where flow_id in ? order by all"
-            return tables.sql(query, params=[flow_ids])
+            return database.sql(query, params=[flow_ids])
 
-        found = rows(FLOWS, days)
-        flows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+        connections = rows_of_table(FLOWS, days)
+        flows = [dict(zip(connections.columns, row, strict=True)) for row in connections.fetchall()]
         days = sorted({(flow["network"], flow["date"]) for flow in flows})
-        beside = [rows(table, days).to_arrow_table() for table in DETAIL_TABLES] if flows else []
-    return [Connection(flow, *(table.filter(_is(flow)) for table in beside)) for flow in flows]
+        details = [rows_of_table(table, days).to_arrow_table() for table in DETAIL_TABLES] if flows else []
+    return [Connection(flow, *(table.filter(_belongs_to(flow)) for table in details)) for flow in flows]
 
 
-def _is(flow: dict[str, Any]) -> pc.Expression:
-    """Which rows are of the connection."""
+def _belongs_to(flow: dict[str, Any]) -> pc.Expression:
+    """Which rows_of_table are of the connection."""
     of_flow = pc.field("flow_id") == flow["flow_id"]
     return of_flow & (pc.field("network") == flow["network"]) & (pc.field("date") == flow["date"])

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from schemas import FLOWS, MARTS, STALLS, SUPPRESSED_GROUPS, Table
 from spark_jobs.report import PLOTS, plot_file_name
-from spark_jobs.report.page_elements import Section, NumberTable, group
+from spark_jobs.report.page_elements import Section, NumberTable, group_rows
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.report.stall_sections import CLASSES
 from spark_jobs.report.why import LIMITS, limits_sentence, stalls_sentence
@@ -127,4 +127,4 @@ def _rows(
     paths = [path for day in days for path in selection.warehouse.files(table, *day)]
     flow_ids = ", ".join(str(example.flow_id) for example in examples) or "null"
     rows = selection.rows(f"select * from ({rows_of(table, paths)}) where flow_id in ({flow_ids})")
-    return group(rows, "network", "date", "flow_id")
+    return group_rows(rows, "network", "date", "flow_id")

@@ -1,4 +1,4 @@
-"""What the page is made of: sections, tables of numbers, Plotly figures."""
+"""Elements of a page: sections, tables of numbers, Plotly figures, and numbers as text."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ TOO_FEW = "too few"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
-    f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user; "
-    f"{TOO_FEW}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or nearly all of one "
-    "user."
+    f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
+    f"{TOO_FEW.capitalize()}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or "
+    "nearly all samples from one user."
 )
+"""Sentences for captions: intervals, and the condition for "too few"."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT, GRID = "#1a1a1a", "#e3e3e3"
@@ -36,14 +37,14 @@ TEXT, GRID = "#1a1a1a", "#e3e3e3"
 
 @dataclass
 class NumberTable:
-    """headings, and rows of texts; the first column names the row."""
+    """A table: headings, and rows of texts; the first column names the row."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
 
-    def is_number(self, column: int) -> bool:
-        """Whether a column holds numbers, to be aligned right."""
+    def is_numeric(self, column: int) -> bool:
+        """Return whether a column holds numbers and is therefore aligned right."""
         return all(
             row[column].lstrip("+-\N{MINUS SIGN}")[:1].isdigit()
             or row[column] in (NOT_MEASURED, TOO_FEW)
@@ -53,7 +54,7 @@ class NumberTable:
 
 @dataclass
 class Section:
-    """One table or figure: its place in the paper, what it shows, the drawing and its numbers."""
+    """One table or figure with its title, its source in the papers, its caption and its numbers."""
 
     anchor: str
     title: str
@@ -63,80 +64,86 @@ class Section:
     figure: Markup = field(default_factory=Markup)
     tables: Sequence[NumberTable] = ()
     collapsed_tables: Sequence[NumberTable] = ()
-    """Shown on demand, each under its caption."""
+    """Tables that stay closed until the reader opens them, each under its caption."""
     open_tables: bool = False
+    """`tables` are open from the start."""
     notes: Sequence[str] = ()
     hours: str = "all hours together"
-    """Which hours are in it, and whether apart."""
-    part: str = ""
-    """The heading of the part of the page that begins with it."""
+    """Hours that the section covers, and whether it shows them separately."""
+    part_heading: str = ""
+    """Heading of the part of the page that begins with this section; empty: none begins."""
 
 
-def unless_empty(section: Section, there: bool) -> Section:
-    """The section; or, where there is nothing to show, one line that says so."""
-    if there:
+def unless_empty(section: Section, has_data: bool) -> Section:
+    """Return the section, or without data a copy with one note instead of figure and tables."""
+    if has_data:
         return section
-    nothing = ["Nothing of this was measured in these networks and days."]
-    return replace(section, figure=Markup(), tables=(), collapsed_tables=(), notes=nothing)
+    no_data = ["No data for this section in these networks and days."]
+    return replace(section, figure=Markup(), tables=(), collapsed_tables=(), notes=no_data)
 
 
 def number(value: float | None) -> str:
-    """A count with thousands separators."""
+    """Return a count as text, with thousands separators."""
     return NOT_MEASURED if value is None else f"{value:,.0f}"
 
 
 def percent(part: float | None, whole: float | None = 1, digits: int = 2) -> str:
-    """A share of a whole."""
+    """Return a part of a whole as text, in per cent."""
     if part is None or not whole:
         return NOT_MEASURED
     return f"{100 * part / whole:.{digits}f}{NO_BREAK_SPACE}%"
 
 
 def percent_tenths(share: float | None) -> str:
-    """A share, to a tenth of a per cent."""
+    """Return a share as text, to a tenth of a per cent."""
     return percent(share, digits=1)
 
 
 def milliseconds(value: float | None) -> str:
-    """A time given in s, in ms; below 100 ms with a decimal."""
+    """Return a time (s) as text in ms; below 100 ms with one decimal."""
     if value is None:
         return NOT_MEASURED
     return f"{1000 * value:,.{0 if abs(value) >= 0.1 else 1}f}{NO_BREAK_SPACE}ms"
 
 
 def seconds(value: float | None) -> str:
-    """A time given in s, to three digits or so."""
+    """Return a time (s) as text with about three significant digits."""
     if value is None:
         return NOT_MEASURED
     return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}{NO_BREAK_SPACE}s"
 
 
 def kilobits(value: float | None) -> str:
-    """A rate given in bit/s, in kbit/s; from 1 Mbit/s in whole ones."""
+    """Return a rate (bit/s) as text in kbit/s; below 1 Mbit/s with one decimal."""
     if value is None:
         return NOT_MEASURED
     return f"{value / 1000:,.{1 if abs(value) < 1e6 else 0}f}{NO_BREAK_SPACE}kbit/s"
 
 
-ACCESS = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
-"""Access technologies as they are written; others as they are named."""
+ACCESS_NAMES = {"gprs": "GPRS", "edge": "EDGE", "umts": "UMTS", "lte": "LTE", "dialup": "dial-up"}
+"""Access technologies in the report's spelling; others appear as the networks file spells them."""
 
 
 LEGEND_PX = 64
 TEMPLATE = json.dumps(
     json.loads(get_data("plotly", "package_data/templates/simple_white.json") or "")
 )
-"""What all figures have in common; the page has it once. Plotly itself would take half a second to
-read it."""
+"""Plotly's template for all figures, as JSON; the page holds it once.
+
+To load it by Plotly would take half a second.
+"""
 
 
 def figure_html(
     figure: go.Figure | dict[str, Any], label: str, height: int, width: int | None = None
 ) -> Markup:
-    """A figure as HTML; `label` describes it to those who cannot see it. Without a legend where a
-    width is given. figure: Plotly's, or the data and layout that are written for one, which take a
-    hundredth of the time to make."""
-    made = figure if isinstance(figure, dict) else figure.to_dict()
+    """Return a figure as HTML.
+
+    figure: a Plotly figure, or a dict of its data and layout, which takes a hundredth of the time
+    to make. label: a description for readers who cannot see the figure. height, width: in px; with
+    a width, the figure has a fixed size and no room for a legend.
+    """
+    parts = figure if isinstance(figure, dict) else figure.to_dict()
     common = {
         "font": {"family": FONT, "size": 13, "color": TEXT},
         "height": height,
@@ -158,7 +165,7 @@ def figure_html(
         "hoverlabel": {"font": {"family": FONT}},
     }
     text = json.dumps(
-        {"data": made["data"], "layout": made["layout"] | common},
+        {"data": parts["data"], "layout": parts["layout"] | common},
         cls=PlotlyJSONEncoder,
         separators=(",", ":"),
     )
@@ -170,47 +177,54 @@ def figure_html(
 
 @cache
 def templates() -> Environment:
-    """The pages' templates."""
-    here = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=here, autoescape=True, undefined=StrictUndefined)
+    """Return the Jinja environment with the pages' templates."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
 
 
 def compressed(script: str) -> str:
-    """A script as text that a page can carry: gzip, base64. The highest level of compression takes
-    twice as long for a fifth of a per cent."""
+    """Return a script compressed by gzip, in base64, so that a page can embed it.
+
+    Compression level 9 takes twice as long as 6 and saves a fifth of a per cent.
+    """
     return b64encode(gzip.compress(script.encode(), 6, mtime=0)).decode()
 
 
-def quantile(bins: Sequence[tuple[float, float]], width: float, share: float) -> float | None:
-    """The value below which `share` of a histogram's samples lie, to a bin's width.
+def histogram_quantile(bins: Sequence[tuple[float, float]], width: float, share: float) -> float | None:
+    """Return the value below which `share` of a histogram's samples lie; None without samples.
 
-    bins: (lower edge, samples), sorted; within a bin samples are taken as spread evenly.
+    bins: (lower edge, samples), sorted. width: of a bin. The function assumes that samples are
+    spread evenly within a bin.
     """
     total = sum(count for _, count in bins)
-    wanted, seen = share * total, 0.0
+    target, below = share * total, 0.0
     for low, count in bins:
-        if count and seen + count >= wanted:
-            return low + width * (wanted - seen) / count
-        seen += count
+        if count and below + count >= target:
+            return low + width * (target - below) / count
+        below += count
     return None
 
 
 LOG_BINS = 10
-"""A bin of the marts of times: so many times the natural logarithm, rounded down."""
+"""Bins per unit of the natural logarithm in marts of times: bin = floor(LOG_BINS * ln(time))."""
 
 
 def log_quantile(rows: Sequence[dict[str, Any]], weight: str, share: float) -> float | None:
-    """The same of a mart's rows with LOG_BINS in the column bin, to a few per cent."""
+    """Return a quantile of a mart's rows binned by LOG_BINS, to a few per cent; None without samples.
+
+    weight: the column that counts samples. share: the share of samples below the quantile. Rows
+    whose bin is null do not count.
+    """
     counts: dict[int, float] = {}
     for row in rows:
         if row["bin"] is not None:
             counts[row["bin"]] = counts.get(row["bin"], 0) + row[weight]
-    found = quantile(sorted(counts.items()), 1, share)
-    return None if found is None else exp(found / LOG_BINS)
+    value = histogram_quantile(sorted(counts.items()), 1, share)
+    return None if value is None else exp(value / LOG_BINS)
 
 
-def group(rows: Sequence[dict[str, Any]], *keys: str) -> dict[tuple, list[dict[str, Any]]]:
-    """Rows by the values of some columns."""
+def group_rows(rows: Sequence[dict[str, Any]], *keys: str) -> dict[tuple, list[dict[str, Any]]]:
+    """Return the rows grouped by the values of some columns."""
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)

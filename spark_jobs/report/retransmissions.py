@@ -1,5 +1,8 @@
-"""What servers retransmitted and why, and their retransmission timeouts, by TCP options (Rendón,
-Casadevall and Faner, Table 2 and Figs. 4 and 5; Kohlwes, Riihijärvi and Mähönen, Fig. 2)."""
+"""Servers' retransmissions by cause, and their RTO, by TCP options.
+
+Sources: Rendón, Casadevall and Faner, Table 2 and Figs. 4 and 5; Kohlwes, Riihijärvi and Mähönen,
+Fig. 2.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,53 +20,60 @@ from spark_jobs.report.page_elements import (
     Section,
     NumberTable,
     figure_html,
-    group,
+    group_rows,
     log_quantile,
     number,
     unless_empty,
     seconds,
     percent_tenths,
 )
-from spark_jobs.report.samples import of, share, users, count_group_bits, interval_text
+from spark_jobs.report.samples import (
+    column,
+    count_group_bits,
+    count_user_groups,
+    interval_text,
+    share,
+)
 from spark_jobs.report.selection import Selection
 
-PAIRS = {
+OPTION_PAIRS = {
     (False, False): "neither",
     (True, False): "SACK",
     (False, True): "timestamps",
     (True, True): "both",
 }
-"""SACK and timestamps; connections of which one is not known are left out."""
-BY_DATA, BY_TIMER = ("fast",), ("rto", "slow_start", "tlp")
+"""By use of (SACK, timestamps); connections with an unknown use are left out."""
+DATA_CAUSES, TIMER_CAUSES = ("fast",), ("rto", "slow_start", "tlp")
+"""Causes of data-driven and of timer-driven retransmissions."""
 KINDS = {
     "data_needed": ("data-driven", "#8fb4d9", ""),
-    "data_spurious": ("data-driven, needless", "#8fb4d9", "/"),
+    "data_spurious": ("data-driven, spurious", "#8fb4d9", "/"),
     "timer_needed": ("timer-driven", "#e69a7a", ""),
-    "timer_spurious": ("timer-driven, needless", "#e69a7a", "/"),
+    "timer_spurious": ("timer-driven, spurious", "#e69a7a", "/"),
 }
-"""How retransmissions are called and figure_html."""
+"""By kind of retransmissions: label, colour and pattern."""
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Both: of the mart retransmissions_by_cause, and of the mart rto_by_options."""
-    return [_retransmissions(selection), _timeouts(selection)]
+    """Return the retransmissions by cause, and the RTO."""
+    return [_causes_section(selection), _rto_section(selection)]
 
 
-def _retransmissions(selection: Selection) -> Section:
-    def total(causes: Sequence[str], suffix: str = "") -> str:
+def _causes_section(selection: Selection) -> Section:
+    def sql_sum(causes: Sequence[str], suffix: str = "") -> str:
         return "sum(" + " + ".join(f"{cause}{suffix}" for cause in causes) + ")::bigint"
 
-    every = (*BY_DATA, *BY_TIMER, "unknown")
+    all_causes = (*DATA_CAUSES, *TIMER_CAUSES, "unknown")
     rows = selection.rows(f"""
         select network, period, sack, timestamps, user_group,
             sum(data_packets)::bigint as packets,
-            {total(BY_DATA)} as data, {total(BY_DATA, "_spurious")} as data_spurious,
-            {total(BY_TIMER)} as timer, {total(BY_TIMER, "_spurious")} as timer_spurious,
-            {total(every)} as again, {total(every, "_spurious")} as needless,
-            {total(every)} - {total(every, "_undecided")} as decided,
+            {sql_sum(DATA_CAUSES)} as data, {sql_sum(DATA_CAUSES, "_spurious")} as data_spurious,
+            {sql_sum(TIMER_CAUSES)} as timer, {sql_sum(TIMER_CAUSES, "_spurious")} as timer_spurious,
+            {sql_sum(all_causes)} as total, {sql_sum(all_causes, "_spurious")} as total_spurious,
+            {sql_sum(all_causes)} - {sql_sum(all_causes, "_undecided")} as decided,
             sum(rto_expiries)::bigint as rto_expiries, sum(rto)::bigint as rto,
-            sum(spurious_rto_expiries)::bigint as spurious
+            sum(spurious_rto_expiries)::bigint as spurious_rto_expiries
         from retransmissions_by_cause where sack is not null and timestamps is not null
         group by all having sum(data_packets) > 0 order by all
     """)
@@ -73,14 +83,14 @@ def _retransmissions(selection: Selection) -> Section:
         anchor="retransmissions",
         title="Retransmissions by cause and TCP options",
         source="Rendón, Casadevall and Faner (the study of TCP options), Table 2; the UMTS study",
-        hours="peak and off-peak apart",
-        caption="Data packets that the servers retransmitted, of the data packets seen at Gi. "
-        "Data-driven: on duplicate ACKs or SACK blocks. Timer-driven: because the timer went off, "
-        "with what was retransmitted in the slow start after it, or as a loss probe. Needless "
-        "(hatched): the data had arrived; of those of which that is known. Timeouts too soon: of "
-        "those whose retransmission Gi saw, by F-RTO, Eifel or D-SACK. " + INTERVALS,
+        hours="peak and off-peak separately",
+        caption="Retransmitted data packets, in % of the data packets at Gi. Data-driven: after duplicate "
+        "ACKs or SACK blocks. Timer-driven: after an RTO expiry, in the slow start that follows, or "
+        "as a loss probe. Spurious (hatched): the data had arrived; the share is of retransmissions "
+        "with a known fate. Spurious RTO expiries: detected by F-RTO, Eifel or D-SACK, in % of the "
+        "expiries whose retransmission Gi saw. " + INTERVALS,
         samples=f"{number(packets)} data packets",
-        figure=_by_cause(by_hours),
+        figure=_causes_figure(by_hours),
         tables=[
             NumberTable(
                 [
@@ -90,13 +100,13 @@ def _retransmissions(selection: Selection) -> Section:
                     "data packets",
                     "data-driven",
                     "timer-driven",
-                    "needless, of retransmissions",
-                    "timeouts of 1000",
-                    "too soon, of timeouts",
+                    "spurious retransmissions",
+                    "RTO expiries per 1000 packets",
+                    "spurious RTO expiries",
                 ],
                 [
                     *(
-                        [hours.network.name, hours.label, name, *_retransmitted(members)]
+                        [hours.network.name, hours.label, name, *_retransmission_cells(members)]
                         for hours in by_hours
                         for name, members in _by_pair(hours.rows).items()
                     ),
@@ -106,10 +116,10 @@ def _retransmissions(selection: Selection) -> Section:
                             "",
                             name,
                             NOT_MEASURED,
-                            *map(percent_tenths, told),
+                            *map(percent_tenths, shares),
                             *([NOT_MEASURED] * 3),
                         ]
-                        for name, told in paper.RETRANSMISSIONS.items()
+                        for name, shares in paper.RETRANSMISSIONS.items()
                     ),
                 ],
             )
@@ -120,44 +130,44 @@ def _retransmissions(selection: Selection) -> Section:
 
 
 def _by_pair(rows: list[dict]) -> dict[str, list[dict]]:
-    groups = group(rows, "sack", "timestamps")
-    return {name: groups[pair] for pair, name in PAIRS.items() if pair in groups}
+    groups = group_rows(rows, "sack", "timestamps")
+    return {name: groups[pair] for pair, name in OPTION_PAIRS.items() if pair in groups}
 
 
-def _retransmitted(rows: list[dict]) -> list[str]:
-    """The table's numbers of a pair of options."""
+def _retransmission_cells(rows: list[dict]) -> list[str]:
+    """Return the table's numbers for a pair of options."""
     packets = sum(row["packets"] for row in rows)
-    spurious = share(rows, of("spurious"), of("rto"))
+    spurious = share(rows, column("spurious_rto_expiries"), column("rto"))
     return [
         number(packets),
         *(
-            interval_text(share(rows, of(kind), of("packets")), percent_tenths)
+            interval_text(share(rows, column(kind), column("packets")), percent_tenths)
             for kind in ("data", "timer")
         ),
-        interval_text(share(rows, of("spurious"), of("decided")), percent_tenths),
+        interval_text(share(rows, column("total_spurious"), column("decided")), percent_tenths),
         f"{1000 * sum(row['rto_expiries'] for row in rows) / packets:.1f}",
         interval_text(spurious, percent_tenths, any(row["rto"] for row in rows)),
     ]
 
 
-def _by_cause(by_hours: list[Hours]) -> Markup:
-    def traces(hours: Hours, place: dict[str, str], first: bool) -> list[dict[str, Any]]:
-        told = {
+def _causes_figure(by_hours: list[Hours]) -> Markup:
+    def make_traces(hours: Hours, place: dict[str, str], first: bool) -> list[dict[str, Any]]:
+        shown = {
             name: members
             for name, members in _by_pair(hours.rows).items()
-            if enough(sum(row["packets"] for row in members), users(members))
+            if enough(sum(row["packets"] for row in members), count_user_groups(members))
         }
         sums = {
             name: {c: sum(row[c] for row in members) for c in ("packets", "data", "timer")}
-            | {f"{c}_spurious": sum(row[f"{c}_spurious"] for row in members) for c in CAUSED}
-            for name, members in told.items()
+            | {f"{c}_spurious": sum(row[f"{c}_spurious"] for row in members) for c in CAUSE_CLASSES}
+            for name, members in shown.items()
         }
         return [
             {
                 "type": "bar",
                 "orientation": "h",
                 "y": list(sums),
-                "x": [100 * _part(of_pair, kind) / of_pair["packets"] for of_pair in sums.values()],
+                "x": [100 * _count(of_pair, kind) / of_pair["packets"] for of_pair in sums.values()],
                 "name": label,
                 "legendgroup": label,
                 "showlegend": first,
@@ -169,49 +179,49 @@ def _by_cause(by_hours: list[Hours]) -> Markup:
         ]
 
     axis = {"title": {"text": "Share of the data packets [%]"}, "rangemode": "tozero"}
-    return _by_network(
-        by_hours, traces, axis, "Retransmissions by cause, network, hours and TCP options"
+    return _grid_figure(
+        by_hours, make_traces, axis, "Retransmissions by cause, network, hours and TCP options"
     )
 
 
-CAUSED = ("data", "timer")
+CAUSE_CLASSES = ("data", "timer")
 
 
-def _part(sums: dict[str, int], kind: str) -> int:
-    cause, _, needed = kind.partition("_")
-    needless = sums[f"{cause}_spurious"]
-    return needless if needed == "spurious" else sums[cause] - needless
+def _count(sums: dict[str, int], kind: str) -> int:
+    cause, _, need = kind.partition("_")
+    spurious = sums[f"{cause}_spurious"]
+    return spurious if need == "spurious" else sums[cause] - spurious
 
 
-Traces = Callable[[Hours, dict[str, str], bool], list[dict[str, Any]]]
+MakeTraces = Callable[[Hours, dict[str, str], bool], list[dict[str, Any]]]
 
 
-def _by_network(by_hours: list[Hours], traces: Traces, x: dict[str, Any], label: str) -> Markup:
-    """A plot for each network and its hours, a row for each pair of options."""
+def _grid_figure(by_hours: list[Hours], make_traces: MakeTraces, x: dict[str, Any], label: str) -> Markup:
+    """Return a plot for each network and period, with a row for each pair of options."""
     if not by_hours:
         return Markup()
-    grid = Grid.of(by_hours, 0.1)
-    made = [
+    grid = Grid.of_hours(by_hours, 0.1)
+    traces = [
         trace
         for n, hours in enumerate(by_hours)
-        for trace in traces(hours, grid.axes(hours), n == 0)
+        for trace in make_traces(hours, grid.axes(hours), n == 0)
     ]
-    grid.set(
+    grid.set_axes(
         x | {"showgrid": True, "gridcolor": GRID},
         {
             "title": {},
             "type": "category",
             "categoryorder": "array",
-            "categoryarray": list(PAIRS.values()),
-            "range": [len(PAIRS) - 0.5, -0.5],
+            "categoryarray": list(OPTION_PAIRS.values()),
+            "range": [len(OPTION_PAIRS) - 0.5, -0.5],
             "automargin": True,
         },
     )
     layout = grid.plots.layout | {"barmode": "stack"}
-    return figure_html({"data": made, "layout": layout}, label, 130 + 150 * len(grid.names))
+    return figure_html({"data": traces, "layout": layout}, label, 130 + 150 * len(grid.names))
 
 
-def _timeouts(selection: Selection) -> Section:
+def _rto_section(selection: Selection) -> Section:
     keys = "network, period, sack, timestamps"
     known = "sack is not null and timestamps is not null"
     rows = selection.rows(f"""
@@ -224,37 +234,37 @@ def _timeouts(selection: Selection) -> Section:
         from rto_by_options where measure = 'rto_by_rtt' and {known} group by all order by all
     """)
     by_hours = split_by_hours(selection, rows)
-    by_ratio = group(ratios, "network", "period", "sack", "timestamps")
+    by_ratio = group_rows(ratios, "network", "period", "sack", "timestamps")
     section = Section(
         anchor="rto",
-        title="Retransmission timeouts by TCP options",
+        title="RTO by TCP options",
         source="Rendón, Casadevall and Faner (the study of TCP options), Figs. 4 and 5",
-        hours="peak and off-peak apart",
-        caption="The servers' timeouts, replayed from the round trips that they measured, each "
-        "weighted with how long it was in effect. The dot is the median, the thick line half of "
-        "the time, the thin one four fifths. RTO by RTT: the timeout by the latest round trip; "
-        "near one it goes off at the next delay, far above it a loss is long unnoticed. Backed "
-        "off: doubled after it went off. There are no intervals here; of fewer than "
-        f"{FEWEST_SAMPLES} timeouts or {FEWEST_USERS} users nothing is said.",
-        samples=f"{number(sum(row['changes'] for row in rows))} timeouts",
-        figure=_spread(by_hours),
+        hours="peak and off-peak separately",
+        caption="The servers' RTO, computed from the RTTs that they measured, weighted by the time for "
+        "which each value was in effect. Dot: median. Thick line: half of the time. Thin line: four "
+        "fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer expires at the "
+        "next delay; far above 1, a loss remains undetected for long. Backed off: doubled after an "
+        "expiry. This section has no confidence intervals. "
+        f"{TOO_FEW.capitalize()}: fewer than {FEWEST_SAMPLES} RTO values or {FEWEST_USERS} users.",
+        samples=f"{number(sum(row['changes'] for row in rows))} RTO values",
+        figure=_rto_figure(by_hours),
         tables=[
             NumberTable(
                 [
                     "network",
                     "hours",
                     "options",
-                    "rto_expiries",
+                    "RTO values",
                     "users, at least",
                     "1st quartile",
                     "median",
                     "3rd quartile",
                     "90th percentile",
-                    "RTO by RTT, median",
-                    "backed off, of the time",
+                    "median RTO / RTT",
+                    "share of time backed off",
                 ],
                 [
-                    [hours.network.name, hours.label, name, *_timer(members, of_ratio)]
+                    [hours.network.name, hours.label, name, *_rto_cells(members, of_ratio)]
                     for hours in by_hours
                     for name, members in _by_pair(hours.rows).items()
                     for of_ratio in [
@@ -263,7 +273,7 @@ def _timeouts(selection: Selection) -> Section:
                 ],
             )
         ],
-        notes=[paper.TIMEOUTS],
+        notes=[paper.RTO],
     )
     return unless_empty(section, bool(by_hours))
 
@@ -272,32 +282,32 @@ def _pair(rows: list[dict]) -> tuple[bool, bool]:
     return rows[0]["sack"], rows[0]["timestamps"]
 
 
-def _are_told(rows: list[dict]) -> bool:
+def _are_enough(rows: list[dict]) -> bool:
     return enough(sum(row["changes"] for row in rows), count_group_bits(rows))
 
 
-def _timer(rows: list[dict], ratios: list[dict]) -> list[str]:
-    """The table's numbers of a pair of options."""
+def _rto_cells(rows: list[dict], ratios: list[dict]) -> list[str]:
+    """Return the table's numbers for a pair of options."""
     counts = [number(sum(row["changes"] for row in rows)), number(count_group_bits(rows))]
-    if not _are_told(rows):
+    if not _are_enough(rows):
         return [*counts, *[TOO_FEW] * 6]
     ratio = log_quantile(ratios, "seconds", 0.5)
-    whole = sum(row["seconds"] for row in rows)
+    seconds_total = sum(row["seconds"] for row in rows)
     backed_off = sum(row["backed_off"] or 0 for row in rows)
     return [
         *counts,
-        *(seconds(log_quantile(rows, "seconds", at)) for at in QUANTILES[1:]),
+        *(seconds(log_quantile(rows, "seconds", q)) for q in QUANTILES[1:]),
         NOT_MEASURED if ratio is None else f"{ratio:.2f}",
-        percent_tenths(backed_off / whole if whole else None),
+        percent_tenths(backed_off / seconds_total if seconds_total else None),
     ]
 
 
-def _spread(by_hours: list[Hours]) -> Markup:
-    def traces(hours: Hours, place: dict[str, str], first: bool) -> list[dict[str, Any]]:
-        told = {
-            name: [log_quantile(members, "seconds", at) for at in QUANTILES]
+def _rto_figure(by_hours: list[Hours]) -> Markup:
+    def make_traces(hours: Hours, place: dict[str, str], first: bool) -> list[dict[str, Any]]:
+        shown = {
+            name: [log_quantile(members, "seconds", q) for q in QUANTILES]
             for name, members in _by_pair(hours.rows).items()
-            if _are_told(members)
+            if _are_enough(members)
         }
         common = {"type": "scatter", "showlegend": False, **place}
         colour = hours.network.colour
@@ -305,8 +315,8 @@ def _spread(by_hours: list[Hours]) -> Markup:
             common
             | {
                 "mode": "lines",
-                "x": [x for q in told.values() for x in (q[low], q[4 - low], None)],
-                "y": [name for pair in told for name in (pair, pair, None)],
+                "x": [x for q in shown.values() for x in (q[low], q[4 - low], None)],
+                "y": [name for pair in shown for name in (pair, pair, None)],
                 "line": {"color": colour, "width": width},
                 "hoverinfo": "skip",
             }
@@ -314,17 +324,17 @@ def _spread(by_hours: list[Hours]) -> Markup:
         ]
         dots = common | {
             "mode": "markers",
-            "x": [q[2] for q in told.values()],
-            "y": list(told),
-            "text": [f"half of the time {seconds(q[1])} to {seconds(q[3])}" for q in told.values()],
+            "x": [q[2] for q in shown.values()],
+            "y": list(shown),
+            "text": [f"half of the time {seconds(q[1])} to {seconds(q[3])}" for q in shown.values()],
             "marker": {"color": "#ffffff", "size": 9, "line": {"color": colour, "width": 2}},
             "hovertemplate": "%{y}: %{x:.2f} s, %{text}<extra>" + hours.name + "</extra>",
         }
         return [*lines, dots]
 
     axis = {
-        "title": {"text": "Timeout [s]"},
+        "title": {"text": "RTO [s]"},
         "type": "log",
         "tickvals": [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100],
     }
-    return _by_network(by_hours, traces, axis, "Timeouts by network, hours and TCP options")
+    return _grid_figure(by_hours, make_traces, axis, "RTO by network, hours and TCP options")

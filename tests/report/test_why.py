@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.report.connection import read_connection
-from spark_jobs.report.why import why
+from spark_jobs.report.why import explanation
 from spark_jobs.warehouse import Warehouse
 
 
@@ -19,8 +19,8 @@ def ask(demo, question: str) -> dict:
 
 
 def test_five_sentences_hold_the_tables_numbers(demo):
-    flow = ask(demo, "retransmissions > 20 and timeouts > 1 and lost_access > 5")
-    speed, limits, losses, retransmissions, stalls = why(
+    flow = ask(demo, "retransmissions > 20 and rto_expiries > 1 and lost_access > 5")
+    speed, limits, losses, retransmissions, stalls = explanation(
         read_connection(demo.warehouse, flow["flow_id"])
     )
     assert f"{flow['payload_bytes_down']:,} bytes" in speed
@@ -45,13 +45,13 @@ def test_share_named_first_is_the_largest_limit(demo):
     flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
         " % the mobile's window was full"
-        in why(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
+        in explanation(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
     )
 
 
 def test_connection_that_never_came_about_is_not_known(demo):
     flow = ask(demo, "setup_class = 'no_response'")
-    _, limits, losses, retransmissions, stalls = why(read_connection(demo.warehouse, flow["flow_id"]))
+    _, limits, losses, retransmissions, stalls = explanation(read_connection(demo.warehouse, flow["flow_id"]))
     assert limits == "What limited it is not known."
     assert losses.startswith("Of 0 data packets")
     assert retransmissions == "Whether anything was retransmitted, and why, is not known."
