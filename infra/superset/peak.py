@@ -86,7 +86,9 @@ def _beyond(logarithm: str) -> str:
 
 
 def _value(value: str) -> str:
-    return f"coalesce({text(value, places(value, 3))} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
+    return (
+        f"coalesce({text(value, places(value, 3))} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
+    )
 
 
 COMPARED_SQL = f"""

@@ -59,9 +59,9 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     from plotly.offline import get_plotlyjs
 
     from spark_jobs.report.connection import read_connections
-    from spark_jobs.report.plot_page import shared_script
+    from spark_jobs.report.plot_page import shared_script_name
 
-    script = folder / PLOTS / shared_script()
+    script = folder / PLOTS / shared_script_name()
     written = [script]
     try:
         script.parent.mkdir(exist_ok=True)

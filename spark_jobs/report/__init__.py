@@ -32,7 +32,9 @@ def plot_file_name(flow_id: int) -> str:
 
 def fingerprint_inputs(warehouse: Warehouse) -> str:
     """Return a hash of the tables that REPORT shows and of the code that makes it."""
-    return fingerprint([warehouse.contents(table) for table in REPORT_TABLES], version(*CODE_FOLDERS))
+    return fingerprint(
+        [warehouse.contents(table) for table in REPORT_TABLES], version(*CODE_FOLDERS)
+    )
 
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:

@@ -27,7 +27,10 @@ KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
 @dataclass(frozen=True)
 class Subset:
-    """A subset of connections: its name, its condition in SQL, and whether that depends on options."""
+    """A subset of connections, selected by a condition in SQL.
+
+    options: the condition depends on TCP options. network: the network that it names, if any.
+    """
 
     name: str
     where: str
@@ -62,10 +65,15 @@ def parse_subset(text: str) -> Subset:
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
         if not equals or key not in KEYS:
-            raise UserError(f"report: --compare {text}: {part!r} is not KEY=VALUE; keys: {', '.join(KEYS)}")
+            raise UserError(
+                f"report: --compare {text}: {part!r} is not KEY=VALUE; keys: {', '.join(KEYS)}"
+            )
         condition = CONDITIONS[key](value)
         if condition is None:
-            raise UserError(f"report: --compare {text}: {value!r} is no value of {key}; see giscope report --help")
+            raise UserError(
+                f"report: --compare {text}: {value!r} is no value of {key}; "
+                "see giscope report --help"
+            )
         conditions.append(condition)
         network = value if key == "network" else network
         options |= key in OPTIONS
@@ -163,7 +171,7 @@ def network_pairs(
 
 
 def _measures_by_options(selection: Selection) -> str:
-    """Return a subquery like the mart `metrics`, but with a row and the options of each connection."""
+    """Return a subquery like the mart `metrics`, with a row for each connection and its options."""
     for statement in for_duckdb():
         selection.connection.execute(statement)
     for name in SHARED:
@@ -217,9 +225,10 @@ def sums_by(
     numbers of the source (`user_group`), so that a network's group has one number in all subsets.
     """
     answer = selection.connection.sql(f"""
-        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured, sum(numerator) as numerator,
-            sum(denominator) as denominator
-        from {source} where {where} group by all having sum(denominator) > 0 order by {", ".join(keys)}
+        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured,
+            sum(numerator) as numerator, sum(denominator) as denominator
+        from {source} where {where} group by all
+        having sum(denominator) > 0 order by {", ".join(keys)}
     """).fetchnumpy()
     labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
     starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]

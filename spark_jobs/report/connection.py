@@ -15,11 +15,12 @@ from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import rows_of
 
 DETAIL_TABLES = (LOSSES, RETRANSMISSIONS, RTT_SAMPLES, RTO_VALUES, STALLS)
+"""Tables with rows of a connection besides `flows`, in the order of Connection's attributes."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection's row of flows, with its network and date, and its rows_of_table of the database DETAIL_TABLES."""
+    """A connection's row of `flows`, with network and date, and its rows of DETAIL_TABLES."""
 
     flow: dict[str, Any]
     losses: pa.Table
@@ -30,7 +31,7 @@ class Connection:
 
 
 def read_connection(warehouse: Warehouse, flow_id: int) -> Connection:
-    """What the database hold of it. A UserError if there is none."""
+    """Return a connection's rows; raise UserError if there is no such connection."""
     connections = read_connections(warehouse, [flow_id], [(None, None)])
     if not connections:
         raise UserError(f"{warehouse.root}: no flow {flow_id}")
@@ -42,23 +43,27 @@ def read_connections(
     flow_ids: list[int],
     days: Iterable[tuple[str | None, datetime.date | None]],
 ) -> list[Connection]:
-    """What the database hold of those of them that are there on these networks' days (None: on all),
-    by one query a table for all."""
+    """Return those of the connections that exist on these days, with one query per table.
+
+    days: (network, date); None stands for all networks or dates.
+    """
     with warehouse.connect_to({}) as database:
 
-        def rows_of_table(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
+        def read(table: Table, days: Iterable[tuple]) -> duckdb.DuckDBPyRelation:
             paths = [path for day in days for path in warehouse.files(table, *day)]
             query = f"select * from ({rows_of(table, paths)}) where flow_id in ? order by all"
             return database.sql(query, params=[flow_ids])
 
-        connections = rows_of_table(FLOWS, days)
-        flows = [dict(zip(connections.columns, row, strict=True)) for row in connections.fetchall()]
+        rows = read(FLOWS, days)
+        flows = [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
         days = sorted({(flow["network"], flow["date"]) for flow in flows})
-        details = [rows_of_table(table, days).to_arrow_table() for table in DETAIL_TABLES] if flows else []
-    return [Connection(flow, *(table.filter(_belongs_to(flow)) for table in details)) for flow in flows]
+        details = [read(table, days).to_arrow_table() for table in DETAIL_TABLES] if flows else []
+    return [
+        Connection(flow, *(table.filter(_belongs_to(flow)) for table in details)) for flow in flows
+    ]
 
 
 def _belongs_to(flow: dict[str, Any]) -> pc.Expression:
-    """Which rows_of_table are of the connection."""
-    of_flow = pc.field("flow_id") == flow["flow_id"]
-    return of_flow & (pc.field("network") == flow["network"]) & (pc.field("date") == flow["date"])
+    """Return the condition for rows of the connection."""
+    same_id = pc.field("flow_id") == flow["flow_id"]
+    return same_id & (pc.field("network") == flow["network"]) & (pc.field("date") == flow["date"])

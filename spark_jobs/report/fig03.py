@@ -3,11 +3,10 @@
 from typing import Any
 
 from spark_jobs.report import paper
-from spark_jobs.report.subplots import GRID, subplots
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     milliseconds,
@@ -17,11 +16,12 @@ from spark_jobs.report.page_elements import (
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
+    interval_text,
     mean_and_quantiles,
     share,
-    interval_text,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.subplots import GRID, subplots
 
 BIN_S, SHOWN_S = 0.1, 10.0
 """Width of a bin, and end of the time axis (s)."""
@@ -95,10 +95,10 @@ def section(selection: Selection) -> Section:
         anchor="fig03",
         title="Fig. 3. Connection set-up time components",
         source="INFOCOM 2004, Section III.A",
-        caption="Time from the first SYN to the first ACK at Gi. The four lower histograms add up to "
-        "the uppermost. 1+ SYN and/or 1+ SYN ACK, as in the paper: at least one was retransmitted. "
-        "Background traffic: another packet of the user within 5 s before the first SYN, or during "
-        "the set-up. " + INTERVALS,
+        caption="Time from the first SYN to the first ACK at Gi. The four lower histograms add up "
+        "to the uppermost. 1+ SYN and/or 1+ SYN ACK, as in the paper: at least one was "
+        "retransmitted. Background traffic: another packet of the user within 5 s before the first "
+        "SYN, or during the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
         figure=figure_html(
             {"data": traces, "layout": plots.layout},
@@ -136,7 +136,9 @@ def _steps(rows: list[dict], total: int) -> tuple[list[float], list[float]]:
     )
 
 
-def _samples_in_category(samples: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
+def _samples_in_category(
+    samples: list[dict], category: tuple[bool | None, bool | None]
+) -> list[dict]:
     """Return the mart distributions' rows of a category."""
     single, background = category
     if single is None:

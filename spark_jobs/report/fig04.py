@@ -8,14 +8,14 @@ from plotly.subplots import make_subplots
 from spark_jobs.report import paper
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     milliseconds,
     number,
 )
-from spark_jobs.report.samples import are_enough, distributions, numbers
+from spark_jobs.report.samples import are_enough, distributions, mean_and_quantiles
 from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
@@ -73,7 +73,8 @@ def section(selection: Selection) -> Section:
                     continue
                 x, y = _cdf(members)
                 x_end[column] = max(
-                    x_end[column], next(x for x, y in zip(x, y, strict=True) if y >= MIN_SHOWN_SHARE)
+                    x_end[column],
+                    next(x for x, y in zip(x, y, strict=True) if y >= MIN_SHOWN_SHARE),
                 )
                 name = f"{network.name} {label}"
                 figure.add_trace(
@@ -100,10 +101,10 @@ def section(selection: Selection) -> Section:
         title="Fig. 4. CDF of the round-trip time",
         source="INFOCOM 2004, Section III.B",
         hours="peak and off-peak separately",
-        caption="The RTT of the handshake at Gi: SYN ACK to ACK on the access side, SYN to SYN ACK on the "
-        "Internet side. Only connections with one SYN, one SYN ACK and no background traffic count, "
-        "and only an RTT below 3 s. Peak and off-peak are hours of the network's local time. "
-        + INTERVALS,
+        caption="The RTT of the handshake at Gi: SYN ACK to ACK on the access side, SYN to SYN ACK "
+        "on the Internet side. Only connections with one SYN, one SYN ACK and no background "
+        "traffic count, and only an RTT below 3 s. Peak and off-peak are hours of the network's "
+        "local time. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} RTT samples",
         figure=figure_html(
             figure, "Cumulative distributions of round-trip times by network and hours", 480
@@ -138,8 +139,8 @@ def _few_samples(table: list[list[str]]) -> list[str]:
         return []
     return [
         f"Few access samples: {', '.join(few)}. If the RTT on the access side is close to the "
-        "server's initial RTO (1 s in today's stacks, 3 s in 2004), servers retransmit most SYN ACKs. "
-        "Few connections then qualify, and they are the faster ones."
+        "server's initial RTO (1 s in today's stacks, 3 s in 2004), servers retransmit most SYN "
+        "ACKs. Few connections then qualify, and they are the faster ones."
     ]
 
 

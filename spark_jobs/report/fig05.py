@@ -9,8 +9,8 @@ from spark_jobs.report import paper
 from spark_jobs.report.page_elements import (
     FONT,
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     milliseconds,
@@ -130,12 +130,12 @@ TREE = Node(
 )
 
 DIFFERENCES = (
-    "Differences from the paper: the paper has one class for slight problems. Here, first "
-    "retransmissions that could not have waited for the answer, as the timer was shorter than the "
-    "RTT, are separate from lost SYNs and SYN ACKs. Refused (a RST answers the SYN) is not a class "
-    "of the paper. For set-ups that ended with a RST the tree shows the RST's sender. A server that "
-    "only refuses sends no other packet to compare with, so another device may have sent a RST from "
-    "the server's address."
+    "Differences from the paper: the paper has one class for slight problems. Here, set-ups whose "
+    "first timer was shorter than the RTT, so that it expired before the answer could arrive, are "
+    "separate from those with lost SYNs or SYN ACKs. Refused (a RST answers the SYN) is not a "
+    "class of the paper. For set-ups that ended with a RST, the tree shows its sender. A server "
+    "that only refuses sends no other packet to compare with, so another device may have sent a "
+    "RST from the server's address."
 )
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 """Sizes in px; LINE: height of a network's line, HEAD: of the node's name."""
@@ -143,7 +143,7 @@ BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26
 
 @dataclass
 class PlacedNode:
-    """A node's place: level from the left, top and height in px, and its rows_of_nodes by network."""
+    """A node with its level, counted from the left, and the middle of its box (px from the top)."""
 
     node: Node
     level: int
@@ -155,7 +155,8 @@ def section(selection: Selection) -> Section:
     """Return the tree as a drawing and as a table."""
     selection.connection.execute("""
         create or replace temp table setups as
-        select network, user_group, setup_class, setup_retransmission, setup_reset, reset_by, background,
+        select network, user_group, setup_class, setup_retransmission, setup_reset, reset_by,
+            background,
             sum(flows)::bigint as flows, sum(delay_flows)::bigint as delay_flows,
             sum(delay_sum) as delay_sum
         from fig05_setup_tree group by all order by all
@@ -166,21 +167,21 @@ def section(selection: Selection) -> Section:
     height = HEAD + LINE * len(names) + 8
     total = {name: rows_of_nodes[id(TREE)][name] for name in names}
     placed, bottom = _place(tree, 0, 0.0, height)
-    drawn_parts = Drawing([], [], [])
-    _draw(drawn_parts, placed, height, selection, rows_of_nodes, total)
-    figure = go.Figure(drawn_parts.lines)
-    figure.update_layout(shapes=drawn_parts.boxes, annotations=drawn_parts.texts)
+    drawing = Drawing([], [], [])
+    _draw(drawing, placed, height, selection, rows_of_nodes, total)
+    figure = go.Figure(drawing.lines)
+    figure.update_layout(shapes=drawing.boxes, annotations=drawing.texts)
     width = 4 * BOX_W + 3 * GAP_X + 16
     figure.update_xaxes(visible=False, range=[-4, width - 4], fixedrange=True)
     figure.update_yaxes(visible=False, range=[bottom, -4], fixedrange=True)
-    drawing = figure_html(
+    html = figure_html(
         figure,
         "The set-up classification tree with the share, mean set-up delay and "
         "background of each node by network",
         int(bottom) + 12,
         width,
     )
-    drawing = drawing.replace('class="figure"', 'class="figure wide"')
+    html = html.replace('class="figure"', 'class="figure wide"')
     rows = [
         [
             ("\N{EM SPACE}" * level) + node.name,
@@ -195,11 +196,11 @@ def section(selection: Selection) -> Section:
         anchor="fig05",
         title="Fig. 5. Connection set-up classification tree",
         source="INFOCOM 2004, Section III.C",
-        caption="Each node shows, for each network: share of the set-ups, their mean set-up delay, and the "
-        "share of them with background traffic (bg). Only connections that the mobile opened and "
-        "whose set-up Gi saw completely. " + INTERVALS,
+        caption="Each node shows for each network: share of the set-ups, their mean set-up delay, "
+        "and the share of them with background traffic (bg). Only connections that the mobile "
+        "opened and whose set-up Gi saw completely. " + INTERVALS,
         samples=f"{number(sum(_count(rows) for rows in total.values()))} set-ups",
-        figure=drawing,
+        figure=html,
         tables=[NumberTable(headings, rows)],
         notes=[paper.SETUP_TREE, DIFFERENCES],
     )
@@ -207,7 +208,10 @@ def section(selection: Selection) -> Section:
 
 @dataclass
 class Drawing:
-    """What the drawing is pruned of; Plotly copies what there is at each addition, so all at once."""
+    """Elements of the drawing, collected before Plotly gets them.
+
+    Plotly copies all elements of a figure each time one is added.
+    """
 
     lines: list[go.Scatter]
     boxes: list[dict]
@@ -215,7 +219,7 @@ class Drawing:
 
 
 def _prune(node: Node, rows_of_nodes: dict) -> Node:
-    """Return the tree without leaves that have no set-ups, except direct branches with children."""
+    """Return the tree without leaves that have no set-ups; add its nodes to rows_of_nodes."""
     if not node.branches:
         return node
     branches = tuple(
@@ -301,7 +305,12 @@ def _place(node: Node, level: int, top: float, height: int) -> tuple[PlacedNode,
 
 
 def _draw(
-    drawing: Drawing, placed: PlacedNode, height: int, selection: Selection, rows_of_nodes: dict, total: dict
+    drawing: Drawing,
+    placed: PlacedNode,
+    height: int,
+    selection: Selection,
+    rows_of_nodes: dict,
+    total: dict,
 ) -> None:
     left, top = placed.level * (BOX_W + GAP_X), placed.middle - height / 2
     for child in placed.children:
@@ -341,7 +350,9 @@ def _draw(
             _add_text(drawing, left + right, y, text, network.colour, "right")
 
 
-def _add_text(drawing: Drawing, x: float, y: float, text: str, colour: str, anchor: str = "left") -> None:
+def _add_text(
+    drawing: Drawing, x: float, y: float, text: str, colour: str, anchor: str = "left"
+) -> None:
     drawing.texts.append(
         {
             "x": x,

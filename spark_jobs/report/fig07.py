@@ -9,8 +9,8 @@ from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     kilobits,
@@ -21,12 +21,12 @@ from spark_jobs.report.rates import bin_rate, bin_width, histogram, step_line
 from spark_jobs.report.samples import (
     BINS,
     are_enough,
-    distributions,
     column,
+    distributions,
+    interval_text,
     quantile,
     share,
     users_text,
-    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -109,8 +109,12 @@ def _histogram(
             continue
         x, y = histogram(members, "seconds", width)
         figure.add_trace(step_line(x, y, network.name, network.colour))
-        by_peak = _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
-        for place, (rate, slots) in enumerate(zip(network_peaks.rate, network_peaks.slots, strict=True)):
+        by_peak = (
+            _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
+        )
+        for place, (rate, slots) in enumerate(
+            zip(network_peaks.rate, network_peaks.slots, strict=True)
+        ):
             name = _slots_text(slots) if slots else "peak"
             peak_samples = by_peak[place]
             peak_table.append(
@@ -146,12 +150,12 @@ def _histogram(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
         source="INFOCOM 2004, Section IV",
-        caption="Rate at which the access link delivered IP bytes while a connection kept it busy. Each "
-        "period has more data in flight than the path holds, and no loss, reordering or "
-        "retransmission; its ACKs give the time. A peak stands out from the valleys beside it by half "
-        "its height. If the peaks are multiples of one rate, that is the rate of one time slot. "
-        "Shares and quantiles are of measured time: a period counts with its duration. The bins of "
-        "rates are 2 % wide. " + INTERVALS,
+        caption="Rate at which the access link delivered IP bytes while a connection kept it busy. "
+        "Each period has more data in flight than the path holds, and no loss, reordering or "
+        "retransmission; its ACKs give the time. A peak stands out from the valleys beside it by "
+        "half its height. If the peaks are multiples of one rate, that is the rate of one time "
+        "slot. Shares and quantiles are of measured time: a period counts with its duration. The "
+        "bins of rates are 2 % wide. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
         figure=figure_html(figure, "Histograms of the channel rate by network", 420),
         tables=[
@@ -184,7 +188,9 @@ def _share_of_time(samples: list[dict], chosen: list[dict]) -> Estimate:
     if not are_enough(chosen, "samples"):
         return UNKNOWN
     identities = {id(row) for row in chosen}
-    return share(samples, lambda row: row["weight"] if id(row) in identities else 0.0, column("weight"))
+    return share(
+        samples, lambda row: row["weight"] if id(row) in identities else 0.0, column("weight")
+    )
 
 
 def _coverage_table(selection: Selection) -> NumberTable:
@@ -210,7 +216,10 @@ def _coverage_table(selection: Selection) -> NumberTable:
                     number(sum(row["flows_with_rate"] for row in group)),
                     users_text([row for row in group if row["flows_with_rate"]]),
                     interval_text(share(group, column("flows_with_rate")), percent_tenths),
-                    interval_text(share(group, column("ip_bytes_with_rate"), column("ip_bytes")), percent_tenths),
+                    interval_text(
+                        share(group, column("ip_bytes_with_rate"), column("ip_bytes")),
+                        percent_tenths,
+                    ),
                 ]
             )
     return NumberTable(
@@ -255,7 +264,10 @@ def _dimensioning(
             if not members or np.isnan(peaks[network.name].slot_bps):
                 continue
             with_seconds = _with_slot_seconds(members, peaks[network.name].slot_bps)
-            estimates = [share(with_seconds, column(f"at {n + 1}"), column("weight")) for n in range(MAX_SLOTS)]
+            estimates = [
+                share(with_seconds, column(f"at {n + 1}"), column("weight"))
+                for n in range(MAX_SLOTS)
+            ]
             name = f"{network.name} {label}"
             texts[name] = [interval_text(estimate, percent_tenths) for estimate in estimates]
             if are_enough(members, "samples"):
@@ -282,9 +294,9 @@ def _dimensioning(
         title="Time slots in use",
         source="INFOCOM 2004, Section IV (dimensioning)",
         hours="peak and off-peak separately",
-        caption="Share of the measured time at one, two, three … time slots; each rate counts for the "
-        "nearest number of slots. More time on few slots at peak than off-peak indicates that slots "
-        "are scarce at peak. Networks whose peaks show no rate of one slot are left out. "
+        caption="Share of the measured time at one, two, three … time slots; each rate counts for "
+        "the nearest number of slots. More time on few slots at peak than off-peak indicates that "
+        "slots are scarce at peak. Networks whose peaks show no rate of one slot are left out. "
         + INTERVALS,
         samples=f"{number(sum(row['weight'] for row in samples))} s measured",
         figure=figure_html(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),

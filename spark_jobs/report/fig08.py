@@ -5,15 +5,15 @@ import plotly.graph_objects as go
 from spark_jobs.report import paper
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     number,
     percent,
     percent_tenths,
 )
-from spark_jobs.report.samples import are_enough, share, flows_where, interval_text
+from spark_jobs.report.samples import are_enough, flows_where, interval_text, share
 from spark_jobs.report.selection import Selection
 
 SIDES = {
@@ -84,8 +84,6 @@ def section(selection: Selection) -> Section:
             figure, "Shares of connections by side of most losses", 160 + 44 * (len(measured) + 1)
         ),
         tables=[
-            NumberTable(
-                ["network", "connections", *(label for label, _ in SIDES.values())], table
-            )
+            NumberTable(["network", "connections", *(label for label, _ in SIDES.values())], table)
         ],
     )

@@ -11,19 +11,19 @@ from schemas.flows import LIMITS
 from spark_jobs.estimators.by_user import FEWEST_SAMPLES
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, split_by_hours
-from spark_jobs.report.subplots import GRID
 from spark_jobs.report.page_elements import (
     NOT_MEASURED,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     kilobits,
     number,
-    unless_empty,
     percent_tenths,
+    unless_empty,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.subplots import GRID
 from spark_jobs.report.why import LIMIT_COLOURS
 
 SEGMENT_SIZES = {
@@ -68,7 +68,8 @@ def _limits_section(selection: Selection) -> Section:
         title="Limits of transfers",
         source="Zhang et al., SIGCOMM 2002; Kohlwes et al. (the UMTS study), Section IV.A",
         hours="peak and off-peak separately",
-        caption="Time from the handshakes to the ACKs of the last data, by the limit of the transfers: "
+        caption="Time from the handshakes to the ACKs of the last data, by the limit of the "
+        "transfers: "
         + "; ".join(f"{_limit_text(k)}: {v}" for k, v in LIMITS.items())
         + ". "
         + NO_INTERVALS,
@@ -122,7 +123,9 @@ def _limited_row(hours: Hours, shares: dict[str, float]) -> list[str]:
 
 def _windows_section(selection: Selection) -> Section:
     times = " + ".join(f"limited_{limit}" for limit in LIMITS)
-    kinds = " ".join(f"when mss < {limit} then '{kind}'" for kind, (limit, *_) in SEGMENT_SIZES.items())
+    kinds = " ".join(
+        f"when mss < {limit} then '{kind}'" for kind, (limit, *_) in SEGMENT_SIZES.items()
+    )
     rows = selection.rows(f"""
         select network, period, window_segments, parallel > 1 as has_parallel,
             case {kinds} end as mss,
@@ -139,11 +142,11 @@ def _windows_section(selection: Selection) -> Section:
         title="Throughput by window, segment size and parallel connections",
         source="Kohlwes, Riihijärvi and Mähönen (the UMTS study), Figs. 5 to 7",
         hours="peak and off-peak separately",
-        caption="Mean throughput of users during their connections above 100 KB, by the mobile's largest "
-        "window in segments. One connection: the user has no other at the same time. "
-        "Parallel connections: the user has others, whose bytes count, too. Segments are small below 700 B, large from 1200 B. "
-        "If a line is level, the window is large enough. A point has at least "
-        f"{FEWEST_SAMPLES} connections. " + NO_INTERVALS,
+        caption="Mean throughput of users during their connections above 100 KB, by the mobile's "
+        "largest window in segments. One connection: the user has no other at the same time. "
+        "Parallel connections: the user has others, whose bytes count, too. Segments are small "
+        "below 700 B, large from 1200 B. If a line is level, the window is large enough. A point "
+        f"has at least {FEWEST_SAMPLES} connections. " + NO_INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections above 100 KB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],

@@ -79,7 +79,7 @@ def page(selection: Selection, subsets: Subsets | None = None) -> str:
         selection=selection,
         sections=_sections(selection, subsets),
         plotly=compressed(get_plotlyjs()),
-        access_names=ACCESS_NAMES_NAMES,
+        access_names=ACCESS_NAMES,
         template=Markup(TEMPLATE),
         scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
     )

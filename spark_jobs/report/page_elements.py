@@ -190,7 +190,9 @@ def compressed(script: str) -> str:
     return b64encode(gzip.compress(script.encode(), 6, mtime=0)).decode()
 
 
-def histogram_quantile(bins: Sequence[tuple[float, float]], width: float, share: float) -> float | None:
+def histogram_quantile(
+    bins: Sequence[tuple[float, float]], width: float, share: float
+) -> float | None:
     """Return the value below which `share` of a histogram's samples lie; None without samples.
 
     bins: (lower edge, samples), sorted. width: of a bin. The function assumes that samples are
@@ -210,9 +212,9 @@ LOG_BINS = 10
 
 
 def log_quantile(rows: Sequence[dict[str, Any]], weight: str, share: float) -> float | None:
-    """Return a quantile of a mart's rows binned by LOG_BINS, to a few per cent; None without samples.
+    """Return a quantile of a mart's rows binned by LOG_BINS; None without samples.
 
-    weight: the column that counts samples. share: the share of samples below the quantile. Rows
+    It is right to a few per cent. weight: the column that counts samples. share: the share of samples below the quantile. Rows
     whose bin is null do not count.
     """
     counts: dict[int, float] = {}

@@ -37,8 +37,8 @@ SETUP_TREE = (
 )
 
 SETUP_DELAY = (
-    "The paper (Section III.A): a peak around one second and a tail of 5 to 10 s. With one SYN, one "
-    "SYN ACK and no background traffic, the delay is almost deterministic. Background traffic "
+    "The paper (Section III.A): a peak around one second and a tail of 5 to 10 s. With one SYN, "
+    "one SYN ACK and no background traffic, the delay is almost deterministic. Background traffic "
     "dominates the tail."
 )
 
@@ -70,14 +70,14 @@ TABLE_3 = {
 
 OPTIONS = (
     "The paper (Section VII): a large MSS gains 15 to 20 %, SACK about 10 %, timestamps 2 to 3 % "
-    "(with contradicting results in single clusters), a medium window about 10 % overall. The paper "
-    "warns that the clustering variables are not independent of each other."
+    "(with contradicting results in single clusters), a medium window about 10 % overall. The "
+    "paper warns that the clustering variables are not independent of each other."
 )
 
 CHANNEL_RATE = (
     "The paper (Section IV): two dominant peaks over GPRS (CS-2, about 12 kbit/s a time slot at "
-    "the RLC layer), around 21 to 22 and 34 to 35 kbit/s: two and three time slots. Dial-up is more "
-    "heterogeneous, around 33 and between 40 and 50 kbit/s."
+    "the RLC layer), around 21 to 22 and 34 to 35 kbit/s: two and three time slots. Dial-up is "
+    "more heterogeneous, around 33 and between 40 and 50 kbit/s."
 )
 
 THROUGHPUT = (
@@ -87,12 +87,13 @@ THROUGHPUT = (
 
 USER_THROUGHPUT = (
     "The paper (Section VI.B): user throughput improves and comes closer to the channel rate as "
-    "background traffic increases, as several connections are less sensitive to losses and timeouts."
+    "background traffic increases, as several connections are less sensitive to losses and "
+    "timeouts."
 )
 
 LIMITS = (
-    "The UMTS study (Section IV.A; to its knowledge without other users): handovers appear as delay "
-    "spikes, two in one download from a moving car, and cause no RTO expiry."
+    "The UMTS study (Section IV.A; to its knowledge without other users): handovers appear as "
+    "delay spikes, two in one download from a moving car, and cause no RTO expiry."
 )
 
 WINDOWS = (
@@ -103,8 +104,8 @@ WINDOWS = (
 
 RTT_BY_FLIGHT = (
     "The study of GPRS buffers (Figs. 3 and 4; one time slot): with more bytes in flight, the RTT "
-    "grows from 1 to 48 s if the buffer lifetime is 63 s, and varies between 2 and 9 s if it is 5 s. "
-    "The throughput is about the same."
+    "grows from 1 to 48 s if the buffer lifetime is 63 s, and varies between 2 and 9 s if it is 5 "
+    "s. The throughput is about the same."
 )
 
 LARGEST_RTT = {
@@ -132,10 +133,10 @@ SPURIOUS = (
 )
 
 RTO = (
-    "The study of options (Figs. 4 and 5, Section IV.3; simulated servers): with timestamps the RTO "
-    "varies between 20 and 120 s, even 200 s, ten times its minimum, and expires spuriously. If this "
-    "network behaves alike, the quartiles lie further apart with timestamps than without. The UMTS "
-    "study (Fig. 2): handovers change the RTO."
+    "The study of options (Figs. 4 and 5, Section IV.3; simulated servers): with timestamps the "
+    "RTO varies between 20 and 120 s, even 200 s, ten times its minimum, and expires spuriously. "
+    "If this network behaves alike, the quartiles lie further apart with timestamps than without. "
+    "The UMTS study (Fig. 2): handovers change the RTO."
 )
 
 PREEMPTED = {
@@ -150,6 +151,7 @@ Source: the study of preemption, Table I.
 
 RECOVERY = (
     "The study of preemption (Section III): calls of 3 and 6 s end with an ACK that the mobile had "
-    "buffered, and congestion avoidance follows. Calls of 15 s end with the server's retransmission, "
-    "and slow start follows. The recovery takes about 20 s, as almost ten segments in a row are lost."
+    "buffered, and congestion avoidance follows. Calls of 15 s end with the server's "
+    "retransmission, and slow start follows. The recovery takes about 20 s, as almost ten segments "
+    "in a row are lost."
 )

@@ -16,9 +16,9 @@ from spark_jobs.report.compare import (
     sums_by,
 )
 from spark_jobs.report.metrics import SHOWN_METRICS
-from spark_jobs.report.subplots import subplots
-from spark_jobs.report.page_elements import ACCESS_NAMES, Section, NumberTable, figure_html
+from spark_jobs.report.page_elements import ACCESS_NAMES, NumberTable, Section, figure_html
 from spark_jobs.report.selection import Selection, ShownNetwork
+from spark_jobs.report.subplots import subplots
 
 ROWS = 5
 """Number of metrics in one figure, so that it fits on a sheet of paper."""
@@ -50,7 +50,10 @@ Values = dict[str, list[tuple[Any, str, float]]]
 
 
 def _values(selection: Selection, column: str) -> dict[str, Values]:
-    """Return each network's metrics by day and `column` (period or hour); skip too small samples."""
+    """Return each network's metrics by day and by `column` (period or hour).
+
+    Values of too few samples are left out.
+    """
     values: dict[str, Values] = {network.name: {} for network in selection.networks}
     for key, sums in sums_by(selection, "metrics", "true", ("network", "metric", column, "date")):
         network, metric, time, day = key
@@ -62,12 +65,12 @@ def _values(selection: Selection, column: str) -> dict[str, Values]:
 
 def comparison_section(selection: Selection, first: Subset, second: Subset) -> Section:
     """Return the comparison of two subsets, metric by metric."""
-    found = comparisons(selection, first, second)
+    results = comparisons(selection, first, second)
     notes = [
         f"{network.name}: not compared, as there are too few connections or none {first.name} or "
         f"{second.name}."
         for network, _ in network_pairs(selection.networks, first, second)
-        if not any(c.network is network and c.difference.estimate is not None for c in found)
+        if not any(c.network is network and c.difference.estimate is not None for c in results)
     ]
     return Section(
         anchor="compare",
@@ -75,9 +78,9 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
         source=_hours_text(selection) if first is PEAK and second is OFF_PEAK else "two subsets",
         caption=CAPTION,
         hours="",
-        samples=f"{sum(c.significant for c in found)} of {len(found)} differences are beyond chance",
-        figure=_forest(selection, found, first, second),
-        tables=_tables(selection, found, first, second),
+        samples=f"{sum(c.significant for c in results)} of {len(results)} differences are beyond chance",
+        figure=_forest(selection, results, first, second),
+        tables=_tables(selection, results, first, second),
         open_tables=True,
         notes=notes,
     )
@@ -103,7 +106,7 @@ def _title(subset: Subset) -> str:
 
 
 def _tables(
-    selection: Selection, found: list[Comparison], first: Subset, second: Subset
+    selection: Selection, results: list[Comparison], first: Subset, second: Subset
 ) -> list[NumberTable]:
     headings = ["metric", first.name, second.name, "difference (95 % interval)"]
     return [
@@ -116,25 +119,31 @@ def _tables(
                     SHOWN_METRICS[c.metric].unit.value(c.difference.second),
                     ("● " if c.significant else "") + c.sentence,
                 ]
-                for c in found
+                for c in results
                 if c.network is network
             ],
             f"{network.name} ({ACCESS_NAMES.get(network.access, network.access)})",
         )
         for network in selection.networks
-        if any(c.network is network for c in found)
+        if any(c.network is network for c in results)
     ]
 
 
-def _forest(selection: Selection, found: list[Comparison], first: Subset, second: Subset) -> Markup:
+def _forest(
+    selection: Selection, results: list[Comparison], first: Subset, second: Subset
+) -> Markup:
     """Return a forest plot of the differences with intervals, in % of the second subset's value."""
     figure = go.Figure()
     titles = [shown.title for shown in SHOWN_METRICS.values()]
-    networks = [n for n in selection.networks if any(c.network is n and _percent_difference(c) for c in found)]
+    networks = [
+        n
+        for n in selection.networks
+        if any(c.network is n and _percent_difference(c) for c in results)
+    ]
     for place, network in enumerate(networks):
         shown = [
             (c, *percent)
-            for c in found
+            for c in results
             if c.network is network and (percent := _percent_difference(c))
         ]
         shift = (place - (len(networks) - 1) / 2) * 0.7 / max(len(networks), 2)
@@ -200,8 +209,8 @@ def _days(selection: Selection, network: ShownNetwork, daily: Values, hourly: Va
         anchor=f"days-{network.name}",
         title=f"{network.name}: day by day, hour by hour",
         source="as in the first figure",
-        caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the value "
-        "by local hour; darker is higher. White: fewer than five connections or three users.",
+        caption="Left: the value of each day, at peak (solid) and off-peak (dashed). Right: the "
+        "value by local hour; darker is higher. White: fewer than five connections or three users.",
         samples=f"{selection.first_day} to {selection.last_day}",
         hours="peak and off-peak separately",
         figure=Markup().join(
@@ -219,7 +228,10 @@ def _pale(colour: str) -> str:
 
 def _trend(network: ShownNetwork, metrics: Sequence[str], daily: Values, hourly: Values) -> Markup:
     plots = subplots(
-        [(f"{SHOWN_METRICS[m].title} [{SHOWN_METRICS[m].unit.name}]", "by local hour") for m in metrics],
+        [
+            (f"{SHOWN_METRICS[m].title} [{SHOWN_METRICS[m].unit.name}]", "by local hour")
+            for m in metrics
+        ],
         (0.08, 0.35 / len(metrics)),
         (0.6, 0.4),
     )

@@ -1,7 +1,7 @@
 """Quality of the data: daily checks, suppressed groups, captures and skipped frames."""
 
 from schemas import MANY_OPTIONS_CUT, SKIP_REASONS
-from spark_jobs.report.page_elements import Section, NumberTable, group_rows, number
+from spark_jobs.report.page_elements import NumberTable, Section, group_rows, number
 from spark_jobs.report.selection import Selection
 
 LAST_DAYS = 7
@@ -133,9 +133,7 @@ def captures(selection: Selection) -> Section:
         for row in totals
     ]
     tables = [
-        NumberTable(
-            ["network", "captures", "frames", "packets", "from (UTC)", "to (UTC)"], rows
-        )
+        NumberTable(["network", "captures", "frames", "packets", "from (UTC)", "to (UTC)"], rows)
     ]
     if skipped:
         tables.append(

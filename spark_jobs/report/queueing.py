@@ -10,30 +10,30 @@ from typing import Any
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import FEW_SAMPLES
 from spark_jobs.report.hours import Hours, split_by_hours
-from spark_jobs.report.subplots import GRID
 from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     log_quantile,
     number,
-    unless_empty,
-    seconds,
     percent_tenths,
+    seconds,
+    unless_empty,
 )
 from spark_jobs.report.samples import (
     BINS,
     are_enough,
-    distributions,
     column,
+    distributions,
+    interval_text,
     quantile,
     share,
-    interval_text,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.subplots import GRID
 
 LONG_RTT_S = (5, 10, 30)
 """RTTs that users notice and that exceed common timers (s)."""
@@ -81,9 +81,8 @@ def _by_flight_section(selection: Selection) -> Section:
                 "name": hours.name,
                 "marker": {"size": 5},
                 "line": {"color": hours.network.colour, "dash": hours.dash, "width": 2},
-                "hovertemplate": "%{x:,} B or more in flight: %{y:.2f} s, middle half %{text}<extra>"
-                + hours.name
-                + "</extra>",
+                "hovertemplate": "%{x:,} B or more in flight: %{y:.2f} s, "
+                "middle half %{text}<extra>" + hours.name + "</extra>",
             }
         )
     section = Section(
@@ -91,13 +90,13 @@ def _by_flight_section(selection: Selection) -> Section:
         title="RTT by bytes in flight",
         source="Wennström, Brunstrom and Rendón 2004 (the study of GPRS buffers), Figs. 3 and 4",
         hours="peak and off-peak separately",
-        caption="Median RTT on the access side during transfers, by bytes in flight when the packet passed "
-        "Gi. If a line rises in proportion to the bytes in flight, a queue grows with them: a smaller "
-        "window or buffer would cost hardly any throughput. A line may fall at its end, during "
-        "recovery: many bytes are then in flight and few of them wait. Below "
+        caption="Median RTT on the access side during transfers, by bytes in flight when the "
+        "packet passed Gi. If a line rises in proportion to the bytes in flight, a queue grows "
+        "with them: a smaller window or buffer would cost hardly any throughput. A line may fall "
+        "at its end, during recovery: many bytes are then in flight and few of them wait. Below "
         f"{MIN_FLIGHT_OF_SECOND_B} B, possibly delayed ACKs are left out. A point has at least "
-        f"{FEW_SAMPLES} RTT samples. giscope keeps at most ten samples per second of a connection, so "
-        "their number does not indicate the amount of traffic. This section has no confidence "
+        f"{FEW_SAMPLES} RTT samples. giscope keeps at most ten samples per second of a connection, "
+        "so their number does not indicate the amount of traffic. This section has no confidence "
         "intervals.",
         samples=f"{number(sum(row['rtt_samples'] for row in rows))} RTT samples",
         figure=figure_html(
@@ -180,7 +179,9 @@ def _rtt_row(hours: Hours) -> list[str]:
         seconds(sum(row["rtt"] for row in hours.rows) / count),
         *map(seconds, _quartiles(hours.rows)),
         seconds(log_quantile(hours.rows, "rtt_samples", 0.95)),
-        seconds(sum(row["queueing"] for row in hours.rows) / queueing_count if queueing_count else None),
+        seconds(
+            sum(row["queueing"] for row in hours.rows) / queueing_count if queueing_count else None
+        ),
     ]
 
 
@@ -190,7 +191,9 @@ def _largest_section(selection: Selection) -> Section:
     largest = [row for row in samples if row["measure"] == "rtt_max"]
     full_queue = {
         (hours.network.name, hours.period): hours.rows
-        for hours in split_by_hours(selection, [row for row in samples if row["measure"] == "queue_s"])
+        for hours in split_by_hours(
+            selection, [row for row in samples if row["measure"] == "queue_s"]
+        )
     }
     by_hours = split_by_hours(selection, largest)
     traces = [
@@ -210,9 +213,10 @@ def _largest_section(selection: Selection) -> Section:
         title="Largest RTT by user",
         source="Wennström, Brunstrom and Rendón 2004 (the study of GPRS buffers), Fig. 2",
         hours="peak and off-peak separately",
-        caption="The largest RTT on the access side for each user and hour: the longest time that a packet "
-        "waits in the buffer. Full queue: the time that a packet waits in a full queue, for users "
-        "with enough losses to estimate it. A user counts once in each hour. " + INTERVALS,
+        caption="The largest RTT on the access side for each user and hour: the longest time that "
+        "a packet waits in the buffer. Full queue: the time that a packet waits in a full queue, "
+        "for users with enough losses to estimate it. A user counts once in each hour. "
+        + INTERVALS,
         samples=f"{number(sum(row['samples'] for row in largest))} users and hours",
         figure=figure_html(
             {
@@ -263,7 +267,9 @@ def _largest_row(hours: Hours, full_queue: list[dict]) -> list[str]:
         *(interval_text(quantile(hours.rows, q), seconds) for q in (0.5, 0.9)),
         seconds(exp((max(row["bin"] for row in hours.rows) + 1) / BINS)),
         *(
-            interval_text(share(hours.rows, _samples_above(limit), column("samples")), percent_tenths)
+            interval_text(
+                share(hours.rows, _samples_above(limit), column("samples")), percent_tenths
+            )
             for limit in LONG_RTT_S
         ),
         interval_text(quantile(full_queue, 0.5), seconds, bool(full_queue)),
@@ -280,7 +286,7 @@ def _samples_above(limit: float) -> Any:
 
 
 def _complementary_cdf(rows: list[dict]) -> dict[str, list[float]]:
-    """Return times as x, and the share of samples (%) above each as y, of mart distributions' rows."""
+    """Return x: times (s), y: share of samples (%) above each, of the mart distributions' rows."""
     counts: dict[int, int] = {}
     for row in rows:
         counts[row["bin"]] = counts.get(row["bin"], 0) + row["samples"]

@@ -12,20 +12,19 @@ from markupsafe import Markup
 from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS, enough
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, split_by_hours
-from spark_jobs.report.subplots import GRID
 from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
     TOO_FEW,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     log_quantile,
     number,
-    unless_empty,
-    seconds,
     percent_tenths,
+    seconds,
+    unless_empty,
 )
 from spark_jobs.report.samples import (
     column,
@@ -35,6 +34,7 @@ from spark_jobs.report.samples import (
     share,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.subplots import GRID
 
 OPTION_PAIRS = {
     (False, False): "neither",
@@ -69,7 +69,8 @@ def _causes_section(selection: Selection) -> Section:
         select network, period, sack, timestamps, user_group,
             sum(data_packets)::bigint as packets,
             {sql_sum(DATA_CAUSES)} as data, {sql_sum(DATA_CAUSES, "_spurious")} as data_spurious,
-            {sql_sum(TIMER_CAUSES)} as timer, {sql_sum(TIMER_CAUSES, "_spurious")} as timer_spurious,
+            {sql_sum(TIMER_CAUSES)} as timer,
+            {sql_sum(TIMER_CAUSES, "_spurious")} as timer_spurious,
             {sql_sum(all_causes)} as total, {sql_sum(all_causes, "_spurious")} as total_spurious,
             {sql_sum(all_causes)} - {sql_sum(all_causes, "_undecided")} as decided,
             sum(rto_expiries)::bigint as rto_expiries, sum(rto)::bigint as rto,
@@ -84,11 +85,11 @@ def _causes_section(selection: Selection) -> Section:
         title="Retransmissions by cause and TCP options",
         source="Rendón, Casadevall and Faner (the study of TCP options), Table 2; the UMTS study",
         hours="peak and off-peak separately",
-        caption="Retransmitted data packets, in % of the data packets at Gi. Data-driven: after duplicate "
-        "ACKs or SACK blocks. Timer-driven: after an RTO expiry, in the slow start that follows, or "
-        "as a loss probe. Spurious (hatched): the data had arrived; the share is of retransmissions "
-        "with a known fate. Spurious RTO expiries: detected by F-RTO, Eifel or D-SACK, in % of the "
-        "expiries whose retransmission Gi saw. " + INTERVALS,
+        caption="Retransmitted data packets, in % of the data packets at Gi. Data-driven: after "
+        "duplicate ACKs or SACK blocks. Timer-driven: after an RTO expiry, in the slow start that "
+        "follows, or as a loss probe. Spurious (hatched): the data had arrived; the share is of "
+        "retransmissions with a known fate. Spurious RTO expiries: detected by F-RTO, Eifel or "
+        "D-SACK, in % of the expiries whose retransmission Gi saw. " + INTERVALS,
         samples=f"{number(packets)} data packets",
         figure=_causes_figure(by_hours),
         tables=[
@@ -167,7 +168,9 @@ def _causes_figure(by_hours: list[Hours]) -> Markup:
                 "type": "bar",
                 "orientation": "h",
                 "y": list(sums),
-                "x": [100 * _count(of_pair, kind) / of_pair["packets"] for of_pair in sums.values()],
+                "x": [
+                    100 * _count(of_pair, kind) / of_pair["packets"] for of_pair in sums.values()
+                ],
                 "name": label,
                 "legendgroup": label,
                 "showlegend": first,
@@ -196,7 +199,9 @@ def _count(sums: dict[str, int], kind: str) -> int:
 MakeTraces = Callable[[Hours, dict[str, str], bool], list[dict[str, Any]]]
 
 
-def _grid_figure(by_hours: list[Hours], make_traces: MakeTraces, x: dict[str, Any], label: str) -> Markup:
+def _grid_figure(
+    by_hours: list[Hours], make_traces: MakeTraces, x: dict[str, Any], label: str
+) -> Markup:
     """Return a plot for each network and period, with a row for each pair of options."""
     if not by_hours:
         return Markup()
@@ -240,11 +245,11 @@ def _rto_section(selection: Selection) -> Section:
         title="RTO by TCP options",
         source="Rendón, Casadevall and Faner (the study of TCP options), Figs. 4 and 5",
         hours="peak and off-peak separately",
-        caption="The servers' RTO, computed from the RTTs that they measured, weighted by the time for "
-        "which each value was in effect. Dot: median. Thick line: half of the time. Thin line: four "
-        "fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer expires at the "
-        "next delay; far above 1, a loss remains undetected for long. Backed off: doubled after an "
-        "expiry. This section has no confidence intervals. "
+        caption="The servers' RTO, computed from the RTTs that they measured, weighted by the time "
+        "for which each value was in effect. Dot: median. Thick line: half of the time. Thin line: "
+        "four fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer "
+        "expires at the next delay; far above 1, a loss remains undetected for long. Backed off: "
+        "doubled after an expiry. This section has no confidence intervals. "
         f"{TOO_FEW.capitalize()}: fewer than {FEWEST_SAMPLES} RTO values or {FEWEST_USERS} users.",
         samples=f"{number(sum(row['changes'] for row in rows))} RTO values",
         figure=_rto_figure(by_hours),
@@ -326,7 +331,9 @@ def _rto_figure(by_hours: list[Hours]) -> Markup:
             "mode": "markers",
             "x": [q[2] for q in shown.values()],
             "y": list(shown),
-            "text": [f"half of the time {seconds(q[1])} to {seconds(q[3])}" for q in shown.values()],
+            "text": [
+                f"half of the time {seconds(q[1])} to {seconds(q[3])}" for q in shown.values()
+            ],
             "marker": {"color": "#ffffff", "size": 9, "line": {"color": colour, "width": 2}},
             "hovertemplate": "%{y}: %{x:.2f} s, %{text}<extra>" + hours.name + "</extra>",
         }

@@ -15,7 +15,10 @@ from spark_jobs.report.selection import Selection
 
 Rows = Sequence[dict]
 BINS = 50
-"""Bins per unit of the natural logarithm in the mart distributions: bin = floor(BINS * ln(value))."""
+"""Bins per unit of the natural logarithm in the mart distributions.
+
+bin = floor(BINS * ln(value)).
+"""
 
 
 def count_user_groups(rows: Rows) -> int:

@@ -12,16 +12,16 @@ from spark_jobs.report.page_elements import (
     INTERVALS,
     NOT_MEASURED,
     TOO_FEW,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     kilobits,
     log_quantile,
     number,
-    unless_empty,
     percent,
-    seconds,
     percent_tenths,
+    seconds,
+    unless_empty,
 )
 from spark_jobs.report.samples import column, count_group_bits, interval_text, mean, share
 from spark_jobs.report.selection import Selection
@@ -60,14 +60,18 @@ def _classes_section(selection: Selection) -> Section:
     """)
     by_hours = split_by_hours(selection, rows)
     by_class = {hours.name: {row["class"]: row for row in hours.rows} for hours in by_hours}
-    totals = {name: sum(row["seconds"] for row in members.values()) for name, members in by_class.items()}
+    totals = {
+        name: sum(row["seconds"] for row in members.values()) for name, members in by_class.items()
+    }
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "y": list(by_class),
             "x": [
-                100 * members[kind]["seconds"] / totals[name] if kind in members and totals[name] else 0
+                100 * members[kind]["seconds"] / totals[name]
+                if kind in members and totals[name]
+                else 0
                 for name, members in by_class.items()
             ],
             "name": label,
@@ -81,11 +85,11 @@ def _classes_section(selection: Selection) -> Section:
         title="Causes of stalls",
         source="Zhou et al., CoNEXT 2015",
         hours="peak and off-peak separately",
-        caption="A stall is a silence of a connection that is longer than two smoothed RTTs or its RTO. "
-        "The figure shows the stalled time by cause: hues for causes on the path, greys for causes at "
-        "the hosts, which the operator cannot change. Other users at once: the share of stalls that "
-        "overlap a stall of another user, as when a radio cell fails. This section has no confidence "
-        "intervals.",
+        caption="A stall is a silence of a connection that is longer than two smoothed RTTs or its "
+        "RTO. The figure shows the stalled time by cause: hues for causes on the path, greys for "
+        "causes at the hosts, which the operator cannot change. Other users at once: the share of "
+        "stalls that overlap a stall of another user, as when a radio cell fails. This section has "
+        "no confidence intervals.",
         samples=f"{number(sum(row['stalls'] for row in rows))} stalls",
         figure=figure_html(
             {
@@ -149,7 +153,9 @@ def _interruptions_section(selection: Selection) -> Section:
     """)
     by_hours = split_by_hours(selection, rows)
     interrupted = sum(row["stalls"] for row in rows if row["interruption"])
-    without = [hours.name for hours in by_hours if not any(row["interruption"] for row in hours.rows)]
+    without = [
+        hours.name for hours in by_hours if not any(row["interruption"] for row in hours.rows)
+    ]
     if not interrupted:
         notes = ["No interruption of the link in these networks and days.", paper.RECOVERY]
     elif without:
@@ -162,11 +168,11 @@ def _interruptions_section(selection: Selection) -> Section:
         title="Interruptions of the link",
         source="Wennström, Brunstrom and Rendón (the study of preemption by calls), Table I",
         hours="peak and off-peak separately",
-        caption="Stalls with data in flight during which the mobile sent no packet. Pause: the data in "
-        "flight arrived late. Flush: the first data in flight was lost, the rest arrived. None: all "
-        "other such stalls. Restarted by: the mobile with an ACK, or the server with data. Recovered: "
-        "time from the beginning until all data in flight is acknowledged. These numbers are counts, "
-        "without confidence intervals.",
+        caption="Stalls with data in flight during which the mobile sent no packet. Pause: the "
+        "data in flight arrived late. Flush: the first data in flight was lost, the rest arrived. "
+        "None: all other such stalls. Restarted by: the mobile with an ACK, or the server with "
+        "data. Recovered: time from the beginning until all data in flight is acknowledged. These "
+        "numbers are counts, without confidence intervals.",
         samples=f"{number(interrupted)} interruptions",
         tables=[*([restart_table] if restart_table.rows else []), _preemption_table(selection)],
         open_tables=True,
@@ -223,7 +229,7 @@ def _restart_cells(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _preemption_table(selection: Selection) -> NumberTable:
-    """Return throughput, retransmissions and RTT, with the paper's values for preempted transfers."""
+    """Return throughput, retransmissions and RTT, with the paper's values for preemption."""
     throughput = split_by_hours(
         selection,
         selection.rows("""
@@ -247,9 +253,19 @@ def _preemption_table(selection: Selection) -> NumberTable:
             from rtt_by_flight group by all
         """),
     )
-    by_value = {name: _by_name(by_hours) for name, by_hours in
-             (("throughput", throughput), ("retransmitted", retransmitted), ("rtt", rtt_means))}  # fmt: skip
-    names = {hours.name: hours for by_hours in (retransmitted, throughput, rtt_means) for hours in by_hours}
+    by_value = {
+        name: _by_name(by_hours)
+        for name, by_hours in (
+            ("throughput", throughput),
+            ("retransmitted", retransmitted),
+            ("rtt", rtt_means),
+        )
+    }
+    names = {
+        hours.name: hours
+        for by_hours in (retransmitted, throughput, rtt_means)
+        for hours in by_hours
+    }
     return NumberTable(
         ["network", "hours", "throughput of single transfers", "retransmitted", "mean RTT"],
         [
@@ -265,7 +281,11 @@ def _preemption_table(selection: Selection) -> NumberTable:
                         name in by_value["throughput"],
                     ),
                     interval_text(
-                        share(by_value["retransmitted"].get(name, []), column("retransmitted_packets"), column("packets")),
+                        share(
+                            by_value["retransmitted"].get(name, []),
+                            column("retransmitted_packets"),
+                            column("packets"),
+                        ),
                         percent,
                         name in by_value["retransmitted"],
                     ),

@@ -3,14 +3,14 @@
 from spark_jobs.report import paper
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     group_rows,
     number,
     percent,
     percent_tenths,
 )
-from spark_jobs.report.samples import column, share, interval_text
+from spark_jobs.report.samples import column, interval_text, share
 from spark_jobs.report.selection import Selection
 
 ROWS = {
@@ -43,7 +43,10 @@ def section(selection: Selection) -> Section:
         rows.append(
             [
                 label,
-                *(interval_text(share(members, column(name)), percent_tenths) for members in by_network.values()),
+                *(
+                    interval_text(share(members, column(name)), percent_tenths)
+                    for members in by_network.values()
+                ),
                 *(percent(values[name]) for values in paper.TABLE_1.values()),
             ]
         )
@@ -52,9 +55,9 @@ def section(selection: Selection) -> Section:
         anchor="table1",
         title="Table I. Summary statistics",
         source="INFOCOM 2004, Section II",
-        caption="Connections that the mobile opened, failed set-ups included. SACK is enabled if both SYNs "
-        "permit it, timestamps if both directions carry them. The window is the largest that the "
-        "mobile advertised, with window scaling applied. " + INTERVALS,
+        caption="Connections that the mobile opened, failed set-ups included. SACK is enabled if "
+        "both SYNs permit it, timestamps if both directions carry them. The window is the largest "
+        "that the mobile advertised, with window scaling applied. " + INTERVALS,
         samples=f"{number(sum(flows.values()))} connections",
         tables=[NumberTable(headings, rows)],
         open_tables=True,

@@ -1,8 +1,15 @@
 """Table II: shares of the data packets lost on the access side and on the Internet side."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.page_elements import INTERVALS, Section, NumberTable, group_rows, number, percent
-from spark_jobs.report.samples import column, share, interval_text
+from spark_jobs.report.page_elements import (
+    INTERVALS,
+    NumberTable,
+    Section,
+    group_rows,
+    number,
+    percent,
+)
+from spark_jobs.report.samples import column, interval_text, share
 from spark_jobs.report.selection import Selection
 
 
@@ -18,7 +25,10 @@ def section(selection: Selection) -> Section:
     rows = [
         [
             "Internet side loss",
-            *(interval_text(share(rows, column("internet"), _sent), percent) for rows in by_network.values()),
+            *(
+                interval_text(share(rows, column("internet"), _sent), percent)
+                for rows in by_network.values()
+            ),
             *(percent(values["internet"]) for values in paper.TABLE_2.values()),
         ],
         [
@@ -41,9 +51,9 @@ def section(selection: Selection) -> Section:
         title="Table II. Packet loss",
         source="INFOCOM 2004, Section V",
         caption="Downlink packets with data, retransmissions included. Internet side: lost between "
-        "server and Gi, in % of the packets that servers sent. Access side: lost between Gi and the "
-        "mobile, in % of the packets at Gi. If the ACKs do not decide a packet's fate, it counts "
-        "with its loss probability. " + INTERVALS,
+        "server and Gi, in % of the packets that servers sent. Access side: lost between Gi and "
+        "the mobile, in % of the packets at Gi. If the ACKs do not decide a packet's fate, it "
+        "counts with its loss probability. " + INTERVALS,
         samples=f"{number(sum(packets.values()))} data packets",
         tables=[NumberTable(headings, rows)],
         open_tables=True,

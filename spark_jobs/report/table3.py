@@ -29,14 +29,14 @@ from spark_jobs.report.page_elements import (
     NO_BREAK_SPACE,
     NOT_MEASURED,
     TOO_FEW,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     kilobits,
     number,
 )
-from spark_jobs.report.samples import are_enough, error_bars, mean, users_text, interval_text
+from spark_jobs.report.samples import are_enough, error_bars, interval_text, mean, users_text
 from spark_jobs.report.selection import Selection
 
 SAMPLE = "Single request–response connections above 32 KB. "  # noqa: RUF001
@@ -128,7 +128,7 @@ LABELS = {
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Return for each access technology Table III with adjusted effects, and a figure per option."""
+    """Return Table III with adjusted effects, and a figure per option, by access technology."""
     result = []
     by_access = group_rows(_groups(selection, *COVARIATES), "access")
     for (access,), groups in group_rows(_groups(selection), "access").items():
@@ -201,7 +201,12 @@ def _table_section(access: str, groups: Rows, groups_by_covariates: Rows) -> Sec
     paper_headings = ["paper: goodput", "paper: samples"] if access == PAPER_ACCESS else []
     by_network = group_rows(groups, "network")
     rows = [
-        [name, *_texts(_pooled_cluster(groups, name)), *(_paper_texts(name) if paper_headings else [])] for name in ROWS
+        [
+            name,
+            *_texts(_pooled_cluster(groups, name)),
+            *(_paper_texts(name) if paper_headings else []),
+        ]
+        for name in ROWS
     ]
     networks = [
         NumberTable(
@@ -217,14 +222,15 @@ def _table_section(access: str, groups: Rows, groups_by_covariates: Rows) -> Sec
         anchor=f"table3-{access}",
         title=f"Table III. Goodput by TCP options, {ACCESS_NAMES.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Raw difference: geometric mean goodput with the option against that without, "
+        caption=SAMPLE
+        + "Raw difference: geometric mean goodput with the option against that without, "
         "within networks. Adjusted difference: from a regression of log goodput on all options, "
-        "transfer size, network, local hour, and the user's channel rate in that hour, for transfers "
-        "with a known channel rate. For windows, the regression leaves out the channel rate, as small "
-        "windows hide it. The channel rate is known for "
-        f"{number(sum(row['flows_with_rate'] for row in with_rate))} of {number(count)} connections "
-        f"of {users_text(with_rate)}. Effects have {100 * CONFIDENCE:.0f} % intervals and need at "
-        f"least {FEWEST_GROUPS} users on each side. " + INTERVALS,
+        "transfer size, network, local hour, and the user's channel rate in that hour, for "
+        "transfers with a known channel rate. For windows, the regression leaves out the channel "
+        "rate, as small windows hide it. The channel rate is known for "
+        f"{number(sum(row['flows_with_rate'] for row in with_rate))} of {number(count)} "
+        f"connections of {users_text(with_rate)}. Effects have {100 * CONFIDENCE:.0f} % intervals "
+        f"and need at least {FEWEST_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
         tables=[NumberTable([*headings, *paper_headings], rows), _effects_table(option_effects)],
         collapsed_tables=networks if len(networks) > 1 else [],
@@ -312,13 +318,17 @@ def effect_sentence(effect: Effect) -> str:
         condition = " with a known channel rate" if effect.contrast.at_rate else ""
         return f"{name}: {TOO_FEW} users{condition} on one side ({min_users})."
     if adjusted.low is None:
-        return f"{name}: always occurs with another option or network, so its own effect is unknown."
+        return (
+            f"{name}: always occurs with another option or network, so its own effect is unknown."
+        )
     if adjusted.supported:
         verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
     else:
         verdict = "no difference beyond chance"
         if raw.supported:
-            verdict += "; channel rate, other options, size, network or hour explain the raw difference"
+            verdict += (
+                "; channel rate, other options, size, network or hour explain the raw difference"
+            )
     return (
         f"{name}: {_share(adjusted.estimate)} ({_interval(adjusted)}) after adjustment, "
         f"{_share(raw.estimate)} before; {verdict}."
@@ -357,7 +367,11 @@ def _figure_section(figure: Figure, access: str, groups: Rows) -> Section:
     drawing.update_xaxes(tickangle=-35, automargin=True)
     headings = [
         "cluster",
-        *(f"{name}: {value}" for name in figure.names for value in ("mean", "deviation", "samples")),
+        *(
+            f"{name}: {value}"
+            for name in figure.names
+            for value in ("mean", "deviation", "samples")
+        ),
     ]
     tables = [
         NumberTable(
@@ -371,7 +385,8 @@ def _figure_section(figure: Figure, access: str, groups: Rows) -> Section:
         anchor=f"{figure.anchor}-{access}",
         title=f"{figure.title}, {ACCESS_NAMES.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Bars: mean. Ranges: its interval, cut if few users make it long. (The paper's "
+        caption=SAMPLE
+        + "Bars: mean. Ranges: its interval, cut if few users make it long. (The paper's "
         "ranges are standard deviations; the table of numbers has them.) The figure shows clusters "
         f"with enough transfers on two sides, over all {ACCESS_NAMES.get(access, access)} networks "
         "unless pooling reverses the difference within them. " + INTERVALS,

@@ -8,22 +8,22 @@ from plotly.subplots import make_subplots
 from spark_jobs.report import paper
 from spark_jobs.report.page_elements import (
     INTERVALS,
-    Section,
     NumberTable,
+    Section,
     figure_html,
     group_rows,
     kilobits,
     number,
     percent_tenths,
 )
-from spark_jobs.report.rates import bin_width, histogram, steps
+from spark_jobs.report.rates import bin_width, histogram, step_line
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
     error_bars,
+    interval_text,
     mean_and_quantiles,
     share,
-    interval_text,
 )
 from spark_jobs.report.selection import Selection
 
@@ -37,8 +37,8 @@ TWENTIETHS = 20
 COUNTED = {"passed": ("passed Gi", "solid"), "arrived": ("arrived", "dot")}
 """By counted bytes: label and dash style."""
 LINES = (
-    "Solid, as in the paper: bytes that passed Gi, including the first packet and bytes lost on the "
-    "access side. Dotted: bytes that arrived at the mobile in the same time. "
+    "Solid, as in the paper: bytes that passed Gi, including the first packet and bytes lost on "
+    "the access side. Dotted: bytes that arrived at the mobile in the same time. "
 )
 
 
@@ -74,8 +74,10 @@ def throughput(selection: Selection) -> Section:
         anchor="fig09",
         title="Fig. 9. Throughput of single, large TCP connections",
         source="INFOCOM 2004, Section VI.A",
-        caption="Single connections above 100 KB with one request and its response. Throughput is IP "
-        "bytes over the time from the ACK of the first to the ACK of the last data packet. " + LINES + INTERVALS,
+        caption="Single connections above 100 KB with one request and its response. Throughput is "
+        "IP bytes over the time from the ACK of the first to the ACK of the last data packet. "
+        + LINES
+        + INTERVALS,
         samples=f"{number(_count_connections(rows))} connections",
         figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
         tables=[NumberTable(["network", "counted", *NUMBERS], table)],
@@ -96,8 +98,13 @@ def tcp_share(selection: Selection) -> Section:
         total = sum(row["flows"] for row in members)
         if not total:
             continue
-        thirds = [share(members, _flows_between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
-        table.append([network.name, number(total), *(interval_text(n, percent_tenths) for n in thirds)])
+        thirds = [
+            share(members, _flows_between(*ends))
+            for ends in ((0, 20), (20, 40), (40, 60), (60, 61))
+        ]
+        table.append(
+            [network.name, number(total), *(interval_text(n, percent_tenths) for n in thirds)]
+        )
         if not are_enough(members):
             continue
         bars = [share(members, _flows_between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
@@ -125,14 +132,21 @@ def tcp_share(selection: Selection) -> Section:
         anchor="fig11",
         title="Fig. 11. Background traffic during TCP connections",
         source="INFOCOM 2004, Section VI.B",
-        caption="The connection's share of all bytes that the user received from the first to the last "
-        "data packet of a connection above 100 KB: Btcp / (Btcp + Bother). 1: the user received no "
-        "other bytes meanwhile. Each bar is 1/20 wide. " + INTERVALS,
+        caption="The connection's share of all bytes that the user received from the first to the "
+        "last data packet of a connection above 100 KB: Btcp / (Btcp + Bother). 1: the user "
+        "received no other bytes meanwhile. Each bar is 1/20 wide. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=figure_html(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
             NumberTable(
-                ["network", "connections", "below 1/3", "1/3 to 2/3", "2/3 to below 1", "1: single"],
+                [
+                    "network",
+                    "connections",
+                    "below 1/3",
+                    "1/3 to 2/3",
+                    "2/3 to below 1",
+                    "1: single",
+                ],
                 table,
             )
         ],
@@ -185,7 +199,9 @@ def user_throughput(selection: Selection) -> Section:
                 measure = "user_throughput" + ("" if counted == "passed" else "_received")
                 user_samples = samples.get((network.name, measure, str(level)), [])
                 if members:
-                    table.append([LEVELS[level], network.name, label, *_table_numbers(user_samples)])
+                    table.append(
+                        [LEVELS[level], network.name, label, *_table_numbers(user_samples)]
+                    )
                 if are_enough(user_samples, "samples"):
                     name = f"{network.name} {label}"
                     trace = _step(name, network.colour, dash, members, width)
@@ -214,10 +230,10 @@ def user_throughput(selection: Selection) -> Section:
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
-        caption="All bytes that a user received during a connection above 100 KB, over the time from the "
-        "ACK of the connection's first to the ACK of its last data packet: "
-        "R = 8 (Btcp + Bother) / (T2ack − T1ack). Levels: the share of background bytes. "  # noqa: RUF001
-        "Levels without connections are left out. " + LINES + INTERVALS,
+        caption="All bytes that a user received during a connection above 100 KB, over the time "
+        "from the ACK of the connection's first to the ACK of its last data packet: R = 8 (Btcp + "
+        "Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels without "  # noqa: RUF001
+        "connections are left out. " + LINES + INTERVALS,
         samples=f"{number(_count_connections(rows))} connections",
         figure=figure_html(
             figure,

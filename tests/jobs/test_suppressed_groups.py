@@ -230,7 +230,7 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
     ((suppressed, groups),) = ask(small, query)
     assert 0 < suppressed < groups
     assert f"aa-gprs: {suppressed:,} of {groups:,} groups have fewer than {FEWEST} users" in text
-    assert "aa-gprs: each is of one user, and left out (Suppressed groups)." in text
+    assert "aa-gprs: left out, as each example is of one user (Suppressed groups)." in text
     query = "select suppressed, groups from suppressed_groups where (network, mart) = ('aa-gprs', 'metrics')"
     ((suppressed, groups),) = ask(small, query)
     words = re.sub(r"<[^>]+>|\s", " ", text).split()

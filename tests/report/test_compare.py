@@ -249,7 +249,10 @@ def test_groups_of_two_networks_are_other_users():
 def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
     """Those that nobody asked for have no note either."""
     marts(demo.warehouse)
-    first, second = parse_subset("network=aa-gprs,hours=peak"), parse_subset("network=bb-gprs,hours=peak")
+    first, second = (
+        parse_subset("network=aa-gprs,hours=peak"),
+        parse_subset("network=bb-gprs,hours=peak"),
+    )
     page = peak.comparison_section(chosen(demo.warehouse), first, second)
     assert page.notes == []
     assert len(page.tables) == 1
@@ -278,7 +281,9 @@ def test_networks_are_compared_one_with_one(demo):
     marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     pair = comparisons(
-        selection, parse_subset("network=aa-gprs,hours=peak"), parse_subset("network=bb-gprs,hours=peak")
+        selection,
+        parse_subset("network=aa-gprs,hours=peak"),
+        parse_subset("network=bb-gprs,hours=peak"),
     )
     assert {c.network.name for c in pair} == {"aa-gprs"}
     with pytest.raises(UserError, match="nothing to show for 'zz'"):

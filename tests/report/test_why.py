@@ -25,9 +25,9 @@ def test_five_sentences_hold_the_tables_numbers(demo):
     )
     assert f"{flow['payload_bytes_down']:,} bytes" in speed
     assert f"{flow['goodput'] / 1000:,.1f} kbit/s" in speed
-    assert f"{flow['lost_access']:,} were lost behind it" in losses
-    assert f"sent {flow['retransmissions']:,} packets again" in retransmissions
-    assert f"went off {flow['rto_expiries']:,} times" in retransmissions
+    assert f"{flow['lost_access']:,} were lost on the access side" in losses
+    assert f"The server retransmitted {flow['retransmissions']:,} packets" in retransmissions
+    assert f"timer expired {flow['rto_expiries']:,} times" in retransmissions
     assert sum(map(int, re.findall(r"(\d+) %", limits))) == pytest.approx(100, abs=3)
     count, seconds = (
         demo.warehouse.connect()
@@ -37,8 +37,8 @@ def test_five_sentences_hold_the_tables_numbers(demo):
     """)
         .fetchall()[0]
     )
-    assert f"It stalled {count} time" in stalls
-    assert f"for {seconds:.1f} s in all" in stalls
+    assert f"The connection stalled {count} time" in stalls
+    assert f"for {seconds:.1f} s in total" in stalls
 
 
 def test_share_named_first_is_the_largest_limit(demo):
@@ -51,11 +51,13 @@ def test_share_named_first_is_the_largest_limit(demo):
 
 def test_connection_that_never_came_about_is_not_known(demo):
     flow = ask(demo, "setup_class = 'no_response'")
-    _, limits, losses, retransmissions, stalls = explanation(read_connection(demo.warehouse, flow["flow_id"]))
-    assert limits == "What limited it is not known."
+    _, limits, losses, retransmissions, stalls = explanation(
+        read_connection(demo.warehouse, flow["flow_id"])
+    )
+    assert limits == "The limits of the transfer are unknown."
     assert losses.startswith("Of 0 data packets")
-    assert retransmissions == "Whether anything was retransmitted, and why, is not known."
-    assert stalls == "It never stalled."
+    assert retransmissions == "The retransmissions are unknown."
+    assert stalls == "The connection never stalled."
 
 
 def test_unknown_flow_is_the_users_mistake(demo, capsys):

@@ -279,7 +279,9 @@ def test_quantiles_of_bins_of_times():
 
 def test_users_are_counted_by_their_bits():
     """Groups 0, 1 and 63, whose bit is the sign's."""
-    assert count_group_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
+    assert (
+        count_group_bits([{"user_groups": 1}, {"user_groups": 3}, {"user_groups": -(2**63)}]) == 3
+    )
     assert count_group_bits([]) == 0
 
 
