@@ -132,9 +132,9 @@ TREE = Node(
 DIFFERENCES = (
     "Differences from the paper: the paper has one class for slight problems. Here, set-ups whose "
     "first timer was shorter than the RTT, so that it expired before the answer could arrive, are "
-    "separate from those with lost SYNs or SYN ACKs. Refused (a RST answers the SYN) is not a "
-    "class of the paper. For set-ups that ended with a RST, the tree shows its sender. A server "
-    "that only refuses sends no other packet to compare with, so another device may have sent a "
+    "separate from those with lost SYNs or SYN ACKs. Refused (an RST answers the SYN) is not a "
+    "class of the paper. For set-ups that ended with an RST, the tree shows its sender. A server "
+    "that only refuses sends no other packet to compare with, so another device may have sent an "
     "RST from the server's address."
 )
 BOX_W, GAP_X, GAP_Y, LINE, HEAD = 274, 36, 14, 19, 26

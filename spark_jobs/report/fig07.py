@@ -162,7 +162,7 @@ def _histogram(
             NumberTable(
                 ["network", "peak", "rate at the peak", "median rate", "share of time", "periods"],
                 peak_table,
-                "peaks, each between the valleys beside it",
+                "Peaks, each between the valleys beside it",
             ),
             NumberTable(
                 [
@@ -175,7 +175,7 @@ def _histogram(
                     "rate of one slot",
                 ],
                 table,
-                "rates by measured time",
+                "Rates by measured time",
             ),
             _coverage_table(selection),
         ],
@@ -233,7 +233,7 @@ def _coverage_table(selection: Selection) -> NumberTable:
             "share of bytes",
         ],
         table,
-        "traffic with a known channel rate",
+        "Traffic with a known channel rate",
     )
 
 

@@ -67,10 +67,10 @@ def section(selection: Selection) -> Section:
         anchor="fig10",
         title="Fig. 10. Average throughput and goodput by packet loss",
         source="INFOCOM 2004, Section VI.A",
-        caption="Single request–response connections above 100 KB, by the share of the sent data "  # noqa: RUF001
-        "packets that were lost on either side of Gi. The paper shows the first three classes. "
-        "Throughput at Gi counts lost bytes, as in the paper, and may rise with loss. Throughput "
-        "at the mobile counts only bytes that arrived. " + INTERVALS,
+        caption="Single request–response connections (no other traffic of the user) above 100 KB, "  # noqa: RUF001
+        "by the share of the sent data packets that were lost on either side of Gi. The paper "
+        "shows the first three classes. Throughput at Gi counts lost bytes, as in the paper, and "
+        "may rise with loss. Throughput at the mobile counts only bytes that arrived. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
         figure=figure_html(figure, "Throughput and goodput by class of loss and network", 420),
         tables=[

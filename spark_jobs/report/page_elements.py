@@ -214,8 +214,8 @@ LOG_BINS = 10
 def log_quantile(rows: Sequence[dict[str, Any]], weight: str, share: float) -> float | None:
     """Return a quantile of a mart's rows binned by LOG_BINS; None without samples.
 
-    It is right to a few per cent. weight: the column that counts samples. share: the share of samples below the quantile. Rows
-    whose bin is null do not count.
+    It is right to a few per cent. weight: the column that counts samples. share: the share of
+    samples below the quantile. Rows whose bin is null do not count.
     """
     counts: dict[int, float] = {}
     for row in rows:

@@ -78,7 +78,8 @@ def comparison_section(selection: Selection, first: Subset, second: Subset) -> S
         source=_hours_text(selection) if first is PEAK and second is OFF_PEAK else "two subsets",
         caption=CAPTION,
         hours="",
-        samples=f"{sum(c.significant for c in results)} of {len(results)} differences are beyond chance",
+        samples=f"{sum(c.significant for c in results)} of {len(results)} differences are "
+        "beyond chance",
         figure=_forest(selection, results, first, second),
         tables=_tables(selection, results, first, second),
         open_tables=True,

@@ -39,7 +39,7 @@ from spark_jobs.report.page_elements import (
 from spark_jobs.report.samples import are_enough, error_bars, interval_text, mean, users_text
 from spark_jobs.report.selection import Selection
 
-SAMPLE = "Single request–response connections above 32 KB. "  # noqa: RUF001
+SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KB. "  # noqa: RUF001
 NETWORKS_DIFFER = "networks differ"
 """Text instead of a mean over networks that would reverse the difference within them."""
 

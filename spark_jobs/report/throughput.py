@@ -74,10 +74,9 @@ def throughput(selection: Selection) -> Section:
         anchor="fig09",
         title="Fig. 9. Throughput of single, large TCP connections",
         source="INFOCOM 2004, Section VI.A",
-        caption="Single connections above 100 KB with one request and its response. Throughput is "
-        "IP bytes over the time from the ACK of the first to the ACK of the last data packet. "
-        + LINES
-        + INTERVALS,
+        caption="Single connections (no other traffic of the user) above 100 KB with one request "
+        "and its response. Throughput is IP bytes over the time from the ACK of the first to the "
+        "ACK of the last data packet. " + LINES + INTERVALS,
         samples=f"{number(_count_connections(rows))} connections",
         figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
         tables=[NumberTable(["network", "counted", *NUMBERS], table)],
@@ -154,7 +153,7 @@ def tcp_share(selection: Selection) -> Section:
             NumberTable(
                 ["network", "share of the bytes", "share of connections"],
                 by_bar,
-                "numbers of each bar",
+                "Numbers of each bar",
             )
         ]
         if by_bar

@@ -21,7 +21,7 @@ from spark_jobs.report.samples import count_group_bits
 from spark_jobs.report.selection import select
 from spark_jobs.warehouse import Warehouse
 
-SECTIONS = ("limits", "windows", "rtt-by-flight", "longest-rtt", "retransmissions", "rto", "stalls")
+SECTIONS = ("limits", "windows", "rtt-by-flight", "largest-rtt", "retransmissions", "rto", "stalls")
 PEAK = "network = 'aa-gprs' and initiator = 'mobile' and hour(start_ts) = 10"
 """Of flows, the peak hour of the demo, in UTC."""
 
@@ -97,7 +97,7 @@ def test_longest_round_trips_are_those_of_the_links(demo, page):
     longest = demo.warehouse.connect().sql(
         "select rtt_max from links where network = 'bb-gprs'"
     ).df()["rtt_max"]  # fmt: skip
-    count, median, _, most, *above, _ = page.row("longest-rtt", "bb-gprs", "peak")
+    count, median, _, most, *above, _ = page.row("largest-rtt", "bb-gprs", "peak")
     assert count == f"{len(longest)}"
     assert value(most) == pytest.approx(longest.max(), rel=0.02)
     middle, low, high = told(median)
@@ -173,7 +173,7 @@ def test_papers_values_stand_beside_ours(page):
         "3.3 %",
         "1.7 %",
     ]
-    assert page.row("longest-rtt", "paper: buffer of 63 s, 1 slot")[4] == "48.0 s"
+    assert page.row("largest-rtt", "paper: buffer of 63 s, 1 slot")[4] == "48.0 s"
     calls = page.row("interruptions", "paper: preempted for 3 s")
     assert calls[1:] == ["21.6 kbit/s", "6.96 %", "2.91 s"]
 
@@ -221,7 +221,7 @@ def test_other_hours_are_shown_where_there_is_no_peak(demo, warehouse, network, 
     assert told(data)[0] == pytest.approx(100 / 300, abs=0.051)
     assert told(timer)[0] == 0
     assert rest == ["too few", "0.0", "\N{EN DASH}"]
-    assert not {"rto", "stalls", "longest-rtt"} & set(page.rows)
+    assert not {"rto", "stalls", "largest-rtt"} & set(page.rows)
 
 
 def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
@@ -248,7 +248,7 @@ def test_nothing_is_said_of_two_users(demo, warehouse, network, tmp_path):
     publish(warehouse, network.name, DAY, tables)
     page = page_of(warehouse, tmp_path)
     assert page.row("rto", network.name, "peak", "both") == ["6", "2", *["too few"] * 6]
-    assert page.row("longest-rtt", network.name, "peak")[:3] == ["2", "too few", "too few"]
+    assert page.row("largest-rtt", network.name, "peak")[:3] == ["2", "too few", "too few"]
     dash = "\N{EN DASH}"
     shown = page.row("interruptions", network.name, "peak", "flush (preemption)", "server")
     assert shown == ["1", "1", "36.0 s", "100.0 %", "0.0", dash, "too few", "too few", "1"]
