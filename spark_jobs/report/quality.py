@@ -35,7 +35,7 @@ def daily_checks(selection: Selection) -> Section:
     return Section(
         anchor="state",
         title="Daily checks",
-        source="Daily checks (table quality)",
+        source="Table quality",
         hours="",
         caption="The figures below do not contain held days. docs/operations.md explains how to "
         "release a day.",
@@ -47,7 +47,7 @@ def daily_checks(selection: Selection) -> Section:
 
 
 def suppressed_groups(selection: Selection) -> list[Section]:
-    """Return the number of groups that the marts leave out because of min_users; else no section.
+    """Return the section of suppressed groups, or none if no network sets min_users.
 
     Notes name the days whose marts were made before min_users was set.
     """
