@@ -8,7 +8,7 @@ from spark_jobs.report.connection import Connection
 LIMITS = {
     "channel": "the access link was busy",
     "receiver": "the mobile's window was full",
-    "recovery": "the server recovered from losses, or they had reduced the congestion window",
+    "recovery": "the server recovered from losses or they had reduced the congestion window",
     "slow_start": "the congestion window was still growing",
     "server": "the server had no data to send",
     "mobile": "the mobile read no data or sent no request",

@@ -18,7 +18,7 @@ from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.jobs.flows import read_user
 from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connection
 from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
-from spark_jobs.report.plot import MAX_DRAWN, figure, thinned
+from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
 from spark_jobs.tables import ROWS
 
@@ -213,9 +213,9 @@ def test_upload_is_shown_first_where_it_is_more():
 
 def test_what_is_thinned_is_said():
     exchange, _ = drawn(started(first=1))
-    assert thinned(exchange) == []
+    assert thinning_notes(exchange) == []
     many = replace(exchange.down, segments=np.repeat(exchange.down.segments, MAX_DRAWN))
-    (told,) = thinned(replace(exchange, down=many))
+    (told,) = thinning_notes(replace(exchange, down=many))
     assert told.startswith(f"There are {len(many.segments):,} segments in one direction")
 
 
