@@ -35,7 +35,7 @@ EVERYONE = Network(
     timezone="UTC",
     subscribers=("0.0.0.0/0",),
     pseudonyms="none",
-    partitions=1,
+    user_partitions=1,
 )
 """Both ends of a connection are subscribers, so that each has a row, and `up` is what it sent."""
 

@@ -14,10 +14,10 @@ from scipy import stats
 from infra.superset.parts import Metric, literal
 from spark_jobs.estimators.by_user import (
     CONFIDENCE,
-    FEWEST_EFFECTIVE,
-    FEWEST_SAMPLES,
-    FEWEST_USERS,
-    NOTHING,
+    MIN_EFFECTIVE_GROUPS,
+    MIN_SAMPLES,
+    MIN_USERS,
+    ROUNDING,
 )
 from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE
@@ -178,12 +178,12 @@ with summed as (
         greatest(telling - 1, 1) as freedom, error * {students_t()} as half,
         value * (1 - value) as spread
     from cells join errors using ({keys}, ratio)
-    where measured >= {FEWEST_SAMPLES} and groups >= {FEWEST_USERS}
-        and (share or telling >= {FEWEST_EFFECTIVE})
+    where measured >= {MIN_SAMPLES} and groups >= {MIN_USERS}
+        and (share or telling >= {MIN_EFFECTIVE_GROUPS})
 ), counted as (
     -- of a share: as many independent samples would have the same error
-    select *, if(spread > {NOTHING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
-        if(spread > {NOTHING}, value, round(value)) as p, p * n as x
+    select *, if(spread > {ROUNDING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
+        if(spread > {ROUNDING}, value, round(value)) as p, p * n as x
     from told
 )
 select {", ".join(cells)}, ratio, day, value,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
+from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS
 
 Form = dict[str, Any]
 """A chart's settings as Superset keeps them."""
@@ -106,7 +106,7 @@ def enough(samples: str, over: str = "") -> str:
     if over:
         window = f"over (partition by {over})"
         count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
-    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
+    return f"{count} >= {MIN_SAMPLES} and bit_count({groups}) >= {MIN_USERS}"
 
 
 def told_if_enough(sql: str, samples: str, over: str = "") -> str:

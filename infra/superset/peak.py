@@ -31,8 +31,8 @@ from infra.superset.parts import (
     literal,
     told_if_enough,
 )
-from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
-from spark_jobs.estimators.differences import FEWEST_TELLING
+from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
+from spark_jobs.estimators.differences import MIN_GROUPS_FOR_INTERVAL
 from spark_jobs.report.compare import OFF_PEAK, PEAK
 from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
@@ -107,7 +107,7 @@ with {WITH_UNITS}, spans(days, since) as (
     -- telling: as many equal groups of users would tell as much
     select days, network, country, access, metric, period, max(date) as date,
         count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as ratio,
-        if(sum(measured) >= {FEWEST_SAMPLES} and count(*) >= {FEWEST_USERS}, ratio, null) as value,
+        if(sum(measured) >= {MIN_SAMPLES} and count(*) >= {MIN_USERS}, ratio, null) as value,
         sum(denominator) ** 2 / sum(denominator ** 2) as telling
     from groups group by all
 ), scores as (
@@ -134,7 +134,7 @@ with {WITH_UNITS}, spans(days, since) as (
     from pairs join errors using (days, network, metric)
 ), certain as (
     select *, if(peaks = 1 and off_peaks = 1 and difference is not null
-        and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error
+        and fewest >= {MIN_GROUPS_FOR_INTERVAL} and rough > 0, rough, null) as error
     from rough
 ), tested as (
     select *, error * {students_t()} as reach, abs(difference) / error as t from certain

@@ -19,7 +19,7 @@ from infra.superset.parts import (
 )
 from schemas.flows import LIMITS
 from schemas.marts import CAUSES
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES
+from spark_jobs.estimators.by_user import MIN_SAMPLES
 
 
 def _spaced(names: Iterable[str]) -> list[str]:
@@ -290,7 +290,7 @@ def _by_window(title: str, where: str) -> Chart:
         f"What windows give {title}, by MSS (small: < {SMALL_MSS} B, large: ≥ {LARGE_MSS} B)",
         WINDOWS, "window_segments", "throughput", "segment",
         x_title="Mobile's window, from [segments]", where=where,
-        having=f"sum(flows) >= {FEWEST_SAMPLES}", height=42,
+        having=f"sum(flows) >= {MIN_SAMPLES}", height=42,
     )  # fmt: skip
 
 

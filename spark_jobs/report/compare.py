@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.errors import UserError
-from spark_jobs.estimators.differences import Difference, Sums, difference, supported
+from spark_jobs.estimators.differences import Difference, Sums, difference, significant
 from spark_jobs.marts import SHARED, SMALL, text_of
 from spark_jobs.marts.functions import for_duckdb
 from spark_jobs.report.metrics import SHOWN_METRICS
@@ -140,16 +140,18 @@ def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Com
         if not (options and shown.during_set_up)
         if (one.name, metric) in first_sums and (other.name, metric) in second_sums
     ]
-    significances = supported([value for _, _, value in differences])
+    are_significant = significant([value for _, _, value in differences])
     return [
         Comparison(
             network,
             metric,
             value,
-            significant,
-            SHOWN_METRICS[metric].sentence(value, significant, first.name, second.name),
+            is_significant,
+            SHOWN_METRICS[metric].sentence(value, is_significant, first.name, second.name),
         )
-        for (network, metric, value), significant in zip(differences, significances, strict=True)
+        for (network, metric, value), is_significant in zip(
+            differences, are_significant, strict=True
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE, Segments
 from spark_jobs.estimators.sender import limits
 from spark_jobs.estimators.sequence import NONE
@@ -341,7 +341,7 @@ def _shift(direction: _Direction) -> int | None:
     if any(len(scale) and scale.max() < 0 for scale in scales):
         return 0
     if all(len(scale) for scale in scales):
-        return min(int(scales[1].max()), LARGEST_SHIFT)
+        return min(int(scales[1].max()), MAX_WINDOW_SHIFT)
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from schemas.flows import LIMITS
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES
+from spark_jobs.estimators.by_user import MIN_SAMPLES
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, split_by_hours
 from spark_jobs.report.page_elements import (
@@ -146,7 +146,7 @@ def _windows_section(selection: Selection) -> Section:
         "largest window in segments. One connection: the user has no other at the same time. "
         "Parallel connections: the user has others, whose bytes count, too. Segments are small "
         "below 700 B, large from 1200 B. If a line is level, the window is large enough. A point "
-        f"has at least {FEWEST_SAMPLES} connections. " + NO_INTERVALS,
+        f"has at least {MIN_SAMPLES} connections. " + NO_INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections above 100 KB",
         figure=_windows_figure(by_hours),
         collapsed_tables=[_window_table(by_hours)],
@@ -163,7 +163,7 @@ def _windows_figure(by_hours: list[Hours]) -> Markup:
     in_legend = set()
     for hours in by_hours:
         for (mss, has_parallel), members in group_rows(hours.rows, "mss", "has_parallel").items():
-            points = [row for row in members if row["flows"] >= FEWEST_SAMPLES]
+            points = [row for row in members if row["flows"] >= MIN_SAMPLES]
             if not points:
                 continue
             name = f"{mss} segments, {PARALLEL[has_parallel][0]}"

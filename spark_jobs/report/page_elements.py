@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.utils import PlotlyJSONEncoder
 
-from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
+from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
 
 NOT_MEASURED = "\N{EN DASH}"
 TOO_FEW = "too few"
@@ -26,7 +26,7 @@ NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 INTERVALS = (
     f"In brackets: {100 * CONFIDENCE:.0f} % confidence intervals, clustered by user. "
-    f"{TOO_FEW.capitalize()}: fewer than {FEWEST_SAMPLES} samples or {FEWEST_USERS} users, or "
+    f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} samples or {MIN_USERS} users, or "
     "nearly all samples from one user."
 )
 """Sentences for captions: intervals, and the condition for "too few"."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS, enough
+from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS, enough
 from spark_jobs.report import paper
 from spark_jobs.report.hours import Grid, Hours, split_by_hours
 from spark_jobs.report.page_elements import (
@@ -250,7 +250,7 @@ def _rto_section(selection: Selection) -> Section:
         "four fifths of the time. RTO / RTT: the RTO over the latest RTT. Near 1, the timer "
         "expires at the next delay; far above 1, a loss remains undetected for long. Backed off: "
         "doubled after an expiry. This section has no confidence intervals. "
-        f"{TOO_FEW.capitalize()}: fewer than {FEWEST_SAMPLES} RTO values or {FEWEST_USERS} users.",
+        f"{TOO_FEW.capitalize()}: fewer than {MIN_SAMPLES} RTO values or {MIN_USERS} users.",
         samples=f"{number(sum(row['changes'] for row in rows))} RTO values",
         figure=_rto_figure(by_hours),
         tables=[

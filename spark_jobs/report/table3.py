@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.option_effects import (
     CONFIDENCE,
-    FEWEST_GROUPS,
+    MIN_GROUPS,
     Difference,
     Effect,
     Side,
@@ -230,7 +230,7 @@ def _table_section(access: str, groups: Rows, groups_by_covariates: Rows) -> Sec
         "rate, as small windows hide it. The channel rate is known for "
         f"{number(sum(row['flows_with_rate'] for row in with_rate))} of {number(count)} "
         f"connections of {users_text(with_rate)}. Effects have {100 * CONFIDENCE:.0f} % intervals "
-        f"and need at least {FEWEST_GROUPS} users on each side. " + INTERVALS,
+        f"and need at least {MIN_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
         tables=[NumberTable([*headings, *paper_headings], rows), _effects_table(option_effects)],
         collapsed_tables=networks if len(networks) > 1 else [],
@@ -314,8 +314,8 @@ def effect_sentence(effect: Effect) -> str:
     """Return an option's effect, and whether it is beyond chance, in one sentence."""
     name, raw, adjusted = effect.contrast.name, effect.raw, effect.adjusted
     min_users = min(side.users for side in effect.adjusted_sides)
-    if min_users < FEWEST_GROUPS:
-        condition = " with a known channel rate" if effect.contrast.at_rate else ""
+    if min_users < MIN_GROUPS:
+        condition = " with a known channel rate" if effect.contrast.adjusts_rate else ""
         return f"{name}: {TOO_FEW} users{condition} on one side ({min_users})."
     if adjusted.low is None:
         return (

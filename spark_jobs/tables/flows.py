@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
-from spark_jobs.estimators.coverage import BOTH, SEEN, never_seen
+from spark_jobs.estimators.coverage import BOTH, DIRECTIONS, acked_unseen_bytes
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, bottleneck
@@ -18,14 +18,14 @@ from spark_jobs.estimators.options import (
     options,
     window_class,
 )
-from spark_jobs.estimators.pages import most_at_once
+from spark_jobs.estimators.pages import max_parallel
 from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
-from spark_jobs.estimators.round_trip import least_round_trips
+from spark_jobs.estimators.round_trip import min_access_rtts
 from spark_jobs.estimators.sender import limits, samples
 from spark_jobs.estimators.throughput import (
-    NOT_TOLD,
+    UNKNOWN,
     Requests,
-    arrived_before,
+    arrived_bytes_before,
     handshake_turns,
     throughputs,
 )
@@ -53,7 +53,7 @@ def rows(partition: UserPartition) -> pa.Table:
         | _losses(partition)
         | _sending(partition)
     )
-    return table_of(FLOWS, columns).filter(pa.array(partition.connections.mine))
+    return table_of(FLOWS, columns).filter(pa.array(partition.connections.starts_in_window))
 
 
 def _identity(partition: UserPartition) -> Columns:
@@ -78,7 +78,7 @@ def _volumes_and_options(partition: UserPartition) -> Columns:
     )
     known_window = option["max_window"] != NOT_KNOWN
     return {name: column(volume, name) for name in volume.dtype.names or ()} | {
-        "directions_seen": dictionary(seen, SEEN),
+        "directions_seen": dictionary(seen, DIRECTIONS),
         "merged_segments": pa.array(partition.merged),
         "out_of_window_up": pa.array(partition.outside[0]),
         "out_of_window_down": pa.array(partition.outside[1]),
@@ -115,7 +115,9 @@ def _setup(partition: UserPartition) -> Columns:
     background, (rtt_access, rtt_internet) = partition.background, partition.handshake_rtts
     kind = handshake["setup_class"]
     at = partition.connections
-    repeat = setup.repeats(handshake, partition.segments, at, partition.base_us[at.user])
+    repeat = setup.setup_retransmissions(
+        handshake, partition.segments, at, partition.base_us[at.user]
+    )
     resetter = resets.reset_by(partition.segments, at)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
@@ -123,9 +125,11 @@ def _setup(partition: UserPartition) -> Columns:
         "synack_count": column(handshake, "synack_count"),
         "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
         "setup_retransmission": dictionary(
-            repeat, setup.REPEATS, (repeat != setup.NOT_TOLD) & ~partition.setup_stepped
+            repeat,
+            setup.RETRANSMISSION_CAUSES,
+            (repeat != setup.UNDECIDED) & ~partition.setup_stepped,
         ),
-        "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
+        "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.UNKNOWN),
         "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(
             np.where(partition.setup_stepped, np.nan, setup.setup_delay(handshake))
@@ -145,13 +149,13 @@ def _transfer(partition: UserPartition) -> Columns:
     handshake = partition.handshakes
     told = told_by_log(partition.sessions, len(handshake))
     requests = Requests(told, handshake_turns(partition.connections.server_port))
-    arrived = arrived_before(
+    arrived = arrived_bytes_before(
         partition.segments, partition.packets, partition.access_losses.probability
     )
     transfer = throughputs(
         partition.segments, partition.connections, partition.packets, arrived, requests
     )
-    clean = least_round_trips(partition.clean_acks, partition.connections, partition.packets)
+    clean = min_access_rtts(partition.clean_acks, partition.connections, partition.packets)
     replayed = partition.sending.transfers["rtt_samples"][:, samples.ACCESS]["least"]
     round_trip = np.fmin(clean, np.where(partition.replayed, replayed, np.nan))
     pace = np.ascontiguousarray(partition.paths["pace"])
@@ -161,8 +165,8 @@ def _transfer(partition: UserPartition) -> Columns:
         partition.complete & ~partition.split,
     )
     round_trip[partition.split | partition.stepped] = np.nan
-    timed = complete & (transfer["b_tcp"] != NOT_TOLD)
-    parallel = most_at_once(partition.activities, len(handshake))
+    timed = complete & (transfer["b_tcp"] != UNKNOWN)
+    parallel = max_parallel(partition.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
@@ -200,7 +204,7 @@ def _losses(partition: UserPartition) -> Columns:
             bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
         ),
         "acked_unseen_bytes": pa.array(
-            never_seen(
+            acked_unseen_bytes(
                 partition.segments, partition.connections, partition.coverage, partition.volumes
             )
         ),

@@ -18,9 +18,9 @@ def rows(partition: UserPartition) -> pa.Table:
             "user": dictionary(found["user"], partition.names.users),
             "hour": column(found, "hour").cast(TIMESTAMP),
             "rtt_samples": column(found, "rtt_samples"),
-            "rtt_min": column(found, "base", known),
-            "rtt_median": column(found, "median", known),
-            "rtt_max": column(found, "longest", known),
+            "rtt_min": column(found, "rtt_min", known),
+            "rtt_median": column(found, "rtt_median", known),
+            "rtt_max": column(found, "rtt_max", known),
         }
         | {
             name: measured(np.where(known, found[name], np.nan))

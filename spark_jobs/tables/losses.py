@@ -19,7 +19,7 @@ def rows(partition: UserPartition) -> pa.Table:
 def _access(partition: UserPartition) -> pa.Table:
     packets, segments, access = partition.packets, partition.segments, partition.access_losses
     at = np.flatnonzero(access.probability > 0)
-    told = partition.connections.mine & partition.losses_known & ~partition.split
+    told = partition.connections.starts_in_window & partition.losses_known & ~partition.split
     at = at[told[partition.connection_of(at)]]
     place = segments.place[at]
     return table_of(
@@ -40,7 +40,7 @@ def _access(partition: UserPartition) -> pa.Table:
 
 def _internet(partition: UserPartition) -> pa.Table:
     losses = partition.internet_losses.losses
-    told = partition.connections.mine & partition.losses_known
+    told = partition.connections.starts_in_window & partition.losses_known
     lost, low, size = _packets_of(losses[told[losses["connection"]]])
     return table_of(
         LOSSES,

@@ -23,7 +23,7 @@ def rows(partition: UserPartition) -> pa.Table:
             "start_ts": column(found, "start").cast(TIMESTAMP),
             "end_ts": column(found, "end").cast(TIMESTAMP),
             "connections": column(found, "connections"),
-            "parallel": column(found, "at_once"),
+            "parallel": column(found, "parallel"),
             "ip_bytes": column(found, "ip_bytes"),
             "payload_bytes": column(found, "payload_bytes"),
             "rate_share": measured(rate / rates_at(partition.links, found["user"], found["start"])),

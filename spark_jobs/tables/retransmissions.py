@@ -65,4 +65,4 @@ def _sent_again(partition: UserPartition) -> np.ndarray:
     filler = partition.internet_losses.losses["filler"]
     again[filler[filler >= 0]] = True
     at = np.flatnonzero(again)
-    return at[partition.connections.mine[partition.connection_of(at)]]
+    return at[partition.connections.starts_in_window[partition.connection_of(at)]]

@@ -11,7 +11,7 @@ from spark_jobs.tables.user_partition import UserPartition
 def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.RTO_VALUES."""
     rto_values = partition.sending.rto_values
-    told = (partition.connections.mine & partition.replayed)[rto_values["connection"]]
+    told = (partition.connections.starts_in_window & partition.replayed)[rto_values["connection"]]
     mine = timeouts.in_order(rto_values[told])
     trips = partition.rtt_samples
     trips = timeouts.in_order(trips[trips["side"] == samples.ACCESS])

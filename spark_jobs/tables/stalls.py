@@ -13,7 +13,7 @@ from spark_jobs.tables.user_partition import UserPartition
 def rows(partition: UserPartition) -> pa.Table:
     """The rows of schemas.STALLS."""
     found = partition.sending.stalls
-    mine = found[(partition.connections.mine & partition.replayed)[found["connection"]]]
+    mine = found[(partition.connections.starts_in_window & partition.replayed)[found["connection"]]]
     probability = partition.access_losses.probability
     lost = stalls.lost_in(mine, partition.segments, partition.connections.first, probability)
     interrupted = stalls.interruptions(

@@ -17,34 +17,39 @@ from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
 from spark_jobs.estimators.coverage import (
     BOTH,
-    FEWEST_UNSEEN,
-    MOST_UNSEEN_FOR_LOSSES,
-    MOST_UNSEEN_FOR_SENDING,
+    MAX_UNSEEN_FOR_LOSSES,
+    MAX_UNSEEN_FOR_SENDING,
+    MIN_UNSEEN_BYTES,
     coverage,
-    sampled,
     seen_enough,
+    users_with_gaps,
 )
 from spark_jobs.estimators.identity import flow_ids
-from spark_jobs.estimators.links import links, see_transfers
+from spark_jobs.estimators.links import links, raise_max_rtts
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
-from spark_jobs.estimators.loss.path import paths
+from spark_jobs.estimators.loss.path import user_paths
 from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
 from spark_jobs.estimators.loss.reneged import reneged
-from spark_jobs.estimators.loss.verdict import AccessLosses, Totals, access_totals, needed
+from spark_jobs.estimators.loss.verdict import (
+    AccessLosses,
+    AccessTotals,
+    access_totals,
+    were_needed,
+)
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
-from spark_jobs.estimators.pages import activities, quic_activities, together
-from spark_jobs.estimators.probes import probes, unnumber
+from spark_jobs.estimators.pages import activities, merge_activities, quic_activities
+from spark_jobs.estimators.probes import probes, remove_probe_numbers
 from spark_jobs.estimators.records import Connections, Packets, Segments
-from spark_jobs.estimators.sack_blocks import sack_blocks
+from spark_jobs.estimators.sack_blocks import filter_sack_blocks
 from spark_jobs.estimators.sender import samples
 from spark_jobs.estimators.sender.replay import Sending, replay
 from spark_jobs.estimators.sender.server import servers
 from spark_jobs.estimators.sender.state import Rules
 from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
-from spark_jobs.estimators.split import split
+from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
 from spark_jobs.tables.log_matching import sessions_of
 from spark_jobs.tables.rows import dictionary
@@ -66,8 +71,8 @@ class Settings:
 
 class UserPartition:
     """settings: the network's; span: connections that start in [from, until) (µs)
-    are `mine`, those that the tables tell of; application_log: rows of that table that may be about
-    them."""
+    are `starts_in_window`, those that the tables tell of; application_log: rows of that table that
+    may be about them."""
 
     def __init__(
         self,
@@ -88,13 +93,13 @@ class UserPartition:
         if outside.any():
             taken = packets.downlink & ~outside
             before = downlink_bytes_before(taken, packets.ip_len)
-            packets = packets._replace(outside=outside, sent_before=before)
+            packets = packets._replace(out_of_window=outside, downlink_bytes_before=before)
             connection[outside] = -1
         ipv6 = np.array([":" in server for server in names.servers], bool)
         self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
         first = group_offsets(connection, count)
         read = _segments(self.packets, group_order(connection, first), first)
-        sack_count, lies = sack_blocks(read, first)
+        sack_count, lies = filter_sack_blocks(read, first)
         read = read._replace(sack_count=sack_count)
         self.connections = _connections(self.packets, read, first, span)
         self.connections.sack[lies] = False
@@ -103,7 +108,7 @@ class UserPartition:
     def may_go_on(self, until: int) -> bool:
         """Whether packets at `until` or later can belong to a connection that is mine."""
         alive = self.connections.end_ts >= until - IDLE_TIMEOUT_US
-        return bool((self.connections.mine & alive).any())
+        return bool((self.connections.starts_in_window & alive).any())
 
     def connection_of(self, segments: np.ndarray) -> np.ndarray:
         """The connections of some segments."""
@@ -192,19 +197,21 @@ class UserPartition:
     def timed(self) -> Connections:
         """The connections; of those that are mine, the ones whose times say something of their
         user are."""
-        return self.connections._replace(mine=self.connections.mine & ~self.stepped)
+        return self.connections._replace(
+            starts_in_window=self.connections.starts_in_window & ~self.stepped
+        )
 
     @cached_property
     def complete(self) -> np.ndarray:
         """bool[C]: so much of the data to the mobile, and of its ACKs, was seen, by one clock, that
         losses and rates are known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_LOSSES) & ~self.stepped
+        return self._seen_enough(MAX_UNSEEN_FOR_LOSSES) & ~self.stepped
 
     @cached_property
     def mostly_seen(self) -> np.ndarray:
         """bool[C]: so much, by one clock, that what the server did, and the link's rate, can be
         known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_SENDING, FEWEST_UNSEEN) & ~self.stepped
+        return self._seen_enough(MAX_UNSEEN_FOR_SENDING, MIN_UNSEEN_BYTES) & ~self.stepped
 
     @cached_property
     def replayed(self) -> np.ndarray:
@@ -216,8 +223,8 @@ class UserPartition:
         """bool[U]: what is told of the users' links is of these: nothing at Gi answers for the
         mobile, and the capture does not lack much of what was sent."""
         payload, at = self.volumes["payload_bytes_down"], self.connections
-        known = ~sampled(self.coverage, payload, at)
-        known[at.user[self.split & at.mine]] = False
+        known = ~users_with_gaps(self.coverage, payload, at)
+        known[at.user[self.split & at.starts_in_window]] = False
         return known
 
     @cached_property
@@ -225,12 +232,12 @@ class UserPartition:
         """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
         known = self.sending.transfers["rtt_samples"][:, samples.ACCESS].copy()
         known["count"][self.stepped] = 0
-        return split(self.segments, self.timed, self.handshake_rtts[0], known)
+        return split_connections(self.segments, self.timed, self.handshake_rtts[0], known)
 
     @cached_property
     def handshake_rtts(self) -> tuple[np.ndarray, np.ndarray]:
         """float64[C], s: round trips of the handshakes on the access and on the Internet side."""
-        access, internet = setup.round_trip_times(self.handshakes, self.background)
+        access, internet = setup.handshake_rtts(self.handshakes, self.background)
         return (
             np.where(self.setup_stepped, np.nan, access),
             np.where(self.setup_stepped, np.nan, internet),
@@ -242,7 +249,7 @@ class UserPartition:
         return setup.background(self.handshakes, self.segments, self.connections, self.packets)
 
     @cached_property
-    def access_totals(self) -> Totals:
+    def access_totals(self) -> AccessTotals:
         """What became of each connection's data on the access side."""
         return access_totals(self.segments, self.connections, self.access_losses.probability)
 
@@ -259,13 +266,13 @@ class UserPartition:
     @cached_property
     def paths(self) -> np.ndarray:
         """PATH[U]"""
-        return paths(self.clean_acks, self.timed, self.packets)
+        return user_paths(self.clean_acks, self.timed, self.packets)
 
     @cached_property
     def base_us(self) -> np.ndarray:
         """float64[U]: users' least round trips (µs), side by side in memory, as those of one user
         always are: to Numba other arrays are of another type."""
-        return np.ascontiguousarray(self.paths["base"])
+        return np.ascontiguousarray(self.paths["base_rtt"])
 
     @cached_property
     def access_losses(self) -> AccessLosses:
@@ -275,7 +282,7 @@ class UserPartition:
     def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether retransmissions at these segments, int64[K], were needed: (bool[K]: the mobile had
         nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
-        lost, decided = needed(self.access_losses, at)
+        lost, decided = were_needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
         at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
         fate = refused(self.segments, self.connections, base_us, at, original)
@@ -288,7 +295,7 @@ class UserPartition:
         limited = self.access_losses.paths
         found = links(self.clean_acks, self.timed, self.packets, limited)
         longest = self.sending.transfers["rtt_samples"][:, samples.ACCESS]["longest"]
-        see_transfers(found, self.timed, np.where(self.replayed, longest, np.nan))
+        raise_max_rtts(found, self.timed, np.where(self.replayed, longest, np.nan))
         return found
 
     @cached_property
@@ -296,10 +303,10 @@ class UserPartition:
         """ACTIVITY[A]: when connections were active, QUIC's too, but for those of TCP of which one
         direction was not seen."""
         at, base_us = self.connections, self.base_us
-        seen = at._replace(mine=at.mine & (self.coverage["seen"] == BOTH))
+        seen = at._replace(starts_in_window=at.starts_in_window & (self.coverage["seen"] == BOTH))
         quic = quic_activities(self.packets, base_us, len(at.user))
         quic = quic[(quic["start"] >= self.span[0]) & (quic["start"] < self.span[1])]
-        return together(activities(self.segments, seen, base_us), quic)
+        return merge_activities(activities(self.segments, seen, base_us), quic)
 
     @cached_property
     def servers(self) -> np.ndarray:
@@ -316,7 +323,7 @@ class UserPartition:
         """samples.SAMPLE[round trips]: those through transfers that are told."""
         seen = self.sending.samples
         of = seen["connection"]
-        known = self.connections.mine & self.replayed
+        known = self.connections.starts_in_window & self.replayed
         access = seen["side"] == samples.ACCESS
         return seen[np.where(access, (known & ~self.split)[of], known[of])]
 
@@ -365,7 +372,7 @@ def _without_probes(segments: Segments, connections: Connections) -> Segments:
     """The Segments; those that bring no data are told, and carry no number any more."""
     found = segments._replace(probe=probes(segments, connections))
     if found.probe.any():
-        unnumber(found, connections)
+        remove_probe_numbers(found, connections)
     return found
 
 
@@ -377,7 +384,7 @@ def _connections(
     user = packets.user[begins]
     return Connections(
         first=first,
-        of_user=np.searchsorted(user, np.arange(len(packets.first))),
+        user_offsets=np.searchsorted(user, np.arange(len(packets.first))),
         user=user,
         user_port=packets.user_port[begins],
         server=packets.server[begins],
@@ -385,7 +392,7 @@ def _connections(
         start_ts=start_ts,
         end_ts=segments.ts[first[1:] - 1],
         sack=uses_sack(segments, first),
-        mine=(start_ts >= from_us) & (start_ts < until_us),
+        starts_in_window=(start_ts >= from_us) & (start_ts < until_us),
     )
 
 

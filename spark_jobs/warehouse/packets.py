@@ -15,10 +15,10 @@ from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
     group_order,
-    places_of,
+    inverse_order,
     scatter,
+    select_span,
     sorted_within_groups,
-    within_span,
 )
 from spark_jobs.estimators.records import NO_SCALE, Packets
 from spark_jobs.estimators.sequence import downlink_bytes_before
@@ -92,7 +92,7 @@ class Span:
     def of_users(self, user: np.ndarray, ts: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """int32[packets]: the user of each that is wanted, else NOBODY; user: whose each is, as a
         place in `wanted`, bool[users], or NOBODY."""
-        return within_span(user, ts, wanted, self.begin, self.end, self.silence_us, self.until)
+        return select_span(user, ts, wanted, self.begin, self.end, self.silence_us, self.until)
 
 
 def read_packets(
@@ -129,7 +129,7 @@ def read_packets(
     first = group_offsets(user, len(users))
     order = _user_order(user, first, ts)
     captures = sorted({group.capture for group in groups})
-    places = places_of(order, len(user))
+    places = inverse_order(order, len(user))
     columns = _in_places(_wanted(groups, [len(part) for part in tables], places), captures)
     packets = Packets(
         **columns,
@@ -137,8 +137,8 @@ def read_packets(
         user=gather(user, order),
         server=gather(server, order),
         ts=gather(ts, order),
-        sent_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
-        outside=np.zeros(len(order), np.bool_),
+        downlink_bytes_before=downlink_bytes_before(columns["downlink"], columns["ip_len"]),
+        out_of_window=np.zeros(len(order), np.bool_),
     )
     return packets, Names(users, addresses, servers, captures)
 

@@ -26,7 +26,7 @@ SOURCES = ("schemas", "spark_jobs", "tests/accuracy")
 MODULES = (
     "costs", "search", "receiver", "link", "queue", "order", "path", "access", "lookahead",
 )  # fmt: skip
-NOT_MODEL = {"lookahead.SCRATCH"}
+NOT_MODEL = {"lookahead.SCRATCH_ROWS"}
 """Memory to work in."""
 FACTORS = (0.5, 2.0)
 IMPORT = re.compile(r"from spark_jobs\.estimators\.loss(?:\.| import )([^()\n]+|\([^)]*\))")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.estimators.loss import link, queue
-from spark_jobs.estimators.loss.exchange import COPY
 from spark_jobs.estimators.loss.link import PATH, Traffic
+from spark_jobs.estimators.loss.observation import TRANSMISSION
 
 BASE, PACE = 50_000.0, 2.0
 
@@ -16,7 +16,7 @@ BASE, PACE = 50_000.0, 2.0
 def path(**known: float) -> np.ndarray:
     """PATH[1] of a user of whom so much is known."""
     out = np.zeros(1, PATH)
-    for name, value in {"base": BASE, "pace": PACE, "slack": np.inf, **known}.items():
+    for name, value in {"base_rtt": BASE, "pace": PACE, "slack": np.inf, **known}.items():
         out[name] = value
     return out
 
@@ -56,20 +56,22 @@ def test_clock_of_an_idle_and_of_a_busy_link():
     sent = packets([0, 1000, 1_000_000], [1500, 500, 100])
     link.replay(sent, path()[0])
     assert sent.clock.tolist() == [0, BASE + 3000, BASE + 4000]
-    assert sent.waiting.tolist() == [1500, 1000 + 500, 100]
+    assert sent.backlog.tolist() == [1500, 1000 + 500, 100]
 
 
 def test_what_arrives_had_room_and_what_is_lost_had_none():
-    known = path(limit=3000, spread=100, with_room=0.001)[0]
-    assert link.arrived(BASE + 5000, 0, 1500, 0, known) == BASE + 3000 + 3000
-    assert link.dropped(BASE + 2900, 0, 1500, known) == pytest.approx(BASE + 3000, abs=100)
-    assert link.dropped(0.0, 0, 1500, known) == pytest.approx(BASE + 3000, rel=0.01)  # the radio's
+    known = path(limit=3000, spread=100, random_loss=0.001)[0]
+    assert link.clock_after_arrival(BASE + 5000, 0, 1500, 0, known) == BASE + 3000 + 3000
+    assert link.clock_after_loss(BASE + 2900, 0, 1500, known) == pytest.approx(BASE + 3000, abs=100)
+    assert link.clock_after_loss(0.0, 0, 1500, known) == pytest.approx(
+        BASE + 3000, rel=0.01
+    )  # the radio's
 
 
 def test_a_certain_ack_puts_the_clock_right():
     known = path(slack=1000)[0]
-    assert link.arrived(BASE + 9000, 0, 500, 40_000, known) == 40_000
-    assert link.arrived(0.0, 0, 500, 90_000, known) == 89_000
+    assert link.clock_after_arrival(BASE + 9000, 0, 500, 40_000, known) == 40_000
+    assert link.clock_after_arrival(0.0, 0, 500, 90_000, known) == 89_000
 
 
 @settings(deadline=None)  # the first call compiles
@@ -83,33 +85,33 @@ def test_a_connection_finds_the_clock_that_all_of_the_users_packets_make(
     gaps, sizes, owners, limit
 ):
     n = len(gaps)
-    known = path(limit=limit, spread=200, with_room=0.01)[0]
+    known = path(limit=limit, spread=200, random_loss=0.01)[0]
     sent = packets(np.cumsum(gaps), sizes[:n])
     link.replay(sent, known)
-    copies = np.zeros(sum(owners[:n]), COPY)
-    copies["place"] = np.flatnonzero(owners[:n])
-    link.between(copies, sent, known)
+    copies = np.zeros(sum(owners[:n]), TRANSMISSION)
+    copies["packet"] = np.flatnonzero(owners[:n])
+    link.set_link_steps(copies, sent, known)
     clock = 0.0
-    for k, place in enumerate(copies["place"]):
-        told_anew = link.meanwhile(link.clock_before(copies[k]), copies[k])
+    for k, place in enumerate(copies["packet"]):
+        told_anew = link.clock_on_entry(link.start_clock(copies[k]), copies[k])
         assert told_anew == pytest.approx(sent.clock[place])
-        clock = link.meanwhile(clock, copies[k]) if k else told_anew
+        clock = link.clock_on_entry(clock, copies[k]) if k else told_anew
         assert clock == pytest.approx(sent.clock[place])
-        clock = link.arrived(clock, sent.ts[place], sent.size[place], 0, known)
+        clock = link.clock_after_arrival(clock, sent.ts[place], sent.size[place], 0, known)
 
 
 @pytest.mark.parametrize("supposed", [0.9, 1.0, 1.2])
 def test_losses_tell_the_pace_and_the_limit_of_the_queue(supposed):
     sent = full_queue(40_000, PACE, 120)
     assert sent.lost.sum() > 100
-    told = path(pace=PACE * supposed, longest=BASE + 40_000 * PACE)
+    told = path(pace=PACE * supposed, max_rtt=BASE + 40_000 * PACE)
     assert queue.pace_between_losses(sent, told[0]) == pytest.approx(PACE, rel=0.02)
     queue.fit(told, sent, sent.size > 0)
     assert told["limit"][0] == pytest.approx(40_000, rel=0.05)
     assert told["spread"][0] < 1500
-    assert told["with_room"][0] < 0.01
+    assert told["random_loss"][0] < 0.01
 
 
 def test_no_pace_of_few_losses_far_apart():
     sent = packets([0, 10_000_000, 20_000_000], [1500] * 3, [True, False, True])
-    assert queue.pace_between_losses(sent, path(longest=2 * BASE)[0]) == 0
+    assert queue.pace_between_losses(sent, path(max_rtt=2 * BASE)[0]) == 0

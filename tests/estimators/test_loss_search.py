@@ -7,8 +7,8 @@ from segments import RTT_US, acked, later, sent, started
 
 from spark_jobs.compiled import compiled
 from spark_jobs.estimators.loss import search
-from spark_jobs.estimators.loss.exchange import exchange_of, read_user
 from spark_jobs.estimators.loss.link import PATH
+from spark_jobs.estimators.loss.observation import connection_observation, read_user
 
 T = 30 * SECOND
 
@@ -17,12 +17,12 @@ T = 30 * SECOND
 def likeliest(segments, connections, packets, path, original):
     """(cost, how much of it is odd, bool[n] lost) of a user's first connection."""
     exchanges = read_user(segments, connections, packets, original)
-    exchange = exchange_of(exchanges, 0, segments.sack_edges, connections.sack[0])
-    for k in range(len(exchange.copies)):
-        exchange.copies[k].floor, exchange.copies[k].ceiling = -np.inf, np.inf
-    lost = np.zeros(len(exchange.copies), np.bool_)
-    plan = search._plan(exchange, path[0], 2 * np.int64(path[0].base))
-    cost, odd = search._search(exchange, path[0], plan, search.space(), search.BEAM, lost)
+    exchange = connection_observation(exchanges, 0, segments.sack_edges, connections.sack[0])
+    for k in range(len(exchange.transmissions)):
+        exchange.transmissions[k].floor, exchange.transmissions[k].ceiling = -np.inf, np.inf
+    lost = np.zeros(len(exchange.transmissions), np.bool_)
+    plan = search._plan(exchange, path[0], 2 * np.int64(path[0].base_rtt))
+    cost, odd = search._search(exchange, path[0], plan, search.workspace(), search.BEAM, lost)
     return cost, odd, lost
 
 
@@ -30,7 +30,7 @@ def found(lines: list[Packet]) -> tuple[float, float, list[bool]]:
     """What the search finds, of a connection behind an idle link."""
     made = partition([*lines, *later(lines[-1].us + 60 * SECOND)])
     path = np.zeros(1, PATH)
-    path["base"], path["again"] = RTT_US, 3.9
+    path["base_rtt"], path["loss_cost"] = RTT_US, 3.9
     original = np.full(len(made.segments.ts), -1)
     cost, odd, lost = likeliest(made.segments, made.connections, made.packets, path, original)
     return cost, odd, lost.tolist()
@@ -49,5 +49,5 @@ def test_what_follows_the_last_question_costs_nothing():
         for p in (sent(n * 10 * SECOND, n), acked(n * 10 * SECOND + RTT_US, n))
     ]
     cost, odd, lost = found(asked)
-    assert odd < search.ODD
+    assert odd < search.MAX_UNEXPLAINED_COST
     assert found([*asked, *after]) == (cost, odd, [*lost, *[False] * 20])

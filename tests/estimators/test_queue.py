@@ -141,9 +141,9 @@ def test_limit_of_a_queue(size):
     assert queue.set_limit(path[0], waiting, lost)
     assert path["limit"][0] == pytest.approx(30.5 * size, abs=size / 2)
     assert path["spread"][0] < size
-    assert path["with_room"][0] == pytest.approx(0.01, abs=0.005)
-    assert link.chance(20.0 * size, path[0]) < 0.02
-    assert link.chance(40.0 * size, path[0]) > 0.95
+    assert path["random_loss"][0] == pytest.approx(0.01, abs=0.005)
+    assert link.loss_probability(20.0 * size, path[0]) < 0.02
+    assert link.loss_probability(40.0 * size, path[0]) > 0.95
 
 
 def test_no_limit_where_the_queue_does_not_matter():

@@ -167,7 +167,7 @@ def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> li
 CAPTURE = CAPTURES / "bb-gprs/peak.pcap.zst"
 
 
-@pytest.mark.parametrize("user_partitions", [1, 5])
+@pytest.mark.parametrize("partitions", [1, 5])
 def test_same_flows_with_other_partitions(demo, networks, tmp_path, partitions):
     network = networks["bb-gprs"].model_copy(update={"user_partitions": partitions})
     assert made_otherwise(tmp_path, network, [CAPTURE]) == shipped(demo, "bb-gprs")

@@ -1,14 +1,14 @@
-"""Losses on the access side and before it (INFOCOM 2004, Section V).
+"""Losses on the access side and on the Internet side (INFOCOM 2004, Section V).
 
-access     which packets were lost on the access side, in three steps:
-  exchange   reading: a user's copies and ACKs
-  order      what order alone proves
-  search     the likeliest history of what is left
-    receiver, costs   a mobile's TCP, and what speaks against a history
-    lookahead         the least that is still to come
-    path, link, queue the access link: round trips, its clock, what its queue holds
-  verdict    writing down
-internet   what Gi never saw
-  recovery   which retransmissions a sender must have made
-  missing    what had to come and did not
+access          losses on the access side, in three steps:
+  observation   1. reads a user's transmissions and ACKs
+  order         2. proves fates from the order of packets alone
+  search        3. finds the likeliest history for the rest
+    receiver, costs     a mobile's TCP, and the costs of what a history leaves unexplained
+    lookahead           lower bounds of the costs still to come
+    path, link, queue   the access link: RTTs, clock, and size of the queue
+  verdict       writes the results
+internet        losses on the Internet side
+  recovery      retransmissions that a sender must have made
+  missing       data that had to come and did not
 """

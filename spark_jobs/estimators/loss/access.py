@@ -1,22 +1,25 @@
-"""Which downlink data packets were lost on the access side (INFOCOM 2004, Section V); `internet` has those
-lost before it.
+"""Losses of downlink data packets on the access side (INFOCOM 2004, Section V).
 
-The paper cites Benkő and Veres (GLOBECOM 2002): a hole in the sequence space that is filled later
-is a loss before the monitor, data retransmitted though it was seen a loss behind it, unless the
-retransmission was not needed. Here it is decided which copy reached the mobile:
+`internet` finds the losses on the Internet side.
 
-1. A copy that no other overlaps and that was acknowledged arrived.
-2. What the access link's order alone proves (`order`).
-3. For what remains, the likeliest history of the receiver (`receiver`, `search`): all that the ACKs
-   tell by number, SACK blocks, D-SACKs, echoed timestamps and times is weighed at once, with what
-   is known of the link: a FIFO of a certain pace that loses what finds its queue full (`link`).
-   Histories that have lost different numbers are compared by what is still to come (`lookahead`).
-4. What was lost so far tells how much the user's queue holds and how fast it drains (`queue`); with
-   that, what is still unproven is decided again.
+The paper cites Benkő and Veres (GLOBECOM 2002). They look at holes in the sequence space. A hole
+that is filled later is a loss on the Internet side. Data that was seen and is retransmitted is a
+loss on the access side, unless the retransmission was not needed. This module decides for each
+transmission whether it reached the mobile:
 
-Copies at the end of what was observed, whose ACK would come later, are undecided: they count with
-the probability that the queue had no room, or, where its limit is unknown, with the share lost
-among the connection's others.
+1. A transmission arrived if no other overlaps it and it was acknowledged.
+2. `order` proves fates from the order of packets on the access link alone.
+3. For the rest, `search` finds the likeliest history of the receiver (`receiver`). It weighs all
+   that the ACKs report: numbers, SACK blocks, D-SACKs, echoed timestamps and times. It also uses a
+   model of the access link: a FIFO of a certain pace that drops packets when its queue is full
+   (`link`). To compare histories with different numbers of losses, it adds a lower bound of the
+   costs still to come (`lookahead`).
+4. From the losses found, `queue` infers how much the user's queue holds and how fast it drains.
+   With this, the fates that are still unproven are decided again.
+
+Transmissions close to the end of the capture, whose ACK would come later, are undecided. They count
+with the probability that the queue had no room. If the queue's limit is unknown, they count with
+the share lost among the connection's other transmissions.
 """
 
 from typing import NamedTuple
@@ -26,75 +29,92 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US
 from spark_jobs.estimators.loss import costs, link, queue, receiver, search, verdict
-from spark_jobs.estimators.loss.exchange import (
+from spark_jobs.estimators.loss.observation import (
     LOST,
     UNPROVEN,
-    UserExchanges,
-    exchange_of,
+    UserObservation,
+    connection_observation,
     read_user,
 )
-from spark_jobs.estimators.loss.order import prove
+from spark_jobs.estimators.loss.order import prove_fates
 from spark_jobs.estimators.records import Connections
 
-PROVEN, FIRST, AGAIN = range(3)
-"""A user's connections are gone through in three turns: those that are proven throughout; the
-others; and, if these tell more of what the queue holds, the others again."""
-OVERFLOWING = 8
-"""Of a connection with so many losses for certain, the longest round trip tells of a full queue."""
-MORE = 1.25
-"""With so many times the losses that told what the queue holds, it is told anew."""
-PATIENCE = 2
-"""An ACK is awaited for this multiple of the connection's longest round trip."""
-SHORTEST_WAIT_US = 40_000
-"""An ACK waits no shorter for a second segment (Linux: TCP_DELACK_MIN)."""
+PROVEN_PASS, FIRST_PASS, SECOND_PASS = range(3)
+"""The three passes over a user's connections.
+
+PROVEN_PASS: connections in which order proves every fate.
+FIRST_PASS: the other connections.
+SECOND_PASS: the other connections again, if the first pass found more losses for the queue's fit.
+"""
+MIN_QUEUE_LOSSES = 8
+"""Minimum number of losses for conclusions about the queue.
+
+With so many losses that order proves in a connection, its longest RTT is taken for that of a full
+queue. With so many known losses of a user, the queue is fitted.
+"""
+REFIT_FACTOR = 1.25
+"""The queue is fitted again when the number of known losses has grown by this factor."""
+ACK_WAIT_RTTS = 2
+"""Time within which the ACK for a transmission comes (multiple of the connection's longest RTT)."""
+MIN_DELAYED_ACK_US = 40_000
+"""Minimum time for which a delayed ACK waits for a second segment (Linux: TCP_DELACK_MIN; µs)."""
 
 
-class User(NamedTuple):
-    """What is known of a user while the connections are gone through."""
+class UserState(NamedTuple):
+    """A user's data while the passes go over the connections."""
 
-    exchanges: UserExchanges
+    observation: UserObservation
     traffic: link.Traffic
-    known: np.ndarray
-    """bool[n]: what became of a packet of the traffic is known."""
+    fate_known: np.ndarray
+    """bool[n]: whether the fate of each packet of the traffic is known."""
     path: np.ndarray
-    """PATH[1]: as the clean ACKs tell it,"""
-    limited: np.ndarray
-    """PATH[1]: with what the losses tell of the queue."""
-    until: np.ndarray
-    """int64[connections]: to when the user was observed for the sake of each (µs)."""
+    """PATH[1]: the path by the clean ACKs."""
+    path_with_queue: np.ndarray
+    """PATH[1]: the path with the queue inferred from the losses."""
+    observed_until: np.ndarray
+    """int64[connections]: the time until which the user was observed, for each connection (µs)."""
 
 
 @compiled
 def access_losses(segments, connections, packets, clean, paths):
-    """AccessLosses of Segments, their Connections, all Packets, the CleanAcks and each user's
-    path, PATH[U]."""
-    out = verdict.nothing_known(segments, paths)
-    space = search.space()
-    for number in range(len(packets.first) - 1):
-        mine = _of_user(connections, number)
-        exchanges = read_user(segments, mine, packets, out.original)
-        for x in range(len(exchanges.seen)):
-            if exchanges.seen[x].seen:
-                verdict.may_be_decided(mine.first[x], mine.first[x + 1], segments, out)
-        if len(exchanges.copies):
-            path = paths[number : number + 1]
-            _prove_all(exchanges, mine, segments.sack_edges, path)
-            traffic = link.traffic_of(number, connections, packets, clean)
-            known = np.zeros(len(traffic.ts), np.bool_)
-            until = _observed_until(mine, packets)
-            user = User(exchanges, traffic, known, path, path.copy(), until)
-            _decide_all(user, mine, segments.sack_edges, space, out)
-            out.paths[number] = user.limited[0]
+    """Return the AccessLosses of Segments.
+
+    Needs their Connections, all Packets, the CleanAcks and each user's path, PATH[U].
+    """
+    out = verdict.initial_losses(segments, paths)
+    workspace = search.workspace()
+    for user_number in range(len(packets.first) - 1):
+        user_connections = _select_connections(connections, user_number)
+        user_observation = read_user(segments, user_connections, packets, out.original)
+        for connection in range(len(user_observation.summaries)):
+            if user_observation.summaries[connection].both_directions:
+                verdict.mark_measurable(
+                    user_connections.first[connection],
+                    user_connections.first[connection + 1],
+                    segments,
+                    out,
+                )
+        if len(user_observation.transmissions):
+            path = paths[user_number : user_number + 1]
+            _prove_all(user_observation, user_connections, segments.sack_edges, path)
+            traffic = link.user_traffic(user_number, connections, packets, clean)
+            fate_known = np.zeros(len(traffic.ts), np.bool_)
+            observed_until = _observed_until(user_connections, packets)
+            user = UserState(
+                user_observation, traffic, fate_known, path, path.copy(), observed_until
+            )
+            _decide_all(user, user_connections, segments.sack_edges, workspace, out)
+            out.paths[user_number] = user.path_with_queue[0]
     return out
 
 
 @making
-def _of_user(connections, user):
-    """A user's Connections."""
-    begin, end = connections.of_user[user], connections.of_user[user + 1]
+def _select_connections(connections, user):
+    """Return a user's Connections."""
+    begin, end = connections.user_offsets[user], connections.user_offsets[user + 1]
     return Connections(
         connections.first[begin : end + 1],
-        connections.of_user[user : user + 2],
+        connections.user_offsets[user : user + 2],
         connections.user[begin:end],
         connections.user_port[begin:end],
         connections.server[begin:end],
@@ -102,224 +122,263 @@ def _of_user(connections, user):
         connections.start_ts[begin:end],
         connections.end_ts[begin:end],
         connections.sack[begin:end],
-        connections.mine[begin:end],
+        connections.starts_in_window[begin:end],
     )
 
 
 @making
 def _observed_until(connections, packets):
-    """int64[C]: the user's last packet from the mobile before a connection could have gone on for
-    good (µs): a mobile that is heard no more may still receive."""
-    until = np.empty(len(connections.user), np.int64)
-    for c in range(len(until)):
+    """Return, for each connection, the time until which its user was observed, int64[C] (µs).
+
+    This is the time of the mobile's last uplink packet before the connection's idle timeout would
+    have ended. A mobile that sends nothing any more may still receive.
+    """
+    observed_until = np.empty(len(connections.user), np.int64)
+    for c in range(len(observed_until)):
         begin, end = packets.first[connections.user[c]], packets.first[connections.user[c] + 1]
-        before = connections.end_ts[c] + IDLE_TIMEOUT_US
-        last = begin + np.searchsorted(packets.ts[begin:end], before, "right") - 1
+        latest = connections.end_ts[c] + IDLE_TIMEOUT_US
+        last = begin + np.searchsorted(packets.ts[begin:end], latest, "right") - 1
         while last > begin and packets.downlink[last]:
             last -= 1
-        until[c] = packets.ts[last]
-    return until
+        observed_until[c] = packets.ts[last]
+    return observed_until
 
 
 @making
-def _prove_all(exchanges, connections, edges, path):
-    """Sets what order alone proves of a user's connections with questions; path: its PATH[1]."""
-    own = path.copy()  # kept to the loop's end: a record does not keep its array
-    for x in range(len(exchanges.seen)):
-        seen = exchanges.seen[x]
-        if not seen.questions:
+def _prove_all(user_observation, connections, sack_edges, path):
+    """Set the fates that order alone proves in a user's ambiguous connections.
+
+    path: the user's PATH[1].
+    """
+    own_path = path.copy()  # a name of its own: a record does not keep its array alive
+    for connection in range(len(user_observation.summaries)):
+        summary = user_observation.summaries[connection]
+        if not summary.ambiguous:
             continue
-        exchange = exchange_of(exchanges, x, edges, connections.sack[x])
-        own[0].base = _least_round_trip(exchange, path[0].base)
-        seen.longest, seen.reached = prove(exchange, receiver.soonest(own[0]))
-        for k in range(len(exchange.copies)):
-            c = exchange.copies[k]
-            seen.unproven += c.ambiguous and c.fate == UNPROVEN
-            seen.lost += c.fate == LOST
+        observation = connection_observation(
+            user_observation, connection, sack_edges, connections.sack[connection]
+        )
+        own_path[0].base_rtt = _connection_base_rtt(observation, path[0].base_rtt)
+        summary.max_rtt, summary.last_arrived = prove_fates(
+            observation, receiver.min_ack_delay(own_path[0])
+        )
+        for k in range(len(observation.transmissions)):
+            tx = observation.transmissions[k]
+            summary.unproven += tx.ambiguous and tx.fate == UNPROVEN
+            summary.lost += tx.fate == LOST
 
 
 @making
-def _decide_all(user, connections, edges, space, out):
-    """Decides about a user's connections in three turns, into AccessLosses."""
-    copies, seen = user.exchanges.copies, user.exchanges.seen
-    for k in range(len(copies)):
-        c = copies[k]
-        user.traffic.lost[c.place] = c.fate == LOST
-        user.known[c.place] = c.data and (c.fate != UNPROVEN or not c.ambiguous)
-    _set_habit(user)
-    told = np.int64(0)
-    for turn in (PROVEN, FIRST, AGAIN):
-        if turn > PROVEN and user.path[0].pace > 0:
-            before, told = told, _fit_queue(user, told)
-            if turn == AGAIN and told == before:
+def _decide_all(user, connections, sack_edges, workspace, out):
+    """Decide all fates of a user's connections in three passes and write them to AccessLosses."""
+    sent, summaries = user.observation.transmissions, user.observation.summaries
+    for k in range(len(sent)):
+        tx = sent[k]
+        user.traffic.lost[tx.packet] = tx.fate == LOST
+        user.fate_known[tx.packet] = tx.has_data and (tx.fate != UNPROVEN or not tx.ambiguous)
+    _fit_loss_costs(user)
+    losses_fitted = np.int64(0)
+    for current_pass in (PROVEN_PASS, FIRST_PASS, SECOND_PASS):
+        if current_pass > PROVEN_PASS and user.path[0].pace > 0:
+            previous, losses_fitted = losses_fitted, _fit_queue(user, losses_fitted)
+            if current_pass == SECOND_PASS and losses_fitted == previous:
                 break
-            link.replay(user.traffic, user.limited[0])
-        if turn == AGAIN and user.limited[0].limit == 0:
+            link.replay(user.traffic, user.path_with_queue[0])
+        if current_pass == SECOND_PASS and user.path_with_queue[0].limit == 0:
             break
-        for x in range(len(seen)):
-            if seen[x].questions and (turn == PROVEN) == (seen[x].unproven == 0):
-                _decide_one(user, x, connections, edges, space, out)
-        if not seen["unproven"].any():
+        for connection in range(len(summaries)):
+            if summaries[connection].ambiguous and (current_pass == PROVEN_PASS) == (
+                summaries[connection].unproven == 0
+            ):
+                _decide_connection(user, connection, connections, sack_edges, workspace, out)
+        if not summaries["unproven"].any():
             break
-    if told == 0 and user.path[0].pace > 0:  # nobody asked, but links are told of
-        _fit_queue(user, told)
-    elif user.limited[0].limit > 0:
-        link.replay(user.traffic, user.limited[0])
-        verdict.write_chances(copies, user.traffic, user.limited[0], out)
+    # Even if no search needs the queue, the table of links does.
+    if losses_fitted == 0 and user.path[0].pace > 0:
+        _fit_queue(user, losses_fitted)
+    elif user.path_with_queue[0].limit > 0:
+        link.replay(user.traffic, user.path_with_queue[0])
+        verdict.write_overflow_probabilities(sent, user.traffic, user.path_with_queue[0], out)
 
 
 @making
-def _set_habit(user):
-    """Sets what a loss costs by how many packets have arrived since the last one, as far as the
-    proven tell: a full queue of which the link takes one packet for two that come loses every
-    second. That losses are rarer than usual is believed of a mobile whose ACKs wait: its arrivals
-    may go unanswered without a loss."""
-    lost, known = user.traffic.lost, user.known
-    since = link.SINCE
-    gone, seen = np.zeros(link.SINCE), np.zeros(link.SINCE)
+def _fit_loss_costs(user):
+    """Set a loss's cost by the number of packets that have arrived since the last loss.
+
+    The costs come from the packets whose fate is proven. For example, a full queue loses every
+    second packet when two packets come for each packet that the link sends. A cost above the usual
+    one is adopted only as far as the mobile delays its ACKs, because then arrivals may go
+    unanswered without a loss.
+    """
+    lost, fate_known = user.traffic.lost, user.fate_known
+    since_loss = link.LOSS_MEMORY
+    lost_count, known_count = np.zeros(link.LOSS_MEMORY), np.zeros(link.LOSS_MEMORY)
     for p in range(len(lost)):
-        if not known[p]:
+        if not fate_known[p]:
             continue
-        n = min(since, link.SINCE - 1)
-        gone[n] += lost[p]
-        seen[n] += 1
-        since = 0 if lost[p] else since + 1
-    waits = _waits(user)
-    for n in range(link.SINCE):
-        usual = _usual(n)
-        weight = queue.USUAL_WEIGHT
-        cost = -np.log((gone[n] + weight * np.exp(-usual)) / (seen[n] + weight))
-        cost = min(cost, usual + (cost - usual) * waits)
-        user.limited[0].again[n] = user.path[0].again[n] = cost
+        n = min(since_loss, link.LOSS_MEMORY - 1)
+        lost_count[n] += lost[p]
+        known_count[n] += 1
+        since_loss = 0 if lost[p] else since_loss + 1
+    delayed_share = _delayed_ack_share(user)
+    for n in range(link.LOSS_MEMORY):
+        prior_cost = _prior_loss_cost(n)
+        weight = queue.PRIOR_WEIGHT
+        cost = -np.log((lost_count[n] + weight * np.exp(-prior_cost)) / (known_count[n] + weight))
+        cost = min(cost, prior_cost + (cost - prior_cost) * delayed_share)
+        user.path_with_queue[0].loss_cost[n] = user.path[0].loss_cost[n] = cost
 
 
 @inner
-def _waits(user):
-    """The share of a user's segments whose ACK waits for the next one: none if that takes longer to
-    come than the shortest wait."""
-    size, seen = user.traffic.size, user.exchanges.seen
-    sent = volume = 0
+def _delayed_ack_share(user):
+    """Return the share of a user's segments whose ACK waits for the next segment.
+
+    The share is 0 if the next segment takes longer to come than the shortest delay of an ACK.
+    """
+    size, summaries = user.traffic.size, user.observation.summaries
+    packet_count = byte_count = 0
     for p in range(len(size)):
-        sent += size[p] > 0
-        volume += size[p]
-    if user.path[0].pace * volume > SHORTEST_WAIT_US * sent:
+        packet_count += size[p] > 0
+        byte_count += size[p]
+    if user.path[0].pace * byte_count > MIN_DELAYED_ACK_US * packet_count:
         return 0.0
-    copies = share = 0.0
-    for x in range(len(seen)):
-        if seen[x].questions:
-            n = seen[x].copy_end - seen[x].copy
-            copies += n
-            share += n * np.exp(-seen[x].waited)
-    return share / max(copies, 1.0)
+    tx_count = delayed_count = 0.0
+    for connection in range(len(summaries)):
+        if summaries[connection].ambiguous:
+            n = summaries[connection].tx_end - summaries[connection].tx_begin
+            tx_count += n
+            delayed_count += n * np.exp(-summaries[connection].delayed_ack_cost)
+    return delayed_count / max(tx_count, 1.0)
 
 
 @inner
-def _usual(n):
-    """What a loss costs when nothing is known but that n packets have arrived since the last."""
-    return costs.NEXT_LOSS if n == 0 else costs.LOSS
+def _prior_loss_cost(n):
+    """Return the usual cost of a loss after n arrivals since the last loss."""
+    return costs.CONSECUTIVE_LOSS if n == 0 else costs.LOSS
 
 
 @making
-def _fit_queue(user, told):
-    """Tell what the queue holds from what was lost, if that has become many more than those that
-    told it last; returns how many tell it now."""
-    telling = int(np.count_nonzero(user.traffic.lost & user.known))
-    if telling < max(OVERFLOWING, MORE * told):
-        return told
-    user.limited[0] = user.path[0]
-    queue.fit(user.limited, user.traffic, user.known)
-    return telling
+def _fit_queue(user, losses_fitted):
+    """Fit the queue to the known losses if there are many more than at the last fit.
+
+    losses_fitted: the known losses at the last fit. Returns the known losses at the newest fit.
+    """
+    known_losses = int(np.count_nonzero(user.traffic.lost & user.fate_known))
+    if known_losses < max(MIN_QUEUE_LOSSES, REFIT_FACTOR * losses_fitted):
+        return losses_fitted
+    user.path_with_queue[0] = user.path[0]
+    queue.fit(user.path_with_queue, user.traffic, user.fate_known)
+    return known_losses
 
 
 @making
-def _decide_one(user, x, connections, edges, space, out):
-    """Decides about a user's connection x, writes it down and to the user's traffic."""
-    exchange = exchange_of(user.exchanges, x, edges, connections.sack[x])
-    copies, seen = exchange.copies, user.exchanges.seen[x]
-    if seen.unproven == 0:
-        lost = copies["fate"] == LOST
+def _decide_connection(user, connection, connections, sack_edges, workspace, out):
+    """Decide the fates in one connection; write them to AccessLosses and the user's traffic."""
+    observation = connection_observation(
+        user.observation, connection, sack_edges, connections.sack[connection]
+    )
+    sent, summary = observation.transmissions, user.observation.summaries[connection]
+    if summary.unproven == 0:
+        lost = sent["fate"] == LOST
     else:
-        mine = user.limited.copy()
-        mine[0].longest = _longest(user.limited[0], seen)
-        mine[0].base = _least_round_trip(exchange, user.limited[0].base)
-        link.between(copies, user.traffic, user.limited[0])
-        longest = _longest_round_trip(exchange, user.path[0], seen)
-        _watch(exchange, longest, seen.reached, user.until[x])
-        lost = search.decide(exchange, mine, longest, space)
-    told_apart = exchange.heard.sack or user.limited[0].limit > 0
-    verdict.write_down(exchange, lost, told_apart, out)
-    for k in range(len(copies)):
-        user.traffic.lost[copies[k].place] = lost[k]
-        decided = out.evidence[copies[k].at] != verdict.UNDECIDED
-        user.known[copies[k].place] = copies[k].data and decided
+        own_path = user.path_with_queue.copy()
+        own_path[0].max_rtt = _full_queue_rtt(user.path_with_queue[0], summary)
+        own_path[0].base_rtt = _connection_base_rtt(observation, user.path_with_queue[0].base_rtt)
+        link.set_link_steps(sent, user.traffic, user.path_with_queue[0])
+        max_rtt = _connection_max_rtt(observation, user.path[0], summary)
+        _mark_observable(
+            observation, max_rtt, summary.last_arrived, user.observed_until[connection]
+        )
+        lost = search.likeliest_losses(observation, own_path, max_rtt, workspace)
+    distinguishable = observation.feedback.sack_permitted or user.path_with_queue[0].limit > 0
+    verdict.write_verdicts(observation, lost, distinguishable, out)
+    for k in range(len(sent)):
+        user.traffic.lost[sent[k].packet] = lost[k]
+        decided = out.evidence[sent[k].segment] != verdict.UNDECIDED
+        user.fate_known[sent[k].packet] = sent[k].has_data and decided
 
 
 @inner
-def _watch(exchange, longest, reached, until):
-    """Sets which copies are watched: their ACKs would have been seen. longest: the longest round
-    trip (µs); reached: see SEEN; until: to when the user was observed (µs)."""
-    patience = PATIENCE * longest
-    last_ack = exchange.heard.acks[-1].ts
-    for k in range(len(exchange.copies)):
-        c = exchange.copies[k]
-        in_time = c.ts + patience < until or c.ts + longest < last_ack
-        c.watched = k < reached or in_time
+def _mark_observable(observation, max_rtt, last_arrived, observed_until):
+    """Set which transmissions have an ACK that Gi would have seen.
+
+    max_rtt: the longest RTT (µs); last_arrived: see SUMMARY; observed_until: the time until which
+    the user was observed (µs).
+    """
+    ack_wait = ACK_WAIT_RTTS * max_rtt
+    last_ack_ts = observation.feedback.acks[-1].ts
+    for k in range(len(observation.transmissions)):
+        tx = observation.transmissions[k]
+        in_time = tx.ts + ack_wait < observed_until or tx.ts + max_rtt < last_ack_ts
+        tx.ack_observable = k < last_arrived or in_time
 
 
 @inner
-def _longest_round_trip(exchange, path, seen):
-    """The longest round trip that is certain (µs), of a connection or its user; where none is, from
-    the last copy that an ACK may be due to."""
-    copies, acks = exchange.copies, exchange.heard.acks
-    longest = max(seen.longest, np.int64(path.longest))
-    if longest > 0:
-        return longest
-    soonest = receiver.soonest(path)
-    missing, first = acks[0].value, 0
+def _connection_max_rtt(observation, path, summary):
+    """Return the longest RTT that is certain, of a connection or its user (µs).
+
+    If none is certain, return the longest time from the last transmission that may have caused an
+    ACK to this ACK.
+    """
+    sent, acks = observation.transmissions, observation.feedback.acks
+    max_rtt = max(summary.max_rtt, np.int64(path.max_rtt))
+    if max_rtt > 0:
+        return max_rtt
+    min_ack_delay = receiver.min_ack_delay(path)
+    missing, first = acks[0].number, 0
     for j in range(1, len(acks)):
-        if acks[j].value <= missing:
+        if acks[j].number <= missing:
             continue
-        while first < len(copies) and exchange.top[first] <= missing:
+        while first < len(sent) and observation.highest_sent[first] <= missing:
             first += 1
         k, last = first, -1
-        while k < len(copies) and copies[k].ts + soonest <= acks[j].ts:
-            if copies[k].low <= missing < copies[k].high:
+        while k < len(sent) and sent[k].ts + min_ack_delay <= acks[j].ts:
+            if sent[k].low <= missing < sent[k].high:
                 last = k
             k += 1
         if last >= 0:
-            longest = max(longest, acks[j].ts - copies[last].ts)
-        missing = acks[j].value
-    return longest
+            max_rtt = max(max_rtt, acks[j].ts - sent[last].ts)
+        missing = acks[j].number
+    return max_rtt
 
 
 @inner
-def _least_round_trip(exchange, base):
-    """The least round trip that an Exchange's ACKs allow (µs), by its user's: what an ACK is the
-    first to tell of came with no earlier copy than the first that Gi saw and that is not known to
-    be lost. Less than half the user's is no round trip: then Gi missed a copy."""
-    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
-    least = base
-    first, missing = 0, acks[0].value
+def _connection_base_rtt(observation, base_rtt):
+    """Return the smallest RTT that a connection's ACKs allow, at most its user's base RTT (µs).
+
+    The first ACK that reports a byte answers the first transmission of the byte that Gi saw and
+    that is not known to be lost, or a later one. A time of less than half the user's base RTT is no
+    RTT: then Gi missed a transmission.
+    """
+    sent, highest_sent, acks = (
+        observation.transmissions,
+        observation.highest_sent,
+        observation.feedback.acks,
+    )
+    min_rtt = base_rtt
+    first, missing = 0, acks[0].number
     for j in range(1, len(acks)):
-        if acks[j].value <= missing:
+        if acks[j].number <= missing:
             continue
-        while first < len(copies) and top[first] <= missing:
+        while first < len(sent) and highest_sent[first] <= missing:
             first += 1
         k = first
-        while k < len(copies) and not (
-            copies[k].low <= missing < copies[k].high and copies[k].fate != LOST
+        while k < len(sent) and not (
+            sent[k].low <= missing < sent[k].high and sent[k].fate != LOST
         ):
             k += 1
-        if k < len(copies) and 2 * (acks[j].ts - copies[k].ts) > base:
-            least = min(least, float(acks[j].ts - copies[k].ts))
-        missing = acks[j].value
-    return least
+        if k < len(sent) and 2 * (acks[j].ts - sent[k].ts) > base_rtt:
+            min_rtt = min(min_rtt, float(acks[j].ts - sent[k].ts))
+        missing = acks[j].number
+    return min_rtt
 
 
 @inner
-def _longest(path, seen):
-    """The longest round trip, supposed to be that of a full queue (µs; 0: unknown); seen: SEEN of a
-    connection. Where the queue's limit is known, that tells more."""
-    if path.limit > 0 or seen.lost < OVERFLOWING:
+def _full_queue_rtt(path, summary):
+    """Return the longest RTT if it can be taken for that of a full queue (µs; 0: it cannot).
+
+    summary: the connection's SUMMARY. If the queue's limit is known, this RTT is not needed.
+    """
+    if path.limit > 0 or summary.lost < MIN_QUEUE_LOSSES:
         return 0.0
-    return max(path.longest, seen.longest)
+    return max(path.max_rtt, summary.max_rtt)

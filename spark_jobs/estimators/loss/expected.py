@@ -18,7 +18,7 @@ from spark_jobs.estimators.loss.found import IP_ID, SKIPPED, TIMEOUT
 def without_drops(internet, connections):
     """The InternetLosses, but for holes still open of users of whose data the capture dropped
     some; what IDs alone tell of these users has the probability that it is none of the drops."""
-    user, mine = connections.user, connections.mine
+    user, mine = connections.user, connections.starts_in_window
     users = user.max(initial=-1) + 1
     dropped = np.bincount(user[mine], internet.unseen[mine], users)
     lost = internet.losses.copy()
@@ -34,7 +34,7 @@ def without_drops(internet, connections):
 def expected_losses(internet, connections):
     """float64[C]: packets of each connection that are expected to have been lost on the Internet side; of
     InternetLosses without drops."""
-    lost, user, mine = internet.losses, connections.user, connections.mine
+    lost, user, mine = internet.losses, connections.user, connections.starts_in_window
     count, users = len(user), user.max(initial=-1) + 1
     weight = lost["packets"] * lost["probability"]
     found = np.bincount(lost["connection"], weight, count)

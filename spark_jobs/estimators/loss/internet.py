@@ -50,7 +50,7 @@ from spark_jobs.estimators.loss.found import (
     with_room,
 )
 from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
@@ -302,7 +302,7 @@ def _scale(start, end, segments):
         else:
             up = np.int64(segments.window_scale[i])
         i += 1
-    return min(up, LARGEST_SHIFT) if up > NO_SCALE and down > NO_SCALE else np.int64(0)
+    return min(up, MAX_WINDOW_SHIFT) if up > NO_SCALE and down > NO_SCALE else np.int64(0)
 
 
 @inner

@@ -1,16 +1,18 @@
-"""A user's access link: a FIFO of one pace, with a queue that holds so much and no more.
+"""A user's access link: a FIFO of one pace, whose queue holds a limited number of bytes.
 
-Its clock tells when the ACK of what waits last is due: one idle round trip after the link is done
-with it. What comes moves the clock on; what it finds waiting decides whether there is room:
+The link's clock says when the ACK for the last packet in the queue is due. This is one base RTT
+after the link has sent the packet. Each packet that enters the link moves the clock on. The backlog
+that the packet finds decides whether there is room:
 
-    clock before      the packet finds      it arrives                 it is lost
-    before its time   an idle link          clock = its time + size    (the radio lost it)
-    later             the rest waiting      clock += size              the queue was full
+    the clock is               the packet finds    if it arrives          if it is lost
+    earlier than the packet    an idle link        clock = time + size    it was lost on the radio
+    later than the packet      other packets       clock += size          the queue was full
 
-So each packet tells of the clock, too: what arrived had room, what was lost, most likely, had not.
-With that, the clock keeps time without the ACKs, which come late by their own jitter, and an error
-of the pace does not add up. To all of a user's packets the link is the same: between two copies of
-a connection, what was sent to the user's other connections moved the clock as well (`between`).
+So the fate of each packet also corrects the clock: a packet that arrived had room, and most lost
+packets had none. Thus the clock keeps time without the ACKs, which have a jitter of their own, and
+an error of the pace does not add up. All of a user's packets share the link. Packets of the user's
+other connections that pass between two transmissions of a connection move the clock, too
+(`set_link_steps`).
 """
 
 from typing import NamedTuple
@@ -21,63 +23,73 @@ from spark_jobs.compiled import compiled
 from spark_jobs.compiled.arrays import gather
 from spark_jobs.estimators.sequence import first_above
 
-ELSEWHERE = 0.02
-"""An arrival without room in the queue; a loss with room, as long as its share is not known."""
+RANDOM_LOSS = 0.02
+"""Probability of an arrival without room in the queue.
 
-SINCE = 8
-"""A loss so many packets ago or more makes another no likelier."""
+Also the probability of a loss with room, as long as its share is unknown.
+"""
+
+LOSS_MEMORY = 8
+"""Number of packets since a loss from which on the loss makes another no likelier."""
 
 PATH = np.dtype(
     [
-        ("base", "f8"),
+        ("base_rtt", "f8"),
         ("pace", "f8"),
         ("jitter", "f8"),
-        ("longest", "f8"),
+        ("max_rtt", "f8"),
         ("limit", "f8"),
         ("spread", "f8"),
-        ("with_room", "f8"),
+        ("random_loss", "f8"),
         ("slack", "f8"),
-        ("again", "f8", (SINCE,)),
+        ("loss_cost", "f8", (LOSS_MEMORY,)),
     ]
 )
-"""A user's path on the access side: its round trip when idle (µs), the link's time a byte (µs), how far ACKs
-stray from the link's pace (µs), the longest round trip, its queue full (µs); how many bytes its
-queue holds, how sharply that is known (B), and the share lost with room in it (see `queue`; 0:
-unknown); how late a certain ACK may be before it puts the clock right (µs); what a loss costs, by
-how many packets have arrived since the last (see `costs`)."""
+"""A user's path on the access side.
+
+base_rtt: the base RTT (µs).
+pace: time that the link needs for a byte (µs).
+jitter: mean deviation of the ACKs from the link's pace (µs).
+max_rtt: the longest RTT, that of a full queue (µs).
+limit: bytes that the queue holds (0: unknown; see `queue`).
+spread: uncertainty of the limit (B).
+random_loss: share of packets lost although the queue had room.
+slack: how late a certain ACK may be before it corrects the clock (µs).
+loss_cost: cost of a loss, by the number of packets that have arrived since the last (see `costs`).
+"""
 
 
 class Traffic(NamedTuple):
-    """A user's packets of any protocol, of the one direction and the other, n in number."""
+    """A user's n packets of any protocol and of both directions."""
 
     ts: np.ndarray
-    """int64[n]: when Gi saw them (µs)."""
+    """int64[n]: time at Gi (µs)."""
     size: np.ndarray
-    """int64[n]: IP bytes to the user; 0: from the user."""
-    answered: np.ndarray
-    """int64[n]: when they were acknowledged, where that is certain (µs; 0: it is not)."""
+    """int64[n]: IP bytes of a downlink packet; 0 for an uplink packet."""
+    ack_ts: np.ndarray
+    """int64[n]: time of the packet's ACK, if that is certain, else 0 (µs)."""
     lost: np.ndarray
-    """bool[n]: whether they were lost on the access side, as far as it is known."""
+    """bool[n]: whether the packet was lost on the access side, as far as known."""
     clock: np.ndarray
-    """float64[n]: the link's clock before them (µs)."""
-    waiting: np.ndarray
-    """float64[n]: the bytes that waited when they came, themselves included."""
+    """float64[n]: the link's clock before the packet (µs)."""
+    backlog: np.ndarray
+    """float64[n]: bytes in the queue when the packet entered, with the packet."""
 
 
 @compiled
-def traffic_of(user, connections, packets, clean):
-    """A user's Traffic, of Connections, Packets and CleanAcks. None is known to be lost."""
+def user_traffic(user, connections, packets, clean):
+    """Return a user's Traffic, from Connections, Packets and CleanAcks, without any loss."""
     begin, end = packets.first[user], packets.first[user + 1]
     n = end - begin
-    answered = np.zeros(n, np.int64)
-    k = first_above(clean.connection, 0, len(clean.ts), connections.of_user[user] - 1)
-    while k < len(clean.ts) and clean.connection[k] < connections.of_user[user + 1]:
-        answered[clean.packet[k] - begin] = clean.ts[k]
+    ack_ts = np.zeros(n, np.int64)
+    k = first_above(clean.connection, 0, len(clean.ts), connections.user_offsets[user] - 1)
+    while k < len(clean.ts) and clean.connection[k] < connections.user_offsets[user + 1]:
+        ack_ts[clean.packet[k] - begin] = clean.ts[k]
         k += 1
     return Traffic(
         packets.ts[begin:end],
-        np.diff(packets.sent_before[begin : end + 1]),
-        answered,
+        np.diff(packets.downlink_bytes_before[begin : end + 1]),
+        ack_ts,
         np.zeros(n, np.bool_),
         np.zeros(n),
         np.zeros(n),
@@ -85,117 +97,136 @@ def traffic_of(user, connections, packets, clean):
 
 
 @compiled
-def some(traffic, places):
-    """The packets of a Traffic at these places, as a Traffic of their own."""
-    n = len(places)
+def select_packets(traffic, indices):
+    """Return the packets of a Traffic at these indices, as a Traffic of their own."""
+    n = len(indices)
     return Traffic(
-        gather(traffic.ts, places),
-        gather(traffic.size, places),
-        gather(traffic.answered, places),
-        gather(traffic.lost, places),
+        gather(traffic.ts, indices),
+        gather(traffic.size, indices),
+        gather(traffic.ack_ts, indices),
+        gather(traffic.lost, indices),
         np.empty(n),
         np.empty(n),
     )
 
 
 @compiled
-def chance(backlog, path):
-    """The probability that a packet is lost that finds so many bytes waiting, itself included."""
-    full = 1 / (1 + np.exp((path.limit - backlog) / path.spread))
-    return path.with_room + (1 - ELSEWHERE - path.with_room) * full
+def loss_probability(backlog, path):
+    """Return the probability that a packet is lost if it brings the backlog to so many bytes."""
+    overflow = 1 / (1 + np.exp((path.limit - backlog) / path.spread))
+    return path.random_loss + (1 - RANDOM_LOSS - path.random_loss) * overflow
 
 
 @compiled
 def backlog(clock, ts, size, path):
-    """The bytes that wait for the link when a packet comes, itself included."""
-    return max(clock - ts - path.base, 0.0) / path.pace + size
+    """Return the bytes in the queue when a packet has entered, with the packet."""
+    return max(clock - ts - path.base_rtt, 0.0) / path.pace + size
 
 
 @compiled
-def overflows(backlog, path):
-    """The probability that it was the queue that lost a packet."""
-    return 1 - path.with_room / chance(backlog, path)
+def overflow_probability(backlog, path):
+    """Return the probability that a lost packet was lost by the queue, and not elsewhere."""
+    return 1 - path.random_loss / loss_probability(backlog, path)
 
 
 @compiled
-def full_at(ts, size, path):
-    """The clock that leaves just enough room for a packet."""
-    return ts + path.base + max(path.limit - size, 0.0) * path.pace
+def full_clock(ts, size, path):
+    """Return the clock that leaves just enough room for a packet."""
+    return ts + path.base_rtt + max(path.limit - size, 0.0) * path.pace
 
 
 @compiled
-def arrived(clock, ts, size, answered, path):
-    """The clock after a packet that had room: if it should have had none, the clock was fast. It
-    was fast, too, if the packet was answered before its time, and slow if it was answered late."""
-    clock = max(clock, ts + path.base)
+def clock_after_arrival(clock, ts, size, ack_ts, path):
+    """Return the clock after a packet that arrived.
+
+    The packet had room. If the clock leaves no room for it, the clock was fast. The clock was also
+    fast if the packet's ACK came before its time, and slow if the ACK came late.
+    """
+    clock = max(clock, ts + path.base_rtt)
     if path.limit > 0:
-        clock = min(clock, full_at(ts, size, path))
+        clock = min(clock, full_clock(ts, size, path))
     clock += size * path.pace
-    if answered:
-        clock = min(max(clock, answered - path.slack), answered)
+    if ack_ts:
+        clock = min(max(clock, ack_ts - path.slack), ack_ts)
     return clock
 
 
 @compiled
-def dropped(clock, ts, size, path):
-    """The clock after a packet that was lost. If it was the queue that had no room, but should have
-    had, the clock was slow; if it was the radio, the link had sent it."""
+def clock_after_loss(clock, ts, size, path):
+    """Return the clock after a packet that was lost.
+
+    If the queue dropped the packet though the clock leaves room for it, the clock was slow. If the
+    packet was lost on the radio, the link had sent it.
+    """
     if path.limit == 0:
         return clock
-    clock = max(clock, ts + path.base)
-    full = overflows(backlog(clock, ts, size, path), path)
-    slow = max(full_at(ts, size, path) - clock, 0.0)
-    return clock + full * slow + (1 - full) * size * path.pace
+    clock = max(clock, ts + path.base_rtt)
+    overflow = overflow_probability(backlog(clock, ts, size, path), path)
+    lag = max(full_clock(ts, size, path) - clock, 0.0)
+    return clock + overflow * lag + (1 - overflow) * size * path.pace
 
 
 @compiled
 def replay(traffic, path):
-    """Sets the link's clock before each of a user's packets, and what waited when it came."""
+    """Set the link's clock and the backlog for each packet of a user's Traffic."""
     now = 0.0
-    clock, waiting, lost, answered = traffic.clock, traffic.waiting, traffic.lost, traffic.answered
+    clock, backlogs, lost, ack_ts = traffic.clock, traffic.backlog, traffic.lost, traffic.ack_ts
     for p in range(len(traffic.ts)):
         ts, size = traffic.ts[p], traffic.size[p]
         clock[p] = now
         if size == 0:
             continue
-        waiting[p] = backlog(now, ts, size, path)
+        backlogs[p] = backlog(now, ts, size, path)
         if lost[p]:
-            now = dropped(now, ts, size, path)
+            now = clock_after_loss(now, ts, size, path)
         else:
-            now = arrived(now, ts, size, answered[p], path)
+            now = clock_after_arrival(now, ts, size, ack_ts[p], path)
 
 
 @compiled
-def between(copies, traffic, path):
-    """Sets what the link did between a connection's copies, COPY[n]: its clock when one comes, if
-    the connection's last one left it at t, is min(max(t + work, floor), ceiling). `replay` has told
-    the clock that each finds if all is as it is known, and why others' packets were lost."""
-    for k in range(len(copies)):
-        c = copies[k]
-        c.clock, c.answered = traffic.clock[c.place], traffic.answered[c.place]
-        c.work, c.floor, c.ceiling = 0.0, -np.inf, np.inf
-        for p in range(copies[k - 1].place + 1 if k else c.place, c.place):
+def set_link_steps(sent, traffic, path):
+    """Set what the link did between a connection's transmissions, TRANSMISSION[n].
+
+    If the clock after the connection's previous transmission is t, its value before this one is
+    min(max(t + work, floor), ceiling). Call `replay` first: it sets the clock before each packet,
+    under the fates known so far, and the backlogs that show why other packets were lost.
+    """
+    for k in range(len(sent)):
+        tx = sent[k]
+        tx.clock, tx.ack_ts = traffic.clock[tx.packet], traffic.ack_ts[tx.packet]
+        tx.work, tx.floor, tx.ceiling = 0.0, -np.inf, np.inf
+        for p in range(sent[k - 1].packet + 1 if k else tx.packet, tx.packet):
             ts, size = traffic.ts[p], traffic.size[p]
             if size == 0:
                 continue
             if traffic.lost[p] and path.limit == 0:
                 continue
-            if traffic.lost[p] and overflows(traffic.waiting[p], path) > 0.5:
-                full = full_at(ts, size, path)
-                c.floor, c.ceiling = max(c.floor, full), max(c.ceiling, full)
+            if traffic.lost[p] and overflow_probability(traffic.backlog[p], path) > 0.5:
+                when_full = full_clock(ts, size, path)
+                tx.floor, tx.ceiling = (
+                    max(tx.floor, when_full),
+                    max(tx.ceiling, when_full),
+                )
                 continue
-            c.work += size * path.pace
-            c.floor = arrived(c.floor, ts, size, traffic.answered[p], path)
-            c.ceiling = arrived(c.ceiling, ts, size, traffic.answered[p], path)
+            tx.work += size * path.pace
+            tx.floor = clock_after_arrival(tx.floor, ts, size, traffic.ack_ts[p], path)
+            tx.ceiling = clock_after_arrival(tx.ceiling, ts, size, traffic.ack_ts[p], path)
 
 
 @compiled
-def meanwhile(clock, c):
-    """The clock when a copy comes, from that after the connection's last one."""
-    return min(max(clock + c.work, c.floor), c.ceiling)
+def clock_on_entry(clock, tx):
+    """Return the clock before a transmission.
+
+    clock: the clock after the connection's previous transmission.
+    """
+    return min(max(clock + tx.work, tx.floor), tx.ceiling)
 
 
 @compiled
-def clock_before(c):
-    """The clock after a connection's last copy, with which this one finds what `replay` told."""
-    return c.clock - c.work
+def start_clock(tx):
+    """Return the clock with which to start at a connection's transmission.
+
+    It stands for the clock after the previous transmission. `clock_on_entry` makes of it the clock
+    that `replay` set.
+    """
+    return tx.clock - tx.work

@@ -1,289 +1,346 @@
-"""What the order of packets alone proves of their fate.
+"""Fates of transmissions that the order of packets alone proves.
 
-The access link keeps a user's packets in order. So an ACK that proves a copy's arrival decides the
-fate of all copies sent before it: what the receiver then still missed was lost, and what it then
-had can only have come with copies sent before.
+The access link keeps a user's packets in order. So an ACK that proves the arrival of a transmission
+also decides the fates of all earlier ones. Data that the receiver still missed at that time was
+lost. Data that it had can only have come with earlier transmissions.
 
-    Gi to mobile   1  2  3  4  ...  2'        ACK up to 4 (exclusive) and no further: 2' arrived,
-    mobile to Gi      a2 a2      ...   a4     and at that time 4 had not: the copy of 4 sent before
-                                              2' was lost; 3 had, by the only copy there was.
+    Gi to mobile   1  2  3  4  ...  2'        a4 acknowledges all below 4, so 2' arrived. At that
+    mobile to Gi      a2 a2      ...   a4     time 4 had not arrived. So the transmission of 4
+                                              before 2' was lost. 3 had arrived, with its only
+                                              transmission.
 
-One thing stands above order: what is acknowledged before it was retransmitted had arrived, though it
-was overtaken on the access side.
+One rule comes before order: data that is acknowledged before its retransmission had arrived, even
+if later data overtook it on the access side.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner, making
-from spark_jobs.estimators.loss.costs import STRAY_ACK
-from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
+from spark_jobs.estimators.loss.costs import UNEXPLAINED_DUP_ACK
+from spark_jobs.estimators.loss.observation import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, first_above, unwrap
 
-MOST_BLOCKS = 4
-"""SACK blocks in a segment (RFC 2018, 3)."""
-UNTOLD = 1
-"""A receiver with SACK tells of an arrival at once; if that ACK is lost, in the next one. What is
-told of neither by the ACK for a later arrival nor by so many ACKs after it was lost."""
-MOST_BETWEEN = 4096
-"""A D-SACK of data that so many copies followed is passed over."""
+MAX_SACK_BLOCKS = 4
+"""Maximum number of SACK blocks in a segment (RFC 2018, 3)."""
+MAX_LOST_REPORTS = 1
+"""Maximum number of ACKs lost in a row that may have reported an arrival.
+
+A receiver with SACK reports an arrival at once, and if this ACK is lost, with the next one. A
+transmission was lost if neither the ACK for a later arrival nor so many ACKs after it report it.
+"""
+MAX_D_SACK_SEARCH = 4096
+"""Maximum number of transmissions that are searched for those that a D-SACK reports."""
 ROUNDS = 2
-"""Each round's proofs narrow the next one's choices; more than two change next to nothing."""
+"""Number of rounds: the proofs of one round narrow the choices of the next.
+
+More than two change next to nothing.
+"""
 
 
 @making
-def prove(exchange, soonest):
-    """Sets the fate of an Exchange's copies to LOST or ARRIVED where order alone proves it.
+def prove_fates(observation, min_ack_delay):
+    """Set the fate of transmissions to LOST or ARRIVED if order alone proves it.
 
-    soonest: no ACK comes earlier than this after a copy (µs).
+    observation: a connection's Observation; min_ack_delay: minimum time from a transmission to its
+    ACK (µs).
 
-    Among the copies that an ACK may be due to (the earliest and the latest that time and order
-    allow), only bounds are used: an ACK that advances is due to a copy of the byte that was
-    missing; a pure duplicate, to a copy of another byte, of its first SACK block if it has one.
-    What a SACK block reported arrived, even if the mobile drops it later (RFC 2018, 8).
+    The proofs use only bounds: the earliest and the latest transmission that may have caused an
+    ACK, by time and order. An ACK that advances was caused by a transmission of the byte that was
+    missing. A pure duplicate ACK was caused by a transmission of another byte; if it has SACK
+    blocks, of its first one. Data that a SACK block reported had arrived, even if the mobile drops
+    it later (RFC 2018, 8).
 
-    Returns the longest round trip of a copy whose answer is known for certain (µs), and a copy that
-    had arrived, or a later one had, when the last ACK was sent (-1: none): what became of those
-    before it is decided.
+    Returns two values. The first is the longest RTT of a transmission whose ACK is certain (µs).
+    The second is the index of a transmission of which this is proven: it or a later one had arrived
+    when the last ACK was sent (-1: there is none). The fates of all transmissions before it are
+    decided.
     """
-    copies, top = exchange.copies, exchange.top
-    limit, cover = _horizons(copies, exchange.heard.acks, soonest)
-    report = _reports(exchange, cover)
-    again = np.empty(len(copies), np.int64)
-    longest, reached = np.int64(0), np.int64(-1)
-    _told_before_sent_again(copies, top, exchange.heard.acks, report)
+    sent, highest_sent = observation.transmissions, observation.highest_sent
+    cause_end, highest_ack = _ack_bounds(sent, observation.feedback.acks, min_ack_delay)
+    first_report = _first_reports(observation, highest_ack)
+    d_sack_count = np.empty(len(sent), np.int64)
+    max_rtt, last_arrived = np.int64(0), np.int64(-1)
+    _prove_reported_before_retransmission(
+        sent, highest_sent, observation.feedback.acks, first_report
+    )
     for _ in range(ROUNDS):
-        above = arrived_before(copies)
-        certain, reached = _prove_once(exchange, report, limit, above)
-        longest = max(longest, certain)
-        _only_copies(copies, top, report, limit)
-        if exchange.heard.sack:
-            _copies_that_came_again(exchange, limit, again)
-    _last_copies(copies, report, limit)
-    return longest, reached
+        highest_arrived = highest_arrived_before(sent)
+        rtt, last_arrived = _prove_once(observation, first_report, cause_end, highest_arrived)
+        max_rtt = max(max_rtt, rtt)
+        _prove_sole_candidates(sent, highest_sent, first_report, cause_end)
+        if observation.feedback.sack_permitted:
+            _prove_d_sacked(observation, cause_end, d_sack_count)
+    _mark_last_candidates(sent, first_report, cause_end)
+    return max_rtt, last_arrived
 
 
 @inner
-def _prove_once(exchange, report, limit, above):
-    """One round of `prove`, ACK by ACK; limit: see `_horizons`; report: see `_reports`; above: see
-    `arrived_before`."""
-    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
-    longest = np.int64(0)
-    reached = np.int64(-1)  # a copy of this index or a later one has arrived
-    passed = after = 0  # after: the first copy of the byte that is missing, or beyond it
-    missing, told = acks[0].value, max(acks[0].value, acks[0].block_high)
-    newest = by = -1  # the last copy that a SACK block told of, and that ACK
+def _prove_once(observation, first_report, cause_end, highest_arrived):
+    """Prove fates in one round, ACK by ACK; return values as in `prove_fates`.
+
+    cause_end: see `_ack_bounds`; first_report: see `_first_reports`; highest_arrived: see
+    `highest_arrived_before`.
+    """
+    sent, highest_sent, acks = (
+        observation.transmissions,
+        observation.highest_sent,
+        observation.feedback.acks,
+    )
+    max_rtt = np.int64(0)
+    last_arrived = np.int64(-1)  # this transmission or a later one has arrived
+    # first_missing: the first transmission of the missing byte, or of later data.
+    checked = first_missing = 0
+    missing, highest_reported = acks[0].number, max(acks[0].number, acks[0].block_high)
+    # The newest transmission that a SACK block reported, and the ACK with this block.
+    newest_reported = newest_report = -1
     for j in range(1, len(acks)):
-        value = acks[j].value
-        if value > missing:
-            cause, only = _cause_of_advance(copies, acks[j], missing, reached, limit[j])
-            missing = value
-            after = _first_copy_beyond(top, after, value)
-            begin = after
-            if only:
-                copies[cause].fate = ARRIVED
-                longest = max(longest, acks[j].ts - copies[cause].ts)
-                _narrow(limit, j, cause)
-                if above[cause] > value:
-                    limit[j] = min(limit[j], cause + 1)
-        elif value == missing and acks[j].stray >= STRAY_ACK:
-            cause = _cause_of_duplicate(copies, top, acks[j], told, reached, limit[j])
-            if cause >= 0 and copies[cause].high == acks[j].block_high > told:
-                newest, by = cause, j
-            after = _first_copy_beyond(top, after, value)
-            begin = max(after, reached + 1)
+        number = acks[j].number
+        if number > missing:
+            cause, is_sole = _cause_of_advance(sent, acks[j], missing, last_arrived, cause_end[j])
+            missing = number
+            first_missing = _first_beyond(highest_sent, first_missing, number)
+            begin = first_missing
+            if is_sole:
+                sent[cause].fate = ARRIVED
+                max_rtt = max(max_rtt, acks[j].ts - sent[cause].ts)
+                _narrow_causes(cause_end, j, cause)
+                if highest_arrived[cause] > number:
+                    cause_end[j] = min(cause_end[j], cause + 1)
+        elif number == missing and acks[j].unexplained_cost >= UNEXPLAINED_DUP_ACK:
+            cause = _cause_of_duplicate(
+                sent, highest_sent, acks[j], highest_reported, last_arrived, cause_end[j]
+            )
+            if cause >= 0 and sent[cause].high == acks[j].block_high > highest_reported:
+                newest_reported, newest_report = cause, j
+            first_missing = _first_beyond(highest_sent, first_missing, number)
+            begin = max(first_missing, last_arrived + 1)
         else:
             continue
-        told = max(told, value, acks[j].block_high)
-        if cause < 0 or _only_copy_between(copies, value, begin, cause):
+        highest_reported = max(highest_reported, number, acks[j].block_high)
+        if cause < 0 or _includes_unambiguous(sent, number, begin, cause):
             continue
         for k in range(begin, cause):
-            c = copies[k]
-            if c.low <= value < c.high and c.fate == UNPROVEN and report[k] > j:
-                if not _may_be_refused(c, acks[j]):
-                    c.fate = LOST
-        reached = cause
-        if exchange.heard.sack and passed < reached:
-            _lose_untold(copies, acks[j], report, passed, reached, j)
-            passed = reached
-    if by >= 0 and not _again_between(copies, newest, limit[by]):
-        longest = max(longest, acks[by].ts - copies[newest].ts)
-    return longest, reached
+            tx = sent[k]
+            if tx.low <= number < tx.high and tx.fate == UNPROVEN and first_report[k] > j:
+                if not _may_be_paws_rejected(tx, acks[j]):
+                    tx.fate = LOST
+        last_arrived = cause
+        if observation.feedback.sack_permitted and checked < last_arrived:
+            _lose_unreported(sent, acks[j], first_report, checked, last_arrived, j)
+            checked = last_arrived
+    if newest_report >= 0 and not _is_retransmitted_before(
+        sent, newest_reported, cause_end[newest_report]
+    ):
+        max_rtt = max(max_rtt, acks[newest_report].ts - sent[newest_reported].ts)
+    return max_rtt, last_arrived
 
 
 @inner
-def _again_between(copies, k, end):
-    """Whether a copy's data was retransmitted before copy `end`."""
-    for o in range(k + 1, end):
-        if copies[o].low < copies[k].high and copies[k].low < copies[o].high:
+def _is_retransmitted_before(sent, k, end):
+    """Return whether data of transmission k was retransmitted before transmission `end`."""
+    for i in range(k + 1, end):
+        if sent[i].low < sent[k].high and sent[k].low < sent[i].high:
             return True
     return False
 
 
 @inner
-def _first_copy_beyond(top, after, value):
-    """The first copy, from `after` on, up to which more than `value` was sent."""
-    while after < len(top) and top[after] <= value:
-        after += 1
-    return after
+def _first_beyond(highest_sent, begin, number):
+    """Return the first transmission, from `begin` on, up to which data beyond `number` was sent."""
+    while begin < len(highest_sent) and highest_sent[begin] <= number:
+        begin += 1
+    return begin
 
 
 @inner
-def _narrow(limit, j, cause):
-    """ACK j was caused by this copy, so those before it by none from it on."""
+def _narrow_causes(cause_end, j, cause):
+    """Limit the causes of the ACKs before ACK j to transmissions before the cause of ACK j."""
     for earlier in range(j - 1, -1, -1):
-        if limit[earlier] <= cause:
+        if cause_end[earlier] <= cause:
             break
-        limit[earlier] = cause
+        cause_end[earlier] = cause
 
 
 @inner
-def _lose_untold(copies, ack, report, begin, end, j):
-    """Sets LOST for copies that a receiver with SACK has not told of, though ACK j was for a later
-    arrival than theirs."""
+def _lose_unreported(sent, ack, first_report, begin, end, j):
+    """Set transmissions to LOST that a receiver with SACK has not reported.
+
+    ACK j, `ack`, was caused by a later arrival than those in [begin, end).
+    """
     for k in range(begin, end):
-        c = copies[k]
-        if c.ambiguous and c.fate == UNPROVEN and c.low < c.high and report[k] > j + UNTOLD:
-            if not _may_be_refused(c, ack):
-                c.fate = LOST
+        tx = sent[k]
+        if (
+            tx.ambiguous
+            and tx.fate == UNPROVEN
+            and tx.low < tx.high
+            and first_report[k] > j + MAX_LOST_REPORTS
+        ):
+            if not _may_be_paws_rejected(tx, ack):
+                tx.fate = LOST
 
 
 @inner
-def _may_be_refused(c, ack):
-    """Whether a copy that had come before an ACK may have been thrown away for its old timestamp
-    (PAWS, RFC 7323, 5.3): it was overtaken, and TS.Recent, which the ACK echoes, is newer."""
-    return c.old and ack.has_ts and np.int32(ack.ecr - c.ts_val) > 0
+def _may_be_paws_rejected(tx, ack):
+    """Return whether PAWS may have made the receiver drop a transmission before an ACK.
+
+    This is so if another transmission overtook it and TS.Recent, which the ACK echoes, is newer
+    (RFC 7323, 5.3).
+    """
+    return tx.overtaken and ack.has_ts and np.int32(ack.ts_ecr - tx.ts_val) > 0
 
 
 @inner
-def _only_copy_between(copies, value, begin, end):
-    """Whether one of these copies is the only one of the byte that an ACK misses. It arrived, so
-    the ACK is not due to a later copy: the mobile repeated it for reasons of its own."""
+def _includes_unambiguous(sent, number, begin, end):
+    """Return whether a transmission in [begin, end) is the only one of the byte that an ACK misses.
+
+    This transmission arrived. So no later transmission caused the ACK: the mobile repeated it for
+    reasons of its own.
+    """
     for k in range(begin, end):
-        if not copies[k].ambiguous and copies[k].low <= value < copies[k].high:
+        if not sent[k].ambiguous and sent[k].low <= number < sent[k].high:
             return True
     return False
 
 
 @making
-def arrived_before(copies):
-    """int64[n]: the highest number that has certainly arrived before each copy. What comes below it
-    fills a hole or comes again: it is answered at once."""
-    out = np.empty(len(copies), np.int64)
+def highest_arrived_before(sent):
+    """Return the end of the highest data that certainly arrived before each transmission, int64[n].
+
+    A transmission that ends below this fills a hole or is known already. The receiver answers it at
+    once.
+    """
+    out = np.empty(len(sent), np.int64)
     highest = NONE
-    for k in range(len(copies)):
+    for k in range(len(sent)):
         out[k] = highest
-        c = copies[k]
-        if c.low == c.high:
-            continue  # a pure ACK bears the number of what comes next, but brings nothing
-        if c.fate == ARRIVED or (c.fate == UNPROVEN and not c.ambiguous):
-            highest = max(highest, c.high)
+        tx = sent[k]
+        if tx.low == tx.high:
+            continue  # a pure ACK has the next sequence number, but no data
+        if tx.fate == ARRIVED or (tx.fate == UNPROVEN and not tx.ambiguous):
+            highest = max(highest, tx.high)
     return out
 
 
 @making
-def _horizons(copies, acks, soonest):
-    """For each ACK: how many copies may have caused it or an earlier one; the highest so far."""
-    limit = np.empty(len(acks), np.int64)
-    cover = np.empty(len(acks), np.int64)
-    sent, highest = 0, NONE
+def _ack_bounds(sent, acks, min_ack_delay):
+    """Return bounds of the cause of each ACK, and the highest acknowledgment number so far.
+
+    The bound is the number of transmissions that may have caused the ACK or an earlier one. Both
+    are int64[m].
+    """
+    cause_end = np.empty(len(acks), np.int64)
+    highest_ack = np.empty(len(acks), np.int64)
+    end, highest = 0, NONE
     for j in range(len(acks)):
-        while sent < len(copies) and copies[sent].ts + soonest <= acks[j].ts:
-            sent += 1
-        highest = max(highest, acks[j].value)
-        limit[j], cover[j] = sent, highest
-    return limit, cover
+        while end < len(sent) and sent[end].ts + min_ack_delay <= acks[j].ts:
+            end += 1
+        highest = max(highest, acks[j].number)
+        cause_end[j], highest_ack[j] = end, highest
+    return cause_end, highest_ack
 
 
 @making
-def _reports(exchange, cover):
-    """int64[n]: the first ACK that tells that each copy's whole range is held, in its number or in
-    a SACK block; len(acks) where none does. Of a copy whose range no earlier copy has exactly, only
-    by number."""
-    copies, top = exchange.copies, exchange.top
-    report = _reports_by_number(copies, cover)
-    if exchange.heard.sack:
-        late = _late(copies, top)
-        _report_by_block(exchange, report, late, np.empty((2, MOST_BLOCKS, 2), np.int64))
-    for k in range(len(copies)):
-        if copies[k].ambiguous:
-            same = first_above(top, 0, len(copies), copies[k].low)
-            if copies[same].low == copies[k].low and copies[same].high == copies[k].high:
-                report[k] = min(report[k], report[same])
-    return report
+def _first_reports(observation, highest_ack):
+    """Return the first ACK that reports that each transmission's whole range arrived, int64[n].
+
+    The ACK reports the range by its number or by a SACK block. The index is len(acks) if no ACK
+    reports it. If a later transmission's range is exactly that of the first one, the first one's
+    report counts for it, too.
+    """
+    sent, highest_sent = observation.transmissions, observation.highest_sent
+    first_report = _reports_by_number(sent, highest_ack)
+    if observation.feedback.sack_permitted:
+        out_of_order = _out_of_order(sent, highest_sent)
+        _report_by_block(
+            observation, first_report, out_of_order, np.empty((2, MAX_SACK_BLOCKS, 2), np.int64)
+        )
+    for k in range(len(sent)):
+        if sent[k].ambiguous:
+            twin = first_above(highest_sent, 0, len(sent), sent[k].low)
+            if sent[twin].low == sent[k].low and sent[twin].high == sent[k].high:
+                first_report[k] = min(first_report[k], first_report[twin])
+    return first_report
 
 
 @making
-def _reports_by_number(copies, cover):
-    """The first ACK of each copy's whole range, int64[n]; cover: see `_horizons`."""
-    report = np.empty(len(copies), np.int64)
-    told, highest = 0, NONE
-    for k in range(len(copies)):
-        if copies[k].high >= highest:
-            highest = copies[k].high
-            while told < len(cover) and cover[told] < highest:
-                told += 1
-            report[k] = told
+def _reports_by_number(sent, highest_ack):
+    """Return the first ACK whose number covers each transmission's whole range, int64[n].
+
+    highest_ack: see `_ack_bounds`.
+    """
+    first_report = np.empty(len(sent), np.int64)
+    j, highest = 0, NONE
+    for k in range(len(sent)):
+        if sent[k].high >= highest:
+            highest = sent[k].high
+            while j < len(highest_ack) and highest_ack[j] < highest:
+                j += 1
+            first_report[k] = j
         else:
-            report[k] = first_above(cover, 0, told, copies[k].high - 1)
-    return report
+            first_report[k] = first_above(highest_ack, 0, j, sent[k].high - 1)
+    return first_report
 
 
 @making
-def _late(copies, top):
-    """int64[l]: the copies that came after a higher number, retransmitted or overtaken, in order of
-    their ranges."""
-    late = np.empty(len(copies), np.int64)
+def _out_of_order(sent, highest_sent):
+    """Return the transmissions that came after higher data, int64[l], in order of their ranges.
+
+    They are retransmissions or were overtaken.
+    """
+    out_of_order = np.empty(len(sent), np.int64)
     n = 0
-    for k in range(1, len(copies)):
-        if copies[k].low < top[k - 1]:
-            late[n] = k
+    for k in range(1, len(sent)):
+        if sent[k].low < highest_sent[k - 1]:
+            out_of_order[n] = k
             n += 1
     low = np.empty(n, np.int64)
     for x in range(n):
-        low[x] = copies[late[x]].low
-    return late[:n][np.argsort(low, kind="mergesort")]
+        low[x] = sent[out_of_order[x]].low
+    return out_of_order[:n][np.argsort(low, kind="mergesort")]
 
 
 @inner
-def _report_by_block(exchange, report, late, blocks):
-    """Sets report to the first ACK that has a copy's range in a SACK block, where that is sooner;
-    of a block, what the ACK before had told is passed over. late: see `_late`; blocks: int64[2,
-    MOST_BLOCKS, 2] to work in."""
-    copies, top = exchange.copies, exchange.top
-    acks, edges = exchange.heard.acks, exchange.heard.edges
-    old, new = blocks[0], blocks[1]
-    olds = 0
+def _report_by_block(observation, first_report, out_of_order, blocks):
+    """Lower first_report to the first ACK with a transmission's range in a SACK block.
+
+    Of a block, the part that the previous ACK had reported is skipped. out_of_order: see
+    `_out_of_order`; blocks: int64[2, MAX_SACK_BLOCKS, 2] to work in.
+    """
+    sent, highest_sent = observation.transmissions, observation.highest_sent
+    acks, sack_edges = observation.feedback.acks, observation.feedback.sack_edges
+    previous, current = blocks[0], blocks[1]
+    previous_count = 0
     for j in range(len(acks)):
-        news = min(acks[j].sack_count // 2, MOST_BLOCKS)
-        for b in range(news):
-            at = acks[j].sack_at + 2 * b
-            low = new[b, 0] = unwrap(edges[at], acks[j].value)
-            high = new[b, 1] = unwrap(edges[at + 1], acks[j].value)
-            for o in range(olds):
-                if old[o, 0] <= low < old[o, 1]:
-                    low = old[o, 1]
-            k = first_above(top, 0, len(copies), low)
-            while k < len(copies) and copies[k].low < high:
-                if low <= copies[k].low and copies[k].high <= high:
-                    report[k] = min(report[k], j)
+        current_count = min(acks[j].sack_count // 2, MAX_SACK_BLOCKS)
+        for b in range(current_count):
+            edge = acks[j].sack_begin + 2 * b
+            low = current[b, 0] = unwrap(sack_edges[edge], acks[j].number)
+            high = current[b, 1] = unwrap(sack_edges[edge + 1], acks[j].number)
+            for p in range(previous_count):
+                if previous[p, 0] <= low < previous[p, 1]:
+                    low = previous[p, 1]
+            k = first_above(highest_sent, 0, len(sent), low)
+            while k < len(sent) and sent[k].low < high:
+                if low <= sent[k].low and sent[k].high <= high:
+                    first_report[k] = min(first_report[k], j)
                 k += 1
-            for x in range(_first_from(late, low, copies), len(late)):
-                k = late[x]
-                if copies[k].low >= high:
+            for x in range(_first_from(out_of_order, low, sent), len(out_of_order)):
+                k = out_of_order[x]
+                if sent[k].low >= high:
                     break
-                if copies[k].high <= high:
-                    report[k] = min(report[k], j)
-        old, new, olds = new, old, news
+                if sent[k].high <= high:
+                    first_report[k] = min(first_report[k], j)
+        previous, current, previous_count = current, previous, current_count
 
 
 @inner
-def _first_from(late, low, copies):
-    """The first of the late copies whose range begins at `low` or above."""
-    begin, end = 0, len(late)
+def _first_from(out_of_order, low, sent):
+    """Return the first of the out-of-order transmissions whose range begins at `low` or above."""
+    begin, end = 0, len(out_of_order)
     while begin < end:
         middle = (begin + end) >> 1
-        if copies[late[middle]].low < low:
+        if sent[out_of_order[middle]].low < low:
             begin = middle + 1
         else:
             end = middle
@@ -291,126 +348,150 @@ def _first_from(late, low, copies):
 
 
 @inner
-def _cause_of_advance(copies, ack, missing, reached, limit):
-    """(the earliest copy that may have filled what was missing, or -1; whether it is the only
-    one). The echoed timestamp is that copy's (RFC 7323, 4.3), where it is any of them's."""
+def _cause_of_advance(sent, ack, missing, last_arrived, cause_end):
+    """Return the earliest transmission that may have brought the byte `missing`.
+
+    Also returns whether it is the only one. The transmission is -1 if there is none. If one has the
+    timestamp that the ACK echoes, it is the cause (RFC 7323, 4.3).
+    """
     for by_timestamp in (True, False):
         if by_timestamp and not ack.has_ts:
             continue
-        cause, only = -1, False
-        for k in range(reached + 1, limit):
-            c = copies[k]
-            if c.fate == LOST or not c.low <= missing < c.high:
+        cause, is_sole = -1, False
+        for k in range(last_arrived + 1, cause_end):
+            tx = sent[k]
+            if tx.fate == LOST or not tx.low <= missing < tx.high:
                 continue
-            if by_timestamp and not (c.has_ts and c.ts_val == ack.ecr):
+            if by_timestamp and not (tx.has_ts and tx.ts_val == ack.ts_ecr):
                 continue
             if cause >= 0:
-                only = False
+                is_sole = False
                 break
-            cause, only = k, True
-            if not c.ambiguous:
+            cause, is_sole = k, True
+            if not tx.ambiguous:
                 break
         if cause >= 0:
-            return cause, only
+            return cause, is_sole
     return -1, False
 
 
 @inner
-def _cause_of_duplicate(copies, top, ack, told, reached, limit):
-    """The earliest copy of another byte that may have caused a duplicate ACK, or -1. A SACK block
-    that ends beyond all that was told before ends with it."""
-    if ack.block_high > max(ack.block_low, told):
-        k = first_above(top, 0, len(top), ack.block_high - 1)
-        if reached < k < limit and copies[k].high == ack.block_high and copies[k].fate != LOST:
+def _cause_of_duplicate(sent, highest_sent, ack, highest_reported, last_arrived, cause_end):
+    """Return the earliest transmission of another byte that may have caused a duplicate ACK, or -1.
+
+    If a SACK block ends beyond all data reported before, the transmission that ends there is the
+    cause.
+    """
+    if ack.block_high > max(ack.block_low, highest_reported):
+        k = first_above(highest_sent, 0, len(highest_sent), ack.block_high - 1)
+        if last_arrived < k < cause_end and sent[k].high == ack.block_high and sent[k].fate != LOST:
             return k
-    for k in range(reached + 1, limit):
-        c = copies[k]
-        if c.fate == LOST or c.low == c.high or c.low <= ack.value < c.high:
+    for k in range(last_arrived + 1, cause_end):
+        tx = sent[k]
+        if tx.fate == LOST or tx.low == tx.high or tx.low <= ack.number < tx.high:
             continue
-        if ack.block_high > ack.block_low and (c.high <= ack.block_low or ack.block_high <= c.low):
+        if ack.block_high > ack.block_low and (
+            tx.high <= ack.block_low or ack.block_high <= tx.low
+        ):
             continue
         return k
     return -1
 
 
 @inner
-def _only_copies(copies, top, report, limit):
-    """ARRIVED for copies of what was reported when no other copy of it can have arrived."""
-    n, m = len(copies), len(limit)
+def _prove_sole_candidates(sent, highest_sent, first_report, cause_end):
+    """Set transmissions to ARRIVED that alone can have brought what was reported."""
+    n, m = len(sent), len(cause_end)
     for k in range(n):
-        c = copies[k]
-        if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high:
+        tx = sent[k]
+        if not tx.ambiguous or tx.fate != UNPROVEN or tx.low == tx.high:
             continue
-        j = report[k]
-        if j == m or k >= limit[j]:
+        j = first_report[k]
+        if j == m or k >= cause_end[j]:
             continue
-        alone = True
-        for o in range(first_above(top, 0, n, c.low), limit[j]):
-            other = copies[o]
-            if o != k and other.fate != LOST and other.low < c.high and c.low < other.high:
-                alone = False
+        is_sole = True
+        for i in range(first_above(highest_sent, 0, n, tx.low), cause_end[j]):
+            other = sent[i]
+            if i != k and other.fate != LOST and other.low < tx.high and tx.low < other.high:
+                is_sole = False
                 break
-        if alone:
-            c.fate = ARRIVED
+        if is_sole:
+            tx.fate = ARRIVED
 
 
 @inner
-def _told_before_sent_again(copies, top, acks, report):
-    """ARRIVED for copies of what was reported before any other copy of it passed Gi. They may have
-    been overtaken on the access side, which order alone would take for a loss."""
-    n = len(copies)
+def _prove_reported_before_retransmission(sent, highest_sent, acks, first_report):
+    """Set transmissions to ARRIVED whose data was reported before it was retransmitted.
+
+    Later data may have overtaken them on the access side. Order alone would take them as lost.
+    """
+    n = len(sent)
     for k in range(n):
-        c = copies[k]
-        if not c.ambiguous or c.low == c.high or report[k] == len(acks):
+        tx = sent[k]
+        if not tx.ambiguous or tx.low == tx.high or first_report[k] == len(acks):
             continue
-        told = acks[report[k]].ts
-        alone = c.ts <= told
-        for o in range(first_above(top, 0, n, c.low), n):
-            if not alone or copies[o].ts > told:
+        reported_ts = acks[first_report[k]].ts
+        is_sole = tx.ts <= reported_ts
+        for i in range(first_above(highest_sent, 0, n, tx.low), n):
+            if not is_sole or sent[i].ts > reported_ts:
                 break
-            alone = o == k or copies[o].high <= c.low or c.high <= copies[o].low
-        if alone:
-            c.fate = ARRIVED
+            is_sole = i == k or sent[i].high <= tx.low or tx.high <= sent[i].low
+        if is_sole:
+            tx.fate = ARRIVED
 
 
 @inner
-def _copies_that_came_again(exchange, limit, again):
-    """ARRIVED for all copies of what a D-SACK (RFC 2883) says came once more, when there are no
-    more of them than have come by then. again: int64[n] to work in."""
-    copies, top = exchange.copies, exchange.top
-    acks, edges = exchange.heard.acks, exchange.heard.edges
-    n = len(copies)
-    again[:] = 0
+def _prove_d_sacked(observation, cause_end, d_sack_count):
+    """Set transmissions to ARRIVED if D-SACKs report that all transmissions of their data arrived.
+
+    This is so if no more transmissions of the data have passed Gi than the D-SACKs (RFC 2883)
+    require. d_sack_count: int64[n] to work in.
+    """
+    sent, highest_sent = observation.transmissions, observation.highest_sent
+    acks, sack_edges = observation.feedback.acks, observation.feedback.sack_edges
+    n = len(sent)
+    d_sack_count[:] = 0
     for j in range(len(acks)):
         low, high = acks[j].block_low, acks[j].block_high
-        at = acks[j].sack_at
-        if high <= low or not is_d_sack(edges[at : at + acks[j].sack_count], acks[j].value):
+        edge = acks[j].sack_begin
+        if high <= low or not is_d_sack(
+            sack_edges[edge : edge + acks[j].sack_count], acks[j].number
+        ):
             continue
-        first = first_above(top, 0, n, low)
-        if first == n or limit[j] - first > MOST_BETWEEN:
+        first = first_above(highest_sent, 0, n, low)
+        if first == n or cause_end[j] - first > MAX_D_SACK_SEARCH:
             continue
-        again[first] += 1
-        possible = 0
-        for k in range(first, limit[j]):
-            c = copies[k]
-            possible += c.fate != LOST and c.low < high and low < c.high
-        if possible <= again[first] + 1:
-            for k in range(first, limit[j]):
-                c = copies[k]
-                if c.fate == UNPROVEN and c.low < high and low < c.high:
-                    c.fate = ARRIVED
+        d_sack_count[first] += 1
+        candidates = 0
+        for k in range(first, cause_end[j]):
+            tx = sent[k]
+            candidates += tx.fate != LOST and tx.low < high and low < tx.high
+        if candidates <= d_sack_count[first] + 1:
+            for k in range(first, cause_end[j]):
+                tx = sent[k]
+                if tx.fate == UNPROVEN and tx.low < high and low < tx.high:
+                    tx.fate = ARRIVED
 
 
 @inner
-def _last_copies(copies, report, limit):
-    """Sets copies.last: no later copy of the same can have arrived before it was reported."""
-    for k in range(len(copies)):
-        c = copies[k]
-        if not c.ambiguous or c.fate != UNPROVEN or c.low == c.high or report[k] == len(limit):
+def _mark_last_candidates(sent, first_report, cause_end):
+    """Set `last_candidate` of transmissions.
+
+    It is set if no later transmission of the same data can have arrived before the data was
+    reported.
+    """
+    for k in range(len(sent)):
+        tx = sent[k]
+        if (
+            not tx.ambiguous
+            or tx.fate != UNPROVEN
+            or tx.low == tx.high
+            or first_report[k] == len(cause_end)
+        ):
             continue
-        c.last = k < limit[report[k]]
-        for o in range(k + 1, limit[report[k]]):
-            other = copies[o]
-            if other.fate != LOST and other.low < c.high and c.low < other.high:
-                c.last = False
+        tx.last_candidate = k < cause_end[first_report[k]]
+        for i in range(k + 1, cause_end[first_report[k]]):
+            other = sent[i]
+            if other.fate != LOST and other.low < tx.high and tx.low < other.high:
+                tx.last_candidate = False
                 break

@@ -1,111 +1,132 @@
-"""A user's path on the access side: its idle round trip, the access link's pace, the longest queue."""
+"""A user's path on the access side: its base RTT, the access link's pace, and the longest RTT."""
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss.link import PATH
 
-NOBODY = np.int64(-1)
-STRETCH = 15_000
-"""The link's pace is that of the median stretch of so many bytes, and of a base round trip, without
-a gap (B)."""
-MARGINS = (0.5, 0.0)
-"""A gap is where a packet came later than so many base round trips before the link would run dry;
-the second is for users who never had so much waiting."""
+NO_OWNER = np.int64(-1)
+"""The owner of an ACK that belongs to no user."""
+STRETCH_BYTES = 15_000
+"""Minimum length of a stretch of packets without a gap whose pace is measured (B).
+
+A stretch also takes a base RTT or longer. The link's pace is the median of the stretches' paces.
+"""
+BUSY_MARGINS = (0.5, 0.0)
+"""Margins that define a gap, one after the other (multiples of the base RTT).
+
+A gap precedes a packet that passes Gi less than this time before the link runs empty. The second
+margin is for users in whose queue there was never so much.
+"""
 
 
 @compiled
-def paths(clean, connections, packets):
-    """Each user's path on the access side, PATH[U], from CleanAcks in Connections that are mine, and all
-    Packets."""
-    return paths_of(clean, owners(clean, connections), len(packets.first) - 1, packets)
+def user_paths(clean, connections, packets):
+    """Return each user's path on the access side, PATH[U].
+
+    The paths come from all Packets and from the CleanAcks of Connections that start in the time
+    asked for.
+    """
+    return owner_paths(clean, ack_owners(clean, connections), len(packets.first) - 1, packets)
 
 
 @compiled
-def owners(clean, connections):
-    """int64[K]: whose each CleanAck is, the user's; NOBODY's if the connection is not mine."""
+def ack_owners(clean, connections):
+    """Return the user of each CleanAck, int64[K].
+
+    The owner is NO_OWNER if the connection does not start in the time asked for.
+    """
     out = np.empty(len(clean.ts), np.int64)
     for k in range(len(out)):
         c = clean.connection[k]
-        out[k] = connections.user[c] if connections.mine[c] else NOBODY
+        out[k] = connections.user[c] if connections.starts_in_window[c] else NO_OWNER
     return out
 
 
 @compiled
-def paths_of(clean, owner, count, packets):
-    """The path on the access side of each of so many owners, PATH[count], from CleanAcks, all Packets, and
-    whose each ACK is, int64[K]; those of one owner and connection stand together.
+def owner_paths(clean, owner, count, packets):
+    """Return the path on the access side of each of `count` owners, PATH[count].
 
-    The pace is told by ACKs between which the link was busy: the later one's packet had passed Gi
-    before the earlier one's arrived.
+    Needs CleanAcks, the owner of each ACK, int64[K], and all Packets. The ACKs of an owner and
+    connection stand together.
+
+    The pace comes from ACKs between which the link was busy: the later ACK's packet had passed Gi
+    before the earlier ACK's packet arrived.
     """
     out = np.zeros(count, PATH)
-    sent = packets.sent_before[clean.packet + 1]
-    _set_round_trips(out, clean, owner, packets)
-    for margin in MARGINS:
-        busy = _busy(out, margin, clean, owner, packets)
-        _set_paces(out, busy, sent, clean, owner)
-    _set_jitter(out, busy, sent, clean, owner)
+    bytes_sent = packets.downlink_bytes_before[clean.packet + 1]
+    _set_rtts(out, clean, owner, packets)
+    for margin in BUSY_MARGINS:
+        busy = _busy_acks(out, margin, clean, owner, packets)
+        _set_paces(out, busy, bytes_sent, clean, owner)
+    _set_jitter(out, busy, bytes_sent, clean, owner)
     return out
 
 
 @inner
-def _set_round_trips(out, clean, owner, packets):
-    """The least and the longest of each PATH."""
+def _set_rtts(out, clean, owner, packets):
+    """Set the smallest and the longest RTT of each PATH."""
     for k in range(len(clean.ts)):
-        if owner[k] != NOBODY:
+        if owner[k] != NO_OWNER:
             path = out[owner[k]]
-            round_trip = float(clean.ts[k] - packets.ts[clean.packet[k]])
-            path.base = min(path.base, round_trip) if path.base > 0 else round_trip
-            path.longest = max(path.longest, round_trip)
+            rtt = float(clean.ts[k] - packets.ts[clean.packet[k]])
+            path.base_rtt = min(path.base_rtt, rtt) if path.base_rtt > 0 else rtt
+            path.max_rtt = max(path.max_rtt, rtt)
 
 
 @making
-def _busy(out, margin, clean, owner, packets):
-    """bool[K]: whether the link was busy since the ACK before; margin: see MARGINS."""
+def _busy_acks(out, margin, clean, owner, packets):
+    """Return whether the link was busy since the previous ACK, bool[K].
+
+    margin: see BUSY_MARGINS.
+    """
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
-        if owner[k] != NOBODY and owner[k] == owner[k - 1] and clean.joined[k]:
-            arrives = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base
-            busy[k] = arrives <= clean.ts[k - 1]
+        if owner[k] != NO_OWNER and owner[k] == owner[k - 1] and clean.undisturbed[k]:
+            arrival = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base_rtt
+            busy[k] = arrival <= clean.ts[k - 1]
     return busy
 
 
 @making
-def _set_paces(out, busy, sent, clean, owner):
-    """The median of the paces of each user's stretches, where none is known yet; sent int64[K]: the
-    IP bytes sent to users up to and including each ACK's packet."""
-    acks = np.zeros(len(out) + 1, np.int64)
+def _set_paces(out, busy, bytes_sent, clean, owner):
+    """Set the pace of each user without one to the median of the paces of the user's stretches.
+
+    bytes_sent int64[K]: IP bytes sent to users up to and including each ACK's packet.
+    """
+    ack_count = np.zeros(len(out) + 1, np.int64)
     for k in range(len(clean.ts)):
-        if owner[k] != NOBODY:
-            acks[owner[k] + 1] += 1
-    place = np.cumsum(acks)
-    pace = np.empty(place[-1])
-    end = place[:-1].copy()
+        if owner[k] != NO_OWNER:
+            ack_count[owner[k] + 1] += 1
+    begin = np.cumsum(ack_count)
+    paces = np.empty(begin[-1])
+    end = begin[:-1].copy()
     time = size = 0
     for k in range(1, len(clean.ts)):
         if not busy[k]:
             time = size = 0
             continue
         time += clean.ts[k] - clean.ts[k - 1]
-        size += sent[k] - sent[k - 1]
+        size += bytes_sent[k] - bytes_sent[k - 1]
         u = owner[k]
-        if size >= STRETCH and time >= out[u].base:
-            pace[end[u]] = time / size
+        if size >= STRETCH_BYTES and time >= out[u].base_rtt:
+            paces[end[u]] = time / size
             end[u] += 1
             time = size = 0
     for u in range(len(out)):
-        if out[u].pace == 0 and end[u] > place[u]:
-            out[u].pace = np.median(pace[place[u] : end[u]])
+        if out[u].pace == 0 and end[u] > begin[u]:
+            out[u].pace = np.median(paces[begin[u] : end[u]])
 
 
 @making
-def _set_jitter(out, busy, sent, clean, owner):
-    """How far ACKs stray from the pace on average; sent: see `_set_paces`."""
+def _set_jitter(out, busy, bytes_sent, clean, owner):
+    """Set the mean deviation of the ACKs from the pace; bytes_sent: see `_set_paces`."""
     pairs = np.zeros(len(out))
     for k in range(1, len(clean.ts)):
         if busy[k]:
             u = owner[k]
             pairs[u] += 1
-            late = clean.ts[k] - clean.ts[k - 1] - (sent[k] - sent[k - 1]) * out[u].pace
-            out[u].jitter += (abs(late) - out[u].jitter) / pairs[u]
+            deviation = (
+                clean.ts[k] - clean.ts[k - 1] - (bytes_sent[k] - bytes_sent[k - 1]) * out[u].pace
+            )
+            out[u].jitter += (abs(deviation) - out[u].jitter) / pairs[u]

@@ -1,165 +1,186 @@
-"""What the queue of a user's access link holds at most.
+"""The number of bytes that the queue of a user's access link holds.
 
-A buffer that drops what it has no room for tells its size: what was lost had found more waiting
-than what arrived, but for the few that the radio lost. How much waited is told by the link's clock
-(`link`).
+A queue that drops packets for which it has no room shows its size: lost packets had found a larger
+backlog than packets that arrived, except for the few that were lost on the radio. The link's clock
+gives the backlog (`link`).
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, compiling
-from spark_jobs.compiled.arrays import places_where
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss import link
-from spark_jobs.estimators.loss.link import ELSEWHERE, PATH
+from spark_jobs.estimators.loss.link import PATH, RANDOM_LOSS
 
-BINS, HIGHEST = 128, 1.5
-"""The bytes waiting are told apart in so many steps, up to this multiple of their median at a
-loss."""
-WIDTHS = 0.5 * 3.0 ** np.arange(5)
-"""Spreads tried (steps);"""
-NEAR = 8
-"""with limits up to so many steps from the one that best divides the losses from the arrivals."""
-TURNS = 5
-"""How often the limit found sets the clock that tells the limit,"""
-BETTER = 1.0
-"""as long as it explains the losses so much better each time (log likelihood)."""
-CONVINCING = 6.0
-"""A limit must explain the losses so much better than chance (log likelihood)."""
-USUAL_WEIGHT = 10
-"""Copies that ELSEWHERE is worth in the share found,"""
-CLEARLY = 2
-"""which is of those so many spreads below the limit."""
+BINS, MAX_BACKLOG_RATIO = 128, 1.5
+"""The steps into which the backlogs are divided.
 
-_FULL = ELSEWHERE + (1 - 2 * ELSEWHERE) / (
-    1 + np.exp(-(np.arange(2 * BINS) - BINS) / WIDTHS[:, np.newaxis])
+BINS: number of steps.
+MAX_BACKLOG_RATIO: the end of the last step (multiple of the median backlog at a loss).
+"""
+SPREADS = 0.5 * 3.0 ** np.arange(5)
+"""The spreads tried (steps)."""
+SEARCH_RADIUS = 8
+"""The limits tried: up to so many steps from the one that best separates losses from arrivals."""
+MAX_ITERATIONS = 5
+"""Maximum number of fits, each with the clock that the previous limit sets."""
+MIN_GAIN = 1.0
+"""Gain in log likelihood that a fit needs for another one to follow."""
+MIN_EVIDENCE = 6.0
+"""Gain in log likelihood over losses by chance that a limit needs."""
+PRIOR_WEIGHT = 10
+"""Number of packets that RANDOM_LOSS is worth as a prior of the share lost."""
+CLEAR_SPREADS = 2
+"""Number of spreads below the limit from which on a packet clearly had room."""
+
+_LOSS_PROBABILITY = RANDOM_LOSS + (1 - 2 * RANDOM_LOSS) / (
+    1 + np.exp(-(np.arange(2 * BINS) - BINS) / SPREADS[:, np.newaxis])
 )
-LOG_LOST, LOG_ARRIVED = np.log(_FULL), np.log(1 - _FULL)
-"""The logarithms of the probabilities of a loss and of an arrival, for each of WIDTHS, from BINS
-steps below the limit to as many above."""
+LOG_LOST, LOG_ARRIVED = np.log(_LOSS_PROBABILITY), np.log(1 - _LOSS_PROBABILITY)
+"""Logarithms of the probabilities of a loss and of an arrival, float64[spreads, 2 * BINS].
+
+A row is for one of SPREADS. Its columns go from BINS steps below the limit to BINS steps above it.
+"""
 
 
 @compiled
-def share(lost, seen):
-    """The share that is lost, told from so many copies seen and lost."""
-    return (lost + ELSEWHERE * USUAL_WEIGHT) / (seen + USUAL_WEIGHT)
+def loss_share(lost, total):
+    """Return the share of packets that are lost, with RANDOM_LOSS as a prior."""
+    return (lost + RANDOM_LOSS * PRIOR_WEIGHT) / (total + PRIOR_WEIGHT)
 
 
 @compiled
 def fit(path, traffic, known):
-    """Sets the pace, slack, limit, spread and share lost with room of a user's PATH[1], from what
-    was lost of the user's `link.Traffic` whose fate is known, bool[n]; nothing if no limit explains
-    the losses.
+    """Fit a user's PATH[1] to the losses in the user's `link.Traffic`.
 
-    The pace is the one that the ACKs tell or the one that the losses tell. The clock that a limit
-    is told from runs freely at first, and then with the limit found; if that tells none, it is put
-    right by certain ACKs that come late by more than an idle round trip.
+    Sets the pace, slack, limit, spread and random_loss of the path. If no limit explains the
+    losses, the path stays as it is. known bool[n]: whether the fate of each packet is known.
+
+    Both the pace that the ACKs give and the pace that the losses give are tried. The clock that
+    gives the backlogs runs freely at first, and then with the limit that was fitted. If this finds
+    no limit, the clock is corrected by certain ACKs that come late by more than a base RTT.
     """
-    trial, found = np.empty(1, PATH), path.copy()
-    sent = places_where(traffic.size > 0)
-    told = places_where(known[sent])
-    traffic = link.some(traffic, sent)
-    lost = traffic.lost[told]
-    best = 0.0
-    between = pace_between_losses(traffic, path[0])
-    for slack in (np.inf, path[0].base):
-        if best > 0:
+    trial, best_path = np.empty(1, PATH), path.copy()
+    downlink = true_indices(traffic.size > 0)
+    decided = true_indices(known[downlink])
+    traffic = link.select_packets(traffic, downlink)
+    lost = traffic.lost[decided]
+    best_gain = 0.0
+    pace_by_losses = pace_between_losses(traffic, path[0])
+    for slack in (np.inf, path[0].base_rtt):
+        if best_gain > 0:
             break
-        for pace in (path[0].pace, between):
+        for pace in (path[0].pace, pace_by_losses):
             if pace == 0:
                 continue
             trial[0] = path[0]
             trial[0].pace, trial[0].slack = pace, slack
-            before = 0.0
-            for _ in range(TURNS):
+            previous_gain = 0.0
+            for _ in range(MAX_ITERATIONS):
                 link.replay(traffic, trial[0])
-                gain = set_limit(trial[0], traffic.waiting[told], lost)
-                if gain > best:
-                    best = gain
-                    found[0] = trial[0]
-                if gain < before + BETTER:
+                gain = set_limit(trial[0], traffic.backlog[decided], lost)
+                if gain > best_gain:
+                    best_gain = gain
+                    best_path[0] = trial[0]
+                if gain < previous_gain + MIN_GAIN:
                     break
-                before = gain
-    path[0] = found[0]
+                previous_gain = gain
+    path[0] = best_path[0]
 
 
 @compiled
 def pace_between_losses(traffic, path):
-    """The link's time a byte (µs; 0: unknown): when two packets are lost, its queue is full, so in
-    between it sends as much as arrives. Losses between which half a full queue could have drained
-    are not compared."""
-    drains = (path.longest - path.base) / 2
-    pace = np.empty(len(traffic.ts))
+    """Return the link's time for a byte, from what it sends between losses (µs; 0: unknown).
+
+    The queue is full when a packet is lost. So between two losses the link sends as much as
+    arrives. Two losses are not compared if half a full queue could have drained between them.
+    """
+    drain_time = (path.max_rtt - path.base_rtt) / 2
+    paces = np.empty(len(traffic.ts))
     n = 0
     last = -1
-    time = sent = since = 0
+    time = bytes_sent = bytes_since = 0
     for p in range(len(traffic.ts)):
         if not traffic.lost[p]:
-            since += traffic.size[p]
+            bytes_since += traffic.size[p]
             continue
         gap = traffic.ts[p] - traffic.ts[last]
-        if last >= 0 and gap < drains:
+        if last >= 0 and gap < drain_time:
             time += gap
-            sent += since
-            if time > drains and sent > 0:
-                pace[n] = time / sent
+            bytes_sent += bytes_since
+            if time > drain_time and bytes_sent > 0:
+                paces[n] = time / bytes_sent
                 n += 1
-                time = sent = 0
+                time = bytes_sent = 0
         else:
-            time = sent = 0
-        last, since = p, 0
-    return np.median(pace[:n]) if n else 0.0
+            time = bytes_sent = 0
+        last, bytes_since = p, 0
+    return np.median(paces[:n]) if n else 0.0
 
 
 @compiled
-def _sharp_limit(gone, came):
-    """The step above which the share of what was lost exceeds that of what arrived most."""
-    losses, arrivals = gone.sum(), max(came.sum(), 1.0)
-    most, above, at = 0.0, 0.0, 0
-    for k in range(len(gone) - 1, -1, -1):
-        above += gone[k] / losses - came[k] / arrivals
-        if above > most:
-            most, at = above, k
-    return at
+def _sharpest_limit(lost_bins, arrived_bins):
+    """Return the limit that best separates losses from arrivals, as a step.
+
+    Above this step the share of the losses most exceeds the share of the arrivals.
+    """
+    lost_total, arrived_total = lost_bins.sum(), max(arrived_bins.sum(), 1.0)
+    max_excess, excess, limit = 0.0, 0.0, 0
+    for k in range(len(lost_bins) - 1, -1, -1):
+        excess += lost_bins[k] / lost_total - arrived_bins[k] / arrived_total
+        if excess > max_excess:
+            max_excess, limit = excess, k
+    return limit
 
 
 @compiling(fastmath=True, no_cpython_wrapper=True)
-def _likelihood(gone, came, log_lost, log_arrived):
-    """Of so many losses and arrivals in each step; in any order of summation, which is faster."""
+def _likelihood(lost_bins, arrived_bins, log_lost, log_arrived):
+    """Return the log likelihood of so many losses and arrivals in each step.
+
+    The order of summation is free, because this is faster.
+    """
     out = 0.0
     for k in range(BINS):
-        out += gone[k] * log_lost[k] + came[k] * log_arrived[k]
+        out += lost_bins[k] * log_lost[k] + arrived_bins[k] * log_arrived[k]
     return out
 
 
 @compiled
 def set_limit(path, backlog, lost):
-    """Sets a PATH's limit, spread and share lost with room, from the backlog float64[n] that each
-    copy found and whether it was lost, bool[n]. Returns by how much a limit explains the losses
-    better than chance (log likelihood; 0: none does)."""
-    step = HIGHEST * np.median(backlog[lost]) / BINS
-    gone, came = np.zeros(BINS), np.zeros(BINS)
+    """Set the limit, spread and random_loss of a PATH, and return the evidence for the limit.
+
+    backlog float64[n]: the backlog with each packet; lost bool[n]: whether the packet was lost. The
+    return value is the gain in log likelihood over losses by chance and MIN_EVIDENCE (0: no limit
+    is good enough).
+    """
+    step = MAX_BACKLOG_RATIO * np.median(backlog[lost]) / BINS
+    lost_bins, arrived_bins = np.zeros(BINS), np.zeros(BINS)
     for k in range(len(backlog)):
-        at = min(int(backlog[k] / step), BINS - 1)
+        bin_ = min(int(backlog[k] / step), BINS - 1)
         if lost[k]:
-            gone[at] += 1
+            lost_bins[bin_] += 1
         else:
-            came[at] += 1
-    lost_share = gone.sum() / len(backlog)
+            arrived_bins[bin_] += 1
+    lost_share = lost_bins.sum() / len(backlog)
     if lost_share == 1:
         return 0.0
-    by_chance = gone.sum() * np.log(lost_share) + came.sum() * np.log(1 - lost_share) + CONVINCING
+    by_chance = (
+        lost_bins.sum() * np.log(lost_share)
+        + arrived_bins.sum() * np.log(1 - lost_share)
+        + MIN_EVIDENCE
+    )
     best, limit, spread = by_chance, 0, 0.0
-    sharp = _sharp_limit(gone, came)
-    for s in range(len(WIDTHS)):
-        for at in range(max(sharp - NEAR, 1), min(sharp + NEAR + 1, BINS)):
+    sharp = _sharpest_limit(lost_bins, arrived_bins)
+    for s in range(len(SPREADS)):
+        for bin_ in range(max(sharp - SEARCH_RADIUS, 1), min(sharp + SEARCH_RADIUS + 1, BINS)):
             likelihood = _likelihood(
-                gone, came, LOG_LOST[s, BINS - at :], LOG_ARRIVED[s, BINS - at :]
+                lost_bins, arrived_bins, LOG_LOST[s, BINS - bin_ :], LOG_ARRIVED[s, BINS - bin_ :]
             )
             if likelihood > best:
-                best, limit, spread = likelihood, at, WIDTHS[s]
+                best, limit, spread = likelihood, bin_, SPREADS[s]
     if limit:
-        low = max(limit - int(np.ceil(CLEARLY * spread)), 0)
-        below = gone[:low].sum()
+        low = max(limit - int(np.ceil(CLEAR_SPREADS * spread)), 0)
+        below = lost_bins[:low].sum()
         path.limit, path.spread = (limit + 0.5) * step, spread * step
-        path.with_room = share(below, below + came[:low].sum())
+        path.random_loss = loss_share(below, below + arrived_bins[:low].sum())
     return best - by_chance

@@ -1,466 +1,570 @@
-"""What a mobile's TCP must have received, told from the acknowledgements that it sent.
+"""A model of the receiver in the mobile's TCP, with what its ACKs show that it received.
 
-A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux builds it): it acknowledges at
-once what comes out of order, what comes again and what fills a hole; in-order data it acknowledges
-at every second segment or after a while. With SACK (RFC 2018) it names what it holds, the latest
-first, and what it got twice (D-SACK, RFC 2883); with timestamps (RFC 7323) it echoes the segment
-that was next in order when it last sent an ACK.
+A receiver is a deterministic machine (RFC 9293, RFC 5681, as Linux implements them). It
+acknowledges at once a segment that is out of order, one that it knows already, and one that fills a
+hole. It acknowledges segments in order after every second one or after a delay. With SACK (RFC
+2018) it reports the ranges that it holds, the latest first, and data that arrived twice (D-SACK,
+RFC 2883). With timestamps (RFC 7323) it echoes the segment that was next in order when it last sent
+an ACK.
 
-A hypothesis says of each copy of a segment whether it arrived. Copies arrive in the order in which
-Gi saw them (the access link is a FIFO), so a hypothesis can be played forward: each arrival changes
-what the receiver holds and uses up the ACK that it must have caused. `cost` is the negative log
-likelihood of what does not fit (see `costs`). Hypotheses that lead to the same receiver are one
-from then on; a beam of the best is kept, as in a Viterbi decoder (see `search`).
+A hypothesis says of each transmission whether it arrived. Transmissions arrive in the order in
+which they pass Gi, because the access link is a FIFO. So a hypothesis can be played forward: each
+arrival changes what the receiver holds, and explains the ACK that it must have caused. `cost` is
+the negative log likelihood of all that does not fit (see `costs`). Hypotheses that lead to the same
+receiver are merged. A beam of the best hypotheses is kept, as in a Viterbi decoder (see `search`).
+Parameters named h are a HYPOTHESIS, those named tx a TRANSMISSION.
 
-    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        cost: a loss
-    mobile to Gi     a2      a2    |  a2: 1 arrived; a2 again: 3     hypothesis "3 was lost, too":
-                                   |                                 a second loss and a stray ACK
+    Gi to mobile   1   2   3   1'  |  hypothesis "2 was lost"        hypothesis "2 and 3 were lost"
+    mobile to Gi     a2      a2    |  cost: a loss                   cost: two losses and a
+                                   |  a2: 1 arrived; a2 again: 3     duplicate ACK without a cause
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss import costs, link
-from spark_jobs.estimators.loss.exchange import ARRIVED, NOT_TOLD
+from spark_jobs.estimators.loss.observation import ARRIVED, UNKNOWN
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
-MOST_HELD = 256
-"""Ranges out of order that a hypothesis remembers; of more, the lowest is forgotten."""
-SOONEST = 0.9
-"""No ACK comes before this part of the least round trip of the user."""
-FULL_SEGMENTS_OWED = 2
-"""In-order segments after which an ACK is owed (RFC 5681, 4.2)."""
+MAX_HELD_RANGES = 256
+"""Maximum number of out-of-order ranges in a hypothesis; of more, it forgets the lowest."""
+MIN_ACK_DELAY_RTTS = 0.9
+"""Minimum time from a transmission to its ACK (multiple of the user's base RTT)."""
+SEGMENTS_PER_ACK = 2
+"""Number of segments in order after which an ACK is due (RFC 5681, 4.2)."""
 
-LONGEST_WAIT_US = 500_000
-"""An ACK waits for a second segment no longer (RFC 9293, 3.8.6.3)."""
+MAX_DELAYED_ACK_US = 500_000
+"""Maximum time for which an ACK waits for a second segment (RFC 9293, 3.8.6.3; µs)."""
 
 HYPOTHESIS = np.dtype(
     [
         ("cost", "f8"),
-        ("odd", "f8"),
-        ("ahead", "f8"),
+        ("unexplained_cost", "f8"),
+        ("bound", "f8"),
         ("next_ack", "i8"),
         ("rcv_nxt", "i8"),
-        ("acked", "i8"),
-        ("last_sent", "i8"),
-        ("untold", "i8"),
-        ("due", "f8"),
-        ("lent", "f8"),
-        ("waited", "f8"),
+        ("last_ack_explained", "i8"),
+        ("last_ack_sent", "i8"),
+        ("unacked_ooo_end", "i8"),
+        ("ack_due", "f8"),
+        ("prev_ack_due", "f8"),
+        ("prev_ack_cost", "f8"),
         ("clock", "f8"),
         ("ts_recent", "u4"),
-        ("ts_maybe", "u4"),
-        ("held", "i4"),
-        ("owed", "i4"),
-        ("passed", "i4"),
-        ("folded", "i4"),
+        ("max_ts_recent", "u4"),
+        ("held_count", "i4"),
+        ("segments_owing_ack", "i4"),
+        ("acks_unseen", "i4"),
+        ("acks_coalesced", "i4"),
         ("parent", "i4"),
-        ("since", "i4"),
+        ("arrived_since_loss", "i4"),
         ("lost", "?"),
-        ("low", "i8", (MOST_HELD,)),
-        ("high", "i8", (MOST_HELD,)),
+        ("held_low", "i8", (MAX_HELD_RANGES,)),
+        ("held_high", "i8", (MAX_HELD_RANGES,)),
     ]
 )
-"""A receiver: its cost, how much of that is for what it cannot explain, and what is to come at
-least (see `lookahead`); the next ACK to explain; RCV.NXT; the highest ACK explained and the last
-one sent; the end of a range held whose ACK was not seen (NONE: told); when the ACK of the last copy
-is due; when that of the last copy but one was due, if it may have waited for the last (0: it may
-not), and what that costs; the link's clock; TS.Recent, and what it may be after pure ACKs and old
-data; how many ranges are held, segments owe an ACK, and ACKs were sent and not seen since the last
-one explained; where it comes from; how many copies have arrived since the last loss, and whether
-the last copy was lost; the ranges held."""
+"""A hypothesis: the state of a receiver, and the costs so far.
 
-PLAIN, FILLS, AHEAD, AGAIN, REFUSED = range(5)
-"""What an arrival is: next in order, the filling of a hole, out of order, known already, too old by
-its timestamp (PAWS, RFC 7323, 5.3)."""
+cost: the cost so far.
+unexplained_cost: the part of it for ACKs that no arrival explains.
+bound: a lower bound of the cost still to come (see `lookahead`).
+next_ack: index of the next ACK to explain.
+rcv_nxt: RCV.NXT (RFC 9293).
+last_ack_explained: the highest acknowledgment number explained.
+last_ack_sent: the acknowledgment number of the last ACK that the receiver sent.
+unacked_ooo_end: end of a held range whose ACK Gi did not see (NONE: all ranges were reported).
+ack_due: time at which the ACK for the last transmission is due (µs).
+prev_ack_due: time at which the previous ACK was due, if it may have waited for the next arrival,
+    else 0 (µs).
+prev_ack_cost: cost if the previous ACK did wait.
+clock: the link's clock (see `link`).
+ts_recent: TS.Recent (RFC 7323).
+max_ts_recent: maximum of TS.Recent, if pure ACKs and old data change it.
+held_count: number of ranges held out of order.
+segments_owing_ack: number of segments that have arrived since the last ACK.
+acks_unseen: number of ACKs sent but not seen since the last ACK explained.
+acks_coalesced: number of arrivals in order since the last ACK explained that had no ACK of their
+    own.
+parent: index of the hypothesis in the previous beam from which this one derives.
+arrived_since_loss: number of transmissions that have arrived since the last loss.
+lost: whether the last transmission was lost.
+held_low, held_high: the ranges [low, high) held out of order.
+"""
+
+IN_ORDER, FILLS_HOLE, OUT_OF_ORDER, KNOWN, PAWS_REJECTED = range(5)
+"""The kinds of arrival.
+
+IN_ORDER: next in order, without a hole.
+FILLS_HOLE: next in order, and it fills a hole.
+OUT_OF_ORDER: above a hole, and new.
+KNOWN: the receiver has its data already.
+PAWS_REJECTED: dropped for its old timestamp (PAWS, RFC 7323, 5.3).
+"""
 
 
 @inner
-def soonest(path):
-    """How long after a copy its ACK comes at the earliest (µs)."""
-    return np.int64(SOONEST * path.base)
+def min_ack_delay(path):
+    """Return the minimum time from a transmission to its ACK (µs)."""
+    return np.int64(MIN_ACK_DELAY_RTTS * path.base_rtt)
 
 
 @inner
-def begin(h, rcv_nxt, clock):
-    """A receiver before the first copy."""
-    h.cost = h.odd = 0.0
+def start(h, rcv_nxt, clock):
+    """Set a HYPOTHESIS to the state before the first transmission."""
+    h.cost = h.unexplained_cost = 0.0
     h.next_ack = 0
-    h.due = h.clock = clock
-    h.lent = h.waited = 0.0
-    h.held = h.owed = h.passed = h.folded = h.parent = 0
-    h.ts_recent = h.ts_maybe = 0
-    h.lost, h.since = False, link.SINCE
-    h.untold = NONE
-    h.rcv_nxt = h.acked = h.last_sent = rcv_nxt
+    h.ack_due = h.clock = clock
+    h.prev_ack_due = h.prev_ack_cost = 0.0
+    h.held_count = h.segments_owing_ack = h.acks_unseen = h.acks_coalesced = h.parent = 0
+    h.ts_recent = h.max_ts_recent = 0
+    h.lost, h.arrived_since_loss = False, link.LOSS_MEMORY
+    h.unacked_ooo_end = NONE
+    h.rcv_nxt = h.last_ack_explained = h.last_ack_sent = rcv_nxt
 
 
 @inner
-def copy(to, h):
-    """Copy a hypothesis, of the ranges those in use."""
-    to.cost, to.ahead, to.next_ack, to.rcv_nxt, to.acked = (
+def copy(target, h):
+    """Copy a HYPOTHESIS; of the ranges, only those in use."""
+    target.cost, target.bound, target.next_ack, target.rcv_nxt, target.last_ack_explained = (
         h.cost,
-        h.ahead,
+        h.bound,
         h.next_ack,
         h.rcv_nxt,
-        h.acked,
+        h.last_ack_explained,
     )
-    to.odd = h.odd
-    to.last_sent, to.ts_recent, to.ts_maybe = h.last_sent, h.ts_recent, h.ts_maybe
-    to.due, to.lent, to.waited = h.due, h.lent, h.waited
-    to.clock, to.untold, to.passed, to.folded = h.clock, h.untold, h.passed, h.folded
-    to.held, to.owed, to.parent, to.lost, to.since = h.held, h.owed, h.parent, h.lost, h.since
-    for k in range(h.held):
-        to.low[k], to.high[k] = h.low[k], h.high[k]
+    target.unexplained_cost = h.unexplained_cost
+    target.last_ack_sent, target.ts_recent, target.max_ts_recent = (
+        h.last_ack_sent,
+        h.ts_recent,
+        h.max_ts_recent,
+    )
+    target.ack_due, target.prev_ack_due, target.prev_ack_cost = (
+        h.ack_due,
+        h.prev_ack_due,
+        h.prev_ack_cost,
+    )
+    target.clock, target.unacked_ooo_end, target.acks_unseen, target.acks_coalesced = (
+        h.clock,
+        h.unacked_ooo_end,
+        h.acks_unseen,
+        h.acks_coalesced,
+    )
+    (
+        target.held_count,
+        target.segments_owing_ack,
+        target.parent,
+        target.lost,
+        target.arrived_since_loss,
+    ) = h.held_count, h.segments_owing_ack, h.parent, h.lost, h.arrived_since_loss
+    for k in range(h.held_count):
+        target.held_low[k], target.held_high[k] = h.held_low[k], h.held_high[k]
 
 
 @inner
-def same(a, b):
-    """Whether two hypotheses have led to the same receiver."""
+def is_same_state(a, b):
+    """Return whether two hypotheses have led to the same receiver."""
     if (
         a.next_ack != b.next_ack
         or a.rcv_nxt != b.rcv_nxt
-        or a.held != b.held
+        or a.held_count != b.held_count
         or a.ts_recent != b.ts_recent
-        or a.last_sent != b.last_sent
-        or a.acked != b.acked
-        or a.untold != b.untold
-        or a.passed != b.passed
-        or (a.lent > 0) != (b.lent > 0)
+        or a.last_ack_sent != b.last_ack_sent
+        or a.last_ack_explained != b.last_ack_explained
+        or a.unacked_ooo_end != b.unacked_ooo_end
+        or a.acks_unseen != b.acks_unseen
+        or (a.prev_ack_due > 0) != (b.prev_ack_due > 0)
     ):
         return False
-    for k in range(a.held):
-        if a.low[k] != b.low[k] or a.high[k] != b.high[k]:
+    for k in range(a.held_count):
+        if a.held_low[k] != b.held_low[k] or a.held_high[k] != b.held_high[k]:
             return False
     return True
 
 
 @inner
-def hold(h, low, high):
-    """Add a range to those held out of order; whether it was held already."""
+def hold_range(h, low, high):
+    """Add a range to those held out of order, and return whether it was held already."""
     known = False
     n = 0
-    for k in range(h.held):
-        if h.low[k] <= low and high <= h.high[k]:
+    for k in range(h.held_count):
+        if h.held_low[k] <= low and high <= h.held_high[k]:
             known = True
-        if h.high[k] < low or high < h.low[k]:
-            h.low[n], h.high[n] = h.low[k], h.high[k]
+        if h.held_high[k] < low or high < h.held_low[k]:
+            h.held_low[n], h.held_high[n] = h.held_low[k], h.held_high[k]
             n += 1
         else:
-            low, high = min(low, h.low[k]), max(high, h.high[k])
-    if n == MOST_HELD:
+            low, high = min(low, h.held_low[k]), max(high, h.held_high[k])
+    if n == MAX_HELD_RANGES:
         for k in range(1, n):
-            h.low[k - 1], h.high[k - 1] = h.low[k], h.high[k]
+            h.held_low[k - 1], h.held_high[k - 1] = h.held_low[k], h.held_high[k]
         n -= 1
-    place = n
-    while place > 0 and h.low[place - 1] > low:
-        h.low[place], h.high[place] = h.low[place - 1], h.high[place - 1]
-        place -= 1
-    h.low[place], h.high[place] = low, high
-    h.held = n + 1
+    position = n
+    while position > 0 and h.held_low[position - 1] > low:
+        h.held_low[position], h.held_high[position] = (
+            h.held_low[position - 1],
+            h.held_high[position - 1],
+        )
+        position -= 1
+    h.held_low[position], h.held_high[position] = low, high
+    h.held_count = n + 1
     return known
 
 
 @inner
-def has(h, low, high):
-    """Whether a range has arrived."""
+def has_received(h, low, high):
+    """Return whether a range has arrived."""
     if high <= h.rcv_nxt:
         return True
-    for k in range(h.held):
-        if h.low[k] <= max(low, h.rcv_nxt) and high <= h.high[k]:
+    for k in range(h.held_count):
+        if h.held_low[k] <= max(low, h.rcv_nxt) and high <= h.held_high[k]:
             return True
     return False
 
 
 @inner
-def advance(h, to):
-    """All up to `to` arrived in order; what is held beyond it follows."""
-    h.rcv_nxt = to
+def advance_rcv_nxt(h, rcv_nxt):
+    """Set RCV.NXT after an arrival in order, and advance it over the ranges held above it."""
+    h.rcv_nxt = rcv_nxt
     n = 0
-    for k in range(h.held):
-        if h.low[k] <= h.rcv_nxt:
-            h.rcv_nxt = max(h.rcv_nxt, h.high[k])
+    for k in range(h.held_count):
+        if h.held_low[k] <= h.rcv_nxt:
+            h.rcv_nxt = max(h.rcv_nxt, h.held_high[k])
         else:
-            h.low[n], h.high[n] = h.low[k], h.high[k]
+            h.held_low[n], h.held_high[n] = h.held_low[k], h.held_high[k]
             n += 1
-    h.held = n
+    h.held_count = n
 
 
 @inner
-def settle(h, until, acks):
-    """Explain the ACKs before `until`, which no later copy can have caused."""
-    while h.next_ack < len(acks) and acks[h.next_ack].ts < until:
-        value, stray = acks[h.next_ack].value, acks[h.next_ack].stray
-        if value > h.rcv_nxt:
-            _wonder(h, costs.IMPOSSIBLE)
-            advance(h, value)
-            h.acked = h.last_sent = value
-        elif value == h.rcv_nxt and value > h.acked:
-            h.acked = h.last_sent = value
-            h.owed = 0
+def explain_acks_before(h, ts, acks):
+    """Explain the ACKs before time `ts` (µs), which no later transmission can have caused."""
+    while h.next_ack < len(acks) and acks[h.next_ack].ts < ts:
+        number, unexplained_cost = acks[h.next_ack].number, acks[h.next_ack].unexplained_cost
+        if number > h.rcv_nxt:
+            _add_unexplained_cost(h, costs.ACK_OF_MISSING_DATA)
+            advance_rcv_nxt(h, number)
+            h.last_ack_explained = h.last_ack_sent = number
+        elif number == h.rcv_nxt and number > h.last_ack_explained:
+            h.last_ack_explained = h.last_ack_sent = number
+            h.segments_owing_ack = 0
         else:
-            _stray(h, value, stray)
-        explained(h, acks)
+            _take_as_unexplained(h, number, unexplained_cost)
+        consume_ack(h, acks)
 
 
 @inner
-def explained(h, acks):
-    """The next ACK is that after this one; what the mobile sent before it that Gi never saw, some
-    arrivals must have called for."""
+def consume_ack(h, acks):
+    """Go on to the next ACK.
+
+    Adds the cost of packets that the mobile sent before this ACK, that Gi did not see, and that no
+    arrival called for.
+    """
     ack = acks[h.next_ack]
-    uncalled = ack.unseen - h.passed - h.folded
-    if uncalled > 0 and not ack.shared:
-        h.cost += costs.UNCALLED_ACK * uncalled
+    unprompted = ack.unseen_before - h.acks_unseen - h.acks_coalesced
+    if unprompted > 0 and not ack.unseen_shared:
+        h.cost += costs.UNPROMPTED_ACK * unprompted
     h.next_ack += 1
-    h.passed = h.folded = 0
+    h.acks_unseen = h.acks_coalesced = 0
 
 
 @inner
-def _stray(h, value, stray):
-    if value == h.acked:
-        _wonder(h, stray)
-    elif value > h.acked:
-        h.acked = value
-        _wonder(h, costs.MISMATCH if stray else 0.0)
+def _take_as_unexplained(h, number, cost):
+    if number == h.last_ack_explained:
+        _add_unexplained_cost(h, cost)
+    elif number > h.last_ack_explained:
+        h.last_ack_explained = number
+        _add_unexplained_cost(h, costs.ACK_MISMATCH if cost else 0.0)
 
 
 @inner
-def _wonder(h, cost):
-    """What no arrival explains."""
+def _add_unexplained_cost(h, cost):
+    """Add the cost of an ACK that no arrival explains."""
     h.cost += cost
-    h.odd += cost
+    h.unexplained_cost += cost
 
 
 @inner
-def due(before, c, path):
-    """When the ACK of a copy is due, if that of the one before it was: the link is a FIFO (µs)."""
-    return max(link.meanwhile(before, c), c.ts + path.base) + c.size * path.pace
+def ack_due_after(previous_due, tx, path):
+    """Return when the ACK for a transmission is due (µs).
+
+    previous_due: the due time of the ACK for the previous transmission. The link is a FIFO.
+    """
+    return max(link.clock_on_entry(previous_due, tx), tx.ts + path.base_rtt) + tx.size * path.pace
 
 
 @inner
-def backlog(h, c, path):
-    """The bytes that wait for the link when a copy comes, itself included."""
-    return link.backlog(link.meanwhile(h.clock, c), c.ts, c.size, path)
+def backlog(h, tx, path):
+    """Return the backlog of the link when a transmission has entered, with the transmission (B)."""
+    return link.backlog(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
 @inner
-def lose(h, c, path):
-    """A copy is lost: the link has no work with it."""
-    h.due = link.meanwhile(h.due, c)
-    h.clock = link.dropped(link.meanwhile(h.clock, c), c.ts, c.size, path)
+def lose(h, tx, path):
+    """Change the HYPOTHESIS by the loss of a transmission, on which the link spends no time."""
+    h.ack_due = link.clock_on_entry(h.ack_due, tx)
+    h.clock = link.clock_after_loss(link.clock_on_entry(h.clock, tx), tx.ts, tx.size, path)
 
 
 @inner
-def arrive(h, c, heard, path):
-    """A copy arrives: what the receiver then holds, and the ACK that it causes. Of a HYPOTHESIS, a
-    COPY, what the connection's mobile was Heard to tell, and its user's PATH. Returns whether the
-    copy may have been answered by the ACK before, too (see `arrive_late`)."""
-    acks = heard.acks
-    if c.low < c.high:
-        _overdue(h, c, heard, path)
-    h.due, lent = due(h.due, c, path), h.lent
-    h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
-    if c.low == c.high:
-        _empty(h, c, acks)
+def arrive(h, tx, feedback, path):
+    """Change the HYPOTHESIS by the arrival of a transmission and the ACK that it causes.
+
+    tx: TRANSMISSION; feedback: the Feedback of the connection's mobile; path: the user's PATH.
+    Returns whether the previous ACK may also be the answer (see `arrive_with_delayed_ack`).
+    """
+    acks = feedback.acks
+    if tx.low < tx.high:
+        _assume_overdue_ack_lost(h, tx, feedback, path)
+    h.ack_due, prev_ack_due = ack_due_after(h.ack_due, tx, path), h.prev_ack_due
+    h.clock = link.clock_after_arrival(
+        link.clock_on_entry(h.clock, tx), tx.ts, tx.size, tx.ack_ts, path
+    )
+    if tx.low == tx.high:
+        _receive_empty(h, tx, acks)
         return False
-    h.lent = 0.0
-    kind = _take_in(h, c, acks)
-    h.owed += 1
-    folds = heard.sack and (kind == AHEAD or kind == REFUSED)
-    unseen = _no_ack(h, acks)
-    if folds:
-        unseen = min(unseen, costs.COMPRESSED_ACK)
+    h.prev_ack_due = 0.0
+    kind = _receive(h, tx, acks)
+    h.segments_owing_ack += 1
+    may_be_coalesced = feedback.sack_permitted and (kind == OUT_OF_ORDER or kind == PAWS_REJECTED)
+    missing_cost = _missing_ack_cost(h, acks)
+    if may_be_coalesced:
+        missing_cost = min(missing_cost, costs.COMPRESSED_ACK)
     j = h.next_ack
-    if j < len(acks) and acks[j].value == h.rcv_nxt and (kind != PLAIN or h.acked < h.rcv_nxt):
-        cost = _misfit(h, c, acks[j], kind, heard, path)
-        if kind == PLAIN and _waits_too_long(h, acks[j].ts, heard):
-            cost += unseen
-        if kind == PLAIN or cost <= unseen:
-            if kind == PLAIN:
-                h.lent = h.due
-                h.waited = costs.DELAYED_ACK if h.owed >= FULL_SEGMENTS_OWED else heard.waited
+    if (
+        j < len(acks)
+        and acks[j].number == h.rcv_nxt
+        and (kind != IN_ORDER or h.last_ack_explained < h.rcv_nxt)
+    ):
+        cost = _mismatch_cost(h, tx, acks[j], kind, feedback, path)
+        if kind == IN_ORDER and _is_ack_overdue(h, acks[j].ts, feedback):
+            cost += missing_cost
+        if kind == IN_ORDER or cost <= missing_cost:
+            if kind == IN_ORDER:
+                h.prev_ack_due = h.ack_due
+                h.prev_ack_cost = (
+                    costs.STRETCH_ACK
+                    if h.segments_owing_ack >= SEGMENTS_PER_ACK
+                    else feedback.delayed_ack_cost
+                )
             h.cost += cost
-            _answer(h, acks)
-            return kind != PLAIN and lent > 0
-    if kind != PLAIN and lent > 0 and _had_waited(h, c, lent, kind, heard, path):
+            _accept_answer(h, acks)
+            return kind != IN_ORDER and prev_ack_due > 0
+    if (
+        kind != IN_ORDER
+        and prev_ack_due > 0
+        and _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path)
+    ):
         return False
-    if c.ambiguous:
-        h.cost += costs.beyond(h.due - c.ts, path)
-    if c.watched and h.owed > FULL_SEGMENTS_OWED:
-        h.cost += costs.DELAYED_ACK
-    if kind == PLAIN:
-        h.folded += 1
+    if tx.ambiguous:
+        h.cost += costs.long_rtt_cost(h.ack_due - tx.ts, path)
+    if tx.ack_observable and h.segments_owing_ack > SEGMENTS_PER_ACK:
+        h.cost += costs.STRETCH_ACK
+    if kind == IN_ORDER:
+        h.acks_coalesced += 1
     else:
-        h.cost += unseen if c.watched else 0.0
-        h.passed += 1
-        h.last_sent = h.rcv_nxt
-        h.owed = 0
-        if kind == AHEAD:
-            h.untold = c.high
+        h.cost += missing_cost if tx.ack_observable else 0.0
+        h.acks_unseen += 1
+        h.last_ack_sent = h.rcv_nxt
+        h.segments_owing_ack = 0
+        if kind == OUT_OF_ORDER:
+            h.unacked_ooo_end = tx.high
     return False
 
 
 @inner
-def _overdue(h, c, heard, path):
-    """If what came before a copy had owed an ACK for too long by then, it was sent and not seen."""
-    if h.next_ack < len(heard.acks) and _waits_too_long(h, c.ts + soonest(path), heard):
-        h.cost += _no_ack(h, heard.acks)
-        h.passed += 1
-        h.last_sent = h.rcv_nxt
-        h.owed = 0
+def _assume_overdue_ack_lost(h, tx, feedback, path):
+    """Take the ACK for earlier arrivals as sent and not seen if it is overdue when `tx` arrives."""
+    if h.next_ack < len(feedback.acks) and _is_ack_overdue(
+        h, tx.ts + min_ack_delay(path), feedback
+    ):
+        h.cost += _missing_ack_cost(h, feedback.acks)
+        h.acks_unseen += 1
+        h.last_ack_sent = h.rcv_nxt
+        h.segments_owing_ack = 0
 
 
 @inner
-def _waits_too_long(h, ts, heard):
-    """Whether an ACK that is owed would be later than the FIFO's turn by more than any round trip
-    that is certain."""
-    return h.owed > 0 and 0 < heard.longest < ts - h.due
+def _is_ack_overdue(h, ts, feedback):
+    """Return whether an ACK at time `ts` (µs) would be overdue.
+
+    It is overdue if an ACK is due and later than its turn in the FIFO by more than the longest
+    certain RTT.
+    """
+    return h.segments_owing_ack > 0 and 0 < feedback.max_rtt < ts - h.ack_due
 
 
 @inner
-def arrive_late(h, c, heard, path):
-    """A copy arrives, and is answered by the last ACK explained, which had waited; whether that
-    fits. The next ACK, which would answer it, too, is that of another."""
-    h.due, lent = due(h.due, c, path), h.lent
-    h.clock = link.arrived(link.meanwhile(h.clock, c), c.ts, c.size, c.answered, path)
-    h.lent = 0.0
-    kind = _take_in(h, c, heard.acks)
-    h.owed += 1
-    return _had_waited(h, c, lent, kind, heard, path)
+def arrive_with_delayed_ack(h, tx, feedback, path):
+    """Change the HYPOTHESIS by an arrival that the last ACK explained answers.
+
+    Returns whether this fits. The last ACK had waited for this arrival. The next ACK, which could
+    also be the answer, then answers another transmission.
+    """
+    h.ack_due, prev_ack_due = ack_due_after(h.ack_due, tx, path), h.prev_ack_due
+    h.clock = link.clock_after_arrival(
+        link.clock_on_entry(h.clock, tx), tx.ts, tx.size, tx.ack_ts, path
+    )
+    h.prev_ack_due = 0.0
+    kind = _receive(h, tx, feedback.acks)
+    h.segments_owing_ack += 1
+    return _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path)
 
 
 @inner
-def _no_ack(h, acks):
-    """What it costs that an arrival was not acknowledged."""
-    if h.next_ack >= len(acks) or acks[h.next_ack].unseen == NOT_TOLD:
+def _missing_ack_cost(h, acks):
+    """Return the cost of an arrival that was not acknowledged."""
+    if h.next_ack >= len(acks) or acks[h.next_ack].unseen_before == UNKNOWN:
         return costs.LOST_ACK
     ack = acks[h.next_ack]
-    return costs.no_ack(max(ack.unseen - h.passed, 0), ack.shared)
+    return costs.missing_ack_cost(max(ack.unseen_before - h.acks_unseen, 0), ack.unseen_shared)
 
 
 @inner
-def _had_waited(h, c, lent, kind, heard, path):
-    """The last ACK, which was taken for that of segments in order, may have waited (RFC 9293,
-    3.8.6.3; Linux's waits for more than two until the application has read) until this copy called
-    for one at once; whether it fits. lent: when it was due."""
-    ack = heard.acks[h.next_ack - 1]
-    if ack.value != h.rcv_nxt or not c.ts + soonest(path) <= ack.ts <= lent + LONGEST_WAIT_US:
+def _answer_with_delayed_ack(h, tx, prev_ack_due, kind, feedback, path):
+    """Let the last ACK explained answer this transmission if that fits, and return whether it does.
+
+    The last ACK was explained by segments in order. It may have waited (RFC 9293, 3.8.6.3) until
+    this transmission called for an ACK at once. An ACK of Linux waits for more than two segments
+    until the application has read. prev_ack_due: the time at which the ACK was due.
+    """
+    ack = feedback.acks[h.next_ack - 1]
+    if (
+        ack.number != h.rcv_nxt
+        or not tx.ts + min_ack_delay(path) <= ack.ts <= prev_ack_due + MAX_DELAYED_ACK_US
+    ):
         return False
-    now, h.due = h.due, due(lent, c, path)
-    cost = h.waited + _misfit(h, c, ack, kind, heard, path)
-    if path.base > 0:
-        cost += costs.LATE * min(max((h.due - ack.ts) / path.base, 0.0), costs.LATEST)
-    if cost > _no_ack(h, heard.acks):
-        h.due = now
+    fifo_due, h.ack_due = h.ack_due, ack_due_after(prev_ack_due, tx, path)
+    cost = h.prev_ack_cost + _mismatch_cost(h, tx, ack, kind, feedback, path)
+    if path.base_rtt > 0:
+        cost += costs.LATE_ACK * min(
+            max((h.ack_due - ack.ts) / path.base_rtt, 0.0), costs.MAX_LATE_RTTS
+        )
+    if cost > _missing_ack_cost(h, feedback.acks):
+        h.ack_due = fifo_due
         return False
     h.cost += cost
-    h.due = float(ack.ts)
-    h.owed = 0
+    h.ack_due = float(ack.ts)
+    h.segments_owing_ack = 0
     return True
 
 
 @inner
-def _take_in(h, c, acks):
-    """What an arrival is to the receiver, which has it then; ACKs of less were strays. Whether old
-    data changes TS.Recent is up to the stack (RFC 7323, 4.3, does not say; Linux's does where it
-    ends with what was acknowledged last)."""
-    if c.old and c.ambiguous and c.fate != ARRIVED and np.int32(h.ts_recent - c.ts_val) > 0:
-        return REFUSED
-    if c.has_ts and c.low <= h.last_sent:
-        if np.int32(c.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
-            h.ts_maybe = c.ts_val
-            if c.high > h.last_sent or h.ts_recent == 0:
-                h.ts_recent = c.ts_val
-    if c.high <= h.rcv_nxt:
-        return AGAIN
-    if c.low > h.rcv_nxt:
-        return AGAIN if hold(h, c.low, c.high) else AHEAD
-    kind = FILLS if h.held else PLAIN
-    advance(h, c.high)
-    while h.next_ack < len(acks) and acks[h.next_ack].value < h.rcv_nxt:
-        _stray(h, acks[h.next_ack].value, acks[h.next_ack].stray)
-        explained(h, acks)
+def _receive(h, tx, acks):
+    """Add a transmission to what the receiver has, and return the kind of arrival.
+
+    ACKs with a lower number than the new RCV.NXT are taken as unexplained. RFC 7323, 4.3, does not
+    say whether old data changes TS.Recent. Linux changes it if the data ends where its last ACK
+    did.
+    """
+    if (
+        tx.overtaken
+        and tx.ambiguous
+        and tx.fate != ARRIVED
+        and np.int32(h.ts_recent - tx.ts_val) > 0
+    ):
+        return PAWS_REJECTED
+    if tx.has_ts and tx.low <= h.last_ack_sent:
+        if np.int32(tx.ts_val - h.ts_recent) >= 0 or h.ts_recent == 0:
+            h.max_ts_recent = tx.ts_val
+            if tx.high > h.last_ack_sent or h.ts_recent == 0:
+                h.ts_recent = tx.ts_val
+    if tx.high <= h.rcv_nxt:
+        return KNOWN
+    if tx.low > h.rcv_nxt:
+        return KNOWN if hold_range(h, tx.low, tx.high) else OUT_OF_ORDER
+    kind = FILLS_HOLE if h.held_count else IN_ORDER
+    advance_rcv_nxt(h, tx.high)
+    while h.next_ack < len(acks) and acks[h.next_ack].number < h.rcv_nxt:
+        _take_as_unexplained(h, acks[h.next_ack].number, acks[h.next_ack].unexplained_cost)
+        consume_ack(h, acks)
     return kind
 
 
 @inner
-def _answer(h, acks):
-    """The next ACK answers what arrived last."""
+def _accept_answer(h, acks):
+    """Explain the next ACK by the last arrival."""
     ack = acks[h.next_ack]
     if ack.has_ts and h.ts_recent != 0:
-        if np.int32(ack.ecr - h.ts_recent) > 0:
-            h.ts_recent = ack.ecr
-    h.acked = h.last_sent = h.rcv_nxt
-    explained(h, acks)
-    h.due = float(ack.ts)
-    h.untold = NONE
-    h.owed = 0
+        if np.int32(ack.ts_ecr - h.ts_recent) > 0:
+            h.ts_recent = ack.ts_ecr
+    h.last_ack_explained = h.last_ack_sent = h.rcv_nxt
+    consume_ack(h, acks)
+    h.ack_due = float(ack.ts)
+    h.unacked_ooo_end = NONE
+    h.segments_owing_ack = 0
 
 
 @inner
-def _empty(h, c, acks):
-    """A pure ACK or a keep-alive: it may change TS.Recent; one of old data is answered."""
-    if c.has_ts and c.low == h.last_sent and np.int32(c.ts_val - h.ts_recent) > 0:
-        h.ts_maybe = c.ts_val
+def _receive_empty(h, tx, acks):
+    """Receive a pure ACK or a keep-alive.
+
+    It may change TS.Recent. One with an old sequence number is answered.
+    """
+    if tx.has_ts and tx.low == h.last_ack_sent and np.int32(tx.ts_val - h.ts_recent) > 0:
+        h.max_ts_recent = tx.ts_val
     j = h.next_ack
-    if c.low < h.rcv_nxt and j < len(acks):
-        if acks[j].value == h.rcv_nxt == h.acked and acks[j].sack_count == 0:
-            explained(h, acks)
+    if tx.low < h.rcv_nxt and j < len(acks):
+        if acks[j].number == h.rcv_nxt == h.last_ack_explained and acks[j].sack_count == 0:
+            consume_ack(h, acks)
 
 
 @inner
-def _misfit(h, c, ack, kind, heard, path):
-    """What an ACK costs as the answer to a copy."""
+def _mismatch_cost(h, tx, ack, kind, feedback, path):
+    """Return the cost of an ACK as the answer to a transmission."""
     cost = 0.0
-    if ack.has_ts and h.ts_recent != 0 and ack.ecr != h.ts_recent:
-        if np.int32(ack.ecr - h.ts_recent) <= 0 or np.int32(h.ts_maybe - ack.ecr) < 0:
-            cost += costs.MISMATCH
-    if heard.sack and not c.opens:
-        cost += _misfit_of_blocks(h, c, ack, kind, heard)
-    if kind >= AHEAD:
-        cost += ack.moved
-    cost += _surprise(ack.ts - c.ts, h.due - c.ts, path)
-    if path.base > 0:
-        cost += costs.LATE * min(max((ack.ts - h.due) / path.base, 0.0), costs.LATEST)
+    if ack.has_ts and h.ts_recent != 0 and ack.ts_ecr != h.ts_recent:
+        if np.int32(ack.ts_ecr - h.ts_recent) <= 0 or np.int32(h.max_ts_recent - ack.ts_ecr) < 0:
+            cost += costs.ACK_MISMATCH
+    if feedback.sack_permitted and not tx.is_syn:
+        cost += _sack_mismatch_cost(h, tx, ack, kind, feedback)
+    if kind >= OUT_OF_ORDER:
+        cost += ack.window_change_cost
+    cost += _long_rtt_cost(ack.ts - tx.ts, h.ack_due - tx.ts, path)
+    if path.base_rtt > 0:
+        cost += costs.LATE_ACK * min(
+            max((ack.ts - h.ack_due) / path.base_rtt, 0.0), costs.MAX_LATE_RTTS
+        )
     return cost
 
 
 @inner
-def _surprise(round_trip, expected, path):
-    """What a round trip longer than the longest costs, beyond what was expected of a FIFO: where
-    one packet has waited so long, it is no wonder that those behind it do."""
-    return max(costs.beyond(round_trip, path) - costs.beyond(expected, path), 0.0)
+def _long_rtt_cost(rtt, expected_rtt, path):
+    """Return the cost of an RTT above the longest, beyond the cost of the RTT expected of a FIFO.
+
+    If one packet has waited for so long, it is likely that the packets after it do, too.
+    """
+    return max(costs.long_rtt_cost(rtt, path) - costs.long_rtt_cost(expected_rtt, path), 0.0)
 
 
 @inner
-def _misfit_of_blocks(h, c, ack, kind, heard):
-    edges = heard.edges
+def _sack_mismatch_cost(h, tx, ack, kind, feedback):
+    sack_edges = feedback.sack_edges
     cost = 0.0
-    blocks = ack.sack_count // 2
-    told = h.untold <= h.rcv_nxt
-    twice = False
+    block_count = ack.sack_count // 2
+    reported = h.unacked_ooo_end <= h.rcv_nxt
+    has_d_sack = False
     listed = 0
-    for b in range(blocks):
-        low = unwrap(edges[ack.sack_at + 2 * b], h.rcv_nxt)
-        high = unwrap(edges[ack.sack_at + 2 * b + 1], h.rcv_nxt)
+    for b in range(block_count):
+        low = unwrap(sack_edges[ack.sack_begin + 2 * b], h.rcv_nxt)
+        high = unwrap(sack_edges[ack.sack_begin + 2 * b + 1], h.rcv_nxt)
         if b == 0:
-            if is_d_sack(edges[ack.sack_at : ack.sack_at + ack.sack_count], h.rcv_nxt):
-                twice = True
-                if kind != AGAIN or not (low < c.high and c.low < high):
-                    cost += costs.MISMATCH
+            if is_d_sack(sack_edges[ack.sack_begin : ack.sack_begin + ack.sack_count], h.rcv_nxt):
+                has_d_sack = True
+                if kind != KNOWN or not (low < tx.high and tx.low < high):
+                    cost += costs.ACK_MISMATCH
                 continue
         listed += 1
-        told |= low < h.untold <= high
+        reported |= low < h.unacked_ooo_end <= high
         held = False
-        for k in range(h.held):
-            held |= h.low[k] <= low and high <= h.high[k]
+        for k in range(h.held_count):
+            held |= h.held_low[k] <= low and high <= h.held_high[k]
         if not held:
-            cost += costs.MISMATCH
-        if listed == 1 and kind == AHEAD and not (low <= c.low and c.high <= high):
-            cost += costs.MISMATCH
-    if kind == AGAIN and not twice and heard.d_sack:
-        cost += costs.MISMATCH
-    if not told:
-        cost += costs.MISMATCH
+            cost += costs.ACK_MISMATCH
+        if listed == 1 and kind == OUT_OF_ORDER and not (low <= tx.low and tx.high <= high):
+            cost += costs.ACK_MISMATCH
+    if kind == KNOWN and not has_d_sack and feedback.sends_d_sack:
+        cost += costs.ACK_MISMATCH
+    if not reported:
+        cost += costs.ACK_MISMATCH
     return cost

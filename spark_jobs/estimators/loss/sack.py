@@ -1,4 +1,4 @@
-"""SACK blocks (RFC 2018) and what came again (D-SACK, RFC 2883)."""
+"""SACK blocks (RFC 2018), and D-SACK blocks for data that arrived twice (RFC 2883)."""
 
 import numpy as np
 
@@ -7,10 +7,13 @@ from spark_jobs.estimators.sequence import unwrap
 
 
 @inner
-def is_d_sack(edges, acked):
-    """Whether the first block tells of data that came again (RFC 2883, 4): it lies below the number
-    acknowledged or within the second block. edges uint32: an ACK's, two or more."""
-    if unwrap(edges[1], acked) <= acked:
+def is_d_sack(edges, ack):
+    """Return whether the first SACK block of an ACK reports data that arrived twice (RFC 2883, 4).
+
+    This is so if the block lies below the acknowledgment number `ack` or within the second block.
+    edges uint32: the edges of the ACK's blocks, two or more.
+    """
+    if unwrap(edges[1], ack) <= ack:
         return True
     if len(edges) < 4:
         return False

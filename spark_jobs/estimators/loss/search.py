@@ -1,4 +1,4 @@
-"""The likeliest history of a connection's receiver: a beam search over what became of each copy."""
+"""The likeliest history of a connection's receiver: a beam search over transmissions' fates."""
 
 from typing import NamedTuple
 
@@ -6,320 +6,371 @@ import numpy as np
 
 from spark_jobs.compiled import inner, making
 from spark_jobs.estimators.loss import costs, link, lookahead, receiver
-from spark_jobs.estimators.loss.exchange import ARRIVED, LOST, UNPROVEN
+from spark_jobs.estimators.loss.observation import ARRIVED, LOST, UNPROVEN
 from spark_jobs.estimators.loss.receiver import HYPOTHESIS
 from spark_jobs.estimators.sequence import NONE
 
 BEAM, WIDE_BEAM = 16, 64
-"""Hypotheses kept; and if the likeliest history then has too much that is odd, so many."""
-ODD = costs.IMPOSSIBLE
-"""What strays and the impossible cost together if they are too much: the beam has lost the way."""
-UPDATES = 2
-"""Window updates between a copy and its ACK that no copy caused."""
-BRANCHES = UPDATES + 3
-"""So many follow from one at most: lost, arrived after none to UPDATES of them, or arrived and
-answered by an ACK that had waited."""
-WORST = 20.0
-"""A hypothesis so much costlier than the best is given up."""
-UNSURE = 12
-"""With fewer hypotheses, none is given up that what is to come would have to save."""
-STEPS = 2048
-"""Copies after which the best hypothesis is taken, if it has not been agreed on before."""
+"""Number of hypotheses kept.
+
+BEAM: in the first search.
+WIDE_BEAM: in the second search, if the first one leaves too much unexplained.
+"""
+MAX_UNEXPLAINED_COST = costs.ACK_OF_MISSING_DATA
+"""Unexplained cost from which on the beam is taken to have lost the likeliest history."""
+MAX_WINDOW_UPDATES = 2
+"""Maximum number of window updates without a cause between a transmission and its ACK."""
+MAX_BRANCHES = MAX_WINDOW_UPDATES + 3
+"""Maximum number of hypotheses that derive from one in a step.
+
+The next transmission was lost; or it arrived after none to MAX_WINDOW_UPDATES window updates; or it
+arrived and was answered by an ACK that had waited.
+"""
+PRUNE_MARGIN = 20.0
+"""A hypothesis is dropped if it costs so much more than the best one."""
+MAX_WITHOUT_LOOKAHEAD = 12
+"""Maximum number of hypotheses that are compared without a bound of the cost to come.
+
+All of these fit the beam, so none needs the bound to stay in it.
+"""
+MAX_STEPS = 2048
+"""Number of transmissions after which the best hypothesis decides, if several are left."""
 
 
-class Space(NamedTuple):
-    """Memory of the search, used again for every connection."""
+class Workspace(NamedTuple):
+    """Memory of the search, reused for every connection."""
 
     beam: np.ndarray
-    """HYPOTHESIS[WIDE_BEAM]: those that are kept."""
-    spare: np.ndarray
-    """HYPOTHESIS[BRANCHES * WIDE_BEAM]: those that follow from them."""
+    """HYPOTHESIS[WIDE_BEAM]: the hypotheses kept."""
+    children: np.ndarray
+    """HYPOTHESIS[MAX_BRANCHES * WIDE_BEAM]: the hypotheses that derive from these in a step."""
     parents: np.ndarray
-    """int8[STEPS, WIDE_BEAM]: from which each followed, step by step, and"""
+    """int8[MAX_STEPS, WIDE_BEAM]: the hypothesis from which each one derives, for each step."""
     losses: np.ndarray
-    """bool[STEPS, WIDE_BEAM]: whether by a loss."""
-    ahead: np.ndarray
-    """float32[lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2]: see `lookahead.at_least`."""
+    """bool[MAX_STEPS, WIDE_BEAM]: whether the step of each hypothesis was a loss."""
+    bounds: np.ndarray
+    """float32[lookahead.ROWS + lookahead.SCRATCH_ROWS, lookahead.MAX_ANSWERS, 2]: lower bounds.
+
+    See `lookahead.fill_bounds`.
+    """
     order: np.ndarray
-    """int64[BRANCHES * WIDE_BEAM]: of `spare`, the cheapest first."""
+    """int64[MAX_BRANCHES * WIDE_BEAM]: indices into `children`, the cheapest first."""
 
 
 class Plan(NamedTuple):
-    """What is known of a connection before the search."""
+    """A connection's data that are computed before the search."""
 
-    soonest: int
-    """How long after a copy its ACK comes at the earliest (µs)."""
-    rest: lookahead.Rest
-    resume: np.ndarray
-    """int64[n],"""
-    answered: np.ndarray
-    """int64[n]: see `_resumptions`."""
+    min_ack_delay: int
+    """Minimum time from a transmission to its ACK (µs)."""
+    remainder: lookahead.Remainder
+    restart: np.ndarray
+    """int64[n]: see `_restart_points`."""
+    acks_before: np.ndarray
+    """int64[n]: see `_restart_points`."""
 
 
 @making
-def space():
-    """Memory for `decide`."""
-    return Space(
+def workspace():
+    """Return the Workspace for `likeliest_losses`."""
+    return Workspace(
         np.zeros(WIDE_BEAM, HYPOTHESIS),
-        np.zeros(BRANCHES * WIDE_BEAM, HYPOTHESIS),
-        np.empty((STEPS, WIDE_BEAM), np.int8),
-        np.empty((STEPS, WIDE_BEAM), np.bool_),
-        np.zeros((lookahead.ROWS + lookahead.SCRATCH, lookahead.WIDTH, 2), np.float32),
-        np.empty(BRANCHES * WIDE_BEAM, np.int64),
+        np.zeros(MAX_BRANCHES * WIDE_BEAM, HYPOTHESIS),
+        np.empty((MAX_STEPS, WIDE_BEAM), np.int8),
+        np.empty((MAX_STEPS, WIDE_BEAM), np.bool_),
+        np.zeros((lookahead.ROWS + lookahead.SCRATCH_ROWS, lookahead.MAX_ANSWERS, 2), np.float32),
+        np.empty(MAX_BRANCHES * WIDE_BEAM, np.int64),
     )
 
 
 @making
-def decide(exchange, paths, longest, space):
-    """Which copies the likeliest history of an Exchange's receiver lost, bool[n]. paths: its user's
-    PATH[1]; longest: the longest round trip that is certain (µs)."""
-    copies, path = exchange.copies, paths[0]
-    plan = _plan(exchange, path, longest)
-    lost = np.zeros(len(copies), np.bool_)
-    cost, odd = _search(exchange, path, plan, space, BEAM, lost)
-    if odd >= ODD:
-        other = np.zeros(len(copies), np.bool_)
-        if _search(exchange, path, plan, space, WIDE_BEAM, other)[0] < cost:
-            lost = other
+def likeliest_losses(observation, paths, max_rtt, workspace):
+    """Return which transmissions the likeliest history of a connection's receiver lost, bool[n].
+
+    observation: the connection's Observation; paths: its user's PATH[1]; max_rtt: the longest RTT
+    that is certain (µs).
+    """
+    sent, path = observation.transmissions, paths[0]
+    plan = _plan(observation, path, max_rtt)
+    lost = np.zeros(len(sent), np.bool_)
+    cost, unexplained_cost = _search(observation, path, plan, workspace, BEAM, lost)
+    if unexplained_cost >= MAX_UNEXPLAINED_COST:
+        wide_lost = np.zeros(len(sent), np.bool_)
+        if _search(observation, path, plan, workspace, WIDE_BEAM, wide_lost)[0] < cost:
+            lost = wide_lost
     return lost
 
 
 @making
-def _plan(exchange, path, longest):
-    """The Plan of an Exchange; path, longest: see `decide`."""
-    soonest = receiver.soonest(path)
-    latest = np.int64(1.5 * path.longest) if path.longest > 0 else 2 * longest
-    resume, answered = _resumptions(exchange)
-    return Plan(soonest, lookahead.begin(exchange, soonest, latest), resume, answered)
+def _plan(observation, path, max_rtt):
+    """Return the Plan of an Observation; path, max_rtt: see `likeliest_losses`."""
+    min_ack_delay = receiver.min_ack_delay(path)
+    max_ack_delay = np.int64(1.5 * path.max_rtt) if path.max_rtt > 0 else 2 * max_rtt
+    restart, acks_before = _restart_points(observation)
+    return Plan(
+        min_ack_delay,
+        lookahead.prepare(observation, min_ack_delay, max_ack_delay),
+        restart,
+        acks_before,
+    )
 
 
 @inner
-def _search(exchange, path, plan, space, width, lost):
-    """Writes the likeliest history of an Exchange's receiver, of so many at a time, to lost
-    bool[n]. Returns what it costs, and how much of that is odd."""
-    cost = odd = 0.0
-    copies, heard = exchange.copies, exchange.heard
-    beam, spare = space.beam, space.spare
-    soonest, rest, resume, answered = plan
-    receiver.begin(beam[0], _first_number(exchange), link.clock_before(copies[0]))
-    most_steps = min(STEPS, len(copies))
-    alive, steps, settled = 1, np.int64(0), np.int64(0)
-    known = 0  # costs are known for the copies up to it, ROWS in number
-    for k in range(len(copies)):
-        if settled > k:
+def _search(observation, path, plan, workspace, beam_width, lost):
+    """Write the losses of the likeliest history of a connection's receiver to lost bool[n].
+
+    beam_width: the number of hypotheses kept. Returns the history's cost and the unexplained part
+    of it.
+    """
+    cost = unexplained_cost = 0.0
+    sent, feedback = observation.transmissions, observation.feedback
+    beam, children = workspace.beam, workspace.children
+    min_ack_delay, remainder, restart, acks_before = plan
+    receiver.start(beam[0], _initial_rcv_nxt(observation), link.start_clock(sent[0]))
+    max_steps = min(MAX_STEPS, len(sent))
+    beam_size, steps, decided = 1, np.int64(0), np.int64(0)
+    bounds_end = 0  # the bounds in the workspace are for the ROWS transmissions before this one
+    for k in range(len(sent)):
+        if decided > k:
             continue
-        if alive == 1 and resume[k] > k:
-            for passed in range(k, resume[k]):
-                lost[passed] = copies[passed].fate == LOST
-            settled = resume[k]
-            receiver.settle(beam[0], copies[k].ts + soonest, heard.acks)
-            cost, odd = cost + beam[0].cost, odd + beam[0].odd
-            if settled == len(copies):
-                return cost, odd
-            receiver.begin(beam[0], copies[settled].low, link.clock_before(copies[settled]))
-            beam[0].next_ack = answered[settled]
+        if beam_size == 1 and restart[k] > k:
+            for skipped in range(k, restart[k]):
+                lost[skipped] = sent[skipped].fate == LOST
+            decided = restart[k]
+            receiver.explain_acks_before(beam[0], sent[k].ts + min_ack_delay, feedback.acks)
+            cost, unexplained_cost = (
+                cost + beam[0].cost,
+                unexplained_cost + beam[0].unexplained_cost,
+            )
+            if decided == len(sent):
+                return cost, unexplained_cost
+            receiver.start(beam[0], sent[decided].low, link.start_clock(sent[decided]))
+            beam[0].next_ack = acks_before[decided]
             continue
-        if alive == 1 and _arrives_for_certain(beam[0], copies[k], heard, soonest, path):
-            settled += 1
+        if beam_size == 1 and _play_certain_arrival(
+            beam[0], sent[k], feedback, min_ack_delay, path
+        ):
+            decided += 1
             continue
-        made = np.int64(0)
-        for x in range(alive):
-            receiver.settle(beam[x], copies[k].ts + soonest, heard.acks)
-            made = _branch(x, copies[k], heard, path, space, made)
-        if made > UNSURE:
-            if k + 1 >= known:
-                known = k + 1 + lookahead.ROWS
-                lookahead.at_least(exchange, rest, k + 1, path, space.ahead)
-            row = space.ahead[k + 1 - known + lookahead.ROWS]
-            for x in range(made):
-                spare[x].ahead = lookahead.to_come(rest, k + 1, row, spare[x])
-        alive = _keep_best(space, made, steps, width)
+        child_count = np.int64(0)
+        for x in range(beam_size):
+            receiver.explain_acks_before(beam[x], sent[k].ts + min_ack_delay, feedback.acks)
+            child_count = _branch(x, sent[k], feedback, path, workspace, child_count)
+        if child_count > MAX_WITHOUT_LOOKAHEAD:
+            if k + 1 >= bounds_end:
+                bounds_end = k + 1 + lookahead.ROWS
+                lookahead.fill_bounds(observation, remainder, k + 1, path, workspace.bounds)
+            row = workspace.bounds[k + 1 - bounds_end + lookahead.ROWS]
+            for x in range(child_count):
+                children[x].bound = lookahead.lower_bound(remainder, k + 1, row, children[x])
+        beam_size = _keep_best(workspace, child_count, steps, beam_width)
         steps += 1
-        if alive == 1 or steps == most_steps:
-            _trace_back(space, steps, np.int64(0), lost[settled : settled + steps])
-            settled += steps
-            alive, steps = 1, np.int64(0)
-    best = _best(beam[:alive], heard.acks)
-    _trace_back(space, steps, best, lost[settled : settled + steps])
-    return cost + beam[best].cost, odd + beam[best].odd
+        if beam_size == 1 or steps == max_steps:
+            _trace_back(workspace, steps, np.int64(0), lost[decided : decided + steps])
+            decided += steps
+            beam_size, steps = 1, np.int64(0)
+    best = _cheapest_at_end(beam[:beam_size], feedback.acks)
+    _trace_back(workspace, steps, best, lost[decided : decided + steps])
+    return cost + beam[best].cost, unexplained_cost + beam[best].unexplained_cost
 
 
 @inner
-def _first_number(exchange):
-    """What the receiver misses before the first copy."""
-    first_copy, first_ack = exchange.copies[0], exchange.heard.acks[0]
-    return first_copy.low if first_ack.ts >= first_copy.ts else first_ack.value
+def _initial_rcv_nxt(observation):
+    """Return RCV.NXT of the receiver before the first transmission."""
+    first_tx, first_ack = observation.transmissions[0], observation.feedback.acks[0]
+    return first_tx.low if first_ack.ts >= first_tx.ts else first_ack.number
 
 
 @making
-def _resumptions(exchange):
-    """(int64[n]: for each copy, the one from which on the history may be told anew as if nothing
-    had been before, the last such up to the next open question, n if there is none; int64[n]: the
-    ACKs seen before each copy). It may where all that was sent before is acknowledged."""
-    copies, top, acks = exchange.copies, exchange.top, exchange.heard.acks
-    n = len(copies)
-    answered = np.empty(n, np.int64)
-    fresh = np.zeros(n, np.bool_)
-    j, acked = 0, NONE
+def _restart_points(observation):
+    """Return the points at which a history may start afresh, and the number of ACKs before each.
+
+    The history may start afresh at new data if all data sent before is acknowledged.
+
+    Returns two int64[n]. The first has, for each transmission, the last such point up to the next
+    transmission whose fate is open (-1: there is none; n: no later fate is open). The second has
+    the number of ACKs seen before each transmission.
+    """
+    sent, highest_sent, acks = (
+        observation.transmissions,
+        observation.highest_sent,
+        observation.feedback.acks,
+    )
+    n = len(sent)
+    acks_before = np.empty(n, np.int64)
+    may_restart = np.zeros(n, np.bool_)
+    j, highest_ack = 0, NONE
     for k in range(n):
-        while j < len(acks) and acks[j].ts < copies[k].ts:
-            acked = max(acked, acks[j].value)
+        while j < len(acks) and acks[j].ts < sent[k].ts:
+            highest_ack = max(highest_ack, acks[j].number)
             j += 1
-        answered[k] = j
-        new = k > 0 and copies[k].low == top[k - 1] and copies[k].high > copies[k].low
-        fresh[k] = new and acked >= top[k - 1]
-    resume = np.empty(n, np.int64)
-    to = n
+        acks_before[k] = j
+        is_new = k > 0 and sent[k].low == highest_sent[k - 1] and sent[k].high > sent[k].low
+        may_restart[k] = is_new and highest_ack >= highest_sent[k - 1]
+    restart = np.empty(n, np.int64)
+    point = n
     for k in range(n - 1, -1, -1):
-        c = copies[k]
-        if c.ambiguous and c.fate == UNPROVEN:
-            to = -1
-        if to < 0 and fresh[k]:
-            to = k
-        resume[k] = to
-    return resume, answered
+        tx = sent[k]
+        if tx.ambiguous and tx.fate == UNPROVEN:
+            point = -1
+        if point < 0 and may_restart[k]:
+            point = k
+        restart[k] = point
+    return restart, acks_before
 
 
 @inner
-def _arrives_for_certain(h, c, heard, soonest, path):
-    """Play the only hypothesis forward if a copy leaves no question; whether it did."""
-    if c.fate == LOST or (c.fate != ARRIVED and c.ambiguous):
+def _play_certain_arrival(h, tx, feedback, min_ack_delay, path):
+    """Play the only hypothesis forward if a transmission arrived for certain.
+
+    Returns whether it did.
+    """
+    if tx.fate == LOST or (tx.fate != ARRIVED and tx.ambiguous):
         return False
-    receiver.settle(h, c.ts + soonest, heard.acks)
-    if _may_update(h, h.next_ack, heard.acks):
+    receiver.explain_acks_before(h, tx.ts + min_ack_delay, feedback.acks)
+    if _may_be_window_update(h, h.next_ack, feedback.acks):
         return False
-    receiver.arrive(h, c, heard, path)
-    h.lost, h.since = False, h.since + 1
+    receiver.arrive(h, tx, feedback, path)
+    h.lost, h.arrived_since_loss = False, h.arrived_since_loss + 1
     return True
 
 
 @inner
-def _branch(x, c, heard, path, space, made):
-    """What may become of hypothesis x with the next copy: lost, or arrived, perhaps after window
-    updates that no copy caused. Returns how many hypotheses `spare` then holds."""
-    h, spare = space.beam[x], space.spare
-    goes, comes = _cost_of_loss(h, c, path)
-    if c.fate == LOST or (c.ambiguous and c.fate == UNPROVEN):
-        to = spare[made]
-        _follow(to, h, x, True)
-        to.cost += goes
-        if c.last and not receiver.has(h, c.low, c.high):
-            to.cost += costs.IMPOSSIBLE
-        receiver.lose(to, c, path)
-        made += 1
-    if c.fate == LOST:
-        return made
-    to = spare[made]
-    _follow(to, h, x, False)
-    to.cost += comes
-    made += 1
-    if receiver.arrive(to, c, heard, path):
-        to = spare[made]
-        _follow(to, h, x, False)
-        to.cost += comes
-        made += receiver.arrive_late(to, c, heard, path)
-    skipped = comes
-    for updates in range(UPDATES):
-        j = h.next_ack + updates
-        if not _may_update(h, j, heard.acks):
+def _branch(parent, tx, feedback, path, workspace, child_count):
+    """Derive the hypotheses that the next transmission makes possible from hypothesis `parent`.
+
+    The transmission was lost, or it arrived, perhaps after window updates without a cause. Returns
+    the number of hypotheses in `children`.
+    """
+    h, children = workspace.beam[parent], workspace.children
+    loss_cost, arrival_cost = _loss_and_arrival_costs(h, tx, path)
+    if tx.fate == LOST or (tx.ambiguous and tx.fate == UNPROVEN):
+        child = children[child_count]
+        _derive(child, h, parent, True)
+        child.cost += loss_cost
+        if tx.last_candidate and not receiver.has_received(h, tx.low, tx.high):
+            child.cost += costs.ACK_OF_MISSING_DATA
+        receiver.lose(child, tx, path)
+        child_count += 1
+    if tx.fate == LOST:
+        return child_count
+    child = children[child_count]
+    _derive(child, h, parent, False)
+    child.cost += arrival_cost
+    child_count += 1
+    if receiver.arrive(child, tx, feedback, path):
+        child = children[child_count]
+        _derive(child, h, parent, False)
+        child.cost += arrival_cost
+        child_count += receiver.arrive_with_delayed_ack(child, tx, feedback, path)
+    cost = arrival_cost
+    for update in range(MAX_WINDOW_UPDATES):
+        j = h.next_ack + update
+        if not _may_be_window_update(h, j, feedback.acks):
             break
-        skipped += heard.acks[j].stray
-        to = spare[made]
-        _follow(to, h, x, False)
-        to.cost += skipped
-        to.next_ack = h.next_ack
-        while to.next_ack <= j:
-            receiver.explained(to, heard.acks)
-        receiver.arrive(to, c, heard, path)
-        made += 1
-    return made
+        cost += feedback.acks[j].unexplained_cost
+        child = children[child_count]
+        _derive(child, h, parent, False)
+        child.cost += cost
+        child.next_ack = h.next_ack
+        while child.next_ack <= j:
+            receiver.consume_ack(child, feedback.acks)
+        receiver.arrive(child, tx, feedback, path)
+        child_count += 1
+    return child_count
 
 
 @inner
-def _follow(child, h, x, lost):
-    """The same as hypothesis x, which it follows, by a loss or not."""
+def _derive(child, h, parent, lost):
+    """Set a hypothesis to its parent's state before a loss or an arrival."""
     receiver.copy(child, h)
-    child.ahead, child.parent, child.lost = 0.0, x, lost
-    child.since = 0 if lost else h.since + 1
+    child.bound, child.parent, child.lost = 0.0, parent, lost
+    child.arrived_since_loss = 0 if lost else h.arrived_since_loss + 1
 
 
 @inner
-def _cost_of_loss(h, c, path):
-    """What the loss of a copy costs a hypothesis, and what its arrival."""
-    goes = path.again[min(h.since, link.SINCE - 1)]
+def _loss_and_arrival_costs(h, tx, path):
+    """Return the cost of losing a transmission, and the cost of its arrival."""
+    loss_cost = path.loss_cost[min(h.arrived_since_loss, link.LOSS_MEMORY - 1)]
     if path.limit > 0:
-        p = link.chance(receiver.backlog(h, c, path), path)
-        return min(goes, -np.log(p)), -np.log(1 - p)
-    round_trip = receiver.due(h.due, c, path) - c.ts
-    return min(goes, costs.overflow(round_trip, path, c.size * path.pace)), 0.0
+        p = link.loss_probability(receiver.backlog(h, tx, path), path)
+        return min(loss_cost, -np.log(p)), -np.log(1 - p)
+    rtt = receiver.ack_due_after(h.ack_due, tx, path) - tx.ts
+    return min(loss_cost, costs.overflow_loss_cost(rtt, path, tx.size * path.pace)), 0.0
 
 
 @inner
-def _may_update(h, j, acks):
-    """Whether an ACK may be a window update that no copy caused."""
-    if j >= len(acks) or acks[j].stray >= costs.STRAY_ACK:
+def _may_be_window_update(h, j, acks):
+    """Return whether ACK j may be a window update without a cause."""
+    if j >= len(acks) or acks[j].unexplained_cost >= costs.UNEXPLAINED_DUP_ACK:
         return False
-    return acks[j].value == h.rcv_nxt == h.acked
+    return acks[j].number == h.rcv_nxt == h.last_ack_explained
 
 
 @inner
-def _keep_best(space, made, step, width):
-    """Move the best of the hypotheses made into the beam, of equal receivers the cheapest, up to
-    `width` of them; returns how many."""
-    spare, beam, order = space.spare, space.beam, space.order
-    alive = 0
-    for place in range(_by_cost(spare, made, order)):
-        pick = order[place]
-        if alive == width:
+def _keep_best(workspace, child_count, step, beam_width):
+    """Move the best of the derived hypotheses into the beam, and return their number.
+
+    Of hypotheses with the same receiver, the cheapest is kept. The beam holds `beam_width` at most.
+    """
+    children, beam, order = workspace.children, workspace.beam, workspace.order
+    beam_size = 0
+    for rank in range(_rank(children, child_count, order)):
+        pick = order[rank]
+        if beam_size == beam_width:
             break
-        new = True
-        for x in range(alive):
-            if receiver.same(spare[pick], beam[x]):
-                new = False
+        is_new = True
+        for x in range(beam_size):
+            if receiver.is_same_state(children[pick], beam[x]):
+                is_new = False
                 break
-        if new:
-            receiver.copy(beam[alive], spare[pick])
-            space.parents[step, alive] = spare[pick].parent
-            space.losses[step, alive] = spare[pick].lost
-            alive += 1
-    return alive
+        if is_new:
+            receiver.copy(beam[beam_size], children[pick])
+            workspace.parents[step, beam_size] = children[pick].parent
+            workspace.losses[step, beam_size] = children[pick].lost
+            beam_size += 1
+    return beam_size
 
 
 @inner
-def _by_cost(spare, made, order):
-    """Writes the hypotheses that are worth keeping to `order`, the cheapest first; returns how
-    many."""
-    least = np.inf
-    for x in range(made):
-        least = min(least, spare[x].cost + spare[x].ahead)
+def _rank(children, child_count, order):
+    """Write the hypotheses worth keeping to `order`, the cheapest first.
+
+    Returns their number.
+    """
+    min_cost = np.inf
+    for x in range(child_count):
+        min_cost = min(min_cost, children[x].cost + children[x].bound)
     n = 0
-    for x in range(made):
-        cost = spare[x].cost + spare[x].ahead
-        if cost > least + WORST:
+    for x in range(child_count):
+        cost = children[x].cost + children[x].bound
+        if cost > min_cost + PRUNE_MARGIN:
             continue
-        place = n
-        while place > 0 and spare[order[place - 1]].cost + spare[order[place - 1]].ahead > cost:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = x
+        position = n
+        while (
+            position > 0
+            and children[order[position - 1]].cost + children[order[position - 1]].bound > cost
+        ):
+            order[position] = order[position - 1]
+            position -= 1
+        order[position] = x
         n += 1
     return n
 
 
 @inner
-def _best(beam, acks):
-    """The cheapest hypothesis when all ACKs are explained."""
+def _cheapest_at_end(beam, acks):
+    """Return the cheapest hypothesis when all ACKs are explained."""
     best = 0
     for x in range(len(beam)):
-        receiver.settle(beam[x], np.int64(2**62), acks)
+        receiver.explain_acks_before(beam[x], np.int64(2**62), acks)
         if beam[x].cost < beam[best].cost:
             best = x
     return best
 
 
 @inner
-def _trace_back(space, steps, x, lost):
-    """Sets which copies the history lost that led to hypothesis x in so many steps."""
+def _trace_back(workspace, steps, x, lost):
+    """Set which transmissions were lost in the last steps of hypothesis x's history."""
     for step in range(steps - 1, -1, -1):
-        lost[step] = space.losses[step, x]
-        x = space.parents[step, x]
+        lost[step] = workspace.losses[step, x]
+        x = workspace.parents[step, x]

@@ -31,7 +31,7 @@ def unreported(segments, connections, base_us, at):
 @making
 def _reporters(segments, connections):
     """bool[U]: users whose mobiles report what comes twice."""
-    out = np.zeros(len(connections.of_user) - 1, np.bool_)
+    out = np.zeros(len(connections.user_offsets) - 1, np.bool_)
     for c in range(len(connections.user)):
         if not connections.sack[c] or out[connections.user[c]]:
             continue

@@ -1,4 +1,4 @@
-"""What became of each downlink packet, written down: probabilities, evidence, sums."""
+"""Results for each downlink packet on the access side: loss probabilities, evidence, sums."""
 
 from typing import NamedTuple
 
@@ -6,49 +6,51 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.loss import link, queue
-from spark_jobs.estimators.loss.exchange import LOST, UNPROVEN
+from spark_jobs.estimators.loss.observation import LOST, UNPROVEN
 from spark_jobs.estimators.sequence import NONE, unwrap
 from spark_jobs.estimators.tcp import SYN
 
 NO_LOSS, BY_ORDER, BY_SACK, BY_DUP_ACKS, BY_SILENCE, UNDECIDED = range(6)
 EVIDENCE = ("none", "order", "sack", "dup_acks", "silence", "undecided")
-"""What tells of a loss: order alone; the ACKs of a receiver with SACK, without SACK; that no ACK
-came; nothing yet."""
+"""The names of the evidence for a loss.
+
+order: order alone; sack, dup_acks: the ACKs of a receiver with SACK, without SACK; silence: no ACK
+came; undecided: there is none yet.
+"""
 
 BOTTLENECKS = ("none", "access", "internet", "equal")
-"""On which side a connection lost more (INFOCOM V)."""
+"""The side on which a connection lost more packets (INFOCOM V)."""
 
 
 class AccessLosses(NamedTuple):
-    """What became on the access side of N segments, in connection order."""
+    """Losses on the access side among N segments, in connection order."""
 
     probability: np.ndarray
-    """float32[N]: of having been lost; NaN: no downlink data, or the mobile's direction was not
-    seen."""
+    """float32[N]: probability of a loss (NaN: no downlink data, or Gi saw no uplink packets)."""
     evidence: np.ndarray
-    """uint8[N]: into EVIDENCE, for those likely lost."""
+    """uint8[N]: index into EVIDENCE, for likely losses."""
     original: np.ndarray
-    """int64[N]: the last segment before it that carried some of the same data, -1: none."""
+    """int64[N]: the previous segment that carried some of the same data (-1: none)."""
     paths: np.ndarray
-    """PATH[U]: each user's, with what the losses tell of the queue."""
+    """PATH[U]: each user's path, with the queue inferred from the losses."""
 
 
-class Totals(NamedTuple):
-    """What became on the access side of the downlink data of C connections."""
+class AccessTotals(NamedTuple):
+    """Losses on the access side among the downlink data of C connections."""
 
     has_data: np.ndarray
-    """bool[C]: there is any."""
+    """bool[C]: whether there is downlink data."""
     measurable: np.ndarray
-    """bool[C]: what became of all of it is known."""
+    """bool[C]: whether the loss probability of all downlink data is known."""
     lost: np.ndarray
     """int64[C]: packets lost."""
     expected: np.ndarray
-    """float64[C]: packets expected to be lost."""
+    """float64[C]: expected losses."""
 
 
 @making
-def nothing_known(segments, paths):
-    """AccessLosses of Segments before anything was decided; paths: PATH[U]."""
+def initial_losses(segments, paths):
+    """Return the AccessLosses of Segments before any decision; paths: PATH[U]."""
     n = len(segments.ts)
     return AccessLosses(
         np.full(n, np.nan, np.float32),
@@ -59,70 +61,82 @@ def nothing_known(segments, paths):
 
 
 @inner
-def may_be_decided(begin, end, segments, out):
-    """Of segments begin to end, a connection that was seen both ways, data is not lost so far."""
+def mark_measurable(begin, end, segments, out):
+    """Set the loss probability of a connection's downlink data to 0, until a loss is found.
+
+    The segments are [begin, end). Gi saw both directions of the connection.
+    """
     for i in range(begin, end):
         if segments.downlink[i] and segments.payload_len[i] and segments.number[i] != NONE:
             out.probability[i] = 0
 
 
 @inner
-def write_down(exchange, lost, told_apart, out):
-    """Probability and evidence of a connection's data packets, into AccessLosses.
+def write_verdicts(observation, lost, distinguishable, out):
+    """Write the loss probability and the evidence of a connection's data packets to AccessLosses.
 
-    lost bool[n]: which copies the likeliest history lost. What is unproven, not acknowledged and
-    not watched is undecided. It counts with the share lost of the others. So does what duplicate
-    ACKs alone tell of, if they tell how many were lost and which is anybody's guess. told_apart:
-    SACK tells which, or what waited.
+    lost bool[n]: which transmissions the likeliest history lost. distinguishable: SACK or the
+    backlog shows which ones these are.
+
+    A transmission is undecided if its fate is unproven, its data is not acknowledged, and its ACK
+    would come too late to be seen. It counts with the share lost among the others. Transmissions
+    are also undecided if duplicate ACKs show how many of them were lost, but nothing shows which.
     """
-    copies, heard = exchange.copies, exchange.heard
-    decided = decided_lost = silent = silent_lost = 0
-    for k in range(len(copies)):
-        c = copies[k]
-        if not c.data:
+    sent, feedback = observation.transmissions, observation.feedback
+    decided = decided_lost = unacked_count = unacked_lost = 0
+    for k in range(len(sent)):
+        tx = sent[k]
+        if not tx.has_data:
             continue
-        out.probability[c.at], out.evidence[c.at] = 0, NO_LOSS
-        unanswered = c.fate == UNPROVEN and c.high > heard.acked
-        if unanswered and not c.watched:
-            out.evidence[c.at] = UNDECIDED
+        out.probability[tx.segment], out.evidence[tx.segment] = 0, NO_LOSS
+        unacked = tx.fate == UNPROVEN and tx.high > feedback.highest_ack
+        if unacked and not tx.ack_observable:
+            out.evidence[tx.segment] = UNDECIDED
             continue
-        if unanswered:
-            silent += 1
-            silent_lost += lost[k]
+        if unacked:
+            unacked_count += 1
+            unacked_lost += lost[k]
         decided += 1
         if lost[k]:
             decided_lost += 1
-            out.probability[c.at] = 1
-            if c.fate == LOST:
-                out.evidence[c.at] = BY_ORDER
-            elif unanswered:
-                out.evidence[c.at] = BY_SILENCE
+            out.probability[tx.segment] = 1
+            if tx.fate == LOST:
+                out.evidence[tx.segment] = BY_ORDER
+            elif unacked:
+                out.evidence[tx.segment] = BY_SILENCE
             else:
-                out.evidence[c.at] = BY_SACK if heard.sack else BY_DUP_ACKS
-    counted = not told_apart and 0 < silent_lost < silent
-    share = queue.share(decided_lost, decided)
-    for k in range(len(copies)):
-        c = copies[k]
-        if out.evidence[c.at] == UNDECIDED:
-            out.probability[c.at] = share
-        elif counted and c.data and c.fate == UNPROVEN and c.high > heard.acked:
-            out.evidence[c.at] = UNDECIDED
-            out.probability[c.at] = silent_lost / silent
+                out.evidence[tx.segment] = BY_SACK if feedback.sack_permitted else BY_DUP_ACKS
+    only_count_known = not distinguishable and 0 < unacked_lost < unacked_count
+    share = queue.loss_share(decided_lost, decided)
+    for k in range(len(sent)):
+        tx = sent[k]
+        if out.evidence[tx.segment] == UNDECIDED:
+            out.probability[tx.segment] = share
+        elif (
+            only_count_known
+            and tx.has_data
+            and tx.fate == UNPROVEN
+            and tx.high > feedback.highest_ack
+        ):
+            out.evidence[tx.segment] = UNDECIDED
+            out.probability[tx.segment] = unacked_lost / unacked_count
 
 
 @inner
-def write_chances(copies, traffic, path, out):
-    """What is undecided of a user's copies counts with the probability that the queue had no room:
-    of what waited, by the user's Traffic and PATH."""
-    for k in range(len(copies)):
-        if out.evidence[copies[k].at] == UNDECIDED:
-            waiting = traffic.waiting[copies[k].place]
-            out.probability[copies[k].at] = link.chance(waiting, path)
+def write_overflow_probabilities(sent, traffic, path, out):
+    """Set the loss probability of a user's undecided transmissions to that of a full queue.
+
+    The probability depends on the backlog in the user's Traffic and on the user's PATH.
+    """
+    for k in range(len(sent)):
+        if out.evidence[sent[k].segment] == UNDECIDED:
+            backlog = traffic.backlog[sent[k].packet]
+            out.probability[sent[k].segment] = link.loss_probability(backlog, path)
 
 
 @compiled
 def access_totals(segments, connections, probability):
-    """Totals of Segments and their Connections; probability: see AccessLosses."""
+    """Return the AccessTotals of Segments and their Connections; probability: see AccessLosses."""
     first = connections.first
     count = len(first) - 1
     has_data, measurable = np.zeros(count, np.bool_), np.ones(count, np.bool_)
@@ -138,15 +152,18 @@ def access_totals(segments, connections, probability):
             elif segments.number[i] >= 0:
                 measurable[c] = False
         measurable[c] &= not _begins_in_recovery(first[c], first[c + 1], segments)
-    return Totals(has_data, measurable, lost, expected)
+    return AccessTotals(has_data, measurable, lost, expected)
 
 
 @inner
 def _begins_in_recovery(begin, end, segments):
-    """Whether a connection, segments begin to end, of which the server's SYN was not seen, begins
-    amid the repair of what was lost before: data comes that lies below the first seen, or the
-    mobile reports data above all that was seen."""
-    lowest = top = NONE
+    """Return whether a connection begins amid a recovery from earlier losses.
+
+    Its segments are [begin, end). This is possible if Gi did not see the server's SYN. It is so if
+    data comes that lies below the first data seen, or if the mobile reports data above all data
+    seen.
+    """
+    lowest = highest = NONE
     for i in range(begin, end):
         number = segments.number[i]
         if segments.downlink[i] and segments.tcp_flags[i] & SYN:
@@ -156,35 +173,41 @@ def _begins_in_recovery(begin, end, segments):
         if not segments.downlink[i]:
             for k in range(1, np.int64(segments.sack_count[i]), 2):
                 edge = unwrap(segments.sack_edges[segments.sack_at[i] + k], number)
-                if lowest == NONE or edge > top:
+                if lowest == NONE or edge > highest:
                     return True
         elif segments.payload_len[i]:
             lowest = number if lowest == NONE else lowest
             if number < lowest:
                 return True
-            top = max(top, number + np.int64(segments.payload_len[i]))
+            highest = max(highest, number + np.int64(segments.payload_len[i]))
     return False
 
 
 @compiled
 def retransmissions(segments, access, cause):
-    """bool[N]: which Segments were retransmitted: those of which AccessLosses know an earlier packet,
-    and what had another cause, uint8[N], than to be new (0)."""
-    again = np.empty(len(cause), np.bool_)
+    """Return which Segments are retransmissions, bool[N].
+
+    These are the segments for which AccessLosses has an earlier packet, and those with a cause,
+    uint8[N], other than 0 (new data).
+    """
+    is_retransmission = np.empty(len(cause), np.bool_)
     for i in range(len(cause)):
-        again[i] = cause[i] != 0 or access.original[i] >= 0
-    return again
+        is_retransmission[i] = cause[i] != 0 or access.original[i] >= 0
+    return is_retransmission
 
 
 def bottleneck(access, internet):
-    """Places in BOTTLENECKS by the packets lost on either side, int64[C] each."""
+    """Return indices into BOTTLENECKS, by the packets lost on either side, int64[C] each."""
     return np.select([access + internet == 0, access > internet, internet > access], [0, 1, 2], 3)
 
 
-def needed(access, at):
-    """Whether retransmissions at these segments, int64[K], made good a loss, by AccessLosses: (bool[K]: the
-    earlier copy was lost; bool[K]: whether that is decided, and Gi had seen one)."""
-    original = access.original[at]
+def were_needed(access, segments):
+    """Return whether retransmissions repaired a loss, by AccessLosses.
+
+    segments int64[K]: the retransmissions. Returns two bool[K]: whether the earlier transmission
+    was lost, and whether that is decided (and Gi saw an earlier transmission).
+    """
+    original = access.original[segments]
     lost = access.probability[original]
     decided = ~np.isnan(lost) & (access.evidence[original] != UNDECIDED)
     return lost > 0.5, decided & (original >= 0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
     flight,
@@ -387,7 +387,7 @@ def _be_open(i, begin, segments, s, o, place):
     o.done = True
     limits.start(s, segments.ts[i] + place.clock.half)
     if o.up_scale > NO_SCALE and o.down_scale > NO_SCALE:
-        s.scale = min(np.int64(o.up_scale), LARGEST_SHIFT)
+        s.scale = min(np.int64(o.up_scale), MAX_WINDOW_SHIFT)
     sent_at = o.first + place.clock.half
     if o.sent > 1:
         sent_at = _stamped_at(i, begin, segments)

@@ -58,9 +58,9 @@ def servers(segments, connections):
     out = np.zeros(len(first) - 1, SERVER)
     for c in range(len(out)):
         out[c].round_trip = _least_round_trip(first[c], first[c + 1], segments)
-        out[c].counts = ip_ids.count_up(first[c], first[c + 1], segments, True)
+        out[c].counts = ip_ids.is_counter(first[c], first[c + 1], segments, True)
         if out[c].counts:
-            out[c].alone = ip_ids.count_alone(first[c], first[c + 1], segments)
+            out[c].alone = ip_ids.is_connection_counter(first[c], first[c + 1], segments)
     return out
 
 

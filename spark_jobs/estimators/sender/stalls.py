@@ -30,7 +30,7 @@ a second, is looked at too, and counts if it turns out to be a flush.
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.compiled.arrays import places_where
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.sender import flight
 from spark_jobs.estimators.sender.sending import DUPLICATES
 from spark_jobs.estimators.sender.state import LONG_AGO
@@ -159,7 +159,7 @@ INTERRUPTIONS = ("none", "pause", "flush")
 def interruptions(stalls, lost, segments, connections, packets):
     """uint8[S], into INTERRUPTIONS: which STALL[S], with LOST[S], look like one of the link."""
     out = np.zeros(len(stalls), np.uint8)
-    sent = places_where(~packets.downlink)
+    sent = true_indices(~packets.downlink)
     for k in range(len(stalls)):
         kind, told, place = stalls[k].kind, lost[k], segments.place[stalls[k].ended_by]
         user = connections.user[stalls[k].connection]
