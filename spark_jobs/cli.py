@@ -631,12 +631,12 @@ def report(
     """
     from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
-    from spark_jobs.report.compare import parse
+    from spark_jobs.report.compare import parse_subset
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
         raise UserError(f"report: give --compare twice or not at all, not {len(compare)} times")
-    selections = [parse(text) for text in compare or ()]
+    selections = [parse_subset(text) for text in compare or ()]
     store = _open_existing(warehouse)
     days = (since.date() if since else None, until.date() if until else None)
     page = write_report(
@@ -755,10 +755,10 @@ def why(
     flow_id: Annotated[int, typer.Argument(help="The connection's flow_id in the table flows.")],
 ) -> None:
     """Explain in five sentences why a connection was as fast as it was."""
-    from spark_jobs.report.connection import connection_of
-    from spark_jobs.report.why import why as sentences_of
+    from spark_jobs.report.connection import read_connection
+    from spark_jobs.report.why import explanation
 
-    for sentence in sentences_of(connection_of(_open_existing(warehouse), flow_id)):
+    for sentence in explanation(read_connection(_open_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
@@ -789,14 +789,14 @@ def plot(
     and RTO expiries.
     """
     from spark_jobs.jobs.plot import plot as draw
-    from spark_jobs.report import plot_name
+    from spark_jobs.report import plot_file_name
 
     store = _open_existing(warehouse)
     target = output or Path()
     if len(flow_ids) > 1 and not target.is_dir():
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in flow_ids:
-        page = target / plot_name(flow_id) if target.is_dir() else target
+        page = target / plot_file_name(flow_id) if target.is_dir() else target
         out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
 
 

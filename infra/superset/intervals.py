@@ -20,7 +20,7 @@ from spark_jobs.estimators.by_user import (
     ROUNDING,
 )
 from spark_jobs.report.metrics import MINUS
-from spark_jobs.report.parts import NO_BREAK
+from spark_jobs.report.page_elements import NO_BREAK_SPACE
 
 CHOSEN = "/* chosen */"
 """In a dataset's SQL: where the filters' values are asked for; `and` goes before them."""
@@ -227,7 +227,7 @@ with sums as materialized (
     from scaled
 ), shown as (
     select {names}, ratio, {text("told", "decimals")} as shown,
-        coalesce(' (' || {text("least", "decimals")} || '{NO_BREAK}…{NO_BREAK}'
+        coalesce(' (' || {text("least", "decimals")} || '{NO_BREAK_SPACE}…{NO_BREAK_SPACE}'
             || {text("most", "decimals")} || ')', '') as ends
     from rounded
 )

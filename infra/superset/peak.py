@@ -34,8 +34,8 @@ from infra.superset.parts import (
 from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
 from spark_jobs.estimators.differences import MIN_GROUPS_FOR_INTERVAL
 from spark_jobs.report.compare import OFF_PEAK, PEAK
-from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+from spark_jobs.report.metrics import SHOWN_METRICS
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
 """Days up to the warehouse's last that are compared, if no dates are chosen."""
@@ -53,7 +53,7 @@ UNITS = _rows(
             place, metric, shown.title, shown.unit.name, shown.unit.step, float(shown.unit.scale),
             shown.unit.more, shown.unit.less,
         )
-        for place, (metric, shown) in enumerate(SHOWN.items(), 1)
+        for place, (metric, shown) in enumerate(SHOWN_METRICS.items(), 1)
     ]
 )  # fmt: skip
 WITH_UNITS = f"""units(place, metric, title, unit, step, scale, more, less) as (
@@ -86,7 +86,9 @@ def _beyond(logarithm: str) -> str:
 
 
 def _value(value: str) -> str:
-    return f"coalesce({text(value, places(value, 3))} || '{NO_BREAK}' || unit, '{NOT_MEASURED}')"
+    return (
+        f"coalesce({text(value, places(value, 3))} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
+    )
 
 
 COMPARED_SQL = f"""
@@ -172,9 +174,9 @@ with {WITH_UNITS}, spans(days, since) as (
             when error is null then 'too few users to say how sure the difference is'
             when not claimed and low <= 0 and high >= 0
                 then 'no difference beyond chance (' || {text("low", "places")} || ' … '
-                    || {text("high", "places")} || '{NO_BREAK}' || step || ')'
+                    || {text("high", "places")} || '{NO_BREAK_SPACE}' || step || ')'
             else if(claimed, '', 'perhaps ') || {text("abs(difference)", "places")}
-                || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
+                || '{NO_BREAK_SPACE}' || step || ' ' || if(difference > 0, more, less)
                 || ' {PEAK.name} than {OFF_PEAK.name} ('
                 || {text("if(difference > 0, low, -high)", "places")} || ' … '
                 || {text("if(difference > 0, high, -low)", "places")} || ')'
@@ -236,7 +238,7 @@ from metrics join units using (metric)
         ),
     ],
 )
-TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN.values()]
+TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN_METRICS.values()]
 DAYS = Dataset(
     "days",
     """

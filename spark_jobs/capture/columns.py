@@ -31,7 +31,7 @@ COLUMNS = tuple(
 )
 """Columns that are copied from rows without change."""
 _STORED_TYPES = {
-    c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.read_as
+    c.name: c.stored_type.to_pandas_dtype() for c in PACKETS.columns if c.type != c.stored_type
 }
 _FLAG_OF_COLUMN = {name: flag for flag, names in decode.NUMERIC_COLUMNS.items() for name in names}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report import PLOTS, inputs_of, plot_name, write_page
+from spark_jobs.report import PLOTS, fingerprint_inputs, plot_file_name, write_page
 from spark_jobs.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
 
     Raises UserError if there is no such connection, or if its packets are gone.
     """
-    from spark_jobs.report.connection import connection_of
+    from spark_jobs.report.connection import read_connection
 
-    return _draw(warehouse, connection_of(warehouse, flow_id), output)
+    return _draw(warehouse, read_connection(warehouse, flow_id), output)
 
 
 def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: str = "") -> Path:
-    from spark_jobs.report.exchange import exchange_of
+    from spark_jobs.report.connection_packets import packets_of
     from spark_jobs.report.plot_page import page
 
     flow = connection.flow
     partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
-    exchange = exchange_of(partition, connection) if partition else None
+    exchange = packets_of(partition, connection) if partition else None
     if exchange is None:
         raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
     return write_page(page(connection, exchange, shared), output)
@@ -43,7 +43,7 @@ def bring_up_to_date(warehouse: Warehouse) -> None:
 
     Other files in the folder are removed.
     """
-    inputs = inputs_of(warehouse)
+    inputs = fingerprint_inputs(warehouse)
     if warehouse.is_up_to_date(PLOTS, inputs):
         return
     from spark_jobs.report.examples import examples
@@ -61,10 +61,10 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
     """
     from plotly.offline import get_plotlyjs
 
-    from spark_jobs.report.connection import connections_of
-    from spark_jobs.report.plot_page import shared_script
+    from spark_jobs.report.connection import read_connections
+    from spark_jobs.report.plot_page import shared_script_name
 
-    script = folder / PLOTS / shared_script()
+    script = folder / PLOTS / shared_script_name()
     written = [script]
     try:
         script.parent.mkdir(exist_ok=True)
@@ -74,8 +74,8 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         write_page(get_plotlyjs(), script)
     keys = {(e.network, e.date, e.flow_id) for e in examples}
     flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
-    for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
-        page = script.with_name(plot_name(connection.flow["flow_id"]))
+    for connection in read_connections(warehouse, sorted(flow_ids), sorted(days)):
+        page = script.with_name(plot_file_name(connection.flow["flow_id"]))
         # A held day may have other flows than those that its marts were made from.
         with suppress(UserError):
             written.append(_draw(warehouse, connection, page, script.name))

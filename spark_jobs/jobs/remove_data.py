@@ -65,7 +65,7 @@ from spark_jobs.jobs.exclusions import (
 from spark_jobs.jobs.ingest import restage_log_row
 from spark_jobs.jobs.refresh import refresh, refresh_pages
 from spark_jobs.networks import Network
-from spark_jobs.report import PLOTS, plot_name
+from spark_jobs.report import PLOTS, plot_file_name
 from spark_jobs.warehouse import Change, PublishedUnit, Staging, Unit, Warehouse
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def search_for_users(
         if commit.unit.network != network.name
     }
     pages = {
-        f"{PLOTS}/{plot_name(flow_id)}"
+        f"{PLOTS}/{plot_file_name(flow_id)}"
         for of_network in rows.values()
         for flow_id in of_network["flow_id"].to_pylist()
     }

@@ -233,8 +233,8 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
     query = "select sum(suppressed), sum(groups) from suppressed_groups where network = 'aa-gprs'"
     ((suppressed, groups),) = ask(small, query)
     assert 0 < suppressed < groups
-    assert f"aa-gprs: {suppressed:,} of {groups:,} groups are of fewer than {FEWEST} users" in text
-    assert "aa-gprs: each is of one user, and left out (Small groups)." in text
+    assert f"aa-gprs: {suppressed:,} of {groups:,} groups have fewer than {FEWEST} users" in text
+    assert "aa-gprs: left out, as each example is of one user (Suppressed groups)." in text
     query = "select suppressed, groups from suppressed_groups where (network, mart) = ('aa-gprs', 'metrics')"
     ((suppressed, groups),) = ask(small, query)
     words = re.sub(r"<[^>]+>|\s", " ", text).split()
@@ -243,7 +243,7 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
 
 def test_a_report_without_min_users_does_not_speak_of_it(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["cc-dialup"]))
-    assert "Small groups" not in text
+    assert "Suppressed groups" not in text
 
 
 def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
@@ -253,7 +253,7 @@ def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
     warehouse = Warehouse(root)
     publish_network(warehouse, networks["cc-dialup"].model_copy(update={"min_users": FEWEST}))
     text = text_of(write_report(warehouse, tmp_path / "report.html", ["cc-dialup"]))
-    told = "cc-dialup: days from before min_users was set, of which nothing is left out: 1."
+    told = "cc-dialup: days from before min_users was set, with no group left out: 1."
     assert told in text
 
 
@@ -276,7 +276,7 @@ def test_a_dashboard_says_what_is_left_out(small):
 def test_a_report_of_which_all_is_left_out_says_so(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["bb-gprs"]))
     ((groups,),) = ask(small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'")
-    assert f"bb-gprs: {groups:,} of {groups:,} groups are of fewer than {TOO_MANY} users" in text
+    assert f"bb-gprs: {groups:,} of {groups:,} groups have fewer than {TOO_MANY} users" in text
     assert "None is shown." in text
 
 

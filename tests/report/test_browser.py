@@ -142,7 +142,7 @@ def test_ways_are_shown_in_turn(browser, drawn_flow):
     shown = "plot.data.filter(t => t.meta && t.visible).map(t => t.meta[0])"
     page.wait_for_function("plot.data")
     assert set(page.evaluate(shown)) == {"down"}
-    page.click("[data-way=up]")
+    page.click("[data-direction=up]")
     page.wait_for_function(f"!({shown}).includes('down')")
     assert set(page.evaluate(shown)) == {"up"}
-    assert page.locator("[data-way=up]").get_attribute("aria-pressed") == "true"
+    assert page.locator("[data-direction=up]").get_attribute("aria-pressed") == "true"
