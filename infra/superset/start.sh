@@ -16,7 +16,7 @@ sh infra/superset/setup.sh
 sh infra/superset/import.sh "$networks"
 echo "Dashboards: http://127.0.0.1:$3/superset/dashboard/giscope-peak/"
 echo "Log in:     admin, password in $SUPERSET_HOME/admin_password"
-python infra/superset/confined.py "$SUPERSET_HOME" true # says so if the kernel cannot
-exec python infra/superset/confined.py "$SUPERSET_HOME" \
+python infra/superset/run_confined.py "$SUPERSET_HOME" true # says so if the kernel cannot
+exec python infra/superset/run_confined.py "$SUPERSET_HOME" \
     gunicorn --bind "127.0.0.1:$3" --workers 2 --threads 4 --timeout 120 --log-level warning \
     "superset.app:create_app()" >"$SUPERSET_HOME/server.log" 2>&1

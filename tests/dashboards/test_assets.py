@@ -3,9 +3,9 @@
 import duckdb
 import pytest
 
-from infra.superset.assets import FOLDER, assets, written
+from infra.superset.assets import FOLDER, assets, yaml_files
 from infra.superset.dashboards import DASHBOARDS
-from infra.superset.overview import HELD
+from infra.superset.overview import HELD_DAYS_DATASET
 from schemas import MARTS
 
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
@@ -16,7 +16,7 @@ def test_yaml_is_what_the_description_says():
         str(path.relative_to(FOLDER)): path.read_text(encoding="utf-8")
         for path in FOLDER.rglob("*.yaml")
     }
-    assert there == written(), "run: python -m infra.superset.assets"
+    assert there == yaml_files(), "run: python -m infra.superset.assets"
 
 
 def test_every_mart_is_on_a_dashboard():
@@ -36,7 +36,7 @@ def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security()
     ("name", "sums"),
     [
         ("setup_delay", {"flows": "fig03_setup_delay", "delay_sum": "fig03_setup_delay"}),
-        ("round_trip_time", {"flows": "fig04_round_trip_time"}),
+        ("rtt", {"flows": "fig04_round_trip_time"}),
         ("channel_rate", dict.fromkeys(("periods", "seconds", "ip_bytes"), "fig07_channel_rate")),
         ("throughput", dict.fromkeys(("flows", "throughput_sum"), "fig09_throughput")),
         ("tcp_share", {"flows": "fig11_tcp_share"}),
@@ -116,20 +116,20 @@ def test_held_days_are_told_with_reasons_and_so_is_that_there_are_none():
     connection = duckdb.connect()
     connection.execute(HELD_DAYS)
     rows = connection.execute(f"""
-        select network, country, access, date::text, state, amiss, shown from ({HELD.sql})
-        order by state, date desc
+        select network, country, access, date::text, state, findings, shown
+        from ({HELD_DAYS_DATASET.sql}) order by state, date desc
     """).fetchall()
     assert rows == [
-        ("aa", "AA", "lte", "2004-03-02", "HELD BACK", "0 connections", "nothing of it"),
-        ("aa", "AA", "lte", "2004-03-01", "HELD BACK", "0 connections; volume 0.1",
-         "what was last published of it"),
-        ("bb", "BB", "lte", "2004-03-04", "no day is held back; the last one checked", "", ""),
+        ("aa", "AA", "lte", "2004-03-02", "HELD", "0 connections", "nothing"),
+        ("aa", "AA", "lte", "2004-03-01", "HELD", "0 connections; volume 0.1",
+         "its last published version"),
+        ("bb", "BB", "lte", "2004-03-04", "no held days; last checked day", "", ""),
         ("cc", "CC", "nr", None, "not checked yet", "", ""),
     ]  # fmt: skip
 
 
 def test_held_days_come_first_whatever_dates_are_chosen():
-    [held] = [content for path, content in assets().items() if path == "charts/days_held_back.yaml"]
+    [held] = [content for path, content in assets().items() if path == "charts/held_days.yaml"]
     assert held["params"]["order_by_cols"][:2] == ['["state", true]', '["date", false]']
     overview = assets()["dashboards/giscope-overview.yaml"]
     first = overview["position"]["ROW-1"]["children"][0]

@@ -36,7 +36,7 @@ def agree(selection: Selection) -> int:
         row = shown.pop((comparison.network.name, comparison.metric))
         told_plainly(comparison, plain.loc[(comparison.network.name, comparison.metric)])
         assert row["sentence"] == comparison.sentence
-        assert row["claimed"] == comparison.claimed
+        assert row["significant"] == comparison.claimed
         scale = SHOWN[comparison.metric].unit.scale
         theirs = comparison.difference
         assert row["peak"] == (theirs.first and pytest.approx(scale * theirs.first))

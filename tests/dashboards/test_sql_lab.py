@@ -228,7 +228,7 @@ def test_no_query_tells_an_analyst_of_another_country(analyst, databases, sql):
 def test_the_pages_database_is_not_asked_in_sql_lab(analyst, admin, databases, sql):
     for request in (analyst, admin):
         status, told = asked(request, sql, databases["giscope"])
-        assert (status, told) == (403, {"message": "giscope is not asked in SQL Lab"})
+        assert (status, told) == (403, {"message": "SQL Lab cannot query the database giscope"})
 
 
 def test_other_databases_are_none(analyst, databases):
@@ -322,10 +322,10 @@ from flask import g
 from superset.app import create_app
 app = create_app()
 with app.app_context():
-    import connections
+    import duckdb_connections
     from superset import db
     from superset.models.core import Database
-    connections.must_be_a_query = lambda sql: None
+    duckdb_connections.require_query = lambda sql: None
     g.user = app.appbuilder.sm.find_user("admin")
     database = db.session.query(Database).filter_by(database_name="analysis").one()
     with database.get_raw_connection() as connection:
@@ -340,7 +340,7 @@ def test_the_last_line_alone_stops_a_write(server, files, through_another_file):
     """With the check of statements off, at the least."""
     script, new = server.home / "last_line.py", files["aa-gprs"].with_name("new.parquet")
     script.write_text(LAST_LINE)
-    confined = ["infra/superset/confined.py", str(server.home), PYTHON]
+    confined = ["infra/superset/run_confined.py", str(server.home), PYTHON]
     with pytest.raises(AssertionError, match="Permission denied"):
         run(server, *confined, str(script), str(files["aa-gprs"]), through_another_file)
     # Nothing else is in the way.
@@ -395,10 +395,10 @@ import sys
 import threading
 import time
 sys.path[:0] = ["infra/superset", "."]
-import connections
+import duckdb_connections
 
 def ask(sql, rows=0):
-    cursor = connections.connect(None).cursor()
+    cursor = duckdb_connections.connect(None).cursor()
     cursor.execute(sql)
     return cursor.fetchmany(rows) if rows else cursor.fetchall()
 
@@ -407,7 +407,7 @@ LONG_QUERY = LIMITED + f"ask({FOR_EVER!r})"
 LONG_FETCH = (
     LIMITED
     + f"""
-cursor = connections.connect(None).cursor()
+cursor = duckdb_connections.connect(None).cursor()
 cursor.execute("select i, j from {CROSS_JOIN}")
 while cursor.fetchmany(1000):
     pass
@@ -420,7 +420,7 @@ told = []
 def keep_busy():
     try:
         ask({FOR_EVER!r})
-    except connections.Refused as stopped:
+    except duckdb_connections.QueryRefused as stopped:
         told.append(str(stopped))
 busy = threading.Thread(target=keep_busy)
 busy.start()
