@@ -333,7 +333,10 @@ def test_a_warehouse_that_is_not_there_is_refused_in_one_line(tmp_path):
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dashboards: {tmp_path}: no warehouse.duckdb in it\n"
+    assert done.stderr == (
+        f"dashboards: {tmp_path}: no warehouse.duckdb in this folder: "
+        "name a warehouse, or run giscope run first\n"
+    )
 
 
 def publish_marts_again(warehouse: Warehouse) -> None:
@@ -385,5 +388,7 @@ def test_a_warehouse_that_superset_could_write_to_is_refused_in_one_line(tmp_pat
         text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    told = f"dashboards: {tmp_path}/w: lies in SUPERSET_HOME, which Superset writes to\n"
-    assert done.stderr == told
+    assert done.stderr == (
+        f"dashboards: {tmp_path}/w: the warehouse is inside SUPERSET_HOME, "
+        "where Superset may write: move one of them\n"
+    )
