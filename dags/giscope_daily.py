@@ -35,7 +35,7 @@ FOLLOW_LINKS = os.environ.get("GISCOPE_FOLLOW_LINKS", "0") == "1"
 LATE_DAYS = int(os.environ.get("GISCOPE_LATE_DAYS", "7"))
 WAREHOUSE_ARGUMENTS = ["--warehouse", WAREHOUSE]
 SPARK, ALERTS, POOL = "giscope_spark", "giscope_alerts", "giscope"
-FAILED_CHECK = 2
+EXIT_WITH_REASON = 2
 """Exit status of a giscope command that prints its reason in one line."""
 
 PACKETS, FLOWS, MARTS = (Asset(f"giscope_{table}") for table in ("packets", "flows", "marts"))
@@ -76,7 +76,7 @@ def check_message(network: str, day: str | None) -> str | None:
     command = ["giscope", "check", *network_arguments(network), "--date", str(day)]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     print(done.stderr)
-    if done.returncode == FAILED_CHECK:
+    if done.returncode == EXIT_WITH_REASON:
         return done.stderr.strip()
     done.check_returncode()
     return None
@@ -128,7 +128,7 @@ def giscope_daily() -> None:
 
         @task
         def folders(network: str, ds: str | None = None) -> list[str]:
-            """Return the arguments of `giscope ingest`: the day's folder, and those with late files."""
+            """Return the arguments of `giscope ingest`, with the folders of this and of late days."""
             day = date.fromisoformat(str(ds))
             chosen = complete_folders(
                 LANDING / network, day, LATE_DAYS, time.time(), QUIET_S, FOLLOW_LINKS
