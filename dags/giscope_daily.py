@@ -128,7 +128,7 @@ def giscope_daily() -> None:
 
         @task
         def folders(network: str, ds: str | None = None) -> list[str]:
-            """Return the arguments of `giscope ingest`, with the folders of this and of late days."""
+            """Return the arguments of `giscope ingest`: folders of the day and of late files."""
             day = date.fromisoformat(str(ds))
             chosen = complete_folders(
                 LANDING / network, day, LATE_DAYS, time.time(), QUIET_S, FOLLOW_LINKS

@@ -20,7 +20,7 @@ def test_yaml_is_what_the_description_says():
 
 
 def test_every_mart_is_on_a_dashboard():
-    """But the one that holds what the report's intervals are told from."""
+    """All but the one from which the report makes its intervals."""
     text = " ".join(dataset.sql for dataset in DATASETS.values())
     assert [mart.name for mart in MARTS if mart.name not in text] == ["distributions"]
 
@@ -69,7 +69,7 @@ def test_every_metric_can_be_asked_for(demo, name):
 
 
 def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
-    """Fig. 10, told from the flows; users who share a group by chance count once."""
+    """Fig. 10, computed from the flows; users who share a group by chance count once."""
     dataset = DATASETS["throughput_by_loss"]
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
@@ -83,14 +83,14 @@ def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
             count(*), count(distinct "user"), avg(throughput) / 1000
         from flows where throughput is not null and initiator = 'mobile' group by all
     """).fetchall()
-    told = {row[:2]: row[2] for row in shown}
+    values = {row[:2]: row[2] for row in shown}
     groups = {row[:2]: row[3] for row in shown}
-    assert None in told.values()
+    assert None in values.values()
     for network, loss_class, flows, users, mean in counted:
         key = network, loss_class
         assert groups[key] <= users
         expected = pytest.approx(mean) if flows >= 5 and groups[key] >= 3 else None
-        assert told[key] == expected, key
+        assert values[key] == expected, key
 
 
 HELD_DAYS = """
@@ -112,7 +112,7 @@ HELD_DAYS = """
 """
 
 
-def test_held_days_are_told_with_reasons_and_so_is_that_there_are_none():
+def test_held_days_are_shown_with_reasons_and_so_is_that_there_are_none():
     connection = duckdb.connect()
     connection.execute(HELD_DAYS)
     rows = connection.execute(f"""

@@ -60,11 +60,11 @@ def agree(shown: dict | None, expected: Estimate) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_intervals_are_those_of_the_estimators(seed):
     sums = made_up(seed)
-    told = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
+    shown = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
     by_group = sums.groupby("user_group")[["flows", "part", "total", "weight"]].sum()
     columns = {name: by_group[name].to_numpy(float) for name in by_group}
-    agree(told.get("share"), share(columns["part"], columns["flows"]))
-    agree(told.get("mean"), mean(columns["total"], columns["weight"]))
+    agree(shown.get("share"), share(columns["part"], columns["flows"]))
+    agree(shown.get("mean"), mean(columns["total"], columns["weight"]))
 
 
 def test_nothing_is_said_of_two_users_or_of_four_samples():

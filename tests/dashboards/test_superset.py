@@ -142,8 +142,8 @@ def test_table_1_is_that_of_giscope_sql(server, opened):
     expected = server.sql(TABLE_1)
     assert shown == [{key: row[key] for key in shown[0]} for row in expected]
     for name in ("sack_share", "window_low_share"):
-        told = [row[name].split(" (")[0] for row in rows]
-        for text, row in zip(told, expected, strict=True):
+        shares = [row[name].split(" (")[0] for row in rows]
+        for text, row in zip(shares, expected, strict=True):
             decimals = len(text.partition(".")[2])
             assert text == f"{100 * row[name]:.{decimals}f}"
 
@@ -245,7 +245,7 @@ def test_a_role_of_a_country_has_no_way_around_it(server, opened, reader):
     assert reader.get("/api/v1/rowlevelsecurity/").status == 403
 
 
-def test_a_role_of_a_country_is_told_no_other_networks_names(reader):
+def test_a_role_of_a_country_sees_no_other_networks_names(reader):
     paths = ["/api/v1/dashboard/?q=(page_size:100)", "/api/v1/chart/?q=(page_size:100)"]
     for page in DASHBOARDS:
         paths += [f"/api/v1/dashboard/{page.slug}", f"/api/v1/dashboard/{page.slug}/charts"]

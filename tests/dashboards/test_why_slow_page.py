@@ -15,7 +15,7 @@ from schemas.flows import LIMITS
 
 
 def test_retransmissions_are_the_tables_of_packets_sent(demo):
-    """By cause, needed and needless, of the data packets of the connections that are known."""
+    """By cause, needed and spurious, of the data packets of the connections that are known."""
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
         select network, cause, {RETRANSMISSIONS.metric("share").sql}
@@ -37,8 +37,8 @@ def test_retransmissions_are_the_tables_of_packets_sent(demo):
         group by network, why
     """).fetchall()
     assert len(expected) > 20
-    told = {(network, cause): share for network, cause, share in shown if share}
-    assert told == {row[:2]: pytest.approx(row[2]) for row in expected}
+    shares = {(network, cause): share for network, cause, share in shown if share}
+    assert shares == {row[:2]: pytest.approx(row[2]) for row in expected}
 
 
 def test_retransmissions_by_options_have_intervals_about_their_shares(demo):
@@ -71,7 +71,7 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
     assert {share for *_, share in shown} > {0.0, 1.0}
 
 
-def test_windows_tell_the_throughput_of_the_connections(demo):
+def test_windows_show_the_throughput_of_the_connections(demo):
     connection = demo.warehouse.connect()
     (shown,) = connection.sql(f"""
         select {WINDOWS.metric("throughput").sql}, sum(flows) from ({WINDOWS.sql})
