@@ -30,8 +30,8 @@ PROBE = """
 event arp_request(mac_src: string, mac_dst: string, spa: addr, sha: string, tpa: addr, tha: string)
     { close(open(fmt("%s/seen-%%s", tpa))); }
 """
-"""Script by which a probe shows that Zeek has seen all that was sent before it. It must not be an IP packet: the one
-before would be written for it."""
+"""Script by which a probe shows that Zeek has seen all that was sent before it. The probe must not
+be an IP packet: the one before would be written for it."""
 PROBER, PROBES = "02:00:00:00:00:01", count(1)
 PATIENCE = 60
 """s"""
