@@ -25,10 +25,10 @@ class ActionLog(AbstractEventLogger):
         super().__init__()
         handler = logging.FileHandler(path, delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        self._logger = logging.getLogger("giscope.actions")
-        self._logger.handlers = [handler]
-        self._logger.propagate = False
-        self._logger.setLevel(logging.INFO)
+        self._action_logger = logging.getLogger("giscope.actions")
+        self._action_logger.handlers = [handler]
+        self._action_logger.propagate = False
+        self._action_logger.setLevel(logging.INFO)
 
     def log(
         self,
@@ -46,7 +46,7 @@ class ActionLog(AbstractEventLogger):
             "user": user_id, "action": action, "dashboard": dashboard_id, "chart": slice_id,
             "ms": duration_ms, "from": referrer,
         }  # fmt: skip
-        self._logger.info(json.dumps(entry))
+        self._action_logger.info(json.dumps(entry))
 
 
 COUNTRIES_FILE = Path(os.environ["SUPERSET_HOME"]) / "countries.json"

@@ -151,8 +151,8 @@ def histogram_outline(
     """Return SQL of a histogram's rows as the outline of its bins, for a line of steps.
 
     The rows have each bin's lower edge as the column `name`, and its upper edge as `name`_below.
-    Each bin is followed by a row of zero sums at its upper edge and has one at zero. So the line
-    starts at zero, and falls to zero after a bin without a neighbour.
+    Further rows have zero sums: one at each bin's upper edge, and one at zero. So the line starts
+    at zero, and falls to zero after a bin that has no neighbour.
 
     columns: columns of `rows` to keep.
     sums: columns of `rows` that are drawn.

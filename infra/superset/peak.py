@@ -39,7 +39,7 @@ from spark_jobs.report.metrics import SHOWN
 from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
-"""Number of days, up to the last of the warehouse, to compare if no dates are selected."""
+"""Numbers of days to compare, up to the last of the warehouse, if no dates are selected."""
 DEFAULT_SPAN = "last 30 days"
 DIFFERENCE_HEADING = "difference (95 % interval)"
 

@@ -257,7 +257,7 @@ LIGHT_COLOURS = (
     "#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00",
     "#bbbbbb",
 )  # fmt: skip
-"""Tol's light colours, distinct also to the colour-blind; dark text is legible on them."""
+"""Tol's light colours: colour-blind readers can distinguish them; dark text is legible on them."""
 STALL_CLASSES = (
     "ack delay", "client idle", "continuous loss", "data unavailable", "double retransmission",
     "packet delay", "small window", "tail retransmission", "zero window",
