@@ -1,13 +1,13 @@
-"""The tables: every column once, with type, unit, meaning and source.
+"""The tables: each column once, with its type, unit, meaning and source.
 
-Arrow files, Spark, the SQL views and the data dictionary derive from these.
+Files, Spark's schemas, the SQL views and the data dictionary derive from these.
 """
 
 from schemas.accounting import ACCOUNTING
 from schemas.application_log import APPLICATION_LOG
 from schemas.channel_rates import CHANNEL_RATES
 from schemas.flows import FLOWS
-from schemas.ingest_log import BROKEN_OFF, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
+from schemas.ingest_log import INCOMPLETE_REASONS, INGEST_LOG, SKIP_REASONS, UNREAD_REASONS
 from schemas.leases import LEASES
 from schemas.links import LINKS
 from schemas.losses import LOSSES
@@ -15,7 +15,7 @@ from schemas.marts import MARTS, SUPPRESSED_GROUPS
 from schemas.networks import NETWORKS
 from schemas.packets import PACKETS, TUNNELS
 from schemas.pages import PAGES
-from schemas.quality import MANY_OPTIONS_CUT, QUALITY
+from schemas.quality import MAX_OPTIONS_CUT_SHARE, QUALITY
 from schemas.retransmissions import RETRANSMISSIONS
 from schemas.rto_values import RTO_VALUES
 from schemas.rtt_samples import RTT_SAMPLES
@@ -24,7 +24,7 @@ from schemas.stalls import STALLS
 from schemas.table import CATALOG_NAME, PARTITION_COLUMNS, TIMESTAMP, Column, Table
 
 FROM_ZEEK_LOGS = (SESSIONS, APPLICATION_LOG, ACCOUNTING, LEASES)
-"""Tables that captures alone leave empty."""
+"""Tables that are filled from Zeek's logs, and empty without them."""
 
 TABLES: dict[str, Table] = {
     table.name: table
@@ -51,7 +51,7 @@ TABLES: dict[str, Table] = {
     )
 }
 
-BY_DAY = (
+DAILY_TABLES = (
     FLOWS,
     CHANNEL_RATES,
     LINKS,
@@ -63,11 +63,11 @@ BY_DAY = (
     STALLS,
     RTO_VALUES,
 )
-"""What is made of a day's packets."""
+"""Tables that are made from a day's packets."""
 EXAMPLES = TABLES["examples"]
-KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
+RETENTION_GROUPS: dict[str, tuple[Table, ...]] = {
     "packets": (PACKETS, APPLICATION_LOG, ACCOUNTING, LEASES, EXAMPLES),
-    "flows": BY_DAY,
+    "flows": DAILY_TABLES,
     "marts": (
         *(mart for mart in MARTS if mart is not EXAMPLES),
         SUPPRESSED_GROUPS,
@@ -75,29 +75,32 @@ KEPT_TOGETHER: dict[str, tuple[Table, ...]] = {
         INGEST_LOG,
     ),
 }
-"""What goes when the first of it goes, from packets down: examples are drawn of packets."""
+"""Tables that are removed together, by the name of the first: retention is set for each group.
+
+Examples belong to packets, because they are drawn from packets.
+"""
 
 __all__ = [
     "ACCOUNTING",
     "APPLICATION_LOG",
-    "BROKEN_OFF",
-    "BY_DAY",
     "CATALOG_NAME",
     "CHANNEL_RATES",
+    "DAILY_TABLES",
     "FLOWS",
     "FROM_ZEEK_LOGS",
+    "INCOMPLETE_REASONS",
     "INGEST_LOG",
-    "KEPT_TOGETHER",
     "LEASES",
     "LINKS",
     "LOSSES",
-    "MANY_OPTIONS_CUT",
     "MARTS",
+    "MAX_OPTIONS_CUT_SHARE",
     "NETWORKS",
     "PACKETS",
     "PAGES",
     "PARTITION_COLUMNS",
     "QUALITY",
+    "RETENTION_GROUPS",
     "RETRANSMISSIONS",
     "RTO_VALUES",
     "RTT_SAMPLES",

@@ -1,4 +1,4 @@
-"""accounting: what RADIUS says of who has which address."""
+"""accounting: RADIUS messages about the addresses of subscribers."""
 
 import pyarrow as pa
 
@@ -7,37 +7,46 @@ from schemas.table import TIMESTAMP, Column, Table
 NAS = "nas"
 ACCEPTED = "accepted"
 STATUSES = {0: ACCEPTED, 1: "start", 2: "stop", 3: "update", 7: NAS, 8: NAS}
-"""Acct-Status-Type (RFC 2866, 5.1), as the log has it, 0 of an Access-Accept, to `status`; others
-are left out."""
+"""`status` by Acct-Status-Type (RFC 2866, 5.1); the log has 0 for an Access-Accept.
+
+Messages of other types are left out.
+"""
 
 ACCOUNTING = Table(
     name="accounting",
-    row="one RADIUS message about a subscriber's address, as logged by Zeek; its date is the "
-    "message's",
+    row="one RADIUS message about a subscriber's address, from Zeek's log. Its date is the "
+    "message's date",
     columns=(
         Column("capture", pa.string(), "name of the log file", required=True),
-        Column("ts", TIMESTAMP, "when what it tells happened: less Acct-Delay-Time", required=True),
+        Column(
+            "ts",
+            TIMESTAMP,
+            "time of the event that the message reports: the message's time less Acct-Delay-Time",
+            required=True,
+        ),
         Column(
             "status",
             pa.string(),
-            "start, stop or update of a session; nas: the access server began or ended its "
-            "accounting, which ends its sessions; accepted: an authentication",
+            "start, stop or update of a session; nas (the access server began or ended its "
+            "accounting, which ends its sessions); or accepted (an authentication)",
             source="RFC 2866, 5.1",
             required=True,
         ),
-        Column("nas", pa.string(), "address that the message came from", required=True),
+        Column(
+            "nas", pa.string(), "address of the access server that sent the message", required=True
+        ),
         Column("session", pa.string(), "Acct-Session-Id", source="RFC 2866, 5.5"),
-        Column("user_partition", pa.int32(), "of the address, as in packets"),
-        Column("address", pa.string(), "Framed-IP-Address, as packets.user has it"),
+        Column("user_partition", pa.int32(), "user partition of the address, as in packets"),
+        Column("address", pa.string(), "Framed-IP-Address, in the form of packets.user"),
         Column(
             "subscriber",
             pa.string(),
-            "the subscriber's key, made of IMSI, Calling-Station-Id or User-Name",
+            "the subscriber's key, made from IMSI, Calling-Station-Id or User-Name",
         ),
         Column(
             "session_time",
             pa.float64(),
-            "Acct-Session-Time: how long the session has lasted",
+            "Acct-Session-Time: duration of the session so far",
             "s",
             "RFC 2866, 5.7",
         ),

@@ -1,4 +1,4 @@
-"""application_log: what Zeek's conn, http and ssl logs tell of subscribers' TCP connections."""
+"""application_log: rows of Zeek's conn, http and ssl logs about TCP connections of subscribers."""
 
 import pyarrow as pa
 
@@ -6,35 +6,41 @@ from schemas.table import TIMESTAMP, Column, Table
 
 APPLICATION_LOG = Table(
     name="application_log",
-    row="one row of Zeek's conn, http or ssl log about a subscriber's TCP connection; its date is "
-    "that of ts",
+    row="one row of Zeek's conn, http or ssl log about a subscriber's TCP connection. Its "
+    "date is the date of ts",
     columns=(
         Column("capture", pa.string(), "name of the log file", required=True),
         Column("log", pa.string(), "conn, http or ssl", required=True),
         Column(
             "user_partition",
             pa.int32(),
-            "share of the users it belongs to, as in packets",
+            "user partition of the connection, as in packets",
             required=True,
         ),
         Column("user", pa.string(), "the subscriber's address, as in packets", required=True),
-        Column("user_port", pa.uint16(), "the mobile side's port", required=True),
-        Column("server", pa.string(), "the Internet side's address", required=True),
-        Column("server_port", pa.uint16(), "the Internet side's port", required=True),
+        Column("user_port", pa.uint16(), "the mobile's port", required=True),
+        Column("server", pa.string(), "the server's address", required=True),
+        Column("server_port", pa.uint16(), "the server's port", required=True),
         Column(
             "ts",
             TIMESTAMP,
-            "conn: the connection's first packet; http: the request; ssl: the handshake",
+            "conn: time of the connection's first packet; http: time of the request; ssl: time of "
+            "the handshake",
             required=True,
         ),
-        Column("end_ts", TIMESTAMP, "conn: the connection's last packet; else ts", required=True),
-        Column("service", pa.string(), "protocol that Zeek recognized, as it names it"),
-        Column("request", pa.int64(), "http: the request's number in its connection, from 1"),
+        Column(
+            "end_ts",
+            TIMESTAMP,
+            "conn: time of the connection's last packet; http and ssl: the same as ts",
+            required=True,
+        ),
+        Column("service", pa.string(), "protocol that Zeek recognized, by Zeek's name"),
+        Column("request", pa.int64(), "http: number of the request in its connection, from 1"),
         Column(
             "answered",
             pa.bool_(),
-            "http: a final status came back, after which HTTP goes on (not a tunnel's, 9.3.6); "
-            "ssl: the handshake succeeded",
+            "http: whether a final status came back after which HTTP continues (it does not in a "
+            "tunnel, RFC 9110, 9.3.6); ssl: whether the handshake succeeded",
             source="RFC 9110, 15",
         ),
     ),

@@ -1,4 +1,4 @@
-"""flows: one row a TCP connection, with what the estimators found."""
+"""flows: one row for each TCP connection, with the results of the estimators."""
 
 import pyarrow as pa
 
@@ -7,40 +7,44 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 LIMITS = {
     "channel": "the access link was busy",
     "receiver": "the mobile's window was full",
-    "recovery": "a loss was repaired, or had cut the congestion window",
-    "slow_start": "the congestion window had not yet grown to what the link carries",
-    "server": "the server had room, or all was acknowledged, and sent nothing more",
-    "mobile": "the mobile's window was closed, or it had not asked for more",
+    "recovery": "a loss was being repaired, or had reduced the congestion window",
+    "slow_start": "the congestion window had not yet grown to the link's capacity",
+    "server": "the server sent nothing though it had room or all data was acknowledged",
+    "mobile": "the mobile's window was closed, or the mobile had not requested more",
 }
-"""What holds a transfer up, and when it does."""
+"""Limits of a transfer, and the condition for each."""
 
 FLOWS = Table(
     name="flows",
-    row="one TCP connection, on the date on which it starts",
+    row="one TCP connection. Its date is the date on which it starts",
     columns=(
         Column(
             "flow_id",
             pa.int64(),
-            "stable key: hash of user, server, ports, start and initial sequence number",
+            "stable key of the connection: a hash of user, server, ports, start and initial "
+            "sequence number",
             required=True,
             encoding=PLAIN,
         ),
         Column(
             "user",
             pa.string(),
-            "the subscriber's key: whom RADIUS says had the address then (see leases), else the "
-            "address",
+            "the user's key: the subscriber that had the address then according to RADIUS (see "
+            "leases), or the address if RADIUS names none",
             required=True,
         ),
-        Column("user_port", pa.uint16(), "the mobile side's port", required=True),
-        Column("server", pa.string(), "the Internet side's address", required=True),
-        Column("server_port", pa.uint16(), "the Internet side's port", required=True),
-        Column("start_ts", TIMESTAMP, "first packet at Gi", required=True, encoding=DELTA),
-        Column("end_ts", TIMESTAMP, "last packet at Gi", required=True, encoding=DELTA),
+        Column("user_port", pa.uint16(), "the mobile's port", required=True),
+        Column("server", pa.string(), "the server's address", required=True),
+        Column("server_port", pa.uint16(), "the server's port", required=True),
+        Column(
+            "start_ts", TIMESTAMP, "time of the first packet at Gi", required=True, encoding=DELTA
+        ),
+        Column("end_ts", TIMESTAMP, "time of the last packet at Gi", required=True, encoding=DELTA),
         Column(
             "initiator",
             pa.string(),
-            "who sent the first SYN: mobile, server, or unknown (SYN not seen: a partial flow)",
+            "end that sent the first SYN: mobile, server, or unknown (no SYN was seen: a partial "
+            "connection)",
             required=True,
         ),
         Column("packets_up", pa.int64(), "packets from the mobile", "packets", required=True),
@@ -50,14 +54,14 @@ FLOWS = Table(
         Column(
             "payload_bytes_up",
             pa.int64(),
-            "distinct payload bytes from the mobile (unique sequence space seen at Gi)",
+            "distinct payload bytes from the mobile: the sequence space seen at Gi, each byte once",
             "B",
             required=True,
         ),
         Column(
             "payload_bytes_down",
             pa.int64(),
-            "distinct payload bytes to the mobile (unique sequence space seen at Gi)",
+            "distinct payload bytes to the mobile: the sequence space seen at Gi, each byte once",
             "B",
             required=True,
         ),
@@ -72,14 +76,14 @@ FLOWS = Table(
             Column(
                 f"{name}_{way}",
                 pa.int64(),
-                f"{meaning} from the {end}; they bring no data and count among no retransmissions, losses, "
-                "nor another connection's traffic",
+                f"{meaning} from the {end}. They carry no data and do not count as "
+                "retransmissions, as losses or as another connection's traffic",
                 "packets",
                 f"RFC 9293, {section}",
                 required=True,
             )
             for name, meaning, section in (
-                ("window_probes", "probes of a closed window", "3.8.6.1"),
+                ("window_probes", "window probes", "3.8.6.1"),
                 ("keepalives", "keep-alives", "3.8.4"),
             )
             for way, end in (("up", "mobile"), ("down", "server"))
@@ -87,16 +91,16 @@ FLOWS = Table(
         Column(
             "directions_seen",
             pa.string(),
-            "both, unless just one direction of the connection passed the monitor though the other "
-            "end answered: up (packets from the mobile) or down; what the other one would tell is "
-            "null then",
+            "both; or, if the other end answered but its packets did not pass the monitor: up "
+            "(only packets from the mobile passed) or down (only packets to it). Columns that "
+            "need the missing direction are null then",
             required=True,
         ),
         Column(
             "merged_segments",
             pa.int64(),
-            "of packets_up and packets_down, those that the capture has merged into larger ones "
-            "(LRO, GRO, TSO): each is counted and measured as it was on the wire",
+            "of packets_up and packets_down, those that the capture merged into larger ones (LRO, "
+            "GRO, TSO). Each is counted and measured as it was on the wire",
             "packets",
             "RFC 9293, 3.7.1",
             required=True,
@@ -105,9 +109,9 @@ FLOWS = Table(
             Column(
                 f"out_of_window_{way}",
                 pa.int64(),
-                f"{way}link packets of its addresses and ports that its {end} could not have sent "
-                "(left over from an old connection, injected, or acknowledging data that was never "
-                "sent); no other column counts them",
+                f"{way}link packets of its addresses and ports that are out of window: the "
+                f"{end} could not have sent them (they are left over from an old connection, "
+                "injected, or acknowledge data that was never sent). No other column counts them",
                 "packets",
                 "RFC 9293, 3.10.7.4; RFC 5961; RFC 7323, 5",
                 required=True,
@@ -117,21 +121,21 @@ FLOWS = Table(
         Column(
             "sack",
             pa.bool_(),
-            "SACK permitted in both SYNs; null where a SYN that matters was not seen, or the "
+            "whether both SYNs permit SACK. Null if a SYN that matters was not seen, or if the "
             "capture cut off its options",
             source="INFOCOM II",
         ),
         Column(
             "timestamps",
             pa.bool_(),
-            "timestamp option seen in both directions; null where one was not seen, or the capture "
-            "cut off its options",
+            "whether both directions have the timestamp option. Null if one was not seen, or if "
+            "the capture cut off its options",
             source="INFOCOM II",
         ),
         Column(
             "max_ip_len",
             pa.int64(),
-            "largest IP packet, either direction",
+            "length of the largest IP packet in either direction",
             "B",
             "INFOCOM II",
             required=True,
@@ -139,21 +143,22 @@ FLOWS = Table(
         Column(
             "mss_class",
             pa.string(),
-            "by max_ip_len: low 400-600 B, high 1400-1600 B, else other",
+            "class of max_ip_len: low (400-600 B), high (1400-1600 B) or other",
             source="INFOCOM II",
             required=True,
         ),
         Column(
             "max_window",
             pa.int64(),
-            "largest window the mobile advertised, scaled; null where the scale is not known",
+            "the mobile's largest window, scaled. Null if the scale is not known",
             "B",
             "INFOCOM II",
         ),
         Column(
             "window_class",
             pa.string(),
-            "by max_window: low < 10 000 B, med 10 000-20 000 B, high > 20 000 B",
+            "class of max_window: low (< 10 000 B), med (10 000-20 000 B) or high (> 20 000 B). "
+            "Null if max_window is",
             source="INFOCOM II",
         ),
         Column(
@@ -175,113 +180,123 @@ FLOWS = Table(
         Column(
             "setup_class",
             pa.string(),
-            "area of the set-up tree: optimal (one SYN, one SYN "
-            "ACK, then ACK), slight_problem (a SYN or SYN ACK again, then ACK), no_response "
-            "(SYNs only), serious_problem (SYN ACK but no ACK), refused (RST to a SYN); null "
-            "where the handshake was not seen whole",
+            "set-up category: optimal (one SYN, one SYN ACK, then ACK), slight_problem (a SYN or "
+            "SYN ACK was retransmitted, then ACK), no_response (SYNs only), serious_problem (SYN "
+            "ACK but no ACK) or refused (RST to a SYN). Null if the handshake was not seen "
+            "completely",
             source="INFOCOM III.C, Fig. 5",
         ),
         Column(
             "setup_retransmission",
             pa.string(),
-            "of slight_problem: why a SYN or SYN ACK came again: premature (the first ones were "
-            "answered: the timer was too short for the round trip), lost (later ones were); null "
-            "where neither timestamps nor times tell",
+            "of slight_problem: why a SYN or SYN ACK was retransmitted: premature (the first one "
+            "was answered: the timer was too short for the RTT) or lost (only a later one was "
+            "answered). Null for other categories, and if neither timestamps nor times decide",
             source="INFOCOM III.C; RFC 6298, 2.1; RFC 7323, 4.3",
         ),
         Column(
             "setup_reset",
             pa.bool_(),
-            "of serious_problem: true where an RST ended the set-up, "
-            "false where it fell silent; else null",
+            "of serious_problem: true if an RST ended the set-up, false if it fell silent. Null "
+            "for other categories",
             source="INFOCOM III.C, Fig. 5",
         ),
         Column(
             "reset_by",
             pa.string(),
-            "who sent its first RST: mobile, server, or something between them in the name of one, "
-            "which went on all the same, or whose packets come from another distance; null without "
-            "an RST, and where nothing else came from that end",
+            "sender of the first RST: mobile, server, or between (something between them, in the "
+            "name of one end that continued nevertheless or whose packets come from another "
+            "distance). Null without an RST, or if nothing else came from that end",
             source="Weaver, Sommer and Paxson, NDSS 2009",
         ),
-        Column("setup_delay", pa.float64(), "first SYN to first ACK", "s", "INFOCOM III.A"),
+        Column(
+            "setup_delay",
+            pa.float64(),
+            "time from the first SYN to the first ACK",
+            "s",
+            "INFOCOM III.A",
+        ),
         Column(
             "setup_background",
             pa.bool_(),
-            "other traffic of the user in the 5 s before the "
-            "first SYN or during the set-up; null where the SYN was not seen",
+            "whether the user had other traffic in the 5 s before the first SYN or during the "
+            "set-up. Null if the SYN was not seen",
             source="INFOCOM III.A",
         ),
         Column(
             "rtt_access",
             pa.float64(),
-            "round trip between Gi and the mobile, from the "
-            "handshake; only of a complete one with one SYN and one SYN ACK, or where timestamps "
-            "tell which was answered, without background, below 3 s",
+            "RTT between Gi and the mobile, from the handshake. Null unless the handshake is "
+            "complete, without background traffic and below 3 s, and has one SYN and one SYN ACK, "
+            "or timestamps that show which one was answered",
             "s",
             "INFOCOM III.B",
         ),
         Column(
             "rtt_internet",
             pa.float64(),
-            "round trip between Gi and the server, from the handshake; the same conditions",
+            "RTT between Gi and the server, from the handshake. Null under the same conditions",
             "s",
             "INFOCOM III.B",
         ),
         Column(
             "rtt_access_min",
             pa.float64(),
-            "least time from a downlink data packet at Gi to the ACK that answers it, of data sent "
-            "once, or where a timestamp tells which copy is answered",
+            "smallest RTT on the access side: from a downlink data packet at Gi to the ACK that "
+            "answers it, of data sent once, or if a timestamp shows which transmission the ACK "
+            "answers",
             "s",
             "Karn and Partridge 1987; RFC 6298, 3",
         ),
         Column(
             "split",
             pa.bool_(),
-            "something at Gi answers in the mobile's name, a performance-enhancing proxy: its ACKs "
-            "have come from elsewhere than the mobile's SYN, or far sooner than the mobile answers "
-            "handshakes. What would be told of the access side is null then, but for rtt_access. "
-            "false: there is no such sign",
+            "whether something at Gi, a performance-enhancing proxy, answers in the mobile's "
+            "name: its ACKs come from another distance than the mobile's SYN, or much sooner than "
+            "the mobile answers handshakes. All columns about the access side are null then, "
+            "except rtt_access. False: there is no such sign",
             source="RFC 3135, 2.4",
             required=True,
         ),
         Column(
             "lost_access",
             pa.int64(),
-            "downlink data packets lost on the access side (more likely than not); null, as all losses "
-            "and rates of the transfer, where the mobile's ACKs were not seen, or more than 1 % of "
-            "what they acknowledge was not (acked_unseen_bytes), or more than a tenth of most "
-            "of the user's connections",
+            "downlink data packets that were probably lost on the access side (probability above "
+            "0.5). Null, like all losses and rates of the transfer, if the mobile's ACKs were not "
+            "seen, or if Gi missed more than 1 % of the data that they acknowledge "
+            "(acked_unseen_bytes), or more than a tenth of it in most of the user's connections",
             "packets",
             "INFOCOM V",
         ),
         Column(
             "lost_access_expected",
             pa.float64(),
-            "the same as a sum of probabilities: unbiased in aggregates",
+            "expected losses on the access side: a sum of probabilities, unbiased in aggregates. "
+            "Null if lost_access is",
             "packets",
             "INFOCOM V",
         ),
         Column(
             "lost_internet",
             pa.int64(),
-            "downlink data packets lost on the Internet side (more likely than not)",
+            "downlink data packets that were probably lost on the Internet side (probability "
+            "above 0.5)",
             "packets",
             "INFOCOM V",
         ),
         Column(
             "lost_internet_expected",
             pa.float64(),
-            "the same as a sum of probabilities, with what is lost on average of packets sent "
-            "again where IP IDs do not tell: unbiased in aggregates",
+            "expected losses on the Internet side: a sum of probabilities, unbiased in "
+            "aggregates. It includes the mean loss of retransmissions for which IP IDs do not "
+            "decide",
             "packets",
             "INFOCOM V; RFC 6864",
         ),
         Column(
             "bottleneck",
             pa.string(),
-            "side of more losses: none, access, internet or equal",
+            "side with more losses: access or internet; equal; or none, without losses",
             source="INFOCOM V, Fig. 8",
         ),
         Column(
@@ -296,8 +311,8 @@ FLOWS = Table(
             Column(
                 f"rtt_{side}_{name}",
                 pa.float64(),
-                f"{meaning} of the round trips between Gi and the {end} during the transfer, of "
-                "all that `rtt_samples` takes its rows from (quantiles to 3 %)",
+                f"{meaning} RTT between Gi and the {end} during the transfer, of all RTT samples "
+                "(within 3 %); the table rtt_samples has a part of them",
                 "s",
                 source,
             )
@@ -306,51 +321,52 @@ FLOWS = Table(
                 ("internet", "server", "RFC 9293, 3.8.6", ("min", "median", "p95", "max")),
             )
             for name, meaning in (
-                ("min", "the least"),
-                ("median", "the median"),
-                ("p95", "the 95th percentile"),
-                ("max", "the longest"),
+                ("min", "smallest"),
+                ("median", "median"),
+                ("p95", "95th percentile of the"),
+                ("max", "largest"),
             )
             if name in names
         ),
         Column(
             "delay_spikes",
             pa.int64(),
-            "spikes that began with it: an RTT on the access side, of data sent once, is of a sudden "
-            "twice the user's running mean or more, and four deviations above it, and no data in "
-            "flight explains it: a handover, a reselection, a preemption; of those that set off "
-            "the server's timer, retransmissions.spurious_rto tells",
+            "delay spikes that begin with this connection: an RTT on the access side, of data "
+            "sent once, is suddenly at least twice the user's running mean and four deviations "
+            "above it, and the data in flight does not explain it. Causes are a handover, a "
+            "reselection or a preemption. retransmissions.spurious_rto shows which of them made "
+            "the server's timer expire",
             "spikes",
             "Gurtov and Ludwig, INFOCOM 2003",
         ),
         Column(
             "retransmissions",
             pa.int64(),
-            "packets that the server retransmitted, data, SYNs and FINs, whether Gi saw them or "
-            "not; null, as the three below, where the RTT on the Internet side is not known, or more "
-            "than a tenth of what the mobile acknowledged was not seen (but for one segment), or "
-            "of most of the user's connections",
+            "retransmissions of the server: data, SYNs and FINs, whether Gi saw them or not. "
+            "Null, like the three columns below, if the RTT on the Internet side is not known, or "
+            "if Gi missed more than a tenth of the data that the mobile acknowledged (and more "
+            "than one segment), or more than a tenth in most of the user's connections",
             "packets",
             "RFC 4898, SegsRetrans",
         ),
         Column(
             "rto_expiries",
             pa.int64(),
-            "how often the server's retransmission timer went off, backed off or not",
-            "rto_expiries",
+            "expiries of the server's retransmission timer, backed off or not",
+            "expiries",
             "RFC 6298",
         ),
         Column(
             "busy",
             pa.float64(),
-            "how long the server had data to send, or sent and not acknowledged",
+            "time in which the server had data to send or in flight",
             "s",
             "RFC 4898",
         ),
         Column(
             "rwnd_limited",
             pa.float64(),
-            "for how long of that the mobile's window alone held it back",
+            "part of that time in which only the mobile's window held the server back",
             "s",
             "RFC 4898, SndLimTimeRwin",
         ),
@@ -358,8 +374,8 @@ FLOWS = Table(
             Column(
                 f"limited_{limit}",
                 pa.float64(),
-                f"how long the transfer was held up: {meaning}; the six add up to the time from "
-                "the handshake to the ACK of the last data",
+                f"time in which {meaning}. The six times add up to the time from the handshake "
+                "to the ACK of the last data",
                 "s",
                 "Zhang et al., SIGCOMM 2002; Siekkinen et al., CoNEXT 2005",
             )
@@ -368,84 +384,90 @@ FLOWS = Table(
         Column(
             "limited_by",
             pa.string(),
-            "what did so the longest: channel, receiver, recovery, slow_start, server or mobile",
+            "limit with the longest of the six times: channel, receiver, recovery, slow_start, "
+            "server or mobile",
             source="Zhang et al., SIGCOMM 2002",
         ),
         Column(
             "request_response",
             pa.bool_(),
-            "one request and one successful response, told by Zeek's logs where they know of the "
-            "connection's requests (see sessions), else by the directions' turns in sequence "
-            "space; null where a SYN was not seen",
+            "whether the connection has exactly one request and one successful response: by "
+            "Zeek's logs if they report on its requests (see sessions), else by the directions' "
+            "turns in sequence space. Null if a SYN was not seen",
             source="INFOCOM VI.A",
         ),
         Column(
             "single",
             pa.bool_(),
-            "the user had no other traffic during the connection's life; null where one direction "
-            "was not seen",
+            "whether the user had no other traffic during the connection's life. Null if one "
+            "direction was not seen",
             source="INFOCOM VI.A",
         ),
         Column(
             "b_tcp",
             pa.int64(),
-            "IP bytes of this connection to the mobile from its first data packet to its last; "
-            "null where the ACKs of these do not tell the time",
+            "IP bytes of this connection to the mobile, from its first data packet to its last. "
+            "Null if the ACKs of these packets do not show the time",
             "B",
             "INFOCOM VI.B",
         ),
         Column(
             "b_other",
             pa.int64(),
-            "IP bytes of anything else to the same user in that time",
+            "IP bytes of all other traffic to the same user in that time",
             "B",
             "INFOCOM VI.B",
         ),
         Column(
             "throughput",
             pa.float64(),
-            "single-flow throughput: IP bytes that passed Gi, lost ones and the first packet's "
-            "included, over the time between the ACKs of the first and the last data packet; only "
-            "of single request-response connections above 100 KB",
+            "single-flow throughput: IP bytes that passed Gi, lost ones and the first packet "
+            "included, divided by the time between the ACKs of the first and the last data "
+            "packet. Null unless the connection is single, has one request and one response, and "
+            "is above 100 KB",
             "bit/s",
             "INFOCOM VI.A",
         ),
         Column(
             "throughput_received",
             pa.float64(),
-            "the same of what arrived: IP bytes sent behind the packet that the first ACK answers, "
-            "less what is expected to be lost on the access side",
+            "throughput of the bytes that arrived: IP bytes sent after the packet that the first "
+            "ACK answers, less the expected losses on the access side. Null if throughput is, or "
+            "if the capture cut TCP options",
             "bit/s",
         ),
         Column(
             "goodput",
             pa.float64(),
-            "distinct payload to the mobile beyond what the first data packet's ACK acknowledges, "
-            "over the same time; of any connection",
+            "distinct payload to the mobile after the data that the first data packet's ACK "
+            "acknowledges, divided by the time between the ACKs of the first and the last data "
+            "packet, for connections of any size",
             "bit/s",
             "INFOCOM VI.A",
         ),
         Column(
             "user_throughput",
             pa.float64(),
-            "8 (b_tcp + b_other) / (T2ack - T1ack), of connections above 100 KB: what passed Gi",
+            "8 (b_tcp + b_other) / (T2ack - T1ack): bytes that passed Gi. Null for connections of "
+            "at most 100 KB",
             "bit/s",
             "INFOCOM VI.B",
         ),
         Column(
             "user_throughput_received",
             pa.float64(),
-            "the same of what arrived, counted as in throughput_received; the losses of what is "
-            "not TCP are not known",
+            "user throughput of the bytes that arrived, counted as in throughput_received. Losses "
+            "of other protocols than TCP are not known",
             "bit/s",
             "INFOCOM VI.B: Bm / Tm",
         ),
         Column(
             "parallel",
             pa.int64(),
-            "the most connections of the user, itself and QUIC's (UDP port 443) included, that "
-            "were active at once with it: with an open request, or data sent and not "
-            "acknowledged; of those that start on the date; null where it was not active",
+            "maximum number of the user's connections that were active at once with this one, "
+            "itself and QUIC's (UDP port 443) included. Active: with an open request, or with "
+            "data in flight. Only connections that start on the date count. Null if this one was "
+            "never active",
             "connections",
         ),
     ),

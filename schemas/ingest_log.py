@@ -1,4 +1,4 @@
-"""ingest_log: what became of each capture file."""
+"""ingest_log: the result of the ingest of each capture file."""
 
 import pyarrow as pa
 
@@ -6,101 +6,117 @@ from schemas.table import TIMESTAMP, Column, Table
 
 INGEST_LOG = Table(
     name="ingest_log",
-    row="one capture file, as it was last ingested; its date is that of its first packet, or that "
-    "of its folder where it gave none",
+    row="one capture file, at its last ingest. Its date is the date of its first packet, or "
+    "of its folder if it gave no packets",
     columns=(
         Column(
             "capture",
             pa.string(),
-            "its file's name, behind its folder's where that is a day",
+            "name of the file, preceded by its folder if the folder's name is a day",
             required=True,
         ),
-        Column("front_end", pa.string(), "what read it: builtin, zeek or zeek-log", required=True),
+        Column(
+            "front_end",
+            pa.string(),
+            "front end that read the file: builtin, zeek or zeek-log",
+            required=True,
+        ),
         Column("frames", pa.int64(), "records read from the file", "packets", required=True),
-        Column("packets", pa.int64(), "rows published in packets", "packets", required=True),
-        Column("rows", pa.int64(), "rows published, in whichever table", "rows", required=True),
+        Column(
+            "packets", pa.int64(), "rows published in the table packets", "packets", required=True
+        ),
+        Column("rows", pa.int64(), "rows published in all tables", "rows", required=True),
         Column(
             "skipped",
             pa.map_(pa.string(), pa.int64()),
-            "what could not be read or does not "
-            "belong, counted by reason (`giscope schema` prints the reasons)",
+            "number of frames, rows or bytes that could not be read or do not belong, by reason; "
+            "`giscope schema` prints the reasons",
             required=True,
         ),
         Column("bytes", pa.int64(), "size of the file", "B", required=True),
-        Column("seconds", pa.float64(), "time the ingest took", "s", required=True),
-        Column("first_ts", TIMESTAMP, "earliest packet"),
-        Column("last_ts", TIMESTAMP, "latest packet"),
+        Column("seconds", pa.float64(), "duration of the ingest", "s", required=True),
+        Column("first_ts", TIMESTAMP, "time of the earliest packet"),
+        Column("last_ts", TIMESTAMP, "time of the latest packet"),
         Column(
             "content",
             pa.string(),
-            "hash of the uncompressed capture: keyed (40 digits), or that of XXH3 (32 digits) "
-            "where no subscriber has a pseudonym",
+            "hash of the uncompressed capture: a keyed hash (40 digits), or XXH3 (32 digits) if "
+            "no subscriber has a pseudonym",
             required=True,
         ),
-        Column("error", pa.string(), "why the file gave nothing; null where it gave packets"),
+        Column(
+            "error", pa.string(), "reason why the file gave no packets. Null if it gave packets"
+        ),
         Column(
             "duplicate_of",
             pa.string(),
-            "the capture that has its packets already, or took its place, where that is why it "
-            "gave nothing",
+            "the capture that has the same packets or that replaced this one. Null if that is not "
+            "why this one gave no packets",
         ),
     ),
 )
 
 SKIP_REASONS = {
-    "not_ip": "frames that carry no IP (ARP, LLDP, PPP control, ...)",
-    "not_subscriber": "IP packets with neither end in the network's subscriber prefixes; those in "
-    "tunnels that are not opened count as tunnel_...",
-    "tunnel_ip_in_ip": "neither end a subscriber: IP in IP (4in4, 4in6, 6in4, 6in6)",
-    "tunnel_gre": "neither end a subscriber: GRE, but for ERSPAN",
-    "tunnel_erspan": "neither end a subscriber: ERSPAN, which carries what a switch mirrors",
-    "tunnel_esp": "neither end a subscriber: ESP (IPsec)",
-    "tunnel_l2tp": "neither end a subscriber: L2TPv3 over IP",
-    "tunnel_vxlan": "neither end a subscriber: VXLAN (UDP port 4789)",
-    "tunnel_geneve": "neither end a subscriber: Geneve (UDP port 6081)",
-    "removed": "rows left out of users or days that were removed (`giscope forget`, `purge`)",
-    "duplicate": "packets that the monitor captured again, on both sides of a router or on two "
-    "mirrored ports, and fragments that came twice; the first is kept",
+    "not_ip": "frames without an IP packet (ARP, LLDP, PPP control, ...)",
+    "not_subscriber": "IP packets with neither end in the network's subscriber prefixes; packets "
+    "in tunnels that are not opened count as tunnel_...",
+    "tunnel_ip_in_ip": "packets with neither end a subscriber: IP in IP (4in4, 4in6, 6in4, 6in6)",
+    "tunnel_gre": "packets with neither end a subscriber: GRE, except ERSPAN",
+    "tunnel_erspan": "packets with neither end a subscriber: ERSPAN, which carries the packets "
+    "that a switch mirrors",
+    "tunnel_esp": "packets with neither end a subscriber: ESP (IPsec)",
+    "tunnel_l2tp": "packets with neither end a subscriber: L2TPv3 over IP",
+    "tunnel_vxlan": "packets with neither end a subscriber: VXLAN (UDP port 4789)",
+    "tunnel_geneve": "packets with neither end a subscriber: Geneve (UDP port 6081)",
+    "removed": "rows of users or days that were removed (`giscope forget`, `purge`)",
+    "duplicate": "packets that the monitor captured twice, on both sides of a router or on two "
+    "mirrored ports, and fragments that came twice; the first one is kept",
     "unknown_link_type": "frames of a link type that the reader does not know",
-    "wifi": "frames of Wi-Fi, which is not read: IEEE 802.11, plain or behind a radiotap, Prism or "
+    "wifi": "frames of Wi-Fi, which are not read: IEEE 802.11, plain or after a radiotap, Prism or "
     "AVS header",
-    "short_capture": "packets cut by the capture before the end of their IP header",
+    "short_capture": "packets that the capture cut before the end of their IP header",
     "malformed_ip": "packets whose IP or GTP header contradicts itself",
-    "fragments_joined": "rows of fragments that are part of another row: a datagram is one row, "
-    "with the frame and time of the fragment that completed it",
-    "fragments_overlapping": "rows of datagrams of which fragments overlap, which no host takes "
-    "(RFC 5722): left out",
+    "fragments_joined": "fragments that were joined with others into one row: a datagram has one "
+    "row, with the frame and time of the fragment that completed it",
+    "fragments_overlapping": "fragments of datagrams with overlapping fragments, which no host "
+    "accepts (RFC 5722); they have no row",
     "fragments_unjoined": "kept as rows, later ones without TCP columns: fragments of datagrams "
-    "that were not complete within 30 s, or whose fragments contradict each other",
-    "short_tcp": "kept as rows, TCP columns null: the capture cut the TCP header, or the first "
-    "fragment holds less than all of it",
-    "malformed_tcp": "kept as rows, TCP columns null: data offset outside the packet",
-    "malformed_options": "kept as rows: TCP options after a lying length are not read",
-    "options_cut": "kept as rows: the capture cut the TCP options; those before the cut are read",
-    "clock_backwards": "times that the monitor's clock stepped back; all packets behind a step are "
-    "stamped later by its size",
-    "clock_backwards_us": "the sizes of these steps, in µs",
+    "that were not complete within 30 s or whose fragments contradict each other",
+    "short_tcp": "kept as rows without TCP columns: packets whose TCP header the capture cut, or "
+    "whose first fragment has only a part of it",
+    "malformed_tcp": "kept as rows without TCP columns: packets with a TCP data offset outside the "
+    "packet",
+    "malformed_options": "kept as rows: packets with a TCP option of invalid length; options after "
+    "it are not read",
+    "options_cut": "kept as rows: packets whose TCP options the capture cut; options before the "
+    "cut are read",
+    "clock_backwards": "steps back of the monitor's clock; all packets after a step are stamped "
+    "later by its size",
+    "clock_backwards_us": "sum of the sizes of these steps, in µs",
     "out_of_order": "kept as rows: packets stamped more than a second before their predecessor, as "
-    "in files put one behind the other",
-    "implausible_time": "packets without a time (pcapng's simple packet blocks), stamped outside "
-    "1970-9999, or beyond the 400th date in one file",
-    "corrupt_record": "places where a record header lied; reading went on at the next sound one",
-    "corrupt_bytes": "bytes passed over at such places",
-    "given_up": "1 where the rest of a file was not read: more than 256 MiB, and more than 64 "
-    "times what it takes on disk, held no packet",
-    "truncated_file": "1 where the file ends within a record, or a log within a line",
-    "malformed_line": "lines of a Zeek log with a wrong number of fields or a value that is "
-    "missing, no number, no address or out of range",
-    "no_request": "rows of a http log with neither method nor status: what came behind an answer",
+    "in files that were concatenated",
+    "implausible_time": "packets without a time (pcapng's simple packet blocks), or with a time "
+    "outside 1970-9999 or after the 400th date of one file",
+    "corrupt_record": "places with an invalid record header; reading continued at the next valid "
+    "one",
+    "corrupt_bytes": "bytes that were skipped at such places",
+    "given_up": "1 if the rest of a file was not read: more than 256 MiB, and more than 64 times "
+    "the file's size on disk, held no packet",
+    "truncated_file": "1 if the file ends within a record, or a log within a line",
+    "malformed_line": "lines of a Zeek log with a wrong number of fields, or with a value that is "
+    "missing, not a number, not an address or out of range",
+    "no_request": "rows of an http log with neither method nor status: data after a response",
     "not_tcp": "rows of a conn log about other protocols",
     "other_status": "RADIUS messages that neither begin nor end a lease",
     "no_lease": "RADIUS messages without an address or without a subscriber",
-    "not_closed": "1 where a Zeek log has no #close; its rows are kept",
-    "dropped_by_monitor": "packets that a live Zeek did not get: its interface's buffer was full",
-    "unseen_data": "acknowledgements, as a live Zeek counts them, of data that it did not see: "
-    "dropped before the interface, or sent another way",
-    "corrupt_compression": "1 where the compressed stream breaks off or fails its check",
+    "not_closed": "1 if a Zeek log has no #close; its rows are kept",
+    "dropped_by_monitor": "packets that a live Zeek did not get: the buffer of its interface was "
+    "full",
+    "unseen_data": "acknowledgments, as a live Zeek counts them, of data that it did not see: "
+    "dropped before the interface, or sent on another path",
+    "corrupt_compression": "1 if the compressed stream ends early or its check fails",
 }
+"""Meanings of the reasons in ingest_log.skipped."""
 
 UNREAD_REASONS = (
     "unknown_link_type",
@@ -112,7 +128,7 @@ UNREAD_REASONS = (
     "malformed_line",
     "dropped_by_monitor",
 )
-"""Those that count packets which the front end should have read and could not."""
+"""Reasons that count packets that the front end should have read and could not."""
 
-BROKEN_OFF = ("truncated_file", "corrupt_compression", "given_up")
-"""Those of a file that ends, or that reading ended, before its end."""
+INCOMPLETE_REASONS = ("truncated_file", "corrupt_compression", "given_up")
+"""Reasons that show that a file, or its reading, ended too early."""

@@ -1,4 +1,4 @@
-"""leases: who had which address, and when."""
+"""leases: the times for which subscribers had their addresses."""
 
 import pyarrow as pa
 
@@ -6,18 +6,24 @@ from schemas.table import TIMESTAMP, Column, Table
 
 LEASES = Table(
     name="leases",
-    row="the part within one UTC day of the time for which a subscriber had an address",
+    row="the part of one lease, the time for which a subscriber had an address, that lies "
+    "within one UTC day",
     columns=(
         Column(
             "user_partition",
             pa.int32(),
-            "share of the users it belongs to, as in packets",
+            "user partition of the address, as in packets",
             required=True,
         ),
-        Column("address", pa.string(), "the address, as packets.user has it", required=True),
-        Column("subscriber", pa.string(), "the subscriber's key, flows.user", required=True),
-        Column("start_ts", TIMESTAMP, "from then on", required=True),
-        Column("end_ts", TIMESTAMP, "until then, not included", required=True),
+        Column("address", pa.string(), "the address, in the form of packets.user", required=True),
+        Column("subscriber", pa.string(), "the subscriber's key, as in flows.user", required=True),
+        Column(
+            "start_ts",
+            TIMESTAMP,
+            "first time at which the subscriber had the address",
+            required=True,
+        ),
+        Column("end_ts", TIMESTAMP, "end of the lease, exclusive", required=True),
     ),
     sorted_by=("user_partition", "address", "start_ts"),
 )

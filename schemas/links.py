@@ -1,4 +1,4 @@
-"""links: users' access links, hour by hour."""
+"""links: the access links of users, hour by hour."""
 
 import pyarrow as pa
 
@@ -6,61 +6,61 @@ from schemas.table import TIMESTAMP, Column, Table
 
 LINKS = Table(
     name="links",
-    row="one user's access link in one hour, from the connections that start on the date",
+    row="one user's access link in one hour of UTC, measured by the connections that start on "
+    "the date",
     columns=(
-        Column("user", pa.string(), "the subscriber's key", required=True),
-        Column("hour", TIMESTAMP, "when the hour begins", required=True),
+        Column("user", pa.string(), "the user's key", required=True),
+        Column("hour", TIMESTAMP, "start of the hour", required=True),
         Column(
             "rtt_samples",
             pa.int64(),
-            "round trips between Gi and the mobile that tell of it: the handshakes', and those of "
-            "data sent once, in order",
-            "round trips",
+            "RTT samples on the access side: those of handshakes, and those of data sent once and "
+            "in order",
+            "RTT samples",
             required=True,
         ),
         Column(
             "rtt_min",
             pa.float64(),
-            "the least of them: the idle link's; null, as all that follows, of users whose "
-            "connections something at Gi splits (flows.split), and where of most of their "
-            "connections more than a tenth was not seen",
+            "the smallest of them: the base RTT. Null, like all columns below, if something at Gi "
+            "splits the user's connections (flows.split), or if Gi missed more than a tenth of "
+            "the data of most of them",
             "s",
         ),
-        Column("rtt_median", pa.float64(), "their median", "s"),
+        Column("rtt_median", pa.float64(), "median of the RTT samples", "s"),
         Column(
             "rtt_max",
             pa.float64(),
-            "the longest, also of those that only SACK blocks tell while losses are repaired, of "
-            "connections within the hour",
+            "the largest RTT of connections within the hour, also of RTTs that only SACK blocks "
+            "show during a recovery",
             "s",
         ),
         Column(
             "rate",
             pa.float64(),
-            "the link's rate at the IP layer, from ACKs between which it was busy",
+            "the link's rate at the IP layer, from ACKs between which the link was busy",
             "bit/s",
             "INFOCOM IV",
         ),
         Column(
             "queue_bytes",
             pa.float64(),
-            "how much the queue in front of the link holds, from what it lost on the date; null "
-            "where it lost too little to tell",
+            "capacity of the queue in front of the link, inferred from the losses of the date. "
+            "Null if there were too few losses",
             "B",
             "Wennström et al., Electronics Letters 2004",
         ),
         Column(
             "queue_s",
             pa.float64(),
-            "how long a packet waits when the queue is full: the limit of a buffer that drops by "
-            "age",
+            "time that a packet waits in the full queue: the limit of a buffer that drops by age",
             "s",
             "Wennström et al., Electronics Letters 2004",
         ),
         Column(
             "lost_with_room",
             pa.float64(),
-            "the share lost though the queue had room: by the radio",
+            "share of packets lost while the queue had room: losses of the radio",
         ),
     ),
     sorted_by=("hour",),

@@ -1,4 +1,4 @@
-"""losses: one row a downlink data packet inferred lost."""
+"""losses: one row for each downlink data packet inferred lost."""
 
 import pyarrow as pa
 
@@ -6,57 +6,65 @@ from schemas.table import DELTA, PLAIN, TIMESTAMP, Column, Table
 
 LOSSES = Table(
     name="losses",
-    row="one downlink data packet inferred lost, on the date on which its connection starts; of "
-    "connections of which that is known (flows.lost_access, lost_internet)",
+    row="one downlink data packet inferred lost, of a connection whose losses are known "
+    "(flows.lost_access, flows.lost_internet). Its date is the date on which the "
+    "connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True, encoding=PLAIN),
         Column(
             "side",
             pa.string(),
-            "access (seen at Gi, never reached the mobile) or internet (never seen at Gi)",
+            "access (the packet passed Gi and did not reach the mobile) or internet (the packet "
+            "did not reach Gi)",
             source="INFOCOM V",
             required=True,
         ),
-        Column("capture", pa.string(), "file of the lost packet; null on the Internet side"),
+        Column(
+            "capture", pa.string(), "capture that has the lost packet. Null on the Internet side"
+        ),
         Column(
             "frame",
             pa.int64(),
-            "the lost packet's number there; null on the Internet side",
+            "the packet's number in that capture. Null on the Internet side",
             encoding=DELTA,
         ),
         Column(
             "ts",
             TIMESTAMP,
-            "access: the packet's time at Gi; internet: when it was missed at Gi",
+            "access: the packet's time at Gi; internet: the time at which its absence was noticed "
+            "at Gi",
             required=True,
             encoding=DELTA,
         ),
         Column(
             "seq",
             pa.uint32(),
-            "its sequence number on the wire",
+            "the packet's sequence number on the wire",
             source="RFC 9293",
             encoding=PLAIN,
         ),
-        Column("payload_len", pa.int64(), "its payload", "B", required=True),
+        Column("payload_len", pa.int64(), "the packet's payload", "B", required=True),
         Column(
             "probability",
             pa.float64(),
-            "of having been lost: 1 where the evidence decides; access: else that the queue behind "
-            "Gi had no room, or the share lost of the connection, so that sums are unbiased; "
-            "internet: else that it was not overtaken, nor dropped by the capture",
+            "probability that the packet was lost: 1 if the evidence decides. Otherwise, on the "
+            "access side: the probability that the queue had no room, or the connection's share "
+            "of lost packets, so that sums are unbiased. Otherwise, on the Internet side: the "
+            "probability that the packet was neither overtaken nor dropped by the capture",
             required=True,
         ),
         Column(
             "evidence",
             pa.string(),
-            "access: order (FIFO order alone proves it), sack or dup_acks (the likeliest history "
-            "of the receiver, with SACK or without), silence (no ACK came), undecided (the "
-            "observation ended first); internet: hole (in the sequence space, filled by a retransmission "
-            "or open to the end), tail (what was pending came only after a timeout), skipped (a "
-            "retransmission that others went past), timeout (a retransmission that ACKs called for came only after "
-            "a timeout), ip_id (IP IDs that count the connection's packets lack one), undecided "
-            "(what filled a hole may have been overtaken)",
+            "rule that decided the loss. On the access side: order (only a loss agrees with FIFO "
+            "order), sack or dup_acks (the most likely history of the receiver, with or without "
+            "SACK), silence (no ACK came) or undecided (the observation ended before). On the "
+            "Internet side: hole (a hole in the sequence space that a retransmission filled or "
+            "that stayed open), tail (pending data came only after an RTO expiry), skipped (later "
+            "retransmissions passed Gi without this one), timeout (a retransmission that ACKs "
+            "called for came only after an RTO expiry), ip_id (an IP ID is missing in the "
+            "sequence of the connection's packets) or undecided (the data that filled a hole may "
+            "have been overtaken)",
             required=True,
         ),
     ),

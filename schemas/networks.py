@@ -1,4 +1,4 @@
-"""networks: the facts about each network that marts and dashboards join."""
+"""networks: the facts about each network that marts and dashboards need."""
 
 import pyarrow as pa
 
@@ -8,25 +8,42 @@ NETWORKS = Table(
     name="networks",
     row="one network, as its networks file last described it",
     columns=(
-        Column("country", pa.string(), "ISO 3166 alpha-2", required=True),
-        Column("access", pa.string(), "gprs, edge, umts, lte, nr, dialup, ...", required=True),
-        Column("timezone", pa.string(), "IANA time zone of its local hours", required=True),
-        Column("peak_from", pa.int32(), "peak hours, local: from", "h", "INFOCOM III.B", True),
+        Column("country", pa.string(), "country code, ISO 3166 alpha-2", required=True),
         Column(
-            "peak_until",
+            "access",
+            pa.string(),
+            "access technology: gprs, edge, umts, lte, nr, dialup, ...",
+            required=True,
+        ),
+        Column("timezone", pa.string(), "IANA time zone of its local hours", required=True),
+        Column(
+            "peak_from",
             pa.int32(),
-            "peak hours, local: until, not included",
+            "first local hour of the peak period",
             "h",
             "INFOCOM III.B",
             True,
         ),
         Column(
-            "off_peak_from", pa.int32(), "off-peak hours, local: from", "h", "INFOCOM III.B", True
+            "peak_until",
+            pa.int32(),
+            "local hour at which the peak period ends, exclusive",
+            "h",
+            "INFOCOM III.B",
+            True,
+        ),
+        Column(
+            "off_peak_from",
+            pa.int32(),
+            "first local hour of the off-peak period",
+            "h",
+            "INFOCOM III.B",
+            True,
         ),
         Column(
             "off_peak_until",
             pa.int32(),
-            "off-peak hours, local: until, not included",
+            "local hour at which the off-peak period ends, exclusive",
             "h",
             "INFOCOM III.B",
             True,
@@ -34,7 +51,7 @@ NETWORKS = Table(
         Column(
             "flight_size_bytes",
             pa.int64(),
-            "data in flight above which the channel counts as saturated",
+            "bytes in flight above which the channel counts as saturated",
             "B",
             "INFOCOM IV",
             True,
@@ -42,14 +59,15 @@ NETWORKS = Table(
         Column(
             "slot_rate",
             pa.float64(),
-            "nominal rate of one time slot; null: to be found from the channel rates",
+            "nominal rate of one time slot. Null if it is to be inferred from the channel rates",
             "bit/s",
             "INFOCOM IV, Fig. 7",
         ),
         Column(
             "min_users",
             pa.int32(),
-            "marts leave out cells of fewer users (suppressed_groups); 0 or null: none",
+            "minimum number of users of a group: the marts leave out smaller groups "
+            "(suppressed_groups). 0 or null: the marts leave out no group",
             "users",
         ),
     ),

@@ -1,64 +1,79 @@
-"""packets: what the monitor at Gi saw, one row an IP packet of a subscriber."""
+"""packets: one row for each IP packet of a subscriber that the monitor at Gi saw."""
 
 import pyarrow as pa
 
-from schemas.table import DELTA, PLAIN, RAW, TIMESTAMP, Column, Table
+from schemas.table import DELTA, PLAIN, TIMESTAMP, UNCOMPRESSED, Column, Table
 
 TCP = "RFC 9293"
 
 TUNNELS = (4, 41, 47, 50, 115)
-"""Protocol numbers of tunnels that the reader does not open: IP in IP, 6in4, GRE, ESP, L2TP. What
-is inside counts as bytes of the outer addresses. It opens GTP-U, MPLS, PPPoE and pseudowires."""
+"""Protocol numbers of tunnels that the reader does not open: IP in IP, 6in4, GRE, ESP, L2TP.
+
+Their contents count as bytes of the outer addresses. The reader opens GTP-U, MPLS, PPPoE and
+pseudowires.
+"""
 
 PACKETS = Table(
     name="packets",
-    row="one IP packet of a subscriber, in capture order within a file; a datagram that came in "
-    "fragments is one, when the last of them has come; no payload is ever kept",
+    row="one IP packet of a subscriber, in capture order within a file. A datagram in "
+    "fragments is one row, at the position of its last fragment. No payload is kept",
     columns=(
-        Column("capture", pa.string(), "name of the capture file", required=True, compression=RAW),
+        Column(
+            "capture",
+            pa.string(),
+            "name of the capture file",
+            required=True,
+            compression=UNCOMPRESSED,
+        ),
         Column(
             "frame",
             pa.int64(),
-            "number of the packet in the file, from 1; of a datagram in fragments, that of the one "
-            "that completed it",
+            "number of the packet in the file, from 1; of a datagram in fragments, the number of "
+            "the fragment that completed it",
             required=True,
             encoding=DELTA,
         ),
         Column(
             "ts",
             TIMESTAMP,
-            "when the monitor saw it; where its clock had stepped back within the file "
-            "(clock_steps), later by the sizes of the steps, so that packets stay in order",
+            "time at which the monitor saw the packet. After steps back of the monitor's clock "
+            "within the file (clock_steps), their sizes are added, so that packets stay in order",
             required=True,
             encoding=DELTA,
         ),
         Column(
             "user_partition",
             pa.int32(),
-            "share of the users it belongs to: user key's hash modulo the network's bucket count",
+            "user partition of the packet: the hash of the user's key modulo the network's number "
+            "of user partitions",
             required=True,
             encoding=PLAIN,
         ),
         Column(
             "user",
             pa.string(),
-            "the subscriber's key: its address, or its pseudonym",
+            "the user's key: an address or a pseudonym",
             required=True,
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
-        Column("user_port", pa.uint16(), "the mobile side's TCP or UDP port", encoding=PLAIN),
-        Column("server", pa.string(), "the Internet side's address", required=True),
+        Column("user_port", pa.uint16(), "the mobile's TCP or UDP port", encoding=PLAIN),
+        Column("server", pa.string(), "the server's address", required=True),
         Column(
             "server_port",
             pa.uint16(),
-            "the Internet side's TCP or UDP port",
+            "the server's TCP or UDP port",
             encoding=PLAIN,
         ),
-        Column("downlink", pa.bool_(), "towards the mobile", required=True),
+        Column(
+            "downlink",
+            pa.bool_(),
+            "true: the packet goes to the mobile; false: it comes from the mobile",
+            required=True,
+        ),
         Column(
             "ip_proto",
             pa.uint8(),
-            "protocol above IP, after IPv6 extension headers",
+            "number of the protocol above IP, after IPv6 extension headers",
             source="IANA protocol numbers",
             required=True,
             encoding=PLAIN,
@@ -66,17 +81,18 @@ PACKETS = Table(
         Column(
             "ip_len",
             pa.uint32(),
-            "IP total length, from the header; of a datagram in fragments, that of the whole",
+            "total length of the IP packet, from its header; of a datagram in fragments, the "
+            "length of the whole datagram",
             "B",
             "RFC 791, RFC 8200",
             required=True,
             encoding=PLAIN,
-            narrow=True,
+            fits_int32=True,
         ),
         Column(
             "ip_id",
             pa.uint16(),
-            "IPv4 identification; null for IPv6",
+            "IPv4 identification. Null for IPv6",
             source="RFC 6864",
             encoding=DELTA,
         ),
@@ -91,20 +107,19 @@ PACKETS = Table(
         Column(
             "tcp_flags",
             pa.uint16(),
-            "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, "
-            "URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another "
-            "protocol, a later fragment that could not be joined, a header that the capture or "
-            "fragments cut)",
+            "the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE "
+            "256. Null if there is no TCP header: another protocol, a later fragment that could "
+            "not be joined, or a header that the capture or fragments cut",
             source=TCP,
         ),
         Column("seq", pa.uint32(), "sequence number", source=TCP, encoding=PLAIN),
         Column(
-            "ack", pa.uint32(), "acknowledgement number, as on the wire", source=TCP, encoding=PLAIN
+            "ack", pa.uint32(), "acknowledgment number, as on the wire", source=TCP, encoding=PLAIN
         ),
         Column(
             "window",
             pa.uint16(),
-            "window as on the wire, not scaled",
+            "window, as on the wire, not scaled",
             source=TCP,
         ),
         Column(
@@ -114,60 +129,62 @@ PACKETS = Table(
             "B",
             TCP,
             encoding=PLAIN,
-            narrow=True,
+            fits_int32=True,
         ),
-        Column("mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=RAW),
+        Column(
+            "mss", pa.uint16(), "maximum segment size option", "B", TCP, compression=UNCOMPRESSED
+        ),
         Column(
             "window_scale",
             pa.uint8(),
             "window scale option: shift count",
             "bit",
             "RFC 7323",
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column(
             "sack_permitted",
             pa.bool_(),
-            "true where the option is there",
+            "SACK-permitted option: true if the packet has it",
             source="RFC 2018",
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
         Column(
             "ts_val",
             pa.uint32(),
-            "timestamp option: sender's clock",
+            "timestamp option: the sender's clock",
             source="RFC 7323",
             encoding=PLAIN,
         ),
         Column(
             "ts_ecr",
             pa.uint32(),
-            "timestamp option: echoed clock",
+            "timestamp option: the echoed clock",
             source="RFC 7323",
             encoding=PLAIN,
         ),
         Column(
             "sack",
             pa.list_(pa.uint32()),
-            "SACK block edges: left, right, left, right, ...",
+            "edges of the SACK blocks: left, right, left, right, ...",
             source="RFC 2018, RFC 2883",
             encoding=PLAIN,
         ),
         Column(
             "options_cut",
             pa.bool_(),
-            "true where the capture cut the TCP options, so that an option that is null may have "
-            "been there",
-            compression=RAW,
+            "true if the capture cut the TCP options, so that an option may have been there "
+            "though its column is null",
+            compression=UNCOMPRESSED,
         ),
         Column(
             "clock_steps",
             pa.uint8(),
-            "how many times the monitor's clock had stepped back before it within the file; 255: "
-            "as many or more",
+            "number of steps back of the monitor's clock before the packet within the file. 255: "
+            "255 or more",
             required=True,
-            compression=RAW,
+            compression=UNCOMPRESSED,
         ),
     ),
-    ranges=("capture", "user_partition", "ts"),
+    statistics_columns=("capture", "user_partition", "ts"),
 )

@@ -1,4 +1,4 @@
-"""pages: users' bursts of connections."""
+"""pages: bursts of connections of one user."""
 
 import pyarrow as pa
 
@@ -6,31 +6,33 @@ from schemas.table import TIMESTAMP, Column, Table
 
 PAGES = Table(
     name="pages",
-    row="one burst of a user's connections, as a page that loads makes them: before it, the user "
-    "was idle for more than a second and two round trips; of the connections that start on the "
-    "date, TCP's of any port and QUIC's (UDP port 443), where TCP sent something to the mobile; "
-    "connections of which one direction was not seen have no part in it",
+    row="one burst of a user's connections, as a page that loads makes them. Before it, the "
+    "user was idle for more than a second and two round trips. It has the connections "
+    "that start on the date, TCP's of any port and QUIC's (UDP port 443), if TCP sent "
+    "something to the mobile. Connections of which one direction was not seen do not "
+    "count",
     columns=(
-        Column("user", pa.string(), "the subscriber's key", required=True),
+        Column("user", pa.string(), "the user's key", required=True),
         Column(
             "start_ts",
             TIMESTAMP,
-            "the first SYN, request or data",
+            "time of the first SYN, request or data",
             source="Smith et al., SIGMETRICS 2001",
             required=True,
         ),
-        Column("end_ts", TIMESTAMP, "the ACK of its last data", required=True),
+        Column("end_ts", TIMESTAMP, "time of the ACK of its last data", required=True),
         Column(
             "connections",
             pa.int64(),
-            "that were active in it: with an open request, or data sent or not acknowledged",
+            "connections active in the page: with an open request, or with data sent and not "
+            "acknowledged",
             "connections",
             required=True,
         ),
         Column(
             "parallel",
             pa.int64(),
-            "the most of them that were active at the same time",
+            "maximum number of connections that were active at the same time",
             "connections",
             required=True,
         ),
@@ -45,9 +47,9 @@ PAGES = Table(
         Column(
             "rate_share",
             pa.float64(),
-            "the rate of ip_bytes from start to end, as a share of the user's channel rate in the "
-            "hour in which it starts (see links); null where that is not known, or more than 1 % "
-            "of a connection was not seen",
+            "the mean rate of ip_bytes from start to end, as a share of the user's channel rate "
+            "in the hour in which the page starts (see links). Null if the channel rate is not "
+            "known, or if Gi missed more than 1 % of a connection's data",
             source="INFOCOM IV",
         ),
     ),

@@ -1,31 +1,36 @@
-"""quality: what the checks of a day found, and whether they hold it back."""
+"""quality: the results of a day's checks, and whether they hold the day."""
 
 import pyarrow as pa
 
 from schemas.table import Column, Table
 
-MANY_OPTIONS_CUT = 0.01
-"""Share of a day's TCP packets with cut options from which on the capture is to be changed."""
+MAX_OPTIONS_CUT_SHARE = 0.01
+"""Maximum share of a day's TCP packets with cut options; above it, the capture needs a change."""
 
 QUALITY = Table(
     name="quality",
-    row="one check of a network's day, as it was last made",
+    row="one check of a network's day, at its last run",
     columns=(
         Column(
             "measure",
             pa.string(),
-            "what is checked: unread_captures, skipped_share, duplicate_share, copied_share, "
-            "clock_steps, acked_unseen_share, "
-            "one_way_share, losses_unknown_share, sending_unknown_share, split_share, near_share, "
-            "merged_share, options_cut_share, not_tcp_share, tunnel_share, without_syn_share, "
-            "peak_flows or volume_ratio",
+            "what the check measures: unread_captures, skipped_share, duplicate_share, "
+            "copied_share, clock_steps, acked_unseen_share, one_way_share, losses_unknown_share, "
+            "sending_unknown_share, split_share, near_share, merged_share, options_cut_share, "
+            "not_tcp_share, tunnel_share, without_syn_share, peak_flows or volume_ratio",
             required=True,
         ),
-        Column("value", pa.float64(), "what was found; null where it could not be measured"),
-        Column("lowest", pa.float64(), "a value below holds the day back; null: none is too low"),
-        Column("highest", pa.float64(), "a value above holds the day back; null: none is too high"),
-        Column("passed", pa.bool_(), "the check does not hold the day back", required=True),
-        Column("finding", pa.string(), "the check's result in words", required=True),
-        Column("released", pa.string(), "why the day is published in spite of a failed check"),
+        Column("value", pa.float64(), "the measured value. Null if it could not be measured"),
+        Column(
+            "lowest", pa.float64(), "a smaller value holds the day. Null: no value is too small"
+        ),
+        Column(
+            "highest", pa.float64(), "a larger value holds the day. Null: no value is too large"
+        ),
+        Column("passed", pa.bool_(), "whether the check lets the day be published", required=True),
+        Column("finding", pa.string(), "result of the check in words", required=True),
+        Column(
+            "released", pa.string(), "reason why the day is published in spite of a failed check"
+        ),
     ),
 )

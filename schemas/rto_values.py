@@ -1,4 +1,4 @@
-"""rto_values: the servers' retransmission timeouts over time."""
+"""rto_values: the retransmission timeouts of servers over time."""
 
 import pyarrow as pa
 
@@ -6,15 +6,22 @@ from schemas.table import DELTA, TIMESTAMP, Column, Table
 
 RTO_VALUES = Table(
     name="rto_values",
-    row="the retransmission timeout of a connection's server from a time on, on the date on which "
-    "the connection starts; a row where it changed by 1/32 or more",
+    row="the retransmission timeout (RTO) of a connection's server from a time on. A "
+    "connection gets a new row when its RTO has changed by 1/32 or more. Its date is the "
+    "date on which the connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
-        Column("ts", TIMESTAMP, "since when, by the server's clock", required=True, encoding=DELTA),
+        Column(
+            "ts",
+            TIMESTAMP,
+            "time from which the RTO holds, by the server's clock",
+            required=True,
+            encoding=DELTA,
+        ),
         Column(
             "rto",
             pa.float64(),
-            "the timeout, replayed from the round trips that the server measured",
+            "the RTO, computed from the RTTs that the server measured",
             "s",
             "RFC 6298",
             required=True,
@@ -22,28 +29,29 @@ RTO_VALUES = Table(
         Column(
             "duration",
             pa.float64(),
-            "until the connection's next row, or its last packet",
+            "time until the connection's next row, or until its last packet",
             "s",
             required=True,
         ),
         Column(
             "rtt",
             pa.float64(),
-            "the access side's round trip measured last by then (rtt_samples); null before any",
+            "latest RTT on the access side at that time (rtt_samples). Null before the first",
             "s",
         ),
         Column(
             "backed_off",
             pa.bool_(),
-            "true: it was doubled, for the timer had gone off; false: a round trip was measured",
+            "true: the RTO was doubled after an RTO expiry; false: a new RTT sample changed it",
             source="RFC 6298, 5.5",
             required=True,
         ),
         Column(
             "rule",
             pa.string(),
-            "how the server computes it, told by when it went off: linux (a sample an ACK, the "
-            "deviation's maximum over a round trip), rfc6298 (a sample a round trip)",
+            "how the server computes the RTO, inferred from the times of its expiries: linux (one "
+            "RTT sample an ACK, maximum deviation over a round trip) or rfc6298 (one RTT sample a "
+            "round trip)",
             source="RFC 6298, 2",
             required=True,
         ),

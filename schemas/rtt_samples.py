@@ -1,4 +1,4 @@
-"""rtt_samples: round trips through transfers, on either side of Gi."""
+"""rtt_samples: RTT samples of transfers, on both sides of Gi."""
 
 import pyarrow as pa
 
@@ -7,31 +7,38 @@ from schemas.table import DELTA, TIMESTAMP, Column, Table
 DELAYED = Column(
     "delayed",
     pa.bool_(),
-    "the ACK answers one segment alone: it may have waited for a second",
+    "whether the ACK may be a delayed ACK: it answers a single segment",
     source="RFC 9293, 3.8.6.3",
     required=True,
 )
 
 RTT_SAMPLES = Table(
     name="rtt_samples",
-    row="one round trip of a connection, on the date on which it starts: of all seen, one in a "
-    "round trip at most and ten a second (access) or one (internet), and those that differ by a "
-    "factor of two; flows has the quantiles of all",
+    row="one RTT sample of a connection: at most one in a round trip, and at most ten a "
+    "second (access) or one a second (internet), and further ones that differ by a factor "
+    "of two. The quantiles in flows are of all samples. Its date is the date on which the "
+    "connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
-        Column("ts", TIMESTAMP, "when it ended at Gi", required=True, encoding=DELTA),
+        Column(
+            "ts",
+            TIMESTAMP,
+            "time at Gi at which the RTT sample ends",
+            required=True,
+            encoding=DELTA,
+        ),
         Column(
             "side",
             pa.string(),
-            "access (a data packet passes Gi, and the ACK that answers it) or internet (an ACK "
-            "passes Gi, and the first data that it let the server send)",
+            "access (from a data packet at Gi to the ACK that answers it) or internet (from an "
+            "ACK at Gi to the first data that it let the server send)",
             required=True,
         ),
         Column(
             "rtt",
             pa.float64(),
-            "the round trip; never of data sent twice, unless a timestamp tells which copy is "
-            "answered",
+            "the RTT. Data that was sent twice gives one only if a timestamp shows which "
+            "transmission the ACK answers",
             "s",
             "Karn and Partridge 1987; RFC 7323, 4",
             required=True,
@@ -39,8 +46,8 @@ RTT_SAMPLES = Table(
         Column(
             "flight",
             pa.int64(),
-            "bytes sent and not acknowledged when the data packet passed Gi, its own included; "
-            "null on the internet side",
+            "bytes in flight when the data packet passed Gi, its own included. Null on the "
+            "Internet side",
             "B",
             encoding=DELTA,
         ),

@@ -1,4 +1,4 @@
-"""sessions: what Zeek's conn, http and ssl logs say of a flow."""
+"""sessions: what Zeek's conn, http and ssl logs report about a connection."""
 
 import pyarrow as pa
 
@@ -6,21 +6,27 @@ from schemas.table import Column, Table
 
 SESSIONS = Table(
     name="sessions",
-    row="one flow of which Zeek's conn, http or ssl log tells, on the date on which it starts",
+    row="one connection that Zeek's conn, http or ssl log describes. Its date is the date on "
+    "which the connection starts",
     columns=(
         Column("flow_id", pa.int64(), "the connection, as in flows", required=True),
         Column(
             "service",
             pa.string(),
-            "protocols that Zeek recognized, as it names them, comma-separated; null: none",
+            "protocols that Zeek recognized, by Zeek's names, comma-separated. Null if it "
+            "recognized none",
         ),
-        Column("requests", pa.int64(), "HTTP requests; null where http.log tells of none"),
-        Column("responses", pa.int64(), "HTTP requests that got a final status"),
+        Column("requests", pa.int64(), "HTTP requests. Null if http.log has none"),
+        Column(
+            "responses",
+            pa.int64(),
+            "HTTP requests that got a final status. Null if http.log has no request",
+        ),
         Column(
             "request_response",
             pa.bool_(),
-            "one HTTP request and its response; false too where ssl.log tells that TLS was not "
-            "established; null where the logs tell of no request",
+            "whether the connection has exactly one HTTP request and its response. False also if "
+            "ssl.log shows that TLS was not established. Null if the logs show no request",
             source="INFOCOM VI.A",
         ),
     ),

@@ -1,4 +1,4 @@
-"""What a table is: its columns, each written once, and what derives from them."""
+"""The definition of a table by its columns, and the schemas that derive from it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,28 +9,30 @@ import pyarrow as pa
 
 DICTIONARY, PLAIN = "RLE_DICTIONARY", "PLAIN"
 DELTA = "DELTA_BINARY_PACKED"
-"""Encodings of Parquet. Not BYTE_STREAM_SPLIT: Spark 4.1 reads no integers so."""
-ZSTD, RAW = "zstd", "none"
-"""How Parquet compresses what is encoded. Not by LZ4: Spark fails on some of its pages."""
+"""Encodings of Parquet. Not BYTE_STREAM_SPLIT: Spark 4.1 cannot read integers in it."""
+ZSTD, UNCOMPRESSED = "zstd", "none"
+"""Compressions of Parquet. Not LZ4: Spark fails on some of its pages."""
 
-BATCH = 1 << 14
-"""Values that Parquet's writer takes at a time: by 1,024, as it does otherwise, takes 1.05
-times as long."""
+WRITE_BATCH_SIZE = 1 << 14
+"""Values that Parquet's writer takes at a time: its default of 1,024 takes 1.05 times as long."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 CATALOG_NAME = "giscope"
-"""Of the tables, to engines that have several catalogs."""
+"""Name of the tables' catalog in engines that have several catalogs."""
 
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
 
-    meaning: what the value is; unit: how it is counted; source: the paper's section or the RFC
-    that defines it. A value that could not be measured is null, so every column may be null
-    unless `required`. type: what values there are, as in the logs that they are parsed from.
-    encoding: how Parquet stores it, where that was measured to matter; if not, measured numbers,
-    which seldom come again, as they are, and the rest by dictionary.
+    type: the type of its values, as in the logs that they are parsed from.
+    meaning: the definition, which `giscope schema` prints.
+    unit: the unit of its values.
+    source: the section of the paper, or the RFC, that defines it.
+    required: it is never null. Other columns are null if the value could not be measured.
+    encoding: how Parquet stores it, if a measurement showed that it matters. By default floating
+    point numbers, which seldom repeat, are stored plainly and other values by a dictionary.
+    compression: how Parquet compresses it.
     """
 
     name: str
@@ -41,24 +43,26 @@ class Column:
     required: bool = False
     encoding: str = ""
     compression: str = ZSTD
-    narrow: bool = False
-    """Its values are below 2^31, whatever the type."""
+    fits_int32: bool = False
+    """True if its values are below 2^31, whatever the type."""
 
     @property
-    def read_as(self) -> pa.DataType:
-        """The type that files and readers have: signed, for Iceberg, Spark and Java know no other
-        integers. Spark's Iceberg reader finds no row for a condition on unsigned ones, and does not
-        say so."""
-        return pa.int32() if self.narrow else _signed(self.type)
+    def stored_type(self) -> pa.DataType:
+        """The type in files and for readers: signed.
+
+        Iceberg, Spark and Java have signed integers only. For a condition on unsigned integers,
+        Spark's Iceberg reader silently finds no rows.
+        """
+        return pa.int32() if self.fits_int32 else _signed(self.type)
 
     @property
-    def stored_as(self) -> str:
-        """How Parquet stores it."""
+    def parquet_encoding(self) -> str:
+        """The encoding of the column in Parquet."""
         return self.encoding or (PLAIN if pa.types.is_floating(self.type) else DICTIONARY)
 
     @property
     def comment(self) -> str:
-        """Meaning, unit and source in one line."""
+        """The meaning, unit and source in one line."""
         unit = f" [{self.unit}]" if self.unit else ""
         return f"{self.meaning}{unit}" + (f" ({self.source})" if self.source else "")
 
@@ -71,10 +75,10 @@ PARTITION_COLUMNS = (
 
 @dataclass(frozen=True)
 class Table:
-    """One table: `row` says what one row is.
+    """One table; `row` defines what one row is.
 
-    The partition columns (`network` and `date`) are the folders that the files lie in; they are
-    columns for every reader, but are not stored in the files.
+    The partition columns (`network` and `date`) are the names of the folders with the files. Every
+    reader sees them as columns, but the files do not store them.
     """
 
     name: str
@@ -82,14 +86,18 @@ class Table:
     columns: tuple[Column, ...]
     partitions: tuple[Column, ...] = PARTITION_COLUMNS
     sorted_by: tuple[str, ...] = ()
-    """In each file, where that is promised."""
-    ranges: tuple[str, ...] = ()
-    """Columns of which each row group has the least and the greatest value, where not all have:
-    readers leave out row groups by these."""
+    """Columns by which each file is sorted. Empty: no order is promised."""
+    statistics_columns: tuple[str, ...] = ()
+    """Columns with their minimum and maximum in each row group; by these, readers skip row groups.
+
+    Empty: all columns have them.
+    """
     group_columns: tuple[str, ...] = ()
-    """Of a mart: columns that tell apart, beside network and date, its cells, any of which may be
-    of one user and so single out a person; others are values of a cell, bins of histograms among
-    them. See spark_jobs/marts/suppressed_groups.py."""
+    """Columns of a mart that, with network and date, define its groups.
+
+    A group may have only one user and so identify a person. The other columns are values in a
+    group, bins of histograms among them. See spark_jobs/marts/suppressed_groups.py.
+    """
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -98,15 +106,13 @@ class Table:
 
     @cached_property
     def layout(self) -> str:
-        """Tells the columns stored in each file from those of another version, by their names and
-        types."""
+        """A hash of the names and types of the stored columns, which distinguishes versions."""
         columns = ",".join(f"{field.name} {field.type}" for field in self.arrow)
         return f"{crc32(columns.encode()):08x}"
 
     @cached_property
     def arrow_dictionary(self) -> pa.Schema:
-        """The columns stored in each file, as a writer of many rows holds them: strings as
-        dictionaries."""
+        """The columns stored in each file, with strings as dictionaries: for many rows."""
         return pa.schema(
             [
                 field.with_type(pa.dictionary(pa.int32(), pa.string()))
@@ -118,29 +124,28 @@ class Table:
 
     @cached_property
     def parquet_options(self) -> dict[str, Any]:
-        """How a ParquetWriter stores the columns."""
-        stored = {path: column for column in self.columns for path in _paths(column)}
+        """The options with which a ParquetWriter stores the columns."""
+        stored = {path: column for column in self.columns for path in _parquet_paths(column)}
         codecs = {path: column.compression for path, column in stored.items()}
         return {
             "compression": codecs,
             "compression_level": {path: 1 for path, codec in codecs.items() if codec == ZSTD},
-            "use_dictionary": [p for p, c in stored.items() if c.stored_as == DICTIONARY],
+            "use_dictionary": [p for p, c in stored.items() if c.parquet_encoding == DICTIONARY],
             "column_encoding": {
-                p: c.stored_as for p, c in stored.items() if c.stored_as != DICTIONARY
+                p: c.parquet_encoding for p, c in stored.items() if c.parquet_encoding != DICTIONARY
             },
-            "write_statistics": list(self.ranges) or True,
-            "write_batch_size": BATCH,
+            "write_statistics": list(self.statistics_columns) or True,
+            "write_batch_size": WRITE_BATCH_SIZE,
         }
 
     @cached_property
     def arrow_with_partitions(self) -> pa.Schema:
-        """The columns a reader sees."""
+        """The columns that a reader sees."""
         return _arrow(self.partitions + self.columns)
 
 
-def _paths(column: Column) -> list[str]:
-    """A column's names in Parquet, which has lists' elements, and maps' keys and values, as columns
-    of their own."""
+def _parquet_paths(column: Column) -> list[str]:
+    """Return a column's paths in Parquet, which stores elements, keys and values as columns."""
     if pa.types.is_list(column.type):
         return [f"{column.name}.list.element"]
     if pa.types.is_map(column.type):
@@ -149,11 +154,11 @@ def _paths(column: Column) -> list[str]:
 
 
 def _arrow(columns: tuple[Column, ...]) -> pa.Schema:
-    return pa.schema([pa.field(c.name, c.read_as, nullable=not c.required) for c in columns])
+    return pa.schema([pa.field(c.name, c.stored_type, nullable=not c.required) for c in columns])
 
 
 def _signed(type_: pa.DataType) -> pa.DataType:
-    """A signed type for an unsigned one; another type as it is."""
+    """Return a signed type for an unsigned one, and other types unchanged."""
     if pa.types.is_list(type_):
         return pa.list_(_signed(type_.value_type))
     wider = {pa.uint8(): pa.int32(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}

@@ -1,6 +1,8 @@
-"""The logs of Zeek that are read: their fields, by Zeek's names, with the types they are parsed as;
-and, for the logs that zeek_scripts/ writes, the generated `zeek_scripts/scripts/columns.zeek`
-(`python -m schemas.zeek` writes it)."""
+"""The logs of Zeek that are read: their fields, by Zeek's names, with the types they are parsed as.
+
+`python -m schemas.zeek` writes `zeek_scripts/scripts/columns.zeek`: the records of the logs that
+zeek_scripts/ writes.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,28 +21,32 @@ PORT = pa.uint16()
 
 @dataclass(frozen=True)
 class Log:
-    """One kind of log. path: Zeek's name of it, and the stem of its files; columns: the fields
-    that are taken; told_by: fields that together no other log has; ours: written by zeek_scripts/,
-    so that further fields are worth a note."""
+    """One kind of log.
+
+    path: Zeek's name of it, and the stem of its files.
+    columns: the fields that are read.
+    identifying_fields: fields that together no other kind of log has.
+    by_giscope: zeek_scripts/ writes it, so that unknown fields are worth a note.
+    """
 
     path: str
     columns: tuple[Column, ...]
-    told_by: tuple[str, ...]
-    ours: bool = False
+    identifying_fields: tuple[str, ...]
+    by_giscope: bool = False
 
     @cached_property
     def fields(self) -> dict[str, pa.DataType]:
-        """Arrow types by field name."""
+        """The Arrow types by field name."""
         return {column.name: column.type for column in self.columns}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
-        """The fields without which a row says nothing."""
+        """The fields that a usable row must have."""
         return tuple(column.name for column in self.columns if column.required)
 
     @cached_property
-    def what(self) -> str:
-        """What a file that lacks these fields is not."""
+    def description(self) -> str:
+        """The kind of log in words, for error messages."""
         return f"a log of the kind {self.path}"
 
 
@@ -49,33 +55,33 @@ def _address(name: str, meaning: str, required: bool = True) -> Column:
 
 
 ADDRESSES = ("user", "server")
-_MADE_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
-_AS_STAMPED = Column("ts", TIMESTAMP, "when the monitor saw it", required=True)
+_ADDED_BY_INGEST = ("capture", "frame", "user_partition", "clock_steps")
+_MONITOR_TS = Column("ts", TIMESTAMP, "time at which the monitor saw the packet", required=True)
 _PACKET_COLUMNS = tuple(
     _address(column.name, column.meaning)
     if column.name in ADDRESSES
-    else _AS_STAMPED
+    else _MONITOR_TS
     if column.name == "ts"
     else column
     for column in PACKETS.columns
-    if column.name not in _MADE_BY_INGEST
+    if column.name not in _ADDED_BY_INGEST
 )
 PACKET_LOG = Log(
     "giscope_packets",
     _PACKET_COLUMNS,
     tuple(column.name for column in _PACKET_COLUMNS if column.required),
-    ours=True,
+    by_giscope=True,
 )
 
 ACCOUNTING_LOG = Log(
     "giscope_accounting",
     (
-        Column("ts", TIMESTAMP, "when the message was seen", required=True),
-        _address("nas", "who sent it"),
+        Column("ts", TIMESTAMP, "time at which the message was seen", required=True),
+        _address("nas", "address of the sender"),
         Column(
             "status",
             pa.uint8(),
-            "Acct-Status-Type; 0: an Access-Accept",
+            "Acct-Status-Type; 0 for an Access-Accept",
             source="RFC 2866, 5.1",
             required=True,
         ),
@@ -86,25 +92,27 @@ ACCOUNTING_LOG = Log(
         Column("delay", pa.uint32(), "Acct-Delay-Time", "s"),
     ),
     ("status", "session", "nas"),
-    ours=True,
+    by_giscope=True,
 )
 
 MONITOR_LOG = Log(
     "giscope_monitor",
     (
-        Column("ts", TIMESTAMP, "since when it was counted", required=True),
-        Column("peer", pa.string(), "which Zeek"),
-        Column("received", pa.int64(), "packets that it got since the row before", required=True),
-        Column("dropped", pa.int64(), "packets that it did not get", required=True),
-        Column("acks", pa.int64(), "acknowledgements of data", required=True),
-        Column("gaps", pa.int64(), "those of data that it did not see", required=True),
+        Column("ts", TIMESTAMP, "time since which the packets are counted", required=True),
+        Column("peer", pa.string(), "name of the Zeek process"),
+        Column(
+            "received", pa.int64(), "packets that Zeek got since the previous row", required=True
+        ),
+        Column("dropped", pa.int64(), "packets that Zeek did not get", required=True),
+        Column("acks", pa.int64(), "acknowledgments of data", required=True),
+        Column("gaps", pa.int64(), "acknowledgments of data that Zeek did not see", required=True),
     ),
     ("received", "dropped", "gaps"),
-    ours=True,
+    by_giscope=True,
 )
 
 _CONNECTION = (
-    Column("ts", TIMESTAMP, "when it happened", required=True),
+    Column("ts", TIMESTAMP, "time of the event", required=True),
     _address("id.orig_h", "the originator"),
     Column("id.orig_p", PORT, "the originator's port", required=True),
     _address("id.resp_h", "the responder"),
@@ -116,7 +124,7 @@ CONN_LOG = Log(
         *_CONNECTION,
         Column("proto", pa.string(), "transport protocol", required=True),
         Column("service", pa.string(), "protocols that Zeek recognized"),
-        Column("duration", pa.float64(), "from the first packet to the last", "s"),
+        Column("duration", pa.float64(), "time from the first packet to the last", "s"),
     ),
     ("conn_state", "proto"),
 )
@@ -124,21 +132,21 @@ HTTP_LOG = Log(
     "http",
     (
         *_CONNECTION,
-        Column("trans_depth", pa.int64(), "the request's number", required=True),
-        Column("method", pa.string(), "of the request"),
-        Column("status_code", pa.int64(), "of the final response"),
+        Column("trans_depth", pa.int64(), "number of the request in its connection", required=True),
+        Column("method", pa.string(), "method of the request"),
+        Column("status_code", pa.int64(), "status of the final response"),
     ),
     ("trans_depth", "request_body_len"),
 )
 SSL_LOG = Log(
     "ssl",
-    (*_CONNECTION, Column("established", pa.bool_(), "the handshake succeeded")),
+    (*_CONNECTION, Column("established", pa.bool_(), "whether the handshake succeeded")),
     ("established", "resumed"),
 )
 RADIUS_LOG = Log(
     "radius",
     (
-        Column("ts", TIMESTAMP, "when it happened", required=True),
+        Column("ts", TIMESTAMP, "time of the event", required=True),
         _address("id.orig_h", "the access server"),
         Column("username", pa.string(), "User-Name"),
         Column("mac", pa.string(), "Calling-Station-Id"),
@@ -151,7 +159,7 @@ LOGS = (PACKET_LOG, ACCOUNTING_LOG, MONITOR_LOG, CONN_LOG, HTTP_LOG, SSL_LOG, RA
 
 
 def zeek_type(column: Column) -> str:
-    """The Zeek type that holds a column's values."""
+    """Return the Zeek type that holds a column's values."""
     if column.type == ADDRESS:
         return "addr"
     if column.name.endswith("_port"):
@@ -182,7 +190,7 @@ def _record(name: str, log: Log) -> list[str]:
 
 
 def columns_script() -> str:
-    """The records that rows of our logs are, in Zeek's language."""
+    """Return the records of the rows of giscope's logs, in Zeek's language."""
     lines = [
         "##! Rows of the logs that this package writes. Generated from schemas/ by",
         "##! `python -m schemas.zeek`; change it there.",

@@ -1,4 +1,4 @@
-"""giscope: captures to packets, packets to flows, flows to marts, marts to a report."""
+"""giscope: from captures to packets, to connections, to aggregate tables, to a report."""
 
 import os
 

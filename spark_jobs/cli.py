@@ -1,4 +1,7 @@
-"""The giscope command. What a command needs is imported when it runs: all answer at once."""
+"""The giscope command.
+
+Each command imports what it needs when it runs, so that all start at once.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,20 @@ from rich.console import Console
 from spark_jobs import query_limits
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import contents_of, place
+from spark_jobs.places import list_folder, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    from spark_jobs.jobs.ingest import Ingested
+    from spark_jobs.jobs.ingest import CaptureOutcome
     from spark_jobs.networks import Network
     from spark_jobs.warehouse import Warehouse
     from spark_jobs.warehouse.queries import Answer
 
 app = typer.Typer(
-    help="Passive measurement of TCP performance for the users of mobile networks.",
+    help="Passive measurement of TCP performance for the users of mobile networks: captures in, "
+    "tables and a report out. Exit status: 0 done, 2 not all done (stderr says what and why).",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -35,48 +39,53 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
-"""Names of files are printed: there is no markup in them."""
+"""Console of standard output, without markup, because it prints names of files."""
 
 WarehouseOption = Annotated[
     Path,
     typer.Option(
         "--warehouse",
         metavar="W",
-        parser=place,
-        help="Folder of the tables, made if missing; or s3://BUCKET/PREFIX.",
+        parser=path_of,
+        help="The warehouse: a folder, or s3://BUCKET/PREFIX. run, ingest and flows make a new "
+        "one.",
     ),
 ]
 NetworksOption = Annotated[
-    Path, typer.Option("--networks", metavar="FILE", help="The networks file (TOML).")
+    Path,
+    typer.Option(
+        "--networks", metavar="FILE", help="The networks file (TOML), such as infra/networks.toml."
+    ),
 ]
 FrontEndOption = Annotated[
     FrontEnd,
     typer.Option(
         "--front-end",
-        help="What reads the files. auto: captures by the built-in reader, logs of Zeek as "
-        "zeek-log; each other one leaves the other kind out of folders.",
+        help="The program that reads the files. auto: the built-in reader for captures, zeek-log "
+        "for logs of Zeek. builtin, zeek: only the captures of a folder. zeek-log: only its logs.",
     ),
 ]
-NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="Which network.")]
-OneNetworkOption = Annotated[
+NetworkOption = Annotated[str, typer.Option("--network", metavar="NAME", help="The network.")]
+OptionalNetworkOption = Annotated[
     str | None, typer.Option("--network", metavar="NAME", help="Only this network.")
 ]
 
 
-PlainOption = Annotated[
+PlainAddressesOption = Annotated[
     bool,
     typer.Option(
         "--plain-addresses",
-        help="Keep subscribers' addresses and RADIUS names as they are, instead of pseudonyms.",
+        help="Store subscribers' addresses and RADIUS names as they are, not as pseudonyms.",
     ),
 ]
 
 
-FollowOption = Annotated[
+FollowLinksOption = Annotated[
     bool,
     typer.Option(
         "--follow-links",
-        help="Follow symbolic links below the folder; else they are left out and named.",
+        help="Follow symbolic links in folders. Without it they are left out, and a line names "
+        "them.",
     ),
 ]
 
@@ -85,16 +94,16 @@ def _day_option(name: str, help_text: str) -> Any:
     return typer.Option(name, formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help=help_text)
 
 
-class Format(StrEnum):
-    """How `giscope sql` prints."""
+class AnswerFormat(StrEnum):
+    """Formats of `giscope sql`."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
 
-class Pages(StrEnum):
-    """How `giscope schema` prints."""
+class SchemaFormat(StrEnum):
+    """Formats of `giscope schema`."""
 
     TABLE = "table"
     MARKDOWN = "markdown"
@@ -107,15 +116,20 @@ def run(
     captures: Annotated[
         Path,
         typer.Argument(
-            parser=place,
-            help="Folder with CAPTURES/<network>/: captures and logs of Zeek; or s3://BUCKET/PREFIX.",
+            parser=path_of,
+            help="Folder with a folder CAPTURES/<network>/ for each network, with captures and "
+            "logs of Zeek; or s3://BUCKET/PREFIX.",
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
-    plain_addresses: PlainOption = False,
-    follow_links: FollowOption = False,
+    plain_addresses: PlainAddressesOption = False,
+    follow_links: FollowLinksOption = False,
 ) -> None:
-    """All of it: ingest, flows, marts, report. What is up to date is not made again."""
+    """Ingest captures, and bring flows, marts and the report up to date.
+
+    Only what has changed is made again. Files that cannot be read stop no others; each gives one
+    line on stderr, and the exit status is 2.
+    """
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import plot as plot_job
@@ -126,28 +140,28 @@ def run(
     from spark_jobs.warehouse import Warehouse
 
     store = Warehouse(warehouse)
-    known = {n.name: _called(n, plain_addresses) for n in load_networks(networks).values()}
-    work, left_out = _captures(captures, known, networks, front_end, follow_links)
+    known = {n.name: _with_naming(n, plain_addresses) for n in load_networks(networks).values()}
+    work, left_out = _captures_to_ingest(captures, known, networks, front_end, follow_links)
 
-    with _alone(store):
-        with store.one_update():
+    with _one_at_a_time(store):
+        with store.update_views_once():
             failed = _ingest(store, work, front_end)
-            refused = {result.network for result in failed if result.of_network}
-            usable = [network for network in known.values() if network.name not in refused]
+            refused_networks = {result.network for result in failed if result.network_refused}
+            usable = [network for network in known.values() if network.name not in refused_networks]
             flows_job.bring_up_to_date(store, usable)
             for verdict in quality.check(store, usable):
                 for finding in verdict.findings:
                     typer.echo(f"giscope: {verdict.network} {verdict.date}: {finding}", err=True)
-            marts_job.marts(store)
+            marts_job.update_marts(store)
             if not store.days("marts"):
-                # Else that there is nothing to show would be said in place of why.
-                _fail_for(failed, left_out)
+                # Otherwise the error would say that there is nothing to show, but not why.
+                _raise_failures(failed, left_out)
             report_file = bring_up_to_date(store)
             plot_job.bring_up_to_date(store)
-        _finish_removal(store)  # files that it cannot read were made again
+        _finish_removal(store)  # now, because the run has made damaged files again
         out.print(table1_summary(store))
         out.print(f"Report: {report_file.resolve()}", soft_wrap=True)
-    _fail_for(failed, [*left_out, *store.damaged().values()])
+    _raise_failures(failed, [*left_out, *store.damaged().values()])
 
 
 @app.command(
@@ -161,9 +175,10 @@ def ingest(
     files: Annotated[
         list[Path],
         typer.Argument(
-            parser=place,
-            help="Capture files: pcap, pcapng; logs of Zeek: giscope_packets, giscope_accounting, "
-            "radius, conn, http, ssl as TSV or JSON. Plain, gzip, zstd. Or folders of these.",
+            parser=path_of,
+            help="Captures (pcap, pcapng) or logs of Zeek (giscope_packets, giscope_accounting, "
+            "radius, conn, http, ssl; TSV or JSON), plain or compressed by gzip or zstd; or "
+            "folders with such files.",
         ),
     ],
     front_end: FrontEndOption = FrontEnd.AUTO,
@@ -171,36 +186,39 @@ def ingest(
         bool,
         typer.Option(
             "--keep-going",
-            help="Exit status 0 though files that are there gave nothing: `giscope check` holds "
-            "their days.",
+            help="Exit with status 0 even if existing files could not be read; `giscope check` "
+            "holds their days.",
         ),
     ] = False,
-    plain_addresses: PlainOption = False,
-    follow_links: FollowOption = False,
+    plain_addresses: PlainAddressesOption = False,
+    follow_links: FollowLinksOption = False,
 ) -> None:
-    """Read capture files into packets. A file of the same name replaces the earlier one; in a
-    folder named for a day, YYYY-MM-DD, it is that day's."""
+    """Read capture files and logs of Zeek into the warehouse.
+
+    A file replaces the earlier file of the same name. If its folder is named for a day, YYYY-MM-DD,
+    the folder is part of the name.
+    """
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse import Warehouse
 
-    chosen = _called(find_network(load_networks(networks), network, networks), plain_addresses)
+    chosen = _with_naming(find_network(load_networks(networks), network, networks), plain_addresses)
     work: list[tuple[Network, Path]] = []
     left_out: list[str] = []
     for path in files:
         if _is_folder(path):
-            found, errors = _files_of(path, front_end, follow_links)
+            found, errors = _files_in(path, front_end, follow_links)
             left_out += errors
         else:
             found = [path]
         work += [(chosen, file) for file in found]
     if not work and not keep_going:
-        none = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
-        raise UserError(*(left_out or [none]))
+        nothing_found = f"{', '.join(map(str, files))}: no capture and no log of Zeek in it"
+        raise UserError(*(left_out or [nothing_found]))
     failed = _ingest(Warehouse(warehouse), work, front_end)
-    told = [result for result in failed if keep_going and result.path.exists()]
-    for line in [*(result.error or "" for result in told), *(left_out if keep_going else ())]:
+    reported = [result for result in failed if keep_going and result.path.exists()]
+    for line in [*(result.error or "" for result in reported), *(left_out if keep_going else ())]:
         typer.echo(f"giscope: {printable(line)}", err=True)
-    _fail_for([r for r in failed if r not in told], () if keep_going else left_out)
+    _raise_failures([r for r in failed if r not in reported], () if keep_going else left_out)
 
 
 @app.command(
@@ -211,35 +229,44 @@ def pseudonym(
     networks: NetworksOption,
     network: NetworkOption,
     address: Annotated[
-        str | None, typer.Option("--address", metavar="A", help="A subscriber's address.")
+        str | None, typer.Option("--address", metavar="A", help="The subscriber's IP address.")
     ] = None,
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", metavar="N", help="Or what RADIUS calls one: IMSI, number or user name."
+            "--name",
+            metavar="N",
+            help="Or the name in RADIUS logs: IMSI, phone number or user name.",
         ),
     ] = None,
     day: Annotated[
         datetime | None,
-        _day_option("--date", "UTC day of the packets; needed where the network has a key_period."),
+        _day_option("--date", "UTC day of the packets; needed if the network has a key_period."),
     ] = None,
 ) -> None:
-    """Print what one subscriber is called in a network's tables: packets.user for an address,
-    flows.user too where no RADIUS log is read, else that is of the name. Needs the key."""
+    """Print the pseudonym of one subscriber, as it is in the tables.
+
+    The pseudonym of an address is in packets.user. It is also in flows.user, unless RADIUS logs are
+    read: then flows.user has the pseudonym of the RADIUS name. The command needs the key of the
+    pseudonyms.
+    """
     from spark_jobs.capture.users import user_keys
     from spark_jobs.networks import find_network, load_networks
 
     keys = user_keys(find_network(load_networks(networks), network, networks))
     if (address is None) == (name is None):
-        raise UserError("pseudonym: either --address or --name")
+        raise UserError("pseudonym: give either --address or --name")
     if day:
-        keys = keys.on(day.date())
+        keys = keys.for_day(day.date())
     elif keys.key_period:
         raise UserError(
-            f"pseudonym: {network} has others each {keys.key_period}: --date tells which"
+            f"pseudonym: pseudonyms of {network} change every {keys.key_period}: give the day with "
+            "--date"
         )
     try:
-        out.print(keys.of_identity(name) if name is not None else keys.of_address(address or ""))
+        out.print(
+            keys.key_of_identity(name) if name is not None else keys.key_of_address(address or "")
+        )
     except ValueError as error:
         raise UserError(f"--address {error}") from error
 
@@ -250,7 +277,7 @@ def pseudonym(
     "> subscribers.zeek",
 )
 def zeek_options(networks: NetworksOption, network: NetworkOption) -> None:
-    """Print the Zeek script that gives the package in zeek_scripts/ the network's subscribers."""
+    """Print a Zeek script with a network's subscribers, for the package in zeek_scripts/."""
     from spark_jobs.capture.addresses import subscriber_prefixes
     from spark_jobs.capture.front_end import subscribers_script
     from spark_jobs.networks import find_network, load_networks
@@ -270,11 +297,12 @@ def flows(
     day: Annotated[
         datetime | None,
         _day_option(
-            "--date", "UTC day on which the flows start; all that are not up to date if left out."
+            "--date",
+            "UTC day on which the flows start; without it, all days that are not up to date.",
         ),
     ] = None,
 ) -> None:
-    """Make the flows of a network's day, or of every day whose packets have changed."""
+    """Make the flows of one day, or of every day whose packets have changed."""
     from spark_jobs.jobs import flows as flows_job
     from spark_jobs.networks import find_network, load_networks
     from spark_jobs.warehouse import Warehouse
@@ -282,13 +310,13 @@ def flows(
     chosen = find_network(load_networks(networks), network, networks)
     store = Warehouse(warehouse)
     if day is None:
-        made = flows_job.bring_up_to_date(store, [chosen])
+        counts = flows_job.bring_up_to_date(store, [chosen])
     elif day.date() in flows_job.days_with_packets(store, network):
-        made = flows_job.flows(store, [(chosen, day.date())])
+        counts = flows_job.publish_flows(store, [(chosen, day.date())])
     else:
         raise UserError(f"{warehouse}: no packets of {network} on {day.date()}")
-    for (name, when), count in made.items():
-        out.print(f"{count} flows of {name} on {when}")
+    for (name, flow_day), count in counts.items():
+        out.print(f"{count} flows of {name} on {flow_day}")
 
 
 @app.command(
@@ -297,28 +325,44 @@ def flows(
 def check(
     warehouse: WarehouseOption,
     networks: NetworksOption,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     day: Annotated[
         datetime | None,
-        _day_option("--date", "A day that must not be held, checked anew or not."),
+        _day_option(
+            "--date", "UTC day whose files are checked; also fails if this day was held earlier."
+        ),
     ] = None,
 ) -> None:
-    """Check the quality of every day with new flows; that every published file (of that network
-    and day) is there with the bytes that were published; and that the Iceberg tables show the
-    published files. A day that fails is held back: `giscope marts`
-    leaves what is published of it. Exit status 2 where this holds a day, or where a file is
-    missing or changed; `giscope run` makes what is missing again."""
+    """Check the quality of days, and that all published files are there.
+
+    Every day with new flows is checked. A day that fails is held: `giscope marts` leaves what is
+    published of it.
+
+    Every published file (of the given network and day) must be there, with the bytes that were
+    published. The Iceberg tables must show exactly these files. `giscope run` makes missing files
+    again.
+
+    The exit status is 2 if a day is held, or if a file is missing or changed.
+    """
     from spark_jobs.jobs import quality
     from spark_jobs.networks import find_network, load_networks
 
-    known = load_networks(networks)
-    chosen = [find_network(known, network, networks)] if network else list(known.values())
-    wanted = day.date() if day else None
-    store = _existing(warehouse)
-    damaged = [line for one in chosen for line in store.damaged(True, one.name, wanted).values()]
-    damaged += store.holes().values()
-    verdicts = quality.check(store, chosen, wanted)
-    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == wanted]
+    networks_by_name = load_networks(networks)
+    chosen = (
+        [find_network(networks_by_name, network, networks)]
+        if network
+        else list(networks_by_name.values())
+    )
+    checked_day = day.date() if day else None
+    store = _open_existing(warehouse)
+    damage = [
+        line
+        for chosen_network in chosen
+        for line in store.damaged(True, chosen_network.name, checked_day).values()
+    ]
+    damage += store.iceberg_mismatches().values()
+    verdicts = quality.check(store, chosen, checked_day)
+    verdicts = [verdict for verdict in verdicts if verdict.fresh or verdict.date == checked_day]
     for verdict in verdicts:
         if not verdict.held:
             why = f"released: {verdict.released}" if verdict.released else "passed"
@@ -329,8 +373,8 @@ def check(
         if verdict.held
         for finding in verdict.findings
     ]
-    if damaged or held:
-        raise UserError(*damaged, *held)
+    if damage or held:
+        raise UserError(*damage, *held)
 
 
 @app.command(
@@ -341,43 +385,51 @@ def release(
     warehouse: WarehouseOption,
     networks: NetworksOption,
     network: NetworkOption,
-    day: Annotated[datetime, _day_option("--date", "The day held back.")],
+    day: Annotated[datetime, _day_option("--date", "The held UTC day.")],
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the quality table.")
+        str,
+        typer.Option(
+            "--reason", metavar="TEXT", help="The reason; it is stored in the table quality."
+        ),
     ],
 ) -> None:
-    """Publish a day in spite of its checks, until its packets change again."""
+    """Publish a held day in spite of its checks, until its packets change."""
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
     from spark_jobs.networks import find_network, load_networks
 
     chosen = find_network(load_networks(networks), network, networks)
-    store = _existing(warehouse)
+    store = _open_existing(warehouse)
     quality.release(store, chosen, day.date(), reason)
-    days = marts_job.marts(store, lambda other: other != (network, day.date()), network)
+    days = marts_job.update_marts(store, lambda other: other != (network, day.date()), network)
     out.print(f"{network} {day.date()} released, marts of {len(days)} network days made")
 
 
 @app.command(epilog="Example: giscope marts --warehouse W")
 def marts(
     warehouse: WarehouseOption,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     checked: Annotated[
         bool,
-        typer.Option("--checked", help="Only days that `giscope check` has seen as they are now."),
+        typer.Option(
+            "--checked", help="Only days that `giscope check` has checked since they changed."
+        ),
     ] = False,
 ) -> None:
-    """Bring the marts up to date with the flows, but for days that are held back."""
+    """Bring the marts, which are aggregate tables, up to date with the flows.
+
+    Held days stay as they are.
+    """
     from spark_jobs.jobs import marts as marts_job
     from spark_jobs.jobs import quality
 
-    store = _existing(warehouse)
+    store = _open_existing(warehouse)
 
-    def leave(day: tuple[str, date]) -> bool:
+    def skip(day: tuple[str, date]) -> bool:
         verdict = quality.verdict_of(store, *day)
         return verdict.held if verdict else checked
 
-    days = marts_job.marts(store, leave, network)
+    days = marts_job.update_marts(store, skip, network)
     out.print(f"marts of {len(days)} network days made")
 
 
@@ -390,46 +442,51 @@ def maintain(
             "--keep-days",
             metavar="N",
             min=0,
-            help="How long what was replaced stays, for those who read it and for time travel; 5 "
-            "if left out, as Iceberg has it.",
+            help="Days for which superseded files stay, for running queries and for time travel "
+            "(sql --at). [default: 5, as in Iceberg]",
         ),
     ] = None,
     remove_orphans: Annotated[
         bool,
         typer.Option(
             "--remove-orphans",
-            help="Remove files that the catalog does not know, however many they are.",
+            help="Remove orphan files even if there are many.",
         ),
     ] = False,
     rebuild_catalog: Annotated[
         bool,
         typer.Option(
             "--rebuild-catalog",
-            help="Make a lost catalog again first, from the Parquet files and Iceberg's metadata.",
+            help="First rebuild a lost catalog from the Parquet files and Iceberg's metadata.",
         ),
     ] = False,
 ) -> None:
-    """Merge small files, forget what was replaced longer ago, remove orphans (old files of killed
-    jobs, which the catalog does not know), and report what is there. Run it daily."""
+    """Merge small files, remove old superseded files and orphan files. Run it daily.
+
+    Superseded files were replaced by a newer version. Orphan files were left by killed jobs, and
+    the catalog does not know them. At its end the command prints how many files there are. If
+    orphan files are more than a tenth of the catalog's files, it removes none, and the exit status
+    is 2.
+    """
     from rich.table import Table as Grid
 
     if rebuild_catalog:
-        _rebuild(warehouse)
-    store = _existing(warehouse, keep_days)
-    held = store.maintain(remove_orphans)
+        _rebuild_catalog(warehouse)
+    store = _open_existing(warehouse, keep_days)
+    contents = store.maintain(remove_orphans)
     grid = Grid()
     for heading in ("files of the tables", "how many", "bytes"):
         grid.add_column(heading, justify="left" if heading == "files of the tables" else "right")
-    for what, files, size in held:
-        grid.add_row(what, f"{files:,}", "" if size is None else f"{size:,}")
+    for kind, files, size in contents:
+        grid.add_row(kind, f"{files:,}", "" if size is None else f"{size:,}")
     out.print(grid)
-    if store.too_many:
+    if store.too_many_orphans:
         raise UserError(
-            f"{warehouse}: there are more orphans than a tenth of the catalog's files: none is "
-            "removed. If the catalog is an old copy, restore the newest or run giscope maintain "
-            "--rebuild-catalog; else giscope maintain --remove-orphans"
+            f"{warehouse}: there are more orphan files than a tenth of the catalog's files: none "
+            "is removed. If the catalog is an old copy, restore the newest or run giscope "
+            "maintain --rebuild-catalog; otherwise run giscope maintain --remove-orphans"
         )
-    if store.untold:
+    if store.sync_error:
         sys.exit(2)
 
 
@@ -446,76 +503,91 @@ def forget(
         typer.Option(
             "--user",
             metavar="P",
-            help="As `giscope pseudonym` prints it; repeatable. Where RADIUS logs are read: that "
-            "of the name.",
+            help="The user's pseudonym, as `giscope pseudonym` prints it; repeatable. If RADIUS "
+            "logs are read, the pseudonym of the RADIUS name.",
         ),
     ],
 ) -> None:
-    """Remove all that was captured of a user until now, from every table of every network, from
-    what was replaced and from the report, and leave it out where captures are read again. What is
-    left is made anew without. Then look for the name everywhere in the warehouse; exit status 2
-    where it is found, where a file cannot be read, or where nobody of the name is known."""
-    from spark_jobs.jobs import removal
+    """Remove everything that was captured of a user until now.
+
+    The rows about the user go from every table of every network, from superseded files, and from
+    the report. Tables that were made from them are made again without them. When captures are read
+    again, the user is left out.
+
+    At its end the command searches the whole warehouse for the name. The exit status is 2 if the
+    name is found, if a file cannot be read, or if no user has the name.
+    """
+    from spark_jobs.jobs import remove_data
     from spark_jobs.networks import find_network, load_networks
 
     known = load_networks(networks)
     chosen = find_network(known, network, networks)
-    store, users = _existing(warehouse), list(dict.fromkeys(user))
-    with _alone(store):
+    store, users = _open_existing(warehouse), list(dict.fromkeys(user))
+    with _one_at_a_time(store):
         _finish_removal(store)
-        before = removal.are_forgotten(store, network, users)
-        rows = removal.forget(store, chosen, users, known.values())
-        search = removal.prove(store, chosen, users, known.values())
+        forgotten_before = remove_data.previously_forgotten(store, network, users)
+        rows = remove_data.forget(store, chosen, users, known.values())
+        search = remove_data.search_for_users(store, chosen, users, known.values())
     out.print(f"{rows:,} rows removed")
-    for name in before:
+    for name in forgotten_before:
         out.print(f"{name} was forgotten before, too", soft_wrap=True)
-    if search.mistakes:
-        raise UserError(search.looked, *search.mistakes)
-    out.print(f"{search.looked}: not found", soft_wrap=True)
+    if search.problems:
+        raise UserError(search.summary, *search.problems)
+    out.print(f"{search.summary}: not found", soft_wrap=True)
 
 
-@app.command(epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets")
+@app.command(
+    epilog="Example: giscope purge --warehouse W --before 2004-03-01 --table packets\n\n"
+    "Example: giscope purge --warehouse W --networks networks.toml"
+)
 def purge(
     warehouse: WarehouseOption,
     before: Annotated[
         datetime | None,
-        _day_option("--before", "The first UTC day that stays; else --networks."),
+        _day_option("--before", "The first UTC day that stays."),
     ] = None,
     networks: Annotated[
         Path | None,
         typer.Option(
-            "--networks", metavar="FILE", help="Remove what is older than its [network.retention]."
+            "--networks",
+            metavar="FILE",
+            help="Remove all that is older than [network.retention] in this networks file allows.",
         ),
     ] = None,
-    network: OneNetworkOption = None,
+    network: OptionalNetworkOption = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
             "--table",
             metavar="NAME",
-            help="Only this one; repeatable. packets: also the logs of Zeek, and examples; flows: "
-            "also the tables beside it; marts: all of them, the checks and ingest_log.",
+            help="Only this table; repeatable. packets: also the logs of Zeek, and examples; "
+            "flows: also the tables beside it; marts: all marts, the checks and ingest_log. "
+            "[default: all tables]",
         ),
     ] = None,
 ) -> None:
-    """Remove old days, and what was replaced of the same tables. What was made of them stays."""
-    from spark_jobs.jobs import removal
+    """Remove old days of tables, and superseded files of the same tables.
+
+    Give --before, with or without --table, or --networks. Tables that were made from the removed
+    days stay as they are.
+    """
+    from spark_jobs.jobs import remove_data
     from spark_jobs.networks import find_network, load_networks
 
     if (before is None) == (networks is None) or (networks and table):
-        raise UserError("purge: either --before (and --table), or --networks")
-    store = _existing(warehouse)
-    with _alone(store):
+        raise UserError("purge: give either --before (with or without --table), or --networks")
+    store = _open_existing(warehouse)
+    with _one_at_a_time(store):
         _finish_removal(store)
         if networks:
             known = load_networks(networks)
             chosen = [find_network(known, network, networks)] if network else known.values()
-            gone = removal.retain(store, chosen, datetime.now(UTC).date())
+            purged_tables = remove_data.retain(store, chosen, datetime.now(UTC).date())
         else:
             assert before is not None
-            tables = removal.known_tables(table or ())
-            gone = removal.purge_networks(store, network, before.date(), tables)
-    names = sorted(one.name for one in gone)
+            tables = remove_data.tables_named(table or ())
+            purged_tables = remove_data.purge_networks(store, network, before.date(), tables)
+    names = sorted(purged_table.name for purged_table in purged_tables)
     out.print(f"removed from {', '.join(names)}" if names else "nothing to remove", soft_wrap=True)
 
 
@@ -523,41 +595,58 @@ def purge(
 def report(
     warehouse: WarehouseOption,
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", parser=place, help="The page to write.")
+        Path,
+        typer.Option("--output", metavar="FILE", parser=path_of, help="The HTML page to write."),
     ],
     network: Annotated[
         list[str] | None,
-        typer.Option("--network", metavar="NAME", help="Only this network; repeatable."),
+        typer.Option(
+            "--network",
+            metavar="NAME",
+            help="Only this network; repeatable. [default: all]",
+        ),
     ] = None,
-    since: Annotated[datetime | None, _day_option("--from", "First day.")] = None,
-    until: Annotated[datetime | None, _day_option("--to", "Last day.")] = None,
+    since: Annotated[
+        datetime | None, _day_option("--from", "First UTC day. [default: the first of all]")
+    ] = None,
+    until: Annotated[
+        datetime | None, _day_option("--to", "Last UTC day. [default: the last of all]")
+    ] = None,
     compare: Annotated[
         list[str] | None,
         typer.Option(
             "--compare",
             metavar="KEY=VALUE,...",
-            help="Twice: compare these two selections instead. Keys: hours (peak, off-peak, other, "
-            "18-21), days (2004-03-01..2004-03-07), network, access, sack, timestamps (yes, no), "
-            "mss (low, high, other), window (low, med, high).",
+            help="Give it twice: the report then compares these two selections, such as "
+            "hours=peak,sack=yes. Keys: hours (peak, off-peak, other, 18-21), days "
+            "(2004-03-01..2004-03-07), network, access, sack, timestamps (yes, no), mss (low, "
+            "high, other), window (low, med, high).",
         ),
     ] = None,
 ) -> None:
-    """Write peak against off-peak and the paper's tables and figures as one page that opens
-    offline; its examples' pages go into the folder plots beside it."""
+    """Write the report as one HTML page that opens offline.
+
+    It compares peak and off-peak hours, and has the paper's tables and figures. The pages of its
+    examples go into the folder `plots` beside it.
+    """
     from spark_jobs.jobs.plot import write_examples
     from spark_jobs.report import write_report
-    from spark_jobs.report.compare import parse
+    from spark_jobs.report.compare import parse_subset
     from spark_jobs.report.examples import examples
 
     if compare and len(compare) != 2:
-        raise UserError(f"report: --compare is given twice or not at all, not {len(compare)} times")
-    halves = [parse(text) for text in compare or ()]
-    store = _existing(warehouse)
+        raise UserError(f"report: give --compare twice or not at all, not {len(compare)} times")
+    selections = [parse_subset(text) for text in compare or ()]
+    store = _open_existing(warehouse)
     days = (since.date() if since else None, until.date() if until else None)
     page = write_report(
-        store, output, network or None, *days, (halves[0], halves[1]) if halves else None
+        store,
+        output,
+        network or None,
+        *days,
+        (selections[0], selections[1]) if selections else None,
     )
-    if not halves:
+    if not selections:
         write_examples(store, examples(store, network or None, *days), page.parent)
     out.print(f"Report: {page.resolve()}", soft_wrap=True)
 
@@ -568,13 +657,15 @@ def report(
 )
 def sql(
     warehouse: WarehouseOption,
-    query: Annotated[str, typer.Argument(help="A query of DuckDB's SQL over the tables.")],
-    form: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    query: Annotated[str, typer.Argument(help="A query in DuckDB's SQL.")],
+    form: Annotated[
+        AnswerFormat, typer.Option("--format", help="The format of the answer.")
+    ] = AnswerFormat.TABLE,
     write: Annotated[
         bool,
         typer.Option(
             "--write",
-            help="Let it be any statements, which may write, and read files anywhere.",
+            help="Allow all statements: they may write, and read files outside the warehouse.",
         ),
     ] = False,
     at: Annotated[
@@ -583,7 +674,8 @@ def sql(
             "--at",
             formats=["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
             metavar="TIME",
-            help="Of the tables as they were then (UTC), as far as what was replaced is kept.",
+            help="Query the tables as they were at this time (UTC), if superseded files of then "
+            "still exist.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -592,7 +684,7 @@ def sql(
             "--time-limit",
             metavar="SECONDS",
             envvar=query_limits.SECONDS_VARIABLE,
-            help="Stop a query that is not printed after so long; 0: no limit.",
+            help="Stop the query if its answer is not printed after this time (s); 0: no limit.",
         ),
     ] = query_limits.SQL_SECONDS,
     memory_limit: Annotated[
@@ -601,22 +693,23 @@ def sql(
             "--memory-limit",
             metavar="SIZE",
             envvar=query_limits.MEMORY_VARIABLE,
-            help="Stop a query that needs more memory, or four times as much in temporary files.",
+            help="Stop the query if it needs more memory, such as 512MiB or 2GiB, or four times "
+            "as much in temporary files.",
         ),
     ] = query_limits.MEMORY,
 ) -> None:
-    """Ask SQL of every table. Reads the warehouse only, but with --write."""
+    """Run a SQL query over the tables. It cannot write, except with --write."""
     import duckdb
 
-    from spark_jobs.warehouse.queries import asked
+    from spark_jobs.warehouse.queries import run_query
 
     limits = query_limits.Limits.of(time_limit, memory_limit)
     then = at.replace(tzinfo=UTC) if at else None
     try:
-        with asked(_existing(warehouse), query, limits, write, then) as answer:
+        with run_query(_open_existing(warehouse), query, limits, write, then) as answer:
             _print_answer(answer, form)
     except duckdb.OutOfMemoryException:
-        raise  # before the query ran: see main
+        raise  # main prints the message
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         if isinstance(error, duckdb.PermissionException) and not write:
@@ -628,29 +721,29 @@ def sql(
         raise
 
 
-def _print_answer(answer: Answer, form: Format) -> None:
+def _print_answer(answer: Answer, form: AnswerFormat) -> None:
     import csv
     import json
 
-    if form is Format.TABLE:
+    if form is AnswerFormat.TABLE:
         answer.show(max_width=200, max_rows=1000)
         return
     found = answer.columns_and_rows()
     if found is None:
         return
     columns, rows = found
-    if form is Format.CSV:
+    if form is AnswerFormat.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
     else:
-        before = "["
+        separator = "["
         for row in rows:
             named = dict(zip(columns, row, strict=True))
             indented = json.dumps(named, default=str, indent=1).replace("\n", "\n ")
-            print(f"{before}\n {indented}", end="")
-            before = ","
-        print("[]" if before == "[" else "\n]")
+            print(f"{separator}\n {indented}", end="")
+            separator = ","
+        print("[]" if separator == "[" else "\n]")
 
 
 @app.command(
@@ -659,13 +752,13 @@ def _print_answer(answer: Answer, form: Format) -> None:
 )
 def why(
     warehouse: WarehouseOption,
-    flow_id: Annotated[int, typer.Argument(help="The connection, as in the table flows.")],
+    flow_id: Annotated[int, typer.Argument(help="The connection's flow_id in the table flows.")],
 ) -> None:
-    """Tell why a connection was as fast as it was, in five sentences."""
-    from spark_jobs.report.connection import connection_of
-    from spark_jobs.report.why import why as sentences_of
+    """Explain in five sentences why a connection was as fast as it was."""
+    from spark_jobs.report.connection import read_connection
+    from spark_jobs.report.why import explanation
 
-    for sentence in sentences_of(connection_of(_existing(warehouse), flow_id)):
+    for sentence in explanation(read_connection(_open_existing(warehouse), flow_id)):
         out.print(sentence, soft_wrap=True, highlight=False)
 
 
@@ -677,68 +770,74 @@ def plot(
     warehouse: WarehouseOption,
     flow_ids: Annotated[
         list[int],
-        typer.Argument(help="Connections, as in the table flows.", metavar="FLOW_ID..."),
+        typer.Argument(help="The connections' flow_ids in the table flows.", metavar="FLOW_ID..."),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             metavar="PATH",
-            parser=place,
-            help="The page to write, or a folder; flow-FLOW_ID.html here if left out.",
+            parser=path_of,
+            help="The page to write, or an existing folder. [default: flow-FLOW_ID.html in the "
+            "current folder]",
         ),
     ] = None,
 ) -> None:
-    """Draw connections, a page each that opens offline: time-sequence graph, what limited it, what
-    was outstanding, round trips and timeouts."""
-    from spark_jobs.jobs.plot import plot as draw
-    from spark_jobs.report import plot_name
+    """Draw connections, each on an HTML page that opens offline.
 
-    store = _existing(warehouse)
+    A page has the time-sequence graph, what limited the connection, the data in flight, RTT samples
+    and RTO expiries.
+    """
+    from spark_jobs.jobs.plot import plot as draw
+    from spark_jobs.report import plot_file_name
+
+    store = _open_existing(warehouse)
     target = output or Path()
     if len(flow_ids) > 1 and not target.is_dir():
         raise UserError(f"plot: {target}: no such folder")
     for flow_id in flow_ids:
-        page = target / plot_name(flow_id) if target.is_dir() else target
+        page = target / plot_file_name(flow_id) if target.is_dir() else target
         out.print(f"{draw(store, flow_id, page).resolve()}", soft_wrap=True, highlight=False)
 
 
 @app.command(epilog="Example: giscope schema flows")
 def schema(
-    table: Annotated[str | None, typer.Argument(help="Which table; all if left out.")] = None,
-    form: Annotated[Pages, typer.Option("--format", help="How to print.")] = Pages.TABLE,
+    table: Annotated[str | None, typer.Argument(help="Only this table. [default: all]")] = None,
+    form: Annotated[
+        SchemaFormat, typer.Option("--format", help="The format of the dictionary.")
+    ] = SchemaFormat.TABLE,
 ) -> None:
-    """Print the data dictionary: every column with type, unit, meaning and source."""
+    """Print the data dictionary: every column with its type, unit, meaning and source."""
     from spark_jobs import dictionary
 
-    if form is Pages.MARKDOWN:
+    if form is SchemaFormat.MARKDOWN:
         typer.echo(dictionary.markdown(table), nl=False)
     else:
         dictionary.print_tables(out, table)
 
 
-def _existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
-    from spark_jobs.warehouse import KEEP, Warehouse
+def _open_existing(warehouse: Path, keep_days: float | None = None) -> Warehouse:
+    from spark_jobs.warehouse import GRACE_TIME, Warehouse
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
-    return Warehouse(warehouse, KEEP if keep_days is None else timedelta(keep_days))
+    return Warehouse(warehouse, GRACE_TIME if keep_days is None else timedelta(keep_days))
 
 
-def _rebuild(warehouse: Path) -> None:
-    """Make a lost catalog again, and say what it has and what could not be found."""
+def _rebuild_catalog(warehouse: Path) -> None:
+    """Rebuild a lost catalog, and print its size and what could not be restored."""
     from spark_jobs.jobs.rebuild import rebuild
 
     if not warehouse.is_dir():
         raise UserError(f"{warehouse}: no such warehouse")
     rebuilt = rebuild(warehouse)
-    for line in rebuilt.not_told:
+    for line in rebuilt.missing:
         typer.echo(f"giscope: {printable(line)}", err=True)
-    out.print(f"the catalog has {rebuilt.units:,} units with {rebuilt.files:,} files again")
+    out.print(f"rebuilt the catalog: {rebuilt.units:,} units with {rebuilt.files:,} files")
 
 
-def _alone(store: Warehouse) -> AbstractContextManager[None]:
-    """One run, or removal, at a time."""
+def _one_at_a_time(store: Warehouse) -> AbstractContextManager[None]:
+    """Return a lock under which only one run or removal works at a time."""
 
     def wait() -> None:
         typer.echo(f"giscope: {store.root}: another run is at work: waiting for its end", err=True)
@@ -747,37 +846,39 @@ def _alone(store: Warehouse) -> AbstractContextManager[None]:
 
 
 def _finish_removal(store: Warehouse) -> None:
-    """End a removal that was broken off."""
-    from spark_jobs.jobs import removal
+    """Finish a removal that was interrupted."""
+    from spark_jobs.jobs import remove_data
 
-    if removal.is_pending(store):
-        typer.echo(f"giscope: {store.root}: ending a removal that was broken off", err=True)
-        removal.finish(store)
+    if remove_data.is_pending(store):
+        typer.echo(f"giscope: {store.root}: finishing a removal that was interrupted", err=True)
+        remove_data.finish_pending(store)
 
 
-def _captures(
+def _captures_to_ingest(
     folder: Path,
     known: dict[str, Network],
     networks: Path,
     front_end: FrontEnd,
     follow_links: bool,
 ) -> tuple[list[tuple[Network, Path]], list[str]]:
-    """What `giscope run` ingests, and a line for each thing that is left out of it. Raises
-    UserError where there is nothing."""
-    from spark_jobs.capture.files import not_followed
+    """Return the files that `giscope run` ingests, and a line for each thing that it leaves out.
+
+    Raises UserError if there is nothing to ingest.
+    """
+    from spark_jobs.capture.files import unfollowed_links_message
     from spark_jobs.networks import find_network
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    contents = contents_of(folder, follow_links)
-    left_out = [not_followed(folder, contents.links)] if contents.links else []
+    contents = list_folder(folder, follow_links)
+    left_out = [unfollowed_links_message(folder, contents.links)] if contents.links else []
     work = []
-    for of_network in contents.folders:
-        found, errors = _files_of(of_network, front_end, follow_links)
+    for network_folder in contents.folders:
+        found, errors = _files_in(network_folder, front_end, follow_links)
         left_out += errors
         try:
             if found:
-                network = find_network(known, of_network.name, networks)
+                network = find_network(known, network_folder.name, networks)
                 work += [(network, path) for path in found]
         except UserError as error:
             left_out += error.args
@@ -786,43 +887,45 @@ def _captures(
     return work, left_out
 
 
-def _called(network: Network, plain_addresses: bool) -> Network:
-    """The network, its subscribers called as asked for."""
+def _with_naming(network: Network, plain_addresses: bool) -> Network:
+    """Return the network, without pseudonyms if the user asked for plain addresses."""
     return network.with_plain_addresses() if plain_addresses else network
 
 
 def _is_folder(path: Path) -> bool:
-    """Also of a name that no file can have."""
+    """Return whether a path is a folder; it is not if its name is not valid."""
     try:
         return path.is_dir()
     except OSError:
         return False
 
 
-def _files_of(
+def _files_in(
     folder: Path, front_end: FrontEnd, follow_links: bool
 ) -> tuple[list[Path], list[str]]:
-    """What can be ingested of a folder, and a line for each thing that cannot; tells which kinds of
-    logs are left out."""
+    """Return the files of a folder that can be ingested, and a line for each that cannot.
+
+    It also prints the kinds of logs that are left out.
+    """
     from spark_jobs.capture.files import find_captures
 
     found = find_captures(folder, front_end, follow_links)
-    if found.files and found.unused:
-        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused))}"
+    if found.files and found.unused_logs:
+        left_out = f"{folder}: logs left out: {', '.join(sorted(found.unused_logs))}"
         typer.echo(f"giscope: {printable(left_out)}", err=True)
     return found.files, found.errors
 
 
 def _ingest(
     store: Warehouse, work: list[tuple[Network, Path]], front_end: FrontEnd = FrontEnd.AUTO
-) -> list[Ingested]:
-    """Ingest and tell about it; returns the files that gave nothing."""
+) -> list[CaptureOutcome]:
+    """Ingest files, print the outcomes, and return those of files that gave nothing."""
     from spark_jobs.capture.users import make_secret
     from spark_jobs.jobs.ingest import ingest as ingest_all
     from spark_jobs.jobs.summary import ingest_summary
 
-    if any(network.needs_key for network, _ in work) and (made := make_secret()):
-        typer.echo(f"giscope: made the key of the pseudonyms, to be kept: {made}", err=True)
+    if any(network.needs_key for network, _ in work) and (key_file := make_secret()):
+        typer.echo(f"giscope: made the key of the pseudonyms, back it up: {key_file}", err=True)
     results = ingest_all(store, work, front_end)
     for result in results:
         for note in result.notes:
@@ -831,46 +934,47 @@ def _ingest(
     return [result for result in results if result.error]
 
 
-def _fail_for(failed: list[Ingested], others: Iterable[str] = ()) -> None:
-    """Raise a UserError with a line for each, once for what is said of several files."""
+def _raise_failures(failed: list[CaptureOutcome], others: Iterable[str] = ()) -> None:
+    """Raise a UserError with a line for each failure; equal lines appear once."""
     lines = dict.fromkeys([*(result.error or "" for result in failed), *others])
     if lines:
         raise UserError(*lines)
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command; the user's mistakes, and what the system refuses, give one line and exit
-    status 2."""
+    """Run the command. Errors that the user can mend give one line each, and exit status 2."""
     try:
         status = app(args, standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        _mistake(error.format_message())
+        _exit_with_error(error.format_message())
     except BrokenPipeError:
-        _end_unheard()
+        _exit_silently()
     except UserError as error:
-        _mistake(str(error))
+        _exit_with_error(str(error))
     except (typer.Abort, KeyboardInterrupt):
         status = 130
     except Exception as error:
-        from spark_jobs.engine.memory import too_little
+        from spark_jobs.engine.memory import memory_error_message
 
-        told = too_little(error) or (in_a_line(error) if isinstance(error, OSError) else None)
-        if told is None:
+        message = memory_error_message(error) or (
+            in_a_line(error) if isinstance(error, OSError) else None
+        )
+        if message is None:
             raise
-        _mistake(told)
+        _exit_with_error(message)
     if status:
         sys.exit(status)
 
 
-def _end_unheard() -> NoReturn:
-    """As a program ends whose reader has gone: without a word."""
+def _exit_silently() -> NoReturn:
+    """Exit without a message, because the program that reads the output has ended."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     sys.exit(1)
 
 
-def _mistake(message: str) -> NoReturn:
+def _exit_with_error(message: str) -> NoReturn:
     for line in message.splitlines():
         print(f"giscope: {line}", file=sys.stderr)
     sys.exit(2)

@@ -1,4 +1,4 @@
-"""The data dictionary, from the schemas."""
+"""The data dictionary, which `giscope schema` prints from the schemas."""
 
 from collections.abc import Iterable, Sequence
 
@@ -37,7 +37,7 @@ def print_tables(out: Console, name: str | None) -> None:
 
 
 def markdown(name: str | None) -> str:
-    """One table's columns, or every table's as a page with contents."""
+    """Return one table's columns as Markdown, or a page with all tables and contents."""
     tables = _chosen(name)
     sections = [_section(table) for table in tables]
     if name is None:
@@ -52,11 +52,11 @@ def _chosen(name: str | None) -> list[Table]:
 
 
 def _rows(table: Table) -> list[Sequence[str]]:
-    """A table's columns, by HEADINGS."""
+    """Return a table's columns as rows under HEADINGS."""
     return [
         (
             column.name,
-            str(column.read_as),
+            str(column.stored_type),
             column.unit,
             "" if column.required else "yes",
             column.meaning,
@@ -76,7 +76,7 @@ def _grid(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def _contents(tables: Sequence[Table]) -> str:
-    """Links to the tables' sections, by where the tables come from."""
+    """Return links to the tables' sections, by the source of the tables."""
     aggregates = (*MARTS, SUPPRESSED_GROUPS)
     kinds = {
         "From captures": [t for t in tables if t not in (*FROM_ZEEK_LOGS, *aggregates)],
@@ -84,8 +84,8 @@ def _contents(tables: Sequence[Table]) -> str:
         "Aggregates behind the report and the dashboards": [t for t in tables if t in aggregates],
     }
     lines = [
-        f"- {kind}: {', '.join(f'[{table.name}](#{table.name})' for table in those)}"
-        for kind, those in kinds.items()
+        f"- {kind}: {', '.join(f'[{table.name}](#{table.name})' for table in members)}"
+        for kind, members in kinds.items()
     ]
     return "\n".join(lines) + "\n"
 
@@ -96,15 +96,15 @@ def _section(table: Table) -> str:
         order = ", ".join(f"`{name}`" for name in table.sorted_by)
         parts.insert(2, f"Files are sorted by {order}.")
     if table.group_columns:
-        told = ", ".join(f"`{name}`" for name in table.group_columns)
-        parts.insert(2, f"Cells that `min_users` may leave out are told apart by {told}.")
+        columns = ", ".join(f"`{name}`" for name in table.group_columns)
+        parts.insert(2, f"`min_users` may leave out groups by {columns}.")
     if table is INGEST_LOG:
         parts += [f"### {REASONS}", _lines(("reason", "meaning"), SKIP_REASONS.items())]
     return "\n\n".join(parts) + "\n"
 
 
 def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown whose first column is code."""
+    """Return a Markdown table whose first column is code."""
     body = [(f"`{row[0]}`", *row[1:]) for row in rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"

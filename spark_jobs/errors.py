@@ -1,22 +1,25 @@
-"""The user's mistakes: one clear line each, exit status 2."""
+"""Errors that the user can mend: the command prints one line for each, and exits with status 2."""
 
 import os
 import unicodedata
 
 LINE_BREAKING = ("Cc", "Zl", "Zp")
-"""Unicode's categories of control characters and separators of lines."""
+"""Unicode categories of control characters and of line separators."""
 
 
 class UserError(Exception):
-    """Something the user can mend; of several, an argument each. A message names the file, the
-    place and the reason, and is one line whatever the file is called."""
+    """An error that the user can mend; it has one argument for each of several errors.
+
+    A message names the file, the place and the reason. It is one line, even if a file's name has
+    line breaks.
+    """
 
     def __str__(self) -> str:
         return "\n".join(map(printable, self.args))
 
 
 def in_a_line(error: UserError | OSError) -> str:
-    """What the user is told of a mistake, or of what the system refused: place and reason."""
+    """Return the message of an error, with the place and the reason, in one line."""
     if isinstance(error, UserError) or not error.strerror:
         return str(error)
     place = f"{error.filename}: " if error.filename else ""
@@ -24,8 +27,10 @@ def in_a_line(error: UserError | OSError) -> str:
 
 
 def printable(text: str) -> str:
-    """A text, as a file's name, on one line of UTF-8: control characters, and bytes that are not
-    UTF-8, are written as escapes."""
+    """Return a text, such as a file's name, on one line of UTF-8.
+
+    Control characters, and bytes that are not UTF-8, become escapes.
+    """
     decoded = os.fsencode(text).decode("utf-8", "backslashreplace")
     return "".join(map(_escaped, decoded))
 

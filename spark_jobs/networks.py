@@ -1,8 +1,8 @@
-"""The networks file: which networks there are, whose addresses are subscribers, local hours."""
+"""The networks file: the operator networks, their subscribers' addresses, and their settings."""
 
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 from pathlib import Path
@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from schemas import KEPT_TOGETHER, TABLES, Table
+from schemas import RETENTION_GROUPS, TABLES, Table
 from spark_jobs.errors import UserError
 
 
@@ -35,7 +35,7 @@ def _known_timezone(name: str) -> str:
 
 
 def _prefix(value: object) -> object:
-    """Text as a prefix; ip_network would take a number for an address."""
+    """Return a text as an IP prefix. Numbers are rejected: ip_network takes them for addresses."""
     if isinstance(value, IPv4Network | IPv6Network):
         return value
     if not isinstance(value, str):
@@ -50,7 +50,7 @@ def _prefix(value: object) -> object:
         raise ValueError(f"has bits set beyond its length; the prefix is {network}") from error
 
 
-def _of_rfc6052(network: IPv4Network | IPv6Network) -> IPv6Network:
+def _nat64_prefix(network: IPv4Network | IPv6Network) -> IPv6Network:
     lengths = ", ".join(map(str, NAT64_LENGTHS))
     if network.version != 6 or network.prefixlen not in NAT64_LENGTHS:
         raise ValueError(f"should be a prefix of IPv6 of {lengths} bits (RFC 6052)")
@@ -59,26 +59,28 @@ def _of_rfc6052(network: IPv4Network | IPv6Network) -> IPv6Network:
     return network
 
 
-def _rising(hours: tuple[int, int]) -> tuple[int, int]:
+def _increasing(hours: tuple[int, int]) -> tuple[int, int]:
     if hours[0] >= hours[1]:
-        raise ValueError("must rise")
+        raise ValueError("must increase")
     return hours
 
 
 NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)
-"""Of the prefixes behind which addresses of IPv4 are embedded in those of IPv6 (RFC 6052, 2.2)."""
+"""Lengths of the prefixes that embed IPv4 addresses in IPv6 addresses (RFC 6052, 2.2)."""
 
 Hour = Annotated[int, Field(ge=0, le=24)]
-Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_rising)]
+Hours = Annotated[tuple[Hour, Hour], Strict(False), AfterValidator(_increasing)]
 Prefix = Annotated[IPv4Network | IPv6Network, BeforeValidator(_prefix)]
-Nat64Prefix = Annotated[Prefix, AfterValidator(_of_rfc6052)]
+Nat64Prefix = Annotated[Prefix, AfterValidator(_nat64_prefix)]
 Share = Annotated[float, Field(ge=0, le=1)]
 KeyPeriod = Literal["day", "week", "month", "year"]
 
 
 def period_of(length: KeyPeriod | None, day: date) -> str:
-    """The period that a day (UTC) lies in, by name; weeks begin on Mondays (ISO 8601). Without
-    periods none."""
+    """Return the name of the period that a UTC day is in; an empty text if there are no periods.
+
+    Weeks begin on Mondays (ISO 8601).
+    """
     names = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
     return day.strftime(names[length]) if length else ""
 
@@ -90,37 +92,52 @@ REASONS = {
     "model_type": "should be a table",
     "tuple_type": "should be a list",
 }
-"""Pydantic's errors by type, where its own words are not TOML's."""
-LONGEST_VALUE = 60
-MOST_MIN_USERS = 32
-"""Users are counted by groups, of which there are 64: some 45 users are in 32 of them."""
+"""Messages for some types of pydantic's errors, in TOML's terms."""
+RENAMED_KEYS = {"buckets": "user_partitions", "least_rto_s": "min_rto_s"}
+"""New names of keys, by their names in networks files for earlier versions."""
+MAX_VALUE_CHARS = 60
+"""Maximum number of characters of a value that a message quotes."""
+MAX_MIN_USERS = 32
+"""Maximum of min_users.
+
+Users are counted by their user groups, of which there are 64: some 45 users are in 32 groups.
+"""
 
 
 class QualityLimits(BaseModel):
-    """[network.quality]: what holds a day back. Each has a check of its name in `quality`."""
+    """[network.quality]: the limits of the checks that hold a day.
+
+    Each limit has a check of the same name in the table `quality`.
+    """
 
     model_config = MODEL
 
     unread_captures: Annotated[int, Field(ge=0)] = 0
-    """Most captures that gave nothing or end before their end."""
+    """Maximum number of captures that gave nothing or are cut off."""
     skipped_share: Share = 0.01
-    """Most frames that the front end could not read."""
+    """Maximum share of frames that the front end could not read."""
     copied_share: Share = 0.001
-    """Most packets that lie in two captures; each is a retransmission to what follows."""
+    """Maximum share of packets that are in two captures.
+
+    The estimators see the second of them as a retransmission.
+    """
     acked_unseen_share: Share = 0.001
-    """Most bytes acknowledged though never seen; well below the losses to be measured."""
+    """Maximum share of acknowledged bytes that were not seen.
+
+    It must be well below the loss ratios to be measured.
+    """
     one_way_share: Share = 0.05
-    """Most connections of which one direction was not seen."""
+    """Maximum share of connections that were seen in one direction only."""
     without_syn_share: Share = 0.2
-    """Most connections whose SYN was not seen."""
+    """Maximum share of connections whose SYN was not seen."""
     peak_flows: Annotated[int, Field(ge=0)] = 1
-    """Fewest connections in the peak hours."""
+    """Minimum number of connections in the peak hours."""
     volume_ratio: Annotated[float, Field(gt=1)] = 2.0
-    """Farthest from the median of the earlier same weekdays, as a factor up or down."""
+    """Maximum factor, up or down, from the median volume of earlier days of the same weekday."""
     volume_weeks: Annotated[int, Field(ge=1)] = 8
-    """How far back these weekdays go."""
+    """Number of weeks that these earlier days go back."""
     volume_fewest_days: Annotated[int, Field(ge=1)] = 3
-    """With fewer of them the volume is not checked."""
+    """Minimum number of these earlier days; with fewer, the volume is not checked."""
 
 
 class Retention(
@@ -128,22 +145,27 @@ class Retention(
         "Days",
         __config__=MODEL,
         **dict.fromkeys(
-            [*KEPT_TOGETHER, *(t.name for tables in KEPT_TOGETHER.values() for t in tables)],
+            [*RETENTION_GROUPS, *(t.name for tables in RETENTION_GROUPS.values() for t in tables)],
             (Annotated[int, Field(ge=1)] | None, None),
         ),
     )
 ):
-    """[network.retention]: for how many days tables are kept; for ever where they are not named.
-    With packets go the logs of Zeek and the single connections shown as examples, with flows the
-    tables beside them; marts: all of these, the checks and ingest_log."""
+    """[network.retention]: the number of days for which tables are kept.
+
+    A table without a number is kept for ever. Some numbers are for several tables:
+
+    packets: also the logs of Zeek, and the connections shown as examples
+    flows: also the tables beside them
+    marts: all marts, the checks and ingest_log
+    """
 
     @property
     def days(self) -> dict[Table, int]:
-        """By table."""
+        """Return the number of days by table."""
         named = self.model_dump(exclude_none=True)
         together = {
             table: named[name]
-            for name, tables in KEPT_TOGETHER.items()
+            for name, tables in RETENTION_GROUPS.items()
             if name in named
             for table in tables
         }
@@ -151,7 +173,10 @@ class Retention(
 
 
 class Network(BaseModel):
-    """One [[network]] of the file."""
+    """One [[network]] of the file.
+
+    Attributes without a description are explained in infra/networks.toml.
+    """
 
     model_config = MODEL
 
@@ -161,55 +186,67 @@ class Network(BaseModel):
     timezone: Annotated[str, AfterValidator(_known_timezone)]
     subscribers: Annotated[tuple[Prefix, ...], Field(min_length=1), Strict(False)]
     nat64: Annotated[tuple[Nat64Prefix, ...], Strict(False)] = ()
-    """Prefixes of the site's translators, beside the well-known 64:ff9b::/96: whose addresses embed
-    one of IPv4. They hold for every network of the file."""
+    """Prefixes of NAT64 translators besides the well-known 64:ff9b::/96 (RFC 6052).
+
+    Their addresses embed IPv4 addresses. The prefixes hold for every network of the file.
+    """
     peak_hours: Hours = (10, 12)
     off_peak_hours: Hours = (3, 7)
     flight_size_bytes: Annotated[int, Field(gt=0)] = 4500
     initial_rto_s: Annotated[float, Field(gt=0)] = 1.0
-    """What servers wait for the first ACK before they retransmit (RFC 6298, 2.1)."""
+    """Time that servers wait for the first ACK before they retransmit (RFC 6298, 2.1)."""
     min_rto_s: Annotated[float, Field(gt=0)] = 0.2
-    """The least that servers allow for the deviation of round trips (Linux), or wait (RFC 6298)."""
+    """Minimum that servers add to the smoothed RTT (Linux), or minimum RTO (RFC 6298)."""
     pseudonyms: Literal["keyed", "prefix", "none"] = "keyed"
-    """prefix: those of addresses are addresses that have their common prefixes; none: subscribers'
-    addresses and RADIUS names are kept as they are (see capture/users.py)."""
+    """Kind of the pseudonyms.
+
+    prefix: pseudonyms of addresses are addresses; those with a common prefix keep it in common
+    none: subscribers' addresses and RADIUS names are kept as they are (see capture/users.py)
+    """
     servers: Literal["kept", "cut", "hashed"] = "kept"
-    """What is said of the Internet side's addresses: hashed with the key of the pseudonyms."""
+    """Form of the addresses on the Internet side; "hashed" uses the key of the pseudonyms."""
     key_period: KeyPeriod | None = None
-    """How long a pseudonym stays the same: in the next period there is another key."""
+    """Time for which a pseudonym stays the same: each period has another key."""
     slot_rate: Annotated[float, Field(gt=0)] | None = None
-    """Nominal rate of one time slot, bit/s at the IP layer."""
+    """Nominal rate of one time slot (bit/s at the IP layer)."""
     user_partitions: Annotated[int, Field(ge=1, le=65536)] = 16
-    """Into how many parts the users of a day are split, each one task of the flows job."""
-    min_users: Annotated[int, Field(ge=0, le=MOST_MIN_USERS)] = 0
-    """Cells of the marts that are of fewer users are left out (see marts/suppressed_groups.py)."""
+    """Number of user partitions of a day; each is read by one task of the flows job."""
+    min_users: Annotated[int, Field(ge=0, le=MAX_MIN_USERS)] = 0
+    """Minimum number of users of a group in the marts (see marts/suppressed_groups.py)."""
     retention: Retention = Retention()
     quality: QualityLimits = QualityLimits()
     _others: tuple["Network", ...] = PrivateAttr(())
 
     @property
     def others(self) -> tuple["Network", ...]:
-        """The file's other networks whose subscribers have pseudonyms, as the far ends of this
-        network's connections, too. Without those prefixes that lie within this network's own."""
+        """Return the other networks of the file whose subscribers have pseudonyms.
+
+        Their subscribers may be the far ends of this network's connections. Prefixes that lie
+        within this network's own are left out.
+        """
         return self._others
 
     @property
     def needs_key(self) -> bool:
-        """Whether there are pseudonyms in the network's tables."""
+        """Return whether the network's tables have pseudonyms."""
         return self.pseudonyms != "none" or bool(self._others)
 
-    def among(self, networks: Iterable["Network"]) -> Self:
-        """The network as one of these: it knows the others, and their nat64 prefixes."""
+    def with_others(self, networks: Iterable["Network"]) -> Self:
+        """Return the network with the file's other networks and all nat64 prefixes of the file."""
         networks = sorted(networks, key=lambda network: network.name)
         nat64 = sorted({prefix for network in networks for prefix in network.nat64})
         found = self.model_copy(update={"nat64": tuple(nat64)})
         others = [n for n in networks if n.name != self.name and n.pseudonyms != "none"]
-        found._others = tuple(other for n in others for other in n._without(self.subscribers))
+        found._others = tuple(
+            other for n in others for other in n._without_prefixes(self.subscribers)
+        )
         return found
 
-    def _without(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
-        """The network without those of its prefixes that lie within others; none, if that is
-        all."""
+    def _without_prefixes(self, prefixes: Iterable[IPv4Network | IPv6Network]) -> list["Network"]:
+        """Return the network without those of its prefixes that lie within `prefixes`, in a list.
+
+        The list is empty if no prefix is left.
+        """
         left = [
             prefix
             for prefix in self.subscribers
@@ -218,7 +255,7 @@ class Network(BaseModel):
         return [self.model_copy(update={"subscribers": tuple(left)})] if left else []
 
     def with_plain_addresses(self) -> Self:
-        """The network without pseudonyms, of its own subscribers or others."""
+        """Return the network without pseudonyms, for its own subscribers and for others."""
         found = self.model_copy(update={"pseudonyms": "none", "key_period": None})
         found._others = ()
         return found
@@ -226,20 +263,23 @@ class Network(BaseModel):
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
         if self.servers == "hashed" and self.pseudonyms == "none":
-            raise ValueError("servers are hashed with the key of the pseudonyms: these are none")
+            raise ValueError('servers = "hashed" needs a key, and pseudonyms = "none" has none')
         if self.key_period and self.pseudonyms != "keyed":
-            raise ValueError(f"key_period is of keyed pseudonyms: these are {self.pseudonyms}")
+            raise ValueError(f'key_period needs pseudonyms = "keyed", not "{self.pseudonyms}"')
         return self
 
 
 def _is_within(prefix: Any, other: Any) -> bool:
-    """Whether one prefix is the other, or a part of it."""
+    """Return whether one prefix equals the other or is a part of it."""
     return prefix.version == other.version and prefix.subnet_of(other)
 
 
 def load_networks(path: Path) -> dict[str, Network]:
-    """The file's networks by name, each of which knows the others; a UserError names, in a line for
-    each mistake, the file, the network, the key, its value and what is wrong with it."""
+    """Return the file's networks by name; each has the others (see Network.others).
+
+    Raises UserError with a line for each mistake: the file, the network, the key, its value, and
+    the reason.
+    """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -255,8 +295,8 @@ def load_networks(path: Path) -> dict[str, Network]:
         try:
             network = Network.model_validate(entry)
         except ValidationError as error:
-            told = entry.get("name") if isinstance(entry, dict) else None
-            name = told if isinstance(told, str) else f"number {number}"
+            raw_name = entry.get("name") if isinstance(entry, dict) else None
+            name = raw_name if isinstance(raw_name, str) else f"number {number}"
             mistakes += [f"{path}: network {name}: {text}" for text in _mistakes(error)]
         else:
             if network.name in networks:
@@ -264,31 +304,49 @@ def load_networks(path: Path) -> dict[str, Network]:
             networks[network.name] = network
     if mistakes:
         raise UserError(*mistakes)
-    return {name: network.among(networks.values()) for name, network in networks.items()}
+    return {name: network.with_others(networks.values()) for name, network in networks.items()}
 
 
 def _mistakes(error: ValidationError) -> list[str]:
-    """Key, value and reason of each; what is wrong with a list is not said beside its parts'."""
+    """Return key, value and reason of each mistake.
+
+    A list with mistakes in its elements is not reported itself.
+    """
     found = error.errors()
-    places = [one["loc"] for one in found]
+    locations = [detail["loc"] for detail in found]
     return [
-        _mistake(one["loc"], one["input"], REASONS.get(one["type"], one["msg"]))
-        for one in found
-        if not any(at != one["loc"] and at[: len(one["loc"])] == one["loc"] for at in places)
+        _mistake(detail["loc"], detail["input"], _reason(detail))
+        for detail in found
+        if not any(
+            location != detail["loc"] and location[: len(detail["loc"])] == detail["loc"]
+            for location in locations
+        )
     ]
 
 
-def _mistake(place: tuple[int | str, ...], value: Any, reason: str) -> str:
+def _reason(detail: Mapping[str, Any]) -> str:
+    reason = REASONS.get(detail["type"], detail["msg"])
+    new_name = RENAMED_KEYS.get(".".join(map(str, detail["loc"])))
+    if detail["type"] == "extra_forbidden" and new_name:
+        return f"{reason}; its new name is {new_name}"
+    return reason
+
+
+def _mistake(location: tuple[int | str, ...], value: Any, reason: str) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
-    if len(text) > LONGEST_VALUE:
-        text = f"{text[:LONGEST_VALUE]}..."
-    key = ".".join(map(str, place))
-    said = [key, "" if reason == REASONS["missing"] else text, reason.removeprefix("Value error, ")]
-    return ": ".join(filter(None, said))
+    if len(text) > MAX_VALUE_CHARS:
+        text = f"{text[:MAX_VALUE_CHARS]}..."
+    key = ".".join(map(str, location))
+    parts = [
+        key,
+        "" if reason == REASONS["missing"] else text,
+        reason.removeprefix("Value error, "),
+    ]
+    return ": ".join(filter(None, parts))
 
 
 def find_network(networks: dict[str, Network], name: str, path: Path) -> Network:
-    """The network of that name; a UserError that lists the known ones."""
+    """Return the network of that name. Raises UserError, which lists the known networks."""
     if name not in networks:
         raise UserError(f"{path}: no network {name!r}; it has {', '.join(sorted(networks))}")
     return networks[name]

@@ -1,4 +1,4 @@
-"""Files and folders: of this machine by their paths, in a bucket of an object store by URLs."""
+"""Paths of files and folders on this machine, and in an object store by their URLs."""
 
 from __future__ import annotations
 
@@ -21,42 +21,45 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 SCHEME = "s3"
-AT_ONCE = 8 << 20
-"""Bytes of an object that are fetched at a time where it is read from begin to end."""
-OPTIONS: dict[str, Any] = {
+READ_BUFFER_BYTES = 8 << 20
+"""Number of bytes that are fetched at a time if an object is read from start to end."""
+STORE_OPTIONS: dict[str, Any] = {
     "client_options": {"allow_http": True},
     "retry_config": {"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
 }
-"""Of obstore, which takes endpoint and credentials from the usual variables of the environment:
-AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, or a
-host's or container's role."""
+"""Options for obstore.
+
+obstore takes the endpoint and the credentials from the usual environment variables,
+AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or
+from the role of the host or container.
+"""
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""Of these, what may be in files, too: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
+"""The variables that a file may replace: AWS_ACCESS_KEY_ID_FILE, AWS_SECRET_ACCESS_KEY_FILE."""
 
 NOT_REGULAR = "is not a regular file"
-"""What is said of pipes, sockets and devices: reading one may wait for ever, or never end."""
+"""The message for pipes, sockets and devices: reading one may wait for ever, or never end."""
 
 METADATA_SERVICE = "169.254.169.254"
-"""Where the role of a host is asked for."""
+"""The address where a host asks for its role."""
 
 
 class Status(NamedTuple):
-    """What is known of an object, named as by os.stat."""
+    """The status of an object, with the names of os.stat."""
 
     st_size: int
     st_mtime_ns: int
 
     @property
     def st_blocks(self) -> int:
-        """Blocks of 512 bytes."""
+        """The number of blocks of 512 bytes."""
         return -(-self.st_size // 512)
 
 
 class ObjectPath(PurePosixPath):
-    """What stands for a file or folder in a bucket: s3://BUCKET/KEY. It can what a Path can, as far
-    as that is asked for here; folders are there as long as something is in them.
+    """The path of a file or folder in an object store: s3://BUCKET/KEY.
 
-    Raises OSError where the store cannot be reached, or refuses.
+    It has those methods of Path that giscope needs. A folder exists as long as it has objects. Its
+    methods raise OSError if the store cannot be reached, or refuses.
     """
 
     __slots__ = ()
@@ -65,56 +68,56 @@ class ObjectPath(PurePosixPath):
         return f"{SCHEME}://{'/'.join(self.parts[1:])}"
 
     def __fspath__(self) -> str:
-        raise TypeError(f"{self} is no file of this machine")
+        raise TypeError(f"{self} is not a file of this machine")
 
     @property
     def bucket(self) -> str:
-        """The bucket's name."""
+        """The name of the S3 bucket."""
         return self.parts[1]
 
     @property
     def key(self) -> str:
-        """The object's name in its bucket."""
+        """The object's name in its S3 bucket."""
         return "/".join(self.parts[2:])
 
     def absolute(self) -> ObjectPath:
-        """Itself."""
+        """Return the path itself."""
         return self
 
     resolve = absolute
 
     def stat(self) -> Status:
-        """Raises FileNotFoundError."""
+        """Return the object's status. Raises FileNotFoundError."""
         import obstore
 
-        with _told(self):
+        with _translated_errors(self):
             found = obstore.head(_store(self.bucket), self.key)
         return _status(found)
 
     def exists(self) -> bool:
-        """Whether there is such an object, or one below it."""
+        """Return whether there is such an object, or one below it."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Whether there is such an object."""
+        """Return whether there is such an object."""
         try:
             return bool(self.key and self.stat())
         except FileNotFoundError:
             return False
 
     def is_dir(self) -> bool:
-        """Whether there is an object below it."""
-        return any(True for _ in self.tree())
+        """Return whether there is an object below it."""
+        return any(True for _ in self.walk())
 
     def iterdir(self) -> Iterator[ObjectPath]:
-        """Objects and folders right below it."""
-        return (self / name for names in self.below() for name in names)
+        """Yield the objects and folders right below it."""
+        return (self / name for names in self.child_names() for name in names)
 
-    def below(self) -> tuple[list[str], list[str]]:
-        """The names of folders and of objects right below it."""
+    def child_names(self) -> tuple[list[str], list[str]]:
+        """Return the names of folders and of objects right below it."""
         import obstore
 
-        with _told(self):
+        with _translated_errors(self):
             found = obstore.list_with_delimiter(_store(self.bucket), self.key or None)
         objects = [meta["path"] for meta in found["objects"]]
         folders, files = (
@@ -123,19 +126,21 @@ class ObjectPath(PurePosixPath):
         )
         return folders, files
 
-    def tree(self) -> Iterator[tuple[str, Status]]:
-        """Everything below it, by the path from here."""
+    def walk(self) -> Iterator[tuple[str, Status]]:
+        """Yield (path from here, status) of every object below it."""
         import obstore
 
-        behind = len(self.key) + 1 if self.key else 0
-        with _told(self):
+        prefix_length = len(self.key) + 1 if self.key else 0
+        with _translated_errors(self):
             for page in obstore.list(_store(self.bucket), self.key or None):
                 for meta in page:
-                    yield meta["path"][behind:], _status(meta)
+                    yield meta["path"][prefix_length:], _status(meta)
 
-    def open(self, mode: str = "rb", buffering: int = AT_ONCE) -> BinaryIO:
-        """The object's bytes, to be read; or a new one, which is there when it is closed.
-        buffering: 0 to read no more than is asked for."""
+    def open(self, mode: str = "rb", buffering: int = READ_BUFFER_BYTES) -> BinaryIO:
+        """Open the object for reading, or a new object, which exists once the file is closed.
+
+        buffering: 0 to read no more bytes than are asked for.
+        """
         if mode == "wb":
             return cast(BinaryIO, _Writer(self))
         assert mode == "rb"
@@ -143,153 +148,167 @@ class ObjectPath(PurePosixPath):
         return cast(BinaryIO, io.BufferedReader(raw, buffering) if buffering else raw)
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """Return the object's bytes."""
         with self.open() as source:
             return source.read()
 
     def write_bytes(self, content: bytes) -> int:
-        """Replace it."""
+        """Replace the object."""
         with self.open("wb") as to:
             return to.write(content)
 
     def unlink(self, missing_ok: bool = True) -> None:
-        """Remove it, if it is there."""
+        """Remove the object, if it exists."""
         remove_all([cast(Path, self)])
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
-        """There is nothing to do for a folder."""
+        """Do nothing: object stores have no folders."""
 
 
-def place(text: str | os.PathLike[str]) -> Path:
-    """A file or folder as a user names it: by a path, or by the URL of a bucket's object, which
-    gives an ObjectPath."""
+def path_of(text: str | os.PathLike[str]) -> Path:
+    """Return the path of a file or folder that a user named by a path or URL.
+
+    A URL s3://BUCKET/KEY gives an ObjectPath.
+    """
     if isinstance(text, str) and text.startswith(f"{SCHEME}://"):
         return cast(Path, ObjectPath(text))
     return cast(Path, text) if isinstance(text, ObjectPath) else Path(text)
 
 
 def in_object_store(path: Path) -> bool:
-    """Whether it is in a bucket, not on this machine."""
+    """Return whether a path is in an object store, not on this machine."""
     return isinstance(path, ObjectPath)
 
 
 def is_irregular(path: Path) -> bool:
-    """Whether it is a pipe, a socket or a device. Raises OSError where it is not there."""
+    """Return whether a path is a pipe, a socket or a device.
+
+    Raises OSError if it does not exist.
+    """
     if in_object_store(path):
         return False
     mode = path.stat().st_mode
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-class Contents(NamedTuple):
-    """What is right below a folder; others: pipes, sockets and devices."""
+class FolderListing(NamedTuple):
+    """The content of a folder, without that of its subfolders.
+
+    special_files: pipes, sockets and devices.
+    """
 
     folders: list[Path]
     files: list[Path]
     links: list[Path]
-    others: list[Path]
+    special_files: list[Path]
 
 
-def contents_of(folder: Path, follow_links: bool = False) -> Contents:
-    """What is right below a folder, in order of name. follow_links: a symbolic link is what it
-    leads to, and one of the others where it leads nowhere."""
-    found = Contents([], [], [], [])
+def list_folder(folder: Path, follow_links: bool = False) -> FolderListing:
+    """Return the content of a folder, sorted by name.
+
+    follow_links: list a symbolic link as what it points to, and as a special file if that does not
+    exist.
+    """
+    found = FolderListing([], [], [], [])
     if isinstance(folder, ObjectPath):
-        for names, into in zip(folder.below(), (found.folders, found.files), strict=True):
-            into += [cast(Path, folder / name) for name in sorted(names)]
+        for names, paths in zip(folder.child_names(), (found.folders, found.files), strict=True):
+            paths += [cast(Path, folder / name) for name in sorted(names)]
         return found
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
-            _part_of(found, entry, follow_links).append(folder / entry.name)
+            _list_for(found, entry, follow_links).append(folder / entry.name)
     return found
 
 
-def _part_of(found: Contents, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
+def _list_for(found: FolderListing, entry: os.DirEntry[str], follow_links: bool) -> list[Path]:
     if entry.is_symlink() and not follow_links:
         return found.links
     try:
         if entry.is_dir():
             return found.folders
-        return found.files if entry.is_file() else found.others
-    except OSError:  # of where a link leads
-        return found.others
+        return found.files if entry.is_file() else found.special_files
+    except OSError:  # the target of a link cannot be read
+        return found.special_files
 
 
 def remove_all(paths: Iterable[Path]) -> None:
-    """Remove files that may be there."""
+    """Remove files; those that do not exist are ignored."""
     keys: dict[str, list[str]] = {}
     for path in paths:
         if isinstance(path, ObjectPath):
             keys.setdefault(path.bucket, []).append(path.key)
         else:
             path.unlink(missing_ok=True)
-    for bucket, of_bucket in keys.items():
+    for bucket, keys_in_bucket in keys.items():
         import obstore
 
-        with _told(ObjectPath(f"{SCHEME}://{bucket}")):
-            obstore.delete(_store(bucket), of_bucket)
+        with _translated_errors(ObjectPath(f"{SCHEME}://{bucket}")):
+            obstore.delete(_store(bucket), keys_in_bucket)
 
 
 class ConflictError(Exception):
-    """An object is not, or no more, what a change was made from."""
+    """An object is not, or no longer, the version that a change was made from."""
 
 
 def read_if_changed(path: Path, tag: str | None) -> tuple[bytes, str] | None:
-    """An object's bytes and its tag; None where it has this tag still. Raises FileNotFoundError."""
+    """Return an object's bytes and its tag; None if it still has this tag.
+
+    Raises FileNotFoundError.
+    """
     import obstore
     from obstore.exceptions import NotModifiedError
 
-    where = cast(ObjectPath, path)
-    with _told(where):
+    object_path = cast(ObjectPath, path)
+    with _translated_errors(object_path):
         try:
             options: Any = {"if_none_match": tag} if tag else {}
-            found = obstore.get(_store(where.bucket), where.key, options=options)
+            found = obstore.get(_store(object_path.bucket), object_path.key, options=options)
             return bytes(found.bytes()), found.meta["e_tag"] or ""
         except NotModifiedError:
             return None
 
 
 def write_if_unchanged(path: Path, content: bytes, tag: str | None) -> str:
-    """Replace an object that has this tag still (None: that is not there); returns its new tag.
+    """Replace an object that still has this tag (None: that does not exist); return its new tag.
 
-    Raises ConflictError. The store's client repeats a request whose answer was lost. The repetition
-    is refused, although the first request was carried out. So a refusal counts only if the object
-    has other bytes than these; no other writer may write the same ones.
+    Raises ConflictError. The store's client repeats a request if the answer was lost. The store
+    refuses the repetition, although it carried out the first request. So a refusal counts only if
+    the object has other bytes than these; no other writer may write the same bytes.
     """
     import obstore
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-    where = cast(ObjectPath, path)
-    with _told(where):
+    object_path = cast(ObjectPath, path)
+    with _translated_errors(object_path):
         try:
             mode: Any = {"e_tag": tag} if tag else "create"
-            done = obstore.put(_store(where.bucket), where.key, content, mode=mode)
+            done = obstore.put(_store(object_path.bucket), object_path.key, content, mode=mode)
         except (AlreadyExistsError, PreconditionError) as error:
-            written = _tag_if(path, content)
+            written = _tag_if_same(path, content)
             if written is None:
                 raise ConflictError(str(path)) from error
             return written
         except FileNotFoundError as error:
             if tag is None:
-                raise  # there is no such bucket
+                raise  # there is no such S3 bucket
             raise ConflictError(str(path)) from error
     return done["e_tag"] or ""
 
 
 def tag_of(path: Path) -> str | None:
-    """An object's tag; None if it is not there."""
+    """Return an object's tag; None if it does not exist."""
     import obstore
 
-    where = cast(ObjectPath, path)
+    object_path = cast(ObjectPath, path)
     try:
-        with _told(where):
-            return obstore.head(_store(where.bucket), where.key)["e_tag"] or ""
+        with _translated_errors(object_path):
+            return obstore.head(_store(object_path.bucket), object_path.key)["e_tag"] or ""
     except FileNotFoundError:
         return None
 
 
-def _tag_if(path: Path, content: bytes) -> str | None:
-    """The tag of an object that has these bytes; None if it has others, or is not there."""
+def _tag_if_same(path: Path, content: bytes) -> str | None:
+    """Return the tag of an object if it has these bytes, else None."""
     try:
         found = read_if_changed(path, None)
     except FileNotFoundError:
@@ -302,7 +321,7 @@ def _store(bucket: str) -> S3Store:
     from obstore.store import S3Store
 
     keys: Any = {name.lower(): secret for name in CREDENTIALS if (secret := secret_of(name))}
-    return S3Store(bucket, config=keys, **OPTIONS)
+    return S3Store(bucket, config=keys, **STORE_OPTIONS)
 
 
 def _status(meta: Any) -> Status:
@@ -310,8 +329,8 @@ def _status(meta: Any) -> Status:
 
 
 @contextmanager
-def _told(path: ObjectPath) -> Iterator[None]:
-    """The store's errors as the system's."""
+def _translated_errors(path: ObjectPath) -> Iterator[None]:
+    """Raise the store's errors as errors of the operating system."""
     from obstore.exceptions import BaseError
 
     try:
@@ -325,7 +344,7 @@ def _told(path: ObjectPath) -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """What it is about, of what obstore says."""
+    """Return the reason in an error message of obstore."""
     if METADATA_SERVICE in text:
         return "AWS_ACCESS_KEY_ID is not set, and this host has no role"
     code = re.search("<Code>(.*?)</Code>", text)
@@ -333,12 +352,15 @@ def _reason(text: str) -> str:
 
 
 class _Reader(io.RawIOBase):
-    """An object's bytes. Where a thread has sought, it reads on, whatever others do meanwhile:
-    DuckDB's threads share a file."""
+    """A reader of an object's bytes.
+
+    DuckDB's threads share a file. Each thread reads where it has sought, no matter what others do
+    meanwhile.
+    """
 
     def __init__(self, path: ObjectPath):
-        self._path, self._size, self._at = path, path.stat().st_size, 0
-        self._sought = local()
+        self._path, self._size, self._position = path, path.stat().st_size, 0
+        self._thread_local = local()
 
     def readable(self) -> bool:
         return True
@@ -348,24 +370,24 @@ class _Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self.tell(), io.SEEK_END: self._size}[whence]
-        self._sought.at = base + offset
-        return self._sought.at
+        self._thread_local.position = base + offset
+        return self._thread_local.position
 
     def tell(self) -> int:
-        return self._sought.__dict__.get("at", self._at)
+        return self._thread_local.__dict__.get("position", self._position)
 
     def readinto(self, buffer: Any) -> int:
         import obstore
 
-        at = self._sought.__dict__.pop("at", self._at)
-        length = max(0, min(len(buffer), self._size - at))
+        position = self._thread_local.__dict__.pop("position", self._position)
+        length = max(0, min(len(buffer), self._size - position))
         if length:
-            with _told(self._path):
+            with _translated_errors(self._path):
                 found = obstore.get_range(
-                    _store(self._path.bucket), self._path.key, start=at, length=length
+                    _store(self._path.bucket), self._path.key, start=position, length=length
                 )
             memoryview(buffer)[:length] = memoryview(found)
-        self._at = at + length
+        self._position = position + length
         return length
 
 
@@ -380,12 +402,12 @@ class _Writer(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        with _told(self._path):
+        with _translated_errors(self._path):
             self._writer.write(bytes(data))
         return len(data)
 
     def close(self) -> None:
         if not self.closed:
-            with _told(self._path):
+            with _translated_errors(self._path):
                 self._writer.close()
         super().close()

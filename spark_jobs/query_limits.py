@@ -1,6 +1,6 @@
-"""How long a user's query may run, and how much memory it may take: for `giscope sql` and Superset.
+"""Limits of time and memory for a user's query, in `giscope sql` and in Superset.
 
-Superset's environment imports this, too, so it needs DuckDB and the standard library only.
+Superset's environment imports this module: it needs only DuckDB and the standard library.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 SECONDS_VARIABLE, MEMORY_VARIABLE = "GISCOPE_QUERY_SECONDS", "GISCOPE_QUERY_MEMORY"
 SQL_SECONDS, SUPERSET_SECONDS = 600, 60
-"""Superset's pages and all its users share one machine."""
+"""Default limits of `giscope sql` and of Superset, whose users all share one machine."""
 MEMORY = "2GiB"
-SCRATCH = 4
-"""Bytes that a query may write to temporary files for each byte of memory."""
-AGAIN_S = 0.1
-OWN_BYTES = 2**30
-"""What the process itself may take beside its query: stacks of threads, libraries' buffers."""
+DISK_BYTES_PER_MEMORY_BYTE = 4
+"""Bytes that a query may write to temporary files for each byte of its memory."""
+INTERRUPT_INTERVAL_S = 0.1
+PROCESS_BYTES = 2**30
+"""Memory of the process besides its query: stacks of threads, buffers of libraries."""
 UNITS = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40} | {
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12
 }  # fmt: skip
@@ -37,96 +37,104 @@ SIZE = re.compile(r"(\d+(?:\.\d+)?) *([KMGT]i?B)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one query; seconds: 0 for no limit; memory: in bytes."""
+    """Limits of one query.
+
+    seconds: time; 0 for no limit
+    memory: bytes
+    """
 
     seconds: float
     memory: int
 
     @classmethod
     def of(cls, seconds: str | float, memory: str) -> Limits:
-        """The limits as a user writes them. Raises UserError where they make no sense."""
+        """Return the limits that a user wrote as texts. Raises UserError if they are invalid."""
         try:
-            found = float(seconds)
+            parsed_seconds = float(seconds)
         except ValueError:
-            found = math.nan
-        if not 0 <= found < math.inf:
+            parsed_seconds = math.nan
+        if not 0 <= parsed_seconds < math.inf:
             raise UserError(f"{SECONDS_VARIABLE}: {seconds!r} is not a number of seconds")
         size = SIZE.fullmatch(memory.strip())
-        least = OWN_BYTES // 2**4
-        if not size or (taken := int(float(size[1]) * UNITS[size[2].upper()])) < least:
+        min_memory = PROCESS_BYTES // 2**4
+        if not size or (parsed_memory := int(float(size[1]) * UNITS[size[2].upper()])) < min_memory:
             raise UserError(
                 f"{MEMORY_VARIABLE}: {memory!r} is not a size of 64MiB or more, such as {MEMORY}"
             )
-        return cls(found, taken)
+        return cls(parsed_seconds, parsed_memory)
 
     def settings(self) -> dict[str, str]:
-        """DuckDB's settings that keep a query within its memory."""
+        """Return DuckDB's settings that keep a query within its memory."""
         return {
             "memory_limit": f"{self.memory}B",
-            "max_temp_directory_size": f"{SCRATCH * self.memory}B",
+            "max_temp_directory_size": f"{DISK_BYTES_PER_MEMORY_BYTE * self.memory}B",
         }
 
-    def too_long(self) -> str:
-        """What is said of a query that took too long."""
+    def time_error(self) -> str:
+        """Return the message for a query that took too long."""
         return f"stopped after {self.seconds:g} s"
 
-    def too_large(self) -> str:
-        """What is said of a query that took too much memory."""
+    def memory_error(self) -> str:
+        """Return the message for a query that needed too much memory."""
         gib = self.memory / 2**30
         return (
-            f"stopped: it needs more than {gib:.3g} GiB of memory, or {SCRATCH * gib:.3g} GiB of "
+            f"stopped: it needs more than {gib:.3g} GiB of memory, or "
+            f"{DISK_BYTES_PER_MEMORY_BYTE * gib:.3g} GiB of "
             "temporary files"
         )
 
 
 class Deadline:
-    """When a query must have ended, and its rows been fetched. It begins when it is made."""
+    """The time by which a query must have ended, and its rows be fetched.
+
+    The time runs from the making of the object. It interrupts a query that is not done then.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float):
         self._connection = connection
-        self._over, self._left = Event(), Event()
+        self._over, self._ended = Event(), Event()
         self._watch = Thread(target=self._interrupt, args=(seconds,), daemon=True)
         if seconds:
             self._watch.start()
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Return whether the time is up."""
         return self._over.is_set()
 
     def end(self) -> None:
-        """Interrupt nothing from now on."""
-        self._left.set()
+        """Stop the watch: from now on nothing is interrupted."""
+        self._ended.set()
         if self._watch.is_alive():
             self._watch.join()
 
     def _interrupt(self, seconds: float) -> None:
-        """Again and again: an interrupt is lost where the connection is between two calls."""
+        """Interrupt the connection repeatedly: an interrupt between two calls has no effect."""
         wait_s = seconds
-        while not self._left.wait(wait_s):
+        while not self._ended.wait(wait_s):
             self._over.set()
             self._connection.interrupt()
-            wait_s = AGAIN_S
+            wait_s = INTERRUPT_INTERVAL_S
 
 
 def limit_process(more: int) -> tuple[int, int]:
-    """Let this process have so many bytes more than now, and OWN_BYTES; returns the limits before.
+    """Limit this process to its present memory, PROCESS_BYTES and `more` bytes.
 
-    DuckDB does not know of the objects that Python makes of rows. What goes beyond raises
-    MemoryError, or duckdb.OutOfMemoryException.
+    Returns the limits before. DuckDB does not know of the objects that Python makes from rows.
+    Beyond the limit, MemoryError or duckdb.OutOfMemoryException is raised.
     """
     earlier, hard = resource.getrlimit(resource.RLIMIT_DATA)
     pages = int(Path("/proc/self/statm").read_text().split()[5])
-    most = pages * resource.getpagesize() + OWN_BYTES + more
+    limit = pages * resource.getpagesize() + PROCESS_BYTES + more
     if earlier != resource.RLIM_INFINITY:
-        most = min(most, earlier)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+        limit = min(limit, earlier)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     return earlier, hard
 
 
 @contextmanager
 def process_within(limits: Limits) -> Iterator[None]:
-    """Keep this process within twice the memory of a query meanwhile; see limit_process."""
+    """Keep this process within twice a query's memory inside the block (see limit_process)."""
     earlier = limit_process(2 * limits.memory)
     try:
         yield

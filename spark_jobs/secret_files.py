@@ -1,6 +1,6 @@
-"""Secrets that the environment gives: in a variable, or in a file that VARIABLE_FILE names.
+"""Secrets from the environment: in a variable, or in a file that VARIABLE_FILE names.
 
-Imported in Superset's environment, too: the standard library, no more.
+Superset's environment imports this module: it needs only the standard library.
 """
 
 import os
@@ -8,8 +8,11 @@ from pathlib import Path
 
 
 def secret_of(variable: str) -> str | None:
-    """What a variable has, or else the file that <variable>_FILE names, without the line's end;
-    None where neither has anything. Raises OSError where the file cannot be read."""
+    """Return a variable's value, or the content of the file that <variable>_FILE names, or None.
+
+    Blanks around the content, such as the last line break, are removed. Raises OSError if the file
+    cannot be read.
+    """
     if value := os.environ.get(variable):
         return value
     path = os.environ.get(f"{variable}_FILE")

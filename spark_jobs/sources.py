@@ -1,4 +1,4 @@
-"""Which version of the code made something."""
+"""Versions of the code, as hashes of its files, and the folder of its compiled functions."""
 
 import os
 from functools import cache
@@ -8,16 +8,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 COMPILED_ROOMS = ("spark_jobs/compiled", "spark_jobs/capture", "spark_jobs/estimators", "schemas")
-"""Rooms with compiled functions, or with constants that are compiled in."""
-COMPILED = "numba-"
-"""What the names of folders of compiled functions begin with."""
+"""Packages with compiled functions, or with constants that are compiled in."""
+COMPILED_PREFIX = "numba-"
+"""Prefix of the names of folders with compiled functions."""
 ENTRIES = ROOT / "spark_jobs" / "compiled" / "entries.jsonl"
-"""What is to be compiled: see compiled/entries.py."""
+"""File that lists the functions to compile (see compiled/entries.py)."""
 
 
 @cache
 def version(*rooms: str) -> str:
-    """A hash of the files in some rooms, as 'spark_jobs/report': another one where one changed."""
+    """Return a hash of the files in some packages, such as 'spark_jobs/report'.
+
+    The hash changes if a file changes.
+    """
     digest = blake2b(digest_size=8)
     found = {path for room in rooms for path in (ROOT / room).rglob("*.*")} - {ENTRIES}
     for path in sorted(path for path in found if "__pycache__" not in path.parts):
@@ -27,10 +30,12 @@ def version(*rooms: str) -> str:
 
 @cache
 def compiled_folder() -> Path:
-    """Where Numba keeps compiled functions: a folder of these very sources, for Numba itself looks
-    only at the file of the function that it compiles, not at what that function calls; or
-    NUMBA_CACHE_DIR."""
+    """Return the folder in which Numba stores compiled functions.
+
+    It is NUMBA_CACHE_DIR, or a folder for these very sources. Numba itself compares only the file
+    of the function that it compiles, not the functions that this one calls.
+    """
     if "NUMBA_CACHE_DIR" in os.environ:
         return Path(os.environ["NUMBA_CACHE_DIR"])
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "giscope" / f"{COMPILED}{version(*COMPILED_ROOMS)}"
+    return caches / "giscope" / f"{COMPILED_PREFIX}{version(*COMPILED_ROOMS)}"

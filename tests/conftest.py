@@ -15,9 +15,9 @@ import zstandard
 from playwright.sync_api import Browser, sync_playwright
 
 from schemas import FROM_ZEEK_LOGS, SUPPRESSED_GROUPS, TABLES, Table
-from spark_jobs.jobs.flows import flows
-from spark_jobs.jobs.ingest import Ingested, ingest
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.flows import publish_flows
+from spark_jobs.jobs.ingest import CaptureOutcome, ingest
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
@@ -80,7 +80,7 @@ class Demo:
     """The demo's warehouse and what ingest said of each capture."""
 
     warehouse: Warehouse
-    ingested: list[Ingested]
+    ingested: list[CaptureOutcome]
 
 
 @pytest.hookimpl(trylast=True)
@@ -120,9 +120,9 @@ def _demo(folder: Path, networks: dict[str, Network]) -> Demo:
     warehouse = Warehouse(folder)
     work = [(networks[path.parent.name], path) for path in sorted(CAPTURES.glob("*/*.pcap*"))]
     ingested = ingest(warehouse, work)
-    flows(warehouse, [(network, DAY) for network in networks.values()])
+    publish_flows(warehouse, [(network, DAY) for network in networks.values()])
     check(warehouse, list(networks.values()))
-    marts(warehouse)
+    update_marts(warehouse)
     return Demo(warehouse, ingested)
 
 

@@ -24,7 +24,7 @@ from schemas import (
     Table,
 )
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.quality import check
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Unit, Warehouse
@@ -69,7 +69,7 @@ def main(source: Path, target: Path) -> None:
     warehouse, sql = Warehouse(target), Warehouse(source).connect()
     known = [_network(of) for of in NETWORKS]
     shipped = Warehouse(source)
-    told = {of.of: next(iter(shipped.commits("capture", of.of))).facts for of in NETWORKS}
+    told = {of.of: next(iter(shipped.published_units("capture", of.of))).facts for of in NETWORKS}
     for network, of in zip(known, NETWORKS, strict=True):
         publish_network(warehouse, network)
         for n in range(DAYS):
@@ -92,7 +92,7 @@ def main(source: Path, target: Path) -> None:
                 facts = {"content": f"{of.name} {day}", "dates": [str(day)]}
                 warehouse.publish(unit, staging.files, told[of.of] | facts)
     check(warehouse, known)
-    marts(warehouse)
+    update_marts(warehouse)
 
 
 def _network(of: Copied) -> Network:

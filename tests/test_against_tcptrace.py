@@ -16,7 +16,7 @@ import zstandard
 from conftest import CAPTURES, PUBLIC_CAPTURES
 
 from schemas import FLOWS, PACKETS
-from spark_jobs.jobs.flows import settings_of
+from spark_jobs.jobs.flows import estimator_settings
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
@@ -171,7 +171,7 @@ def read_partition(path: Path, folder: Path) -> UserPartition | None:
         RowGroups(f, tuple(range(pq.read_metadata(f).num_row_groups)), path.name) for f in files
     ]
     return (
-        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), settings_of(EVERYONE))
+        UserPartition(*read_packets(groups, Span(0, 2**62, 0, 2**62)), estimator_settings(EVERYONE))
         if files
         else None
     )

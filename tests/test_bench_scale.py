@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import CAPTURES, DAY, NOON
 
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -38,7 +38,7 @@ def shapes(root: Path, network: Network, *captures: Path, day: date = DAY) -> li
     warehouse = Warehouse(root)
     for capture in captures:
         assert ingest_capture(warehouse, network, capture).error is None
-    flows(warehouse, [(network, day)])
+    publish_flows(warehouse, [(network, day)])
     return warehouse.connect().sql(SHAPE).fetchall()
 
 

@@ -16,12 +16,12 @@ from conftest import CAPTURES, ROOT
 
 from schemas import FROM_ZEEK_LOGS, TABLES
 from spark_jobs import cli
-from spark_jobs.engine.memory import LOST
+from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.networks import REASONS
 from spark_jobs.query_limits import MEMORY, SUPERSET_SECONDS, Limits
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import VIEWS
-from spark_jobs.warehouse.queries import asked
+from spark_jobs.warehouse.queries import run_query
 from tests.accuracy.sensitivity import constants
 
 
@@ -45,7 +45,7 @@ def test_query_answers_on_the_shipped_captures(demo, query):
         answer = connection.sql(query).to_arrow_table()
     assert len(answer)
     assert [name for name in answer.column_names if answer[name].null_count == len(answer)] == []
-    with asked(demo.warehouse, query, LIMITS) as answered:
+    with run_query(demo.warehouse, query, LIMITS) as answered:
         columns, rows = answered.columns_and_rows()
         assert (columns, len(list(rows))) == (answer.column_names, len(answer))
 
@@ -94,8 +94,8 @@ def test_iceberg_program_runs(demo):
 def test_queries_ask_every_table_made_of_flows():
     """Of each table but packets and marts that a query of the page need not name."""
     page = " ".join(QUERIES)
-    asked = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
-    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= asked
+    run_query = {name for name in TABLES if re.search(rf"\b{name}\b", page)}
+    assert {"flows", "retransmissions", "channel_rates", "ingest_log", "networks"} <= run_query
 
 
 def test_spark_program_runs(demo, monkeypatch, tmp_path):
@@ -175,14 +175,14 @@ def said(call: ast.Call) -> Iterator[str]:
             waiting += ast.iter_child_nodes(node)
 
 
-TELLS = {"UserError", "CopyError", "note"}
+TELLS = {"UserError", "DuplicateCaptureError", "note"}
 IN_NETWORKS = {"ValueError"}
 SHELL = re.compile(r'(?:echo|say) "([^"]+)"(?: >&2|; exit)')
 
 
 def messages() -> dict[str, str]:
     """Every piece of what a user may be told of a mistake, and where it is said."""
-    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", LOST) if piece}
+    found = {piece: "engine/memory.py" for piece in re.split(r"{\w*}", WORKER_KILLED) if piece}
     found |= dict.fromkeys(REASONS.values(), "networks.py")
     for path in sorted((ROOT / "spark_jobs").rglob("*.py")):
         tells = TELLS | (IN_NETWORKS if path.name == "networks.py" else set())

@@ -72,7 +72,9 @@ def term_of(match: re.Match) -> str:
     return list(RETIRED.values())[int(name[1:])]
 
 
-@pytest.mark.parametrize("name", ["resend", "resent_at", "tail_resend", "lost behind Gi", "told_by"])
+@pytest.mark.parametrize(
+    "name", ["resend", "resent_at", "tail_resend", "lost behind Gi", "told_by"]
+)
 def test_retired_names_are_found_within_identifiers(name):
     assert WORDS.search(name)
 

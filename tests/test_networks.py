@@ -45,7 +45,7 @@ def test_sample_file_is_valid():
         (GOOD.replace("Europe/Budapest", "Europe/Nowhere"), 'Nowhere": no such time zone'),
         (GOOD.replace("10.64.0.0/14", "10.64.0.1/14"), "network aa-gprs: subscribers.0"),
         (GOOD.replace('["10.64.0.0/14", "2001:db8::/32"]', "[]"), "network aa-gprs: subscribers"),
-        (GOOD + "peak_hours = [12, 10]", "peak_hours: .* must rise"),
+        (GOOD + "peak_hours = [12, 10]", "peak_hours: .* must increase"),
         (GOOD + "peak_hours = [12]", "network aa-gprs: peak_hours"),
         (GOOD + "min_users = 33", "network aa-gprs: min_users: 33: .*32"),
         (GOOD + "min_users = -1", "network aa-gprs: min_users: -1: .*0"),
@@ -62,8 +62,10 @@ def test_sample_file_is_valid():
         (GOOD.replace('country = "AA"', ""), "network aa-gprs: country: is missing"),
         (GOOD + 'peak_hours = ["10", 12]', 'peak_hours.0: "10": .*integer'),
         (GOOD + "peak_hours = 10", "peak_hours: 10: should be a list"),
-        (GOOD + "buckets = true", "buckets: true: .*integer"),
-        (GOOD + 'buckets = "8"', 'buckets: "8": .*integer'),
+        (GOOD + "user_partitions = true", "user_partitions: true: .*integer"),
+        (GOOD + 'user_partitions = "8"', 'user_partitions: "8": .*integer'),
+        (GOOD + "buckets = 8", "buckets: 8: no such key; its new name is user_partitions$"),
+        (GOOD + "least_rto_s = 1.0", "least_rto_s: 1.0: no such key; its new name is min_rto_s$"),
         (GOOD + "initial_rto_s = inf", "initial_rto_s: .*finite"),
         (GOOD + "quality = 3", "quality: 3: should be a table"),
         (GOOD + "[network.quality]\nskipped_share = 2", "quality.skipped_share: 2: .*equal to 1"),
@@ -83,7 +85,7 @@ def test_mistakes_name_file_network_and_key(tmp_path, text, reason):
 
 
 def test_every_mistake_has_its_line(tmp_path):
-    other = GOOD.replace("aa-gprs", "bb").replace('"AA"', '"x"') + "buckets = 0"
+    other = GOOD.replace("aa-gprs", "bb").replace('"AA"', '"x"') + "user_partitions = 0"
     with pytest.raises(UserError) as error:
         load(tmp_path, GOOD.replace("10.64.0.0/14", "10.64.0.1/14") + "peak_hours = [2, 1]" + other)
     lines = str(error.value).splitlines()

@@ -9,7 +9,7 @@ within a recovery, Cisco's VN-Tag.
 import pytest
 from conftest import REPORTS
 
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -70,7 +70,7 @@ def read(warehouse: Warehouse, network: Network, name: str) -> dict[str, int]:
     """Ingest a capture and make its flows; returns what was counted beside its packets."""
     result = ingest_capture(warehouse, network, REPORTS / name)
     assert result.error is None
-    flows(warehouse, [(network, day) for day in result.dates])
+    publish_flows(warehouse, [(network, day) for day in result.dates])
     warehouse.update_views()
     return result.skipped
 

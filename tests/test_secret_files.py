@@ -47,7 +47,7 @@ def test_a_catalogs_password_may_be_in_a_file(
     if password or ":" in address:
         monkeypatch.setenv("GISCOPE_CATALOG_PASSWORD_FILE", str(secret_file))
     with pytest.raises(Exception, match="enough"):
-        Warehouse(tmp_path / "w").commits("network")
+        Warehouse(tmp_path / "w").published_units("network")
     assert given["password"] == password
 
 

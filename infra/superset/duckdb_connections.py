@@ -109,11 +109,11 @@ class Cursor(CursorWrapper):
             yield
         except duckdb.InterruptException:
             raise QueryRefused(
-                f"{LIMITS.too_long()}: {LIMIT_ADVICE.format(SECONDS_VARIABLE)}"
+                f"{LIMITS.time_error()}: {LIMIT_ADVICE.format(SECONDS_VARIABLE)}"
             ) from None
         except (duckdb.OutOfMemoryException, MemoryError):
             raise QueryRefused(
-                f"{LIMITS.too_large()}: {LIMIT_ADVICE.format(MEMORY_VARIABLE)}"
+                f"{LIMITS.memory_error()}: {LIMIT_ADVICE.format(MEMORY_VARIABLE)}"
             ) from None
         finally:
             deadline.end()

@@ -14,13 +14,13 @@ from scipy import stats
 from infra.superset.parts import Metric, literal
 from spark_jobs.estimators.by_user import (
     CONFIDENCE,
-    FEWEST_EFFECTIVE,
-    FEWEST_SAMPLES,
-    FEWEST_USERS,
-    NOTHING,
+    MIN_EFFECTIVE_GROUPS,
+    MIN_SAMPLES,
+    MIN_USERS,
+    ROUNDING,
 )
 from spark_jobs.report.metrics import MINUS
-from spark_jobs.report.parts import NO_BREAK
+from spark_jobs.report.page_elements import NO_BREAK_SPACE
 
 FILTERS_MARK = "/* filters */"
 """Mark in a dataset's SQL that becomes the conditions of the page's filters, each with `and`."""
@@ -191,12 +191,12 @@ with summed as (
         greatest(effective_groups - 1, 1) as freedom, error * {t_quantile_sql()} as half,
         value * (1 - value) as spread
     from means join errors using ({keys}, ratio)
-    where measured >= {FEWEST_SAMPLES} and groups >= {FEWEST_USERS}
-        and (share or effective_groups >= {FEWEST_EFFECTIVE})
+    where measured >= {MIN_SAMPLES} and groups >= {MIN_USERS}
+        and (share or effective_groups >= {MIN_EFFECTIVE_GROUPS})
 ), samples as (
     -- n: number of independent samples for which a share would have the same error
-    select *, if(spread > {NOTHING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
-        if(spread > {NOTHING}, value, round(value)) as p, p * n as x
+    select *, if(spread > {ROUNDING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
+        if(spread > {ROUNDING}, value, round(value)) as p, p * n as x
     from sufficient
 )
 select {", ".join(group_columns)}, ratio, day, value,
@@ -245,7 +245,8 @@ with sums as materialized (
     from scaled
 ), shown as (
     select {names}, ratio, {format_number("scaled_value", "decimals")} as shown_value,
-        coalesce(' (' || {format_number("scaled_low", "decimals")} || '{NO_BREAK}…{NO_BREAK}'
+        coalesce(' (' || {format_number("scaled_low", "decimals")}
+            || '{NO_BREAK_SPACE}…{NO_BREAK_SPACE}'
             || {format_number("scaled_high", "decimals")} || ')', '') as shown_interval
     from rounded
 )

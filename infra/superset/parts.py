@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES, FEWEST_USERS
+from spark_jobs.estimators.by_user import MIN_SAMPLES, MIN_USERS
 
 FormData = dict[str, Any]
 """Settings of a chart, as Superset stores them."""
@@ -124,7 +124,7 @@ def enough_data(samples: str, partition_by: str = "") -> str:
     if partition_by:
         window = f"over (partition by {partition_by})"
         count, groups = f"sum({count}) {window}", f"bit_or({groups}) {window}"
-    return f"{count} >= {FEWEST_SAMPLES} and bit_count({groups}) >= {FEWEST_USERS}"
+    return f"{count} >= {MIN_SAMPLES} and bit_count({groups}) >= {MIN_USERS}"
 
 
 def if_enough_data(sql: str, samples: str, partition_by: str = "") -> str:

@@ -32,11 +32,11 @@ from infra.superset.parts import (
     if_enough_data,
     literal,
 )
-from spark_jobs.estimators.by_user import CONFIDENCE, FEWEST_SAMPLES, FEWEST_USERS
-from spark_jobs.estimators.differences import FEWEST_TELLING
+from spark_jobs.estimators.by_user import CONFIDENCE, MIN_SAMPLES, MIN_USERS
+from spark_jobs.estimators.differences import MIN_GROUPS_FOR_INTERVAL
 from spark_jobs.report.compare import OFF_PEAK, PEAK
-from spark_jobs.report.metrics import SHOWN
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+from spark_jobs.report.metrics import SHOWN_METRICS
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 SPANS = {"last day": 1, "last 7 days": 7, "last 30 days": 30, "all days": 100_000}
 """Numbers of days to compare, up to the last of the warehouse, if no dates are selected."""
@@ -54,7 +54,7 @@ UNITS = _values_sql(
             place, metric, shown.title, shown.unit.name, shown.unit.step, float(shown.unit.scale),
             shown.unit.more, shown.unit.less,
         )
-        for place, (metric, shown) in enumerate(SHOWN.items(), 1)
+        for place, (metric, shown) in enumerate(SHOWN_METRICS.items(), 1)
     ]
 )  # fmt: skip
 UNITS_CTE = f"""units(place, metric, title, unit, step, scale, more, less) as (
@@ -93,7 +93,7 @@ def _normal_deviate_of_tail(logarithm: str) -> str:
 
 def _value_with_unit(value: str) -> str:
     number = format_number(value, decimal_places(value, 3))
-    return f"coalesce({number} || '{NO_BREAK}' || unit, '{NOT_MEASURED}')"
+    return f"coalesce({number} || '{NO_BREAK_SPACE}' || unit, '{NOT_MEASURED}')"
 
 
 LOG_LEVEL = f"ln({(1 - CONFIDENCE) / 2:.5g} / greatest(tests - rank + 1, 1))"
@@ -114,7 +114,7 @@ with {UNITS_CTE}, spans(days, since) as (
     -- effective_groups: number of user groups with equal weights that would give the same error
     select days, network, country, access, metric, period, max(date) as date,
         count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as ratio,
-        if(sum(measured) >= {FEWEST_SAMPLES} and count(*) >= {FEWEST_USERS}, ratio, null) as value,
+        if(sum(measured) >= {MIN_SAMPLES} and count(*) >= {MIN_USERS}, ratio, null) as value,
         sum(denominator) ** 2 / sum(denominator ** 2) as effective_groups
     from user_groups group by all
 ), scores as (
@@ -132,7 +132,7 @@ with {UNITS_CTE}, spans(days, since) as (
         count(*) filter (period = 'off_peak') as off_peaks,
         max(value) filter (period = 'peak') as first,
         max(value) filter (period = 'off_peak') as second,
-        min(groups) as fewest, greatest(min(effective_groups) - 1, 1) as freedom
+        min(groups) as min_groups, greatest(min(effective_groups) - 1, 1) as freedom
     from halves group by all
 ), rough as (
     -- error with the correction for few user groups (CR1)
@@ -141,7 +141,7 @@ with {UNITS_CTE}, spans(days, since) as (
     from pairs join errors using (days, network, metric)
 ), certain as (
     select *, if(peaks = 1 and off_peaks = 1 and difference is not null
-        and fewest >= {FEWEST_TELLING} and rough > 0, rough, null) as error
+        and min_groups >= {MIN_GROUPS_FOR_INTERVAL} and rough > 0, rough, null) as error
     from rough
 ), tested as (
     select *, error * {t_quantile_sql()} as half_width, abs(difference) / error as t from certain
@@ -180,9 +180,9 @@ with {UNITS_CTE}, spans(days, since) as (
             when error is null then 'too few users to say how sure the difference is'
             when not significant and low <= 0 and high >= 0
                 then 'no difference beyond chance (' || {format_number("low", "places")} || ' … '
-                    || {format_number("high", "places")} || '{NO_BREAK}' || step || ')'
+                    || {format_number("high", "places")} || '{NO_BREAK_SPACE}' || step || ')'
             else if(significant, '', 'perhaps ') || {format_number("abs(difference)", "places")}
-                || '{NO_BREAK}' || step || ' ' || if(difference > 0, more, less)
+                || '{NO_BREAK_SPACE}' || step || ' ' || if(difference > 0, more, less)
                 || ' {PEAK.name} than {OFF_PEAK.name} ('
                 || {format_number("if(difference > 0, low, -high)", "places")} || ' … '
                 || {format_number("if(difference > 0, high, -low)", "places")} || ')'
@@ -245,7 +245,7 @@ from metrics join units using (metric)
         ),
     ],
 )
-TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN.values()]
+TITLES = [f"{shown.title} [{shown.unit.name}]" for shown in SHOWN_METRICS.values()]
 DAYS = Dataset(
     "days",
     """

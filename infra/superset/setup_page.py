@@ -60,11 +60,11 @@ SETUP_CLASSES = {
     "serious_problem": "serious problem",
 }
 TREE_AREA = f"""{label_sql("setup_class", SETUP_CLASSES)}
-        || case when setup_retransmission = 'premature' then ': RTO too short'
+        || case when setup_retransmission = 'premature' then ': timer too short'
             when setup_retransmission = 'lost' then ': lost'
             when setup_class <> 'serious_problem' then ''
             when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
-                when 'server' then ' by the server' when 'between' then ' by a middlebox'
+                when 'server' then ' by the server' when 'between' then ' by a device between'
                 else '' end
             else ': silent' end"""
 BACKGROUND = "if(background, 'background', 'no background')"
@@ -97,13 +97,13 @@ SETUP_COLOURS = {
     "optimal": "#7fb77e",
     "slight problem": "#f2cf63",
     "slight problem: lost": "#e3b52e",
-    "slight problem: RTO too short": "#f0a35e",
+    "slight problem: timer too short": "#f0a35e",
     "no response": "#8fb4d9",
     "refused": "#b493c9",
     "serious problem: RST": "#d9735b",
     "serious problem: RST by the mobile": "#d9735b",
     "serious problem: RST by the server": "#c4573e",
-    "serious problem: RST by a middlebox": "#e39a87",
+    "serious problem: RST by a device between": "#e39a87",
     "serious problem: silent": "#a8452f",
 }
 SETUP = Dashboard(

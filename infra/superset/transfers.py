@@ -64,7 +64,7 @@ TRANSFERS = Dashboard(
     filters=FILTERS,
     rows=[
         [
-            histogram("Fig. 9. Throughput of single, large TCP flows", THROUGHPUT, "rate_kbps",
+            histogram("Fig. 9. Throughput of single, large TCP connections", THROUGHPUT, "rate_kbps",
                       "flows_by_series", "Throughput [kbit/s]", "Share of connections",
                       where=PASSED_GI),
             cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
@@ -88,7 +88,7 @@ TRANSFERS = Dashboard(
         [
             bars("Fig. 10. Average goodput by packet loss", BY_LOSS, "loss", "goodput",
                  "series", horizontal=True),
-            histogram("Fig. 11. Background traffic during TCP flows", TCP_SHARE, "tcp_share",
+            histogram("Fig. 11. Background traffic during TCP connections", TCP_SHARE, "tcp_share",
                       "flows_by_series", "Btcp / (Btcp + Bother)", "Share of connections"),
         ],
         [

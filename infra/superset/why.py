@@ -19,7 +19,7 @@ from infra.superset.parts import (
 )
 from schemas.flows import LIMITS
 from schemas.marts import CAUSES
-from spark_jobs.estimators.by_user import FEWEST_SAMPLES
+from spark_jobs.estimators.by_user import MIN_SAMPLES
 
 
 def _with_spaces(names: Iterable[str]) -> list[str]:
@@ -297,13 +297,13 @@ def _window_chart(title: str, where: str) -> Chart:
         f" (small: < {SMALL_MSS} B, large: ≥ {LARGE_MSS} B)",
         WINDOWS, "window_segments", "throughput", "segment",
         x_title="Mobile's window, lower edge [segments]", where=where,
-        having=f"sum(flows) >= {FEWEST_SAMPLES}", height=42,
+        having=f"sum(flows) >= {MIN_SAMPLES}", height=42,
     )  # fmt: skip
 
 
 def _rto_chart(hours: str) -> Chart:
     return cumulative(
-        f"Servers' RTO by TCP options, {hours}", RTOS,
+        f"RTO by TCP options, {hours}", RTOS,
         "rto_below", "RTO [s]", "Cumulative share of time",
         where=f"hours = '{hours}'", x_max=MAX_DRAWN_RTO_S,
     )  # fmt: skip
@@ -319,7 +319,7 @@ def _flight_chart(quantity: str, metric: str) -> Chart:
 
 LIMITS_LIST = "\n".join(f"- {name.replace('_', ' ')}: {when}" for name, when in LIMITS.items())
 TEXT = f"""
-**What limited transfers**, from the handshake to the ACK of the last data:
+**Limits of transfers**, from the handshake to the ACK of the last data:
 
 {LIMITS_LIST}
 """
@@ -329,7 +329,7 @@ WHY = Dashboard(
     filters=FILTERS,
     rows=[
         [
-            share_bars("What limited transfers", TRANSFER_LIMITS, "limited_by", "seconds",
+            share_bars("Limits of transfers", TRANSFER_LIMITS, "limited_by", "seconds",
                        "Share of the transfers' time", width=8),
             Text(TEXT, height=50),
         ],

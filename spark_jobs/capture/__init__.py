@@ -1,10 +1,10 @@
-"""Capture files to packet columns."""
+"""Readers of capture files, from the bytes to columns of packets."""
 
 from enum import StrEnum
 
 
 class FrontEnd(StrEnum):
-    """What reads a file."""
+    """Programs that can read a capture file."""
 
     AUTO = "auto"
     BUILTIN = "builtin"

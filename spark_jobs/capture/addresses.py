@@ -1,6 +1,7 @@
-"""Addresses as small numbers: a hash table that a Numba loop can fill, and who is a subscriber.
+"""A hash table of addresses that a Numba loop can fill.
 
-An address is the two 64-bit halves of its 16 bytes (see address_text.py).
+Each address gets a small number, and a mark if it belongs to a subscriber. An address is stored as
+the two 64-bit halves of its 16 bytes (see address_text.py).
 """
 
 import secrets
@@ -10,12 +11,15 @@ from ipaddress import IPv4Network, IPv6Network
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.capture.address_text import MAPPED_PREFIX, text_of
+from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address
 from spark_jobs.compiled import compiled, inner
 
 
 def subscriber_prefixes(networks: Iterable[IPv4Network | IPv6Network]) -> np.ndarray:
-    """uint64[n, 4]: address high and low half, mask high and low half."""
+    """Return the prefixes as numbers that compiled functions compare with addresses.
+
+    The result is uint64[n, 4]: high and low half of the address, high and low half of the mask.
+    """
     rows = []
     for network in networks:
         if network.version == 4:
@@ -28,60 +32,65 @@ def subscriber_prefixes(networks: Iterable[IPv4Network | IPv6Network]) -> np.nda
 
 
 class AddressTable:
-    """Addresses numbered from 1 in order of arrival.
+    """Addresses, numbered from 1 in the order in which they were added.
 
-    entries: uint64[room, 3], an address's high and low half and whether it is a subscriber;
-    entries[0, 0] counts them, entries[0, 1] is a secret of the hash, lest someone send packets
-    from addresses that collide. slots: int32[a power of two], an address's number at its hash, 0
-    where free.
+    entries: uint64[capacity + 1, 3]. Row k holds the high and low half of address k and whether it
+        belongs to a subscriber. entries[0, 0] is the number of addresses. entries[0, 1] is a secret
+        that is part of the hash. Without it, someone could send packets from addresses that
+        collide.
+    slots: int32[a power of two]. The slot at an address's hash holds the address's number; 0 marks
+        a free slot.
     """
 
-    def __init__(self, prefixes: np.ndarray, room: int):
+    def __init__(self, prefixes: np.ndarray, capacity: int):
         self.prefixes = prefixes
-        self.entries = np.zeros((room + 1, 3), np.uint64)
+        self.entries = np.zeros((capacity + 1, 3), np.uint64)
         self.entries[0, 1] = secrets.randbits(64)
-        self.slots = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
+        self.slots = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int32)
 
     def __len__(self) -> int:
         return int(self.entries[0, 0])
 
     @property
-    def known(self) -> np.ndarray:
-        """uint64[addresses + 1, 3]: the entries in use, by number."""
+    def used_entries(self) -> np.ndarray:
+        """Return the entries in use, by address number: uint64[addresses + 1, 3]."""
         return self.entries[: len(self) + 1]
 
-    def make_room(self, more: int) -> None:
-        """Grow so that `more` further addresses fit."""
-        if len(self) + more < len(self.entries):
+    def reserve(self, count: int) -> None:
+        """Grow the table so that `count` further addresses fit."""
+        if len(self) + count < len(self.entries):
             return
-        larger = AddressTable(self.prefixes, 2 * (len(self) + more))
-        _refill(larger.entries, larger.slots, self.prefixes, self.entries)
+        larger = AddressTable(self.prefixes, 2 * (len(self) + count))
+        _reinsert(larger.entries, larger.slots, self.prefixes, self.entries)
         self.entries, self.slots = larger.entries, larger.slots
 
-    def number(self, high: int, low: int) -> int:
-        """The number of an address, added if it is new; there must be room."""
+    def add(self, high: int, low: int) -> int:
+        """Return the number of an address, and add the address if it is new.
+
+        The table must have room for it (see reserve).
+        """
         entries, slots, prefixes = self.entries, self.slots, self.prefixes
-        return int(_number(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
+        return int(_add(entries, slots, prefixes, np.uint64(high), np.uint64(low)))
 
     def texts(self, numbers: npt.ArrayLike) -> list[str]:
-        """Addresses as people write them (RFC 5952)."""
-        return [text_of(address) for address in self.packed(numbers)]
+        """Return the usual texts of addresses (RFC 5952)."""
+        return [format_address(address) for address in self.as_bytes(numbers)]
 
-    def packed(self, numbers: npt.ArrayLike) -> list[bytes]:
-        """Addresses as 16 bytes."""
-        every = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
-        return [every[at : at + 16] for at in range(0, len(every), 16)]
+    def as_bytes(self, numbers: npt.ArrayLike) -> list[bytes]:
+        """Return addresses as 16 bytes each."""
+        data = self.entries[np.asarray(numbers), :2].astype(">u8").tobytes()
+        return [data[begin : begin + 16] for begin in range(0, len(data), 16)]
 
 
-def halves(packed: Iterable[bytes]) -> np.ndarray:
-    """uint64[n, 2]: the high and low half of 16 bytes each."""
+def split_halves(packed: Iterable[bytes]) -> np.ndarray:
+    """Return the high and low halves of addresses of 16 bytes: uint64[n, 2]."""
     return np.frombuffer(b"".join(packed), ">u8").astype(np.uint64).reshape(-1, 2)
 
 
 @compiled
-def _refill(entries, slots, prefixes, old):
-    for i in range(1, old[0, 0] + 1):
-        find_or_add(entries, slots, prefixes, old[i, 0], old[i, 1])
+def _reinsert(entries, slots, prefixes, old_entries):
+    for i in range(1, old_entries[0, 0] + 1):
+        find_or_add(entries, slots, prefixes, old_entries[i, 0], old_entries[i, 1])
 
 
 @inner
@@ -94,7 +103,7 @@ def _in_prefixes(prefixes, high, low):
 
 @inner
 def find_or_add(entries, slots, prefixes, high, low):
-    """The number of an address in an AddressTable, added if it is new."""
+    """Return the number of an address in an AddressTable, and add the address if it is new."""
     mask = np.uint64(len(slots) - 1)
     mixed = high ^ ((low ^ entries[0, 1]) * np.uint64(0x9E3779B97F4A7C15))
     hashed = mixed * np.uint64(0xD6E8FEB86659FD93)
@@ -113,5 +122,5 @@ def find_or_add(entries, slots, prefixes, high, low):
 
 
 @compiled
-def _number(entries, slots, prefixes, high, low):
+def _add(entries, slots, prefixes, high, low):
     return find_or_add(entries, slots, prefixes, high, low)

@@ -1,24 +1,28 @@
-"""The clock of the host that captures, where it was set back.
+"""Correction of timestamps after the capturing host's clock was set back.
 
-Rows stand as the file has its records: in the order in which packets came, if one clock stamped
-them as they did. Where a packet is stamped earlier than one before it, either the clock stepped
-back, or the file is out of order: several queues of a network card, files put one behind the
-other. What the packets say themselves tells which. TCP's numbers ascend in the order of the
-records after a step, and in the order of times otherwise (RFC 9293, 3.4):
+The rows have the order of the records in the file. If one clock stamped the packets as they
+arrived, this is the order of arrival. A backward jump is a packet with an earlier timestamp than a
+packet before it. It has one of two causes. Either the clock was set back: a clock step. Or the file
+is out of order: the network card has several queues, or files were concatenated. The packets
+themselves decide. After a clock step, TCP sequence numbers ascend in the order of the records. In a
+file that is out of order, they ascend in the order of the timestamps (RFC 9293, 3.4):
 
-- Of two packets of one connection and direction, the one recorded later is stamped earlier. If it
-  goes on where the other one's data ends, or acknowledges more, it was sent later: the clock
-  stepped. If its data lies before, or it acknowledges less, the times are right. Data that was
-  recorded before is a retransmission, which tells nothing. The majority of the connections that
-  tell something decides.
-- Where none tells that, an answer that is stamped earlier than what it acknowledges, unless times
-  run backwards close by, too: then two clocks are at work.
+- Compare two packets of one connection and direction, of which the later record has the earlier
+  timestamp. If the later record continues where the other one's data ends, or acknowledges more, it
+  was sent later: the clock stepped. If its data lies before the other one's, or it acknowledges
+  less, the timestamps are right. Data that was recorded before is a retransmission and decides
+  nothing. The majority of the connections that decide is followed.
+- If no connection decides, the answers of the other direction do: an answer with an earlier
+  timestamp than the data that it acknowledges indicates a clock step. This does not hold if
+  timestamps also jump back nearby, because then two clocks are at work.
 
-A clock is set back seldom: many leaps of one size close together are two clocks, as of two
-interfaces, or queues. One or two packets stamped late by more than a minute are strays.
+Clocks are rarely set back. Many jumps of one size close together come from two clocks, for example
+of two interfaces or queues. One or two packets that are stamped more than a minute late are
+outliers.
 
-After a step all packets of the file are stamped later by its size, so that the first one has the
-time of the last one before: the order stays, and only the time between these two is lost.
+After a clock step, the size of the step is added to all later timestamps of the file. The first
+packet after the step then has the timestamp of the last packet before it. The order of packets is
+preserved, and only the time between these two packets is lost.
 """
 
 from collections import deque
@@ -29,449 +33,537 @@ import numpy as np
 
 from spark_jobs.capture import decode
 from spark_jobs.capture.decode import ACK, FIN, RST, SYN
-from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed
-from spark_jobs.capture.reader import Reading, Run
+from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine
+from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
-SLACK_US = 1_000
-"""Packets out of order by less are put in order by time."""
-LATE_US = 1_000_000
-"""Packets out of order by more are counted."""
-LONGEST_STEP_US = 86_400_000_000
-"""A day: packets that are stamped earlier by more were written at another time."""
-LOOKED_AT = 100_000
-"""Rows on either side of a leap among which connections are looked for, at most,"""
-FIRST_LOOK = 512
-"""at first, as many may do, and"""
-WIDER = 8
-"""how many times more when they do not."""
-ENOUGH = 8
-"""Connections that need no further ones beside them."""
-NEAR = 256
-"""Rows on either side of a leap, in which others as large"""
-MOST_NEAR = 8
-"""are at most so many if it was a step."""
-STRAYS = 2
-"""Packets in a row that may be stamped late by themselves,"""
-STRAY_US = 60_000_000
-"""by more than this."""
-REACH = 1 << 24
-"""B: numbers further apart are not of one stream, or not compared."""
-MOST_PROBES = 32
-"""Places of a table that are tried for one connection."""
-CREDIT = 1 << 21
-"""Rows that may be looked at for the leaps of a file, and"""
-EARNED = 4
-"""how many more for each row that is passed, so that the work grows as the file does."""
-COST = 2_000
-"""Rows, which take the time that a leap takes beside them."""
-MOST_STEPS = 255
-"""That schemas.packets counts."""
+REORDERING_SLACK_US = 1_000
+"""Limit below which packets out of order are simply sorted by time (µs)."""
+OUT_OF_ORDER_US = 1_000_000
+"""Limit above which packets out of order are counted (µs)."""
+MAX_STEP_US = 86_400_000_000
+"""Largest clock step, one day (µs): a larger jump comes from packets recorded at another time."""
+MAX_ROWS_COMPARED = 100_000
+"""Maximum number of rows on either side of a jump in which connections are compared."""
+INITIAL_ROWS_COMPARED = 512
+"""Number of rows on either side of a jump that are compared first, because they often suffice."""
+WIDENING_FACTOR = 8
+"""Factor by which the number of rows grows if those compared so far do not decide."""
+ENOUGH_CONNECTIONS = 8
+"""Number of deciding connections from which on no further rows are compared."""
+NEARBY_ROWS = 256
+"""Number of rows on either side of a jump in which other jumps as large are counted."""
+MAX_NEARBY_JUMPS = 8
+"""Maximum number of nearby jumps at which a jump can still be a clock step."""
+MAX_OUTLIERS = 2
+"""Maximum number of packets in a row that can be outliers."""
+OUTLIER_US = 60_000_000
+"""Limit above which a late timestamp can be an outlier (µs)."""
+MAX_SEQ_DISTANCE = 1 << 24
+"""Limit from which on two sequence numbers are not compared (B): they are of different streams."""
+MAX_PROBES = 32
+"""Maximum number of slots of a hash table that are tried for one key."""
+MAX_CREDIT = 1 << 21
+"""Number of rows that may be compared for the jumps of a file before any credit is earned."""
+CREDIT_PER_ROW = 4
+"""Credit for each row that is passed: the work grows no faster than the file."""
+JUMP_COST = 2_000
+"""Fixed cost of a jump besides the rows compared, in the number of rows that take as long."""
+MAX_CLOCK_STEPS = 255
+"""Largest number of steps that the column schemas.packets.clock_steps holds."""
 
 CLOCK = np.dtype(
     [
-        ("latest", "i8"),
-        ("shift", "i8"),
+        ("latest_ts", "i8"),
+        ("shift_us", "i8"),
         ("steps", "i8"),
-        ("late", "i8"),
-        ("credit", "i8"),
-        ("bearable", "i8"),
+        ("out_of_order", "i8"),
+        ("work_credit", "i8"),
+        ("ignored_jump_us", "i8"),
     ]
 )
-"""What is known of a file's clock: the latest time since the times last ran backwards (µs), by how
-much rows are stamped later (µs), steps so far, packets that were LATE_US out of order; work that
-may be done, and the size of leaps (µs) that are no step, without being looked at, while there is
-none left."""
+"""State of a file's clock.
 
-SEEN = np.dtype(
+latest_ts: latest timestamp since timestamps last jumped back (µs)
+shift_us: what is added to the timestamps (µs)
+steps: number of clock steps so far
+out_of_order: number of packets out of order by more than OUT_OF_ORDER_US
+work_credit: number of rows that may still be compared
+ignored_jump_us: largest jump that counts as disorder without a comparison while the credit is used
+    up (µs)
+"""
+
+SEGMENT = np.dtype(
     [
         ("connection", "u8"),
         ("ts", "i8"),
-        ("begin", "u4"),
-        ("end", "u4"),
+        ("seq", "u4"),
+        ("seq_end", "u4"),
         ("ack", "u4"),
-        ("kind", "u1"),
+        ("flags", "u1"),
     ],
     align=True,
 )
-"""What a packet says of its place in its connection: a hash of both ends, time (µs), where its data
-begins and ends (SYN and FIN count as data), acknowledgement number; kind: flags."""
-NUMBERED, ACKS, DOWN = 1, 2, 4
-"""It has a sequence number; an acknowledgement number; it goes to the mobile."""
+"""A packet's position in its connection.
 
-FRONT = np.dtype(
+connection: hash of both endpoints
+ts: timestamp (µs)
+seq, seq_end: first sequence number and the one after the last; SYN and FIN count as data
+ack: acknowledgment number
+flags: HAS_SEQ, HAS_ACK and IS_DOWNLINK
+"""
+HAS_SEQ, HAS_ACK, IS_DOWNLINK = 1, 2, 4
+"""Flags of a SEGMENT: it has a sequence number, an acknowledgment number, goes to the mobile."""
+
+PROGRESS = np.dtype(
     [
-        ("begin", "u4"),
-        ("end", "u4"),
-        ("end_ts", "i8"),
+        ("seq", "u4"),
+        ("seq_end", "u4"),
+        ("seq_end_ts", "i8"),
         ("ack", "u4"),
         ("ack_ts", "i8"),
-        ("has", "u1"),
+        ("flags", "u1"),
     ],
     align=True,
 )
-"""How far a connection's direction had come before a leap: its data that ends last, and its highest
-acknowledgement number, with their times; has: NUMBERED and ACKS."""
+"""Progress of one direction of a connection before a jump.
+
+seq, seq_end, seq_end_ts: the data that ends last, and its timestamp (µs)
+ack, ack_ts: the highest acknowledgment number, and its timestamp (µs)
+flags: HAS_SEQ and HAS_ACK
+"""
 
 VOTE = np.dtype(
-    [("connection", "u8"), ("acks", "i4"), ("data", "i4"), ("across", "i4"), ("used", "?")],
+    [
+        ("connection", "u8"),
+        ("ack_votes", "i4"),
+        ("data_votes", "i4"),
+        ("answer_votes", "i4"),
+        ("used", "?"),
+    ],
     align=True,
 )
-"""A connection's votes, for a step less those against: by acknowledgement numbers, by data, by
-answers of the other direction."""
+"""Votes of one connection for a clock step; votes against are negative.
+
+connection: hash of both endpoints
+ack_votes: votes by acknowledgment numbers of one direction
+data_votes: votes by sequence numbers of one direction
+answer_votes: votes by answers of the other direction
+used: whether the slot of the hash table is in use
+"""
 
 STEP, DISORDER, UNDECIDED = range(3)
 
 
-def on_one_clock(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
-    """The runs of a file, whose times never step back with the clock: see above.
+def correct_clock_steps(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
+    """Yield the batches of a file with timestamps that never step back with the clock.
 
-    Steps are counted, their sizes (µs), and packets that are out of order by more than a second; a
-    row's `clock_steps` says how many were before it. Memory: at most LOOKED_AT rows, and the run
-    behind the one that is told, are held beside it.
+    See the module. Counts in stats.skipped the steps, their total size (µs) and the packets out of
+    order by more than a second. A row's `clock_steps` is the number of steps before it. Memory:
+    beside the current batch, about MAX_ROWS_COMPARED rows before it and the batches that hold as
+    many rows after it.
     """
-    file = _File(runs)
+    file = _BatchSequence(batches)
     clock = np.zeros(1, CLOCK)
-    clock["latest"], clock["credit"] = -(2**62), CREDIT
-    while file.next():
-        before = clock.copy()
-        stepped, at = 0, 0
-        while (at := _next_leap(file.run.rows, at, clock)) < len(file.run.rows):
-            stepped += _judge(file, at, clock)
-        _count(reading, "clock_backwards", clock["steps"][0] - before["steps"][0])
-        _count(reading, "clock_backwards_us", stepped)
-        _count(reading, "out_of_order", clock["late"][0] - before["late"][0])
-        yield _before_year_10000(file.run, reading) if clock["shift"][0] else file.run
+    clock["latest_ts"], clock["work_credit"] = -(2**62), MAX_CREDIT
+    while file.advance():
+        previous = clock.copy()
+        stepped_us, row = 0, 0
+        while (row := _next_jump(file.batch.rows, row, clock)) < len(file.batch.rows):
+            stepped_us += _resolve_jump(file, row, clock)
+        _count_skipped(stats, "clock_backwards", clock["steps"][0] - previous["steps"][0])
+        _count_skipped(stats, "clock_backwards_us", stepped_us)
+        _count_skipped(
+            stats, "out_of_order", clock["out_of_order"][0] - previous["out_of_order"][0]
+        )
+        yield _drop_implausible_times(file.batch, stats) if clock["shift_us"][0] else file.batch
 
 
-def _count(reading: Reading, reason: str, count: int) -> None:
+def _count_skipped(stats: ReadStats, reason: str, count: int) -> None:
     if count:
-        reading.skipped[reason] += int(count)
+        stats.skipped[reason] += int(count)
 
 
-def _before_year_10000(run: Run, reading: Reading) -> Run:
-    """The run without packets that were shifted too far, which are counted."""
-    keep = run.rows["ts"] < decode.LATEST_TS_US
-    _count(reading, "implausible_time", len(keep) - keep.sum())
-    return run if keep.all() else run.only(keep)
+def _drop_implausible_times(batch: PacketBatch, stats: ReadStats) -> PacketBatch:
+    """Return the batch without packets that were shifted beyond year 9999, and count them."""
+    keep = batch.rows["ts"] < decode.LATEST_TS_US
+    _count_skipped(stats, "implausible_time", len(keep) - keep.sum())
+    return batch if keep.all() else batch.select(keep)
 
 
-class _Held:
-    """Rows of a run, and what is needed to look at them."""
+class _BatchView:
+    """A batch, and what is computed to compare its rows."""
 
-    def __init__(self, run: Run):
-        self.run = run
+    def __init__(self, batch: PacketBatch):
+        self.batch = batch
 
     @cached_property
-    def hashes(self) -> np.ndarray:
-        return address_hashes(self.run.addresses.known)
+    def address_hashes(self) -> np.ndarray:
+        """Return the hashes of the batch's addresses, by address number."""
+        return address_hashes(self.batch.addresses.used_entries)
 
-    def seen(self, begin: int, end: int, shift: int) -> np.ndarray:
-        """SEEN[end - begin]"""
-        return _seen(self.run.rows[begin:end], self.hashes, shift)
+    def segments(self, begin: int, end: int, shift: int) -> np.ndarray:
+        """Return rows[begin:end] as SEGMENTs, `shift` (µs) later."""
+        return _segments(self.batch.rows[begin:end], self.address_hashes, shift)
 
 
-class _File:
-    """The runs of a file, one after the other, with a look at those before and behind."""
+class _BatchSequence:
+    """The batches of a file, one after the other, with access to the rows before and after."""
 
-    def __init__(self, runs: Iterator[Run]):
-        self._runs = iter(runs)
-        self._past: deque[_Held] = deque()
-        self._ahead: deque[_Held] = deque()
-        self._now: _Held | None = None
-        self._is_own = False
+    def __init__(self, batches: Iterator[PacketBatch]):
+        self._batches = iter(batches)
+        self._past: deque[_BatchView] = deque()
+        self._upcoming: deque[_BatchView] = deque()
+        self._current: _BatchView | None = None
+        self._owns_current = False
 
     @property
-    def run(self) -> Run:
-        """The present run."""
-        assert self._now is not None
-        return self._now.run
+    def batch(self) -> PacketBatch:
+        """Return the current batch."""
+        assert self._current is not None
+        return self._current.batch
 
-    def next(self) -> bool:
-        """Go on to the next run; False where there is none."""
-        if self._now is not None:
-            self._keep_end(self._now)
-        self._is_own = bool(self._ahead)
-        if self._ahead:
-            self._now = self._ahead.popleft()
+    def advance(self) -> bool:
+        """Move to the next batch, and return whether there is one."""
+        if self._current is not None:
+            self._keep_last_rows(self._current)
+        self._owns_current = bool(self._upcoming)
+        if self._upcoming:
+            self._current = self._upcoming.popleft()
         else:
-            run = next(self._runs, None)
-            self._now = _Held(run) if run is not None else None
-        return self._now is not None
+            batch = next(self._batches, None)
+            self._current = _BatchView(batch) if batch is not None else None
+        return self._current is not None
 
-    def _keep_end(self, held: _Held) -> None:
-        run = held.run
-        end = Run(run.rows[-LOOKED_AT:].copy(), run.edges[:0], run.addresses)
-        self._past.append(_Held(end))
-        while sum(len(past.run.rows) for past in self._past) >= LOOKED_AT + len(
-            self._past[0].run.rows
+    def _keep_last_rows(self, view: _BatchView) -> None:
+        batch = view.batch
+        last_rows = PacketBatch(
+            batch.rows[-MAX_ROWS_COMPARED:].copy(), batch.edges[:0], batch.addresses
+        )
+        self._past.append(_BatchView(last_rows))
+        while sum(len(past.batch.rows) for past in self._past) >= MAX_ROWS_COMPARED + len(
+            self._past[0].batch.rows
         ):
             self._past.popleft()
 
-    def before(self, at: int, count: int) -> np.ndarray:
-        """SEEN[up to count]: the last rows before run.rows[at]."""
-        assert self._now is not None
-        parts = [self._now.seen(max(0, at - count), at, 0)]
-        missing = count - at
+    def rows_before(self, row: int, count: int) -> np.ndarray:
+        """Return the last rows before batch.rows[row]: SEGMENT[up to count]."""
+        assert self._current is not None
+        parts = [self._current.segments(max(0, row - count), row, 0)]
+        missing = count - row
         for past in reversed(self._past):
             if missing <= 0:
                 break
-            n = len(past.run.rows)
-            parts.insert(0, past.seen(max(0, n - missing), n, 0))
+            n = len(past.batch.rows)
+            parts.insert(0, past.segments(max(0, n - missing), n, 0))
             missing -= n
         return np.concatenate(parts)
 
-    def after(self, at: int, count: int, shift: int) -> np.ndarray:
-        """SEEN[up to count]: the rows from run.rows[at] on, so much later."""
-        assert self._now is not None
-        self._read_ahead(count - (len(self.run.rows) - at))
-        parts = [self._now.seen(at, at + count, shift)]
+    def rows_after(self, row: int, count: int, shift: int) -> np.ndarray:
+        """Return the rows from batch.rows[row] on, `shift` (µs) later: SEGMENT[up to count]."""
+        assert self._current is not None
+        self._read_ahead(count - (len(self.batch.rows) - row))
+        parts = [self._current.segments(row, row + count, shift)]
         missing = count - len(parts[0])
-        for held in self._ahead:
+        for view in self._upcoming:
             if missing <= 0:
                 break
-            parts.append(held.seen(0, missing, shift))
+            parts.append(view.segments(0, missing, shift))
             missing -= len(parts[-1])
         return np.concatenate(parts)
 
     def _read_ahead(self, rows: int) -> None:
-        """Have so many rows behind the present run, if there are. A run holds until the next one is
-        asked for, so that those that are there are copied first."""
-        missing = rows - sum(len(held.run.rows) for held in self._ahead)
+        """Read up to `rows` rows after the current batch, if the file has them.
+
+        A batch is valid only until the next one is requested. Batches that are still needed are
+        copied first.
+        """
+        missing = rows - sum(len(view.batch.rows) for view in self._upcoming)
         while missing > 0:
-            if not self._is_own:
-                self._now, self._is_own = _Held(_copy(self.run)), True
-            run = next(self._runs, None)
-            if run is None:
+            if not self._owns_current:
+                self._current, self._owns_current = _BatchView(_copy_batch(self.batch)), True
+            batch = next(self._batches, None)
+            if batch is None:
                 break
-            self._ahead.append(_Held(_copy(run)))
-            missing -= len(run.rows)
+            self._upcoming.append(_BatchView(_copy_batch(batch)))
+            missing -= len(batch.rows)
 
 
-def _copy(run: Run) -> Run:
-    return Run(run.rows.copy(), run.edges.copy(), run.addresses)
+def _copy_batch(batch: PacketBatch) -> PacketBatch:
+    return PacketBatch(batch.rows.copy(), batch.edges.copy(), batch.addresses)
 
 
-def _judge(file: _File, at: int, clock: np.ndarray) -> int:
-    """Decide what the leap back to run.rows[at] is; returns the size of the step (µs), or 0."""
+def _resolve_jump(file: _BatchSequence, row: int, clock: np.ndarray) -> int:
+    """Decide whether the jump back to batch.rows[row] is a clock step.
+
+    Returns the size of the step (µs), or 0.
+    """
     state = clock[0]
-    latest, shift = int(state["latest"]), int(state["shift"])
-    back = latest - int(file.run.rows["ts"][at]) - shift
-    count, cost, verdict = FIRST_LOOK, COST, UNDECIDED
-    if back > LONGEST_STEP_US or shift + back >= decode.LATEST_TS_US:
+    latest_ts, shift_us = int(state["latest_ts"]), int(state["shift_us"])
+    jump_us = latest_ts - int(file.batch.rows["ts"][row]) - shift_us
+    row_limit, cost, verdict = INITIAL_ROWS_COMPARED, JUMP_COST, UNDECIDED
+    if jump_us > MAX_STEP_US or shift_us + jump_us >= decode.LATEST_TS_US:
         verdict = DISORDER
     while verdict == UNDECIDED:
-        before, after = file.before(at, count), file.after(at, count, shift)
+        before, after = file.rows_before(row, row_limit), file.rows_after(row, row_limit, shift_us)
         cost += len(before) + len(after)
-        all_before = len(before) < count or before["ts"][0] <= latest - 2 * back
-        all_after = len(after) < count or after["ts"][-1] >= latest + back
-        at_last = (all_before and all_after) or count >= LOOKED_AT
-        verdict = _verdict(before, after, latest, back, at_last)
-        count = min(LOOKED_AT, WIDER * count)
-    state["credit"] -= cost
-    if verdict == DISORDER or state["credit"] < 0:
-        state["bearable"] = max(int(state["bearable"]), 2 * back)
+        has_all_before = len(before) < row_limit or before["ts"][0] <= latest_ts - 2 * jump_us
+        has_all_after = len(after) < row_limit or after["ts"][-1] >= latest_ts + jump_us
+        is_final = (has_all_before and has_all_after) or row_limit >= MAX_ROWS_COMPARED
+        verdict = _classify_jump(before, after, latest_ts, jump_us, is_final)
+        row_limit = min(MAX_ROWS_COMPARED, WIDENING_FACTOR * row_limit)
+    state["work_credit"] -= cost
+    if verdict == DISORDER or state["work_credit"] < 0:
+        state["ignored_jump_us"] = max(int(state["ignored_jump_us"]), 2 * jump_us)
     if verdict == STEP:
-        state["shift"] += back
+        state["shift_us"] += jump_us
         state["steps"] += 1
-        return back
-    state["latest"] = latest - back
-    state["late"] += back > LATE_US
+        return jump_us
+    state["latest_ts"] = latest_ts - jump_us
+    state["out_of_order"] += jump_us > OUT_OF_ORDER_US
     return 0
 
 
 @compiled
-def _next_leap(rows, at, clock):
-    """Where the first of rows[at:], decode.ROW, is stamped earlier than one before by more than
-    SLACK_US; len(rows) where there is none. Rows before it are put on the file's clock,
-    CLOCK[1]."""
-    c = clock[0]
-    for i in range(at, len(rows)):
-        ts = rows[i].ts + c.shift
-        if ts < c.latest - SLACK_US:
-            back = c.latest - ts
-            if c.credit > 0 or back > c.bearable:
+def _next_jump(rows, start, clock):
+    """Return the index of the next row that jumps back by more than REORDERING_SLACK_US.
+
+    Returns len(rows) if no row does. Rows before it get the timestamps of the file's clock. rows:
+    decode.ROW[n], searched from `start` on; clock: CLOCK[1].
+    """
+    state = clock[0]
+    for i in range(start, len(rows)):
+        ts = rows[i].ts + state.shift_us
+        if ts < state.latest_ts - REORDERING_SLACK_US:
+            jump_us = state.latest_ts - ts
+            if state.work_credit > 0 or jump_us > state.ignored_jump_us:
                 return i
-            c.latest = ts
-            c.late += back > LATE_US
-        if c.credit < CREDIT:
-            c.credit += EARNED
-            if c.credit >= CREDIT:
-                c.bearable = 0
-        c.latest = max(c.latest, ts)
-        if c.shift:
+            state.latest_ts = ts
+            state.out_of_order += jump_us > OUT_OF_ORDER_US
+        if state.work_credit < MAX_CREDIT:
+            state.work_credit += CREDIT_PER_ROW
+            if state.work_credit >= MAX_CREDIT:
+                state.ignored_jump_us = 0
+        state.latest_ts = max(state.latest_ts, ts)
+        if state.shift_us:
             rows[i].ts = ts
-            rows[i].clock_steps = min(c.steps, MOST_STEPS)
+            rows[i].clock_steps = min(state.steps, MAX_CLOCK_STEPS)
     return len(rows)
 
 
 @compiled
-def _seen(rows, addresses, shift):
-    """SEEN[n] of rows, decode.ROW[n], so much later (µs); addresses: uint64, hashes by number."""
-    out = np.zeros(len(rows), SEEN)
+def _segments(rows, addresses, shift):
+    """Return rows, decode.ROW[n], as SEGMENT[n], `shift` (µs) later.
+
+    addresses: uint64, hashes by address number.
+    """
+    out = np.zeros(len(rows), SEGMENT)
     for i in range(len(rows)):
-        row, to = rows[i], out[i]
-        to.ts = row.ts + shift
+        row, segment = rows[i], out[i]
+        segment.ts = row.ts + shift
         if not row.has & decode.HAS_TCP or row.tcp_flags & (RST | ACK) == RST:
             continue
         ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
-        to.connection = mixed(addresses[row.user] ^ addresses[row.server] * OTHER_FACTOR, ports)
+        segment.connection = hash_combine(
+            addresses[row.user] ^ addresses[row.server] * SECOND_MULTIPLIER, ports
+        )
         flags = row.tcp_flags
         length = np.int64(row.payload_len)
         length += (1 if flags & SYN else 0) + (1 if flags & FIN else 0)
-        to.begin, to.end, to.ack = row.seq, np.uint32(row.seq + length), row.ack
-        to.kind = NUMBERED | (ACKS if flags & ACK else 0) | (DOWN if row.downlink else 0)
+        segment.seq, segment.seq_end, segment.ack = row.seq, np.uint32(row.seq + length), row.ack
+        segment.flags = (
+            HAS_SEQ | (HAS_ACK if flags & ACK else 0) | (IS_DOWNLINK if row.downlink else 0)
+        )
     return out
 
 
 @inner
-def _apart(one, other):
-    """one - other of two 32-bit numbers; 0 where that is more than REACH."""
-    apart = np.int64(np.int32(np.uint32(one) - np.uint32(other)))
-    return apart if abs(apart) < REACH else np.int64(0)
+def _seq_difference(one, other):
+    """Return one - other of two 32-bit sequence numbers, or 0 if they are too far apart."""
+    difference = np.int64(np.int32(np.uint32(one) - np.uint32(other)))
+    return difference if abs(difference) < MAX_SEQ_DISTANCE else np.int64(0)
 
 
 @inner
-def _place(votes, connection, add):
-    """The connection's place in VOTE[a power of two], -1 where it has none; add: give it one."""
+def _vote_slot(votes, connection, add):
+    """Return the index of a connection in VOTE[a power of two], or -1 if it has none.
+
+    add: add the connection if it is new and a slot is free.
+    """
     mask = len(votes) - 1
-    at = np.int64(connection & np.uint64(mask))
-    for _ in range(MOST_PROBES):
-        vote = votes[at]
+    slot = np.int64(connection & np.uint64(mask))
+    for _ in range(MAX_PROBES):
+        vote = votes[slot]
         if not vote.used:
             if not add:
                 return np.int64(-1)
             vote.used, vote.connection = True, connection
-            return at
+            return slot
         if vote.connection == connection:
-            return at
-        at = (at + 1) & mask
+            return slot
+        slot = (slot + 1) & mask
     return np.int64(-1)
 
 
 @inner
-def _was_sent(sent, packet, add):
-    """Whether data that begins where the packet's does is in a table, uint64[a power of two]; add:
-    put it there."""
-    mask = len(sent) - 1
-    h = mixed(packet.connection, np.int64(packet.begin) << 1 | np.int64(packet.kind & DOWN > 0))
-    h |= np.uint64(1)
-    at = np.int64(h >> np.uint64(1) & np.uint64(mask))
-    for _ in range(MOST_PROBES):
-        if sent[at] == h:
+def _was_recorded(recorded, segment, add):
+    """Return whether data that begins where the segment's does is in a hash table.
+
+    recorded: uint64[a power of two], the hash table
+    add: whether to add the data if it is not there
+    """
+    mask = len(recorded) - 1
+    key = hash_combine(
+        segment.connection, np.int64(segment.seq) << 1 | np.int64(segment.flags & IS_DOWNLINK > 0)
+    )
+    key |= np.uint64(1)
+    slot = np.int64(key >> np.uint64(1) & np.uint64(mask))
+    for _ in range(MAX_PROBES):
+        if recorded[slot] == key:
             return True
-        if sent[at] == 0:
+        if recorded[slot] == 0:
             if add:
-                sent[at] = h
+                recorded[slot] = key
             return False
-        at = (at + 1) & mask
+        slot = (slot + 1) & mask
     return False
 
 
 @inner
-def _leaps(seen, begin, end, least):
-    """How often times run back by `least` (µs) or more within seen[begin:end]."""
+def _count_jumps(segments, begin, end, min_us):
+    """Return how often timestamps jump back by `min_us` (µs) or more within segments[begin:end]."""
     count = np.int64(0)
     if begin < end:
-        latest = seen[begin].ts
+        latest_ts = segments[begin].ts
         for i in range(begin + 1, end):
-            if latest - seen[i].ts >= least:
+            if latest_ts - segments[i].ts >= min_us:
                 count += 1
-                latest = seen[i].ts
-            latest = max(latest, seen[i].ts)
+                latest_ts = segments[i].ts
+            latest_ts = max(latest_ts, segments[i].ts)
     return count
 
 
 @inner
-def _is_stray(before, leapt_to):
-    """Whether the last of the packets before are stamped late by themselves: before they were, a
-    packet was stamped no later than the one behind them."""
-    for i in range(len(before) - 1, max(-1, len(before) - 2 - STRAYS), -1):
-        if before[i].ts <= leapt_to:
+def _follows_outliers(before, jump_target):
+    """Return whether the jump comes from a few outliers at the end of `before`.
+
+    The last packets are outliers if a packet just before them is stamped no later than the jump's
+    target.
+    """
+    for i in range(len(before) - 1, max(-1, len(before) - 2 - MAX_OUTLIERS), -1):
+        if before[i].ts <= jump_target:
             return True
     return False
 
 
 @inner
-def _follow(front, packet):
-    """A direction's FRONT, after a further packet of it."""
-    if not front.has & NUMBERED or _apart(packet.end, front.end) >= 0:
-        if not front.has & NUMBERED or packet.end != front.end or packet.begin != packet.end:
-            front.begin, front.end, front.end_ts = packet.begin, packet.end, packet.ts
-        front.has |= NUMBERED
-    if packet.kind & ACKS:
-        if not front.has & ACKS or _apart(packet.ack, front.ack) >= 0:
-            front.ack, front.ack_ts = packet.ack, packet.ts
-            front.has |= ACKS
+def _update_progress(progress, segment):
+    """Update the PROGRESS of a direction with a further packet of it."""
+    if not progress.flags & HAS_SEQ or _seq_difference(segment.seq_end, progress.seq_end) >= 0:
+        if (
+            not progress.flags & HAS_SEQ
+            or segment.seq_end != progress.seq_end
+            or segment.seq != segment.seq_end
+        ):
+            progress.seq, progress.seq_end, progress.seq_end_ts = (
+                segment.seq,
+                segment.seq_end,
+                segment.ts,
+            )
+        progress.flags |= HAS_SEQ
+    if segment.flags & HAS_ACK:
+        if not progress.flags & HAS_ACK or _seq_difference(segment.ack, progress.ack) >= 0:
+            progress.ack, progress.ack_ts = segment.ack, segment.ts
+            progress.flags |= HAS_ACK
 
 
 @inner
-def _vote(vote, own, other, packet, is_new):
-    """What a packet that was recorded later says beside what was recorded before, FRONTs of its own
-    direction and the other; is_new: its data was not recorded before."""
-    ts = packet.ts
-    if own.has & NUMBERED and ts < own.end_ts:
-        goes_on, lies_before = _apart(packet.begin, own.end), _apart(own.begin, packet.end)
-        if goes_on >= 0 and _apart(packet.end, own.begin) > 0:
-            vote.data += 1
-        elif own.end != own.begin and is_new:  # else who sends nothing new may retransmit
-            if lies_before >= 0 and _apart(own.end, packet.begin) > 0:
-                vote.data -= 1
-    if packet.kind & ACKS and own.has & ACKS and ts < own.ack_ts:
-        more = _apart(packet.ack, own.ack)
-        vote.acks += (1 if more > 0 else 0) - (1 if more < 0 else 0)
-    if packet.kind & ACKS and other.has & NUMBERED and ts < other.end_ts:
-        if other.end != other.begin and packet.ack == other.end:
-            vote.across += 1
-    if other.has & ACKS and ts < other.ack_ts and packet.end != packet.begin and is_new:
-        if _apart(other.ack, packet.begin) > 0:
-            vote.across -= 1
+def _add_votes(vote, own, other, segment, is_new):
+    """Add the votes of a packet that was recorded after the jump.
+
+    own, other: PROGRESS of its own direction and of the other one before the jump
+    is_new: whether its data was not recorded before
+    """
+    ts = segment.ts
+    if own.flags & HAS_SEQ and ts < own.seq_end_ts:
+        gap_after, gap_before = (
+            _seq_difference(segment.seq, own.seq_end),
+            _seq_difference(own.seq, segment.seq_end),
+        )
+        if gap_after >= 0 and _seq_difference(segment.seq_end, own.seq) > 0:
+            vote.data_votes += 1
+        elif own.seq_end != own.seq and is_new:  # otherwise it may be a retransmission
+            if gap_before >= 0 and _seq_difference(own.seq_end, segment.seq) > 0:
+                vote.data_votes -= 1
+    if segment.flags & HAS_ACK and own.flags & HAS_ACK and ts < own.ack_ts:
+        advance = _seq_difference(segment.ack, own.ack)
+        vote.ack_votes += (1 if advance > 0 else 0) - (1 if advance < 0 else 0)
+    if segment.flags & HAS_ACK and other.flags & HAS_SEQ and ts < other.seq_end_ts:
+        if other.seq_end != other.seq and segment.ack == other.seq_end:
+            vote.answer_votes += 1
+    if other.flags & HAS_ACK and ts < other.ack_ts and segment.seq_end != segment.seq and is_new:
+        if _seq_difference(other.ack, segment.seq) > 0:
+            vote.answer_votes -= 1
 
 
 @compiled
-def _verdict(before, after, latest, back, at_last):
-    """STEP or DISORDER, of a leap back by `back` from `latest` (µs), between SEEN before and after;
-    UNDECIDED where more of them may tell: not at_last."""
-    least = max(SLACK_US, back // 2)
-    near = _leaps(after, np.int64(0), min(NEAR, len(after)), least)
-    near += _leaps(before, max(np.int64(0), len(before) - NEAR), len(before), least)
-    leapt_to = latest - back
-    if near > MOST_NEAR or (back > STRAY_US and _is_stray(before, leapt_to)):
+def _classify_jump(before, after, latest_ts, jump_us, is_final):
+    """Return whether a jump is a STEP, DISORDER, or still UNDECIDED.
+
+    latest_ts, jump_us: the jump goes back by jump_us from latest_ts (µs)
+    before, after: SEGMENTs on either side of the jump
+    is_final: whether no further rows can be compared. If not, the result may be UNDECIDED.
+    """
+    min_us = max(REORDERING_SLACK_US, jump_us // 2)
+    nearby_jumps = _count_jumps(after, np.int64(0), min(NEARBY_ROWS, len(after)), min_us)
+    nearby_jumps += _count_jumps(
+        before, max(np.int64(0), len(before) - NEARBY_ROWS), len(before), min_us
+    )
+    jump_target = latest_ts - jump_us
+    if nearby_jumps > MAX_NEARBY_JUMPS or (
+        jump_us > OUTLIER_US and _follows_outliers(before, jump_target)
+    ):
         return DISORDER
     size = 2
     while size < 2 * len(before):
         size *= 2
-    votes, fronts = np.zeros(size, VOTE), np.zeros((size, 2), FRONT)
-    sent = np.zeros(size, np.uint64)
+    votes, progress = np.zeros(size, VOTE), np.zeros((size, 2), PROGRESS)
+    recorded = np.zeros(size, np.uint64)
     for i in range(len(before)):
-        packet = before[i]
-        if not packet.kind & NUMBERED:
+        segment = before[i]
+        if not segment.flags & HAS_SEQ:
             continue
-        way = 1 if packet.kind & DOWN else 0
-        if packet.end != packet.begin:
-            _was_sent(sent, packet, True)
-        if packet.ts > leapt_to:
-            at = _place(votes, packet.connection, True)
-            if at >= 0:
-                _follow(fronts[at, way], packet)
+        direction = 1 if segment.flags & IS_DOWNLINK else 0
+        if segment.seq_end != segment.seq:
+            _was_recorded(recorded, segment, True)
+        if segment.ts > jump_target:
+            slot = _vote_slot(votes, segment.connection, True)
+            if slot >= 0:
+                _update_progress(progress[slot, direction], segment)
     for i in range(len(after)):
-        packet = after[i]
-        if packet.ts >= latest or not packet.kind & NUMBERED:
+        segment = after[i]
+        if segment.ts >= latest_ts or not segment.flags & HAS_SEQ:
             continue
-        at = _place(votes, packet.connection, False)
-        if at >= 0:
-            way = 1 if packet.kind & DOWN else 0
-            is_new = not _was_sent(sent, packet, False)
-            _vote(votes[at], fronts[at, way], fronts[at, 1 - way], packet, is_new)
-    told, balance, across = np.int64(0), np.int64(0), np.int64(0)
+        slot = _vote_slot(votes, segment.connection, False)
+        if slot >= 0:
+            direction = 1 if segment.flags & IS_DOWNLINK else 0
+            is_new = not _was_recorded(recorded, segment, False)
+            _add_votes(
+                votes[slot],
+                progress[slot, direction],
+                progress[slot, 1 - direction],
+                segment,
+                is_new,
+            )
+    decided, balance, answer_balance = np.int64(0), np.int64(0), np.int64(0)
     for k in range(size):
         vote = votes[k]
-        own = np.sign(vote.acks) if vote.acks else np.sign(vote.data)
-        told += abs(own)
-        balance += own
-        across += np.sign(vote.across)
-    if told >= ENOUGH or (told and at_last):
+        sign = np.sign(vote.ack_votes) if vote.ack_votes else np.sign(vote.data_votes)
+        decided += abs(sign)
+        balance += sign
+        answer_balance += np.sign(vote.answer_votes)
+    if decided >= ENOUGH_CONNECTIONS or (decided and is_final):
         return STEP if balance > 0 else DISORDER
-    if not at_last:
+    if not is_final:
         return UNDECIDED
-    return STEP if across > 0 and near == 0 else DISORDER
+    return STEP if answer_balance > 0 and nearby_jumps == 0 else DISORDER

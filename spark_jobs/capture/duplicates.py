@@ -1,21 +1,22 @@
-"""Packets that a monitor captured more than once.
+"""Removal of packets that the monitor captured more than once.
 
-A mirror port that sees both sides of a router gives a packet twice, with another TTL; one that
-mirrors two ports of a switch gives the very same packet again. The first is kept. What is compared
-is what a row holds, so that rows of every front end are treated alike.
+A mirror port that sees both sides of a router delivers a packet twice, the second time with another
+TTL. A mirror of two switch ports delivers exactly the same packet twice. The first one is kept.
+Only values of the rows are compared, so that the rows of all front ends are treated alike.
 
-What tells a copy from a packet of its own:
+Rules that distinguish a duplicate from a separate packet:
 
-- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), retransmissions too.
-  Not where it gives all the same: where the connection's last packet that way had that one, too,
-  though it said something else. Fragments always have one of their datagram's own, beside which
-  their offset tells them apart (RFC 6864, 4.1; RFC 8200, 4.5).
-- Where there is none (atomic datagrams, IPv6, the same for all): a TTL that differs, for a TCP
+- An IPv4 identification other than 0: a sender gives each packet its own (RFC 6864), including
+  retransmissions. The rule does not hold for a sender that uses a constant identification, that is,
+  if the connection's last packet in that direction had the same identification but other content.
+  Fragments always have the identification of their datagram, and their offset distinguishes them
+  (RFC 6864, 4.1; RFC 8200, 4.5).
+- Without an identification (atomic datagrams, IPv6, or a constant one): a different TTL of a TCP
   packet.
-- Data, SYN or FIN again sooner than any sender could retransmission.
-- Other packets look alike though each is of its own: duplicate ACKs without SACK (RFC 5681), the
-  SYN ACKs to two SYNs that arrived together, a burst of UDP. They are copies where most packets of
-  that direction whose copies can be told come twice in the same way.
+- Data, a SYN or a FIN that repeats sooner than any sender could retransmit it.
+- Other packets can look alike although they are separate: duplicate ACKs without SACK (RFC 5681),
+  the SYN ACKs to two SYNs that arrived together, a burst of UDP. They are duplicates if most
+  packets of that direction that the rules above decide come twice in the same way.
 """
 
 from collections.abc import Iterator
@@ -24,218 +25,256 @@ import numpy as np
 
 from spark_jobs.capture import decode
 from spark_jobs.capture.decode import ACK, FIN, SYN
-from spark_jobs.capture.hashes import OTHER_FACTOR, address_hashes, mixed, pair
-from spark_jobs.capture.reader import Reading, Run
+from spark_jobs.capture.hashes import SECOND_MULTIPLIER, address_hashes, hash_combine, pack_pair
+from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
 WINDOW_US = 100_000
-"""How much later a copy may come, a router's queue between: half the least retransmission timeout
-in use (Linux), so that a sender that numbers all its packets alike loses no retransmission."""
-SOONEST_RETRANSMISSION_US = 1_000
-"""No retransmission comes sooner: it takes a round trip to the mobile."""
-REMEMBERED = 1 << 16
-"""Packets among which a copy is looked for, a power of two."""
-MOST_ALIKE = 64
-"""Packets that look alike, of which a copy is sought among the latest."""
-FEWEST_TOLD = 16
-"""Packets of a direction from which on they tell whether it comes twice."""
-FORGET_AT = 1024
-"""Packets after which what they told counts half."""
+"""Maximum delay of a duplicate, which may have passed a router's queue (µs).
 
-KEPT, SAME_TTL, OTHER_TTL = range(3)
+It is half the smallest RTO in use (Linux), so that no retransmission is dropped if a sender gives
+all its packets the same identification.
+"""
+MIN_RETRANSMISSION_US = 1_000
+"""Minimum delay of a retransmission, because it takes a round trip to the mobile (µs)."""
+REMEMBERED_PACKETS = 1 << 16
+"""Number of packets with which a packet is compared; a power of two."""
+MAX_LOOKALIKES = 64
+"""Maximum number of packets with the same fingerprint that are compared, latest first."""
+MIN_DECIDED = 16
+"""Minimum number of decided packets of a direction to infer that its packets come twice."""
+HALVING_COUNT = 1024
+"""Number of decided packets at which the counts are halved, so that recent packets weigh more."""
 
-RECENT = np.dtype(
+UNIQUE, SAME_TTL, OTHER_TTL = range(3)
+
+RECENT_PACKET = np.dtype(
     [
-        ("print", "u8"),
+        ("fingerprint", "u8"),
         ("ts", "i8"),
-        ("before", "i8"),
-        ("copied", "u8"),
+        ("previous", "i8"),
+        ("duplicate_ttls", "u8"),
         ("ttl", "u1"),
-        ("alike", "?"),
+        ("constant_ttl", "?"),
     ],
     align=True,
 )
-"""A packet kept: fingerprint of all but its TTL, time, the packet before it of the same slot, TTLs
-(modulo 64, as bits) of its copies, its own, and whether those before it that look alike had the
-same TTL."""
+"""A packet that was kept.
+
+fingerprint: hash of all its values but the TTL
+ts: timestamp (µs)
+previous: position of the previous packet with the same hash slot
+duplicate_ttls: TTLs of its duplicates, modulo 64, as bits
+ttl: its own TTL
+constant_ttl: whether the packets before it with the same fingerprint had the same TTL
+"""
 
 
-SENDER = np.dtype([("who", "u8"), ("print", "u8"), ("ip_id", "u2"), ("constant", "?")], align=True)
-"""An end of a connection, as a hash of both: fingerprint and identification of its last packet;
-whether that was the same as of the one before that said something else."""
+SENDER = np.dtype(
+    [("endpoints", "u8"), ("fingerprint", "u8"), ("ip_id", "u2"), ("constant_ip_id", "?")],
+    align=True,
+)
+"""One endpoint of a connection as a sender.
+
+endpoints: hash of both endpoints, in the direction of the packets
+fingerprint, ip_id: of its last packet
+constant_ip_id: whether the packet before, with other content, had the same identification
+"""
 
 
-class Duplicates:
-    """What is remembered of a file's packets to recognise those captured again."""
+class DuplicateFinder:
+    """Finder of packets of a file that were captured more than once, batch by batch."""
 
     def __init__(self) -> None:
-        self._recent = np.zeros(REMEMBERED, RECENT)
-        self._latest = np.full(REMEMBERED, -1, np.int64)
+        self._recent = np.zeros(REMEMBERED_PACKETS, RECENT_PACKET)
+        self._latest = np.full(REMEMBERED_PACKETS, -1, np.int64)
         self._state = np.zeros(2, np.int64)
-        self._told = np.zeros((2, 3), np.int64)
-        self._senders = np.zeros(REMEMBERED, SENDER)
+        self._fates = np.zeros((2, 3), np.int64)
+        self._senders = np.zeros(REMEMBERED_PACKETS, SENDER)
 
-    def among(self, run: Run) -> np.ndarray:
-        """bool[n]: which packets of the file's next run are copies."""
-        return _duplicates(
-            run.rows,
-            run.edges,
-            address_hashes(run.addresses.known),
+    def find(self, batch: PacketBatch) -> np.ndarray:
+        """Return which packets of the file's next batch are duplicates: bool[n]."""
+        return _find_duplicates(
+            batch.rows,
+            batch.edges,
+            address_hashes(batch.addresses.used_entries),
             self._recent,
             self._latest,
             self._state,
-            self._told,
+            self._fates,
             self._senders,
         )
 
 
-def without_duplicates(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
-    """The runs of a file without packets captured again, which are counted; none is empty."""
-    seen = Duplicates()
-    for run in runs:
-        copies = seen.among(run)
-        if count := int(copies.sum()):
-            reading.skipped["duplicate"] += count
-            run = run.only(~copies)
-        if len(run.rows):
-            yield run
+def drop_duplicates(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
+    """Yield the batches of a file without duplicates, which are counted; no batch is empty."""
+    finder = DuplicateFinder()
+    for batch in batches:
+        duplicates = finder.find(batch)
+        if count := int(duplicates.sum()):
+            stats.skipped["duplicate"] += count
+            batch = batch.select(~duplicates)
+        if len(batch.rows):
+            yield batch
 
 
 @inner
 def _fingerprint(row, edges, user, server):
-    """Of what a row says but its time and TTL; user, server: hashes of the addresses. Where it
-    says nothing, anything may stand."""
+    """Return a hash of all values of a row but its timestamp and TTL.
+
+    user, server: hashes of the addresses. Values that are null are left out, because they are
+        undefined.
+    """
     has = row.has
-    h = mixed(user ^ server * OTHER_FACTOR, pair(row.ip_len, has))
-    h = mixed(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
+    h = hash_combine(user ^ server * SECOND_MULTIPLIER, pack_pair(row.ip_len, has))
+    h = hash_combine(h, np.int64(row.ip_proto) << 1 | np.int64(row.downlink))
     if has & decode.HAS_PORTS:
         ip_id = np.int64(row.ip_id) if has & decode.HAS_IP_ID else np.int64(0)
-        h = mixed(h, pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port)))
+        h = hash_combine(
+            h, pack_pair(ip_id, np.int64(row.user_port) << 16 | np.int64(row.server_port))
+        )
     elif has & decode.HAS_IP_ID:
-        h = mixed(h, row.ip_id)
+        h = hash_combine(h, row.ip_id)
     if row.fragment:
-        h = mixed(h, pair(row.datagram, row.fragment))
+        h = hash_combine(h, pack_pair(row.datagram_id, row.fragment))
     if has & decode.HAS_TCP:
-        h = mixed(h, pair(row.seq, row.ack))
-        wire = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
-        h = mixed(h, pair(row.payload_len, wire))
+        h = hash_combine(h, pack_pair(row.seq, row.ack))
+        flags_and_window = np.int64(row.tcp_flags) << 16 | np.int64(row.window)
+        h = hash_combine(h, pack_pair(row.payload_len, flags_and_window))
     if has & decode.HAS_TIMESTAMPS:
-        h = mixed(h, pair(row.ts_val, row.ts_ecr))
+        h = hash_combine(h, pack_pair(row.ts_val, row.ts_ecr))
     if has & decode.HAS_MSS:
-        h = mixed(h, row.mss)
+        h = hash_combine(h, row.mss)
     if has & decode.HAS_WINDOW_SCALE:
-        h = mixed(h, row.window_scale)
+        h = hash_combine(h, row.window_scale)
     if has & decode.HAS_SACK:
         for k in range(row.sack_edges):
-            h = mixed(h, edges[row.sack_at + k])
+            h = hash_combine(h, edges[row.sack_offset + k])
     return h
 
 
 @inner
-def _has_number(row):
-    """Whether it has an identification, and ports."""
+def _has_ip_id(row):
+    """Return whether a row has ports and an IPv4 identification other than 0."""
     both = decode.HAS_PORTS | decode.HAS_IP_ID
     return row.has & both == both and row.ip_id != 0
 
 
 @inner
-def _ends(row, user, server):
-    """Of a row's ends, in its direction; user, server: hashes of the addresses."""
+def _hash_endpoints(row, user, server):
+    """Return a hash of a row's endpoints and direction; user, server: hashes of the addresses."""
     ports = np.int64(row.user_port) << 16 | np.int64(row.server_port)
-    return mixed(user ^ server * OTHER_FACTOR, ports << 1 | np.int64(row.downlink))
+    return hash_combine(user ^ server * SECOND_MULTIPLIER, ports << 1 | np.int64(row.downlink))
 
 
 @inner
-def _follow(sender, who, fingerprint, ip_id):
-    """The sender's next packet. Of what it repeats nothing is learned."""
-    if sender.who != who:
-        sender.who, sender.constant = who, False
-    elif sender.print != fingerprint:
-        sender.constant = sender.ip_id == ip_id
-    sender.print, sender.ip_id = fingerprint, ip_id
+def _update_sender(sender, endpoints, fingerprint, ip_id):
+    """Update a SENDER with its next packet.
+
+    A packet that repeats the last one says nothing about the use of identifications.
+    """
+    if sender.endpoints != endpoints:
+        sender.endpoints, sender.constant_ip_id = endpoints, False
+    elif sender.fingerprint != fingerprint:
+        sender.constant_ip_id = sender.ip_id == ip_id
+    sender.fingerprint, sender.ip_id = fingerprint, ip_id
 
 
 @inner
-def _takes_time(row):
-    """Whether a TCP sender must wait before it sends the same again: ACKs, and SYN ACKs, answer
-    what came, which may be twice."""
+def _sender_must_wait(row):
+    """Return whether the sender must wait before it sends the same packet again.
+
+    ACKs and SYN ACKs answer packets, which can arrive twice. Their sender need not wait.
+    """
     if not row.has & decode.HAS_TCP:
         return False
     return row.payload_len > 0 or row.tcp_flags & FIN != 0 or row.tcp_flags & (SYN | ACK) == SYN
 
 
 @compiled
-def _duplicates(rows, edges, addresses, recent, latest, state, told, senders):
-    """bool[n]: rows, decode.ROW, that are copies of earlier ones.
+def _find_duplicates(rows, edges, addresses, recent, latest, state, fates, senders):
+    """Return which rows, decode.ROW[n], are duplicates of earlier ones: bool[n].
 
-    edges: uint32, of their SACK blocks; addresses: uint64, hashes by number. Kept between runs:
-    recent, RECENT[a power of two], the packets by place modulo its length; latest, int64, the
-    latest place of each slot; state, packets so far and the first place within the window; told,
-    int64[2, 3], by direction, of packets whose copies can be told how many were KEPT, and how many
-    copies came with SAME_TTL or OTHER_TTL; senders, SENDER[a power of two], by hash.
+    edges: uint32, SACK edges
+    addresses: uint64, hashes by address number
+
+    State that is kept between batches:
+
+    recent: RECENT_PACKET[a power of two], indexed by the packet's position modulo the length
+    latest: int64, latest position of each hash slot
+    state: number of packets so far, and the first position within the time window
+    fates: int64[2, 3], by direction: how many decided packets were UNIQUE, how many duplicates came
+        with SAME_TTL or OTHER_TTL
+    senders: SENDER[a power of two], indexed by hash
     """
-    out = np.zeros(len(rows), np.bool_)
-    room = len(recent)
-    mask, slots = room - 1, np.uint64(len(latest) - 1)
-    place, oldest = state[0], state[1]
+    is_duplicate = np.zeros(len(rows), np.bool_)
+    capacity = len(recent)
+    mask, slots = capacity - 1, np.uint64(len(latest) - 1)
+    position, oldest = state[0], state[1]
     for i in range(len(rows)):
         row = rows[i]
         ts, ttl = row.ts, row.ttl
-        while oldest < place and recent[oldest & mask].ts < ts - WINDOW_US:
+        while oldest < position and recent[oldest & mask].ts < ts - WINDOW_US:
             oldest += 1
-        oldest = max(oldest, place - room)
-        way = 1 if row.downlink else 0
-        has_number = _has_number(row)
-        h = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
-        numbered, sender = row.fragment != 0 and row.datagram != 0, senders[0]
-        if has_number:
-            who = _ends(row, addresses[row.user], addresses[row.server])
-            sender = senders[np.int64(who & np.uint64(len(senders) - 1))]
-            numbered |= not (sender.constant and sender.who == who)
-        takes_time = _takes_time(row)
-        enough = told[way, KEPT] >= FEWEST_TOLD
-        again = takes_time or (enough and 2 * told[way, SAME_TTL] > told[way, KEPT])
+        oldest = max(oldest, position - capacity)
+        direction = 1 if row.downlink else 0
+        has_ip_id = _has_ip_id(row)
+        fingerprint = _fingerprint(row, edges, addresses[row.user], addresses[row.server])
+        is_identified, sender = row.fragment != 0 and row.datagram_id != 0, senders[0]
+        if has_ip_id:
+            endpoints = _hash_endpoints(row, addresses[row.user], addresses[row.server])
+            sender = senders[np.int64(endpoints & np.uint64(len(senders) - 1))]
+            is_identified |= not (sender.constant_ip_id and sender.endpoints == endpoints)
+        must_wait = _sender_must_wait(row)
+        has_enough = fates[direction, UNIQUE] >= MIN_DECIDED
+        repeats = must_wait or (
+            has_enough and 2 * fates[direction, SAME_TTL] > fates[direction, UNIQUE]
+        )
         by_ttl = row.has & decode.HAS_TCP != 0
-        by_ttl |= enough and 2 * told[way, OTHER_TTL] > told[way, KEPT]
-        if told[way, KEPT] >= FORGET_AT:
-            for k in range(len(told[way])):
-                told[way, k] >>= 1
-        slot = np.int64(h & slots)
+        by_ttl |= has_enough and 2 * fates[direction, OTHER_TTL] > fates[direction, UNIQUE]
+        if fates[direction, UNIQUE] >= HALVING_COUNT:
+            for k in range(len(fates[direction])):
+                fates[direction, k] >>= 1
+        slot = np.int64(fingerprint & slots)
         bit = np.uint64(1) << np.uint64(ttl & 63)
-        at, looks, alike, same_ttl = latest[slot], 0, True, True
-        while at >= oldest:
-            other = recent[at & mask]
-            at = other.before
-            if other.print != h:
+        earlier, compared, constant_ttl, same_ttl = latest[slot], 0, True, True
+        while earlier >= oldest:
+            other = recent[earlier & mask]
+            earlier = other.previous
+            if other.fingerprint != fingerprint:
                 continue
             same_ttl = other.ttl == ttl
-            if looks == 0:
-                alike = same_ttl and other.alike
-            looks += 1
-            later = abs(ts - other.ts)
-            if numbered:
-                out[i] = later <= WINDOW_US
+            if compared == 0:
+                constant_ttl = same_ttl and other.constant_ttl
+            compared += 1
+            delay_us = abs(ts - other.ts)
+            if is_identified:
+                is_duplicate[i] = delay_us <= WINDOW_US
             elif same_ttl:
-                soon = again and later < SOONEST_RETRANSMISSION_US
-                out[i] = soon and not other.copied & bit
-                if alike and not soon:
+                too_soon = repeats and delay_us < MIN_RETRANSMISSION_US
+                is_duplicate[i] = too_soon and not other.duplicate_ttls & bit
+                if constant_ttl and not too_soon:
                     break
             else:
-                out[i] = by_ttl and later <= WINDOW_US and not other.copied & bit
-            if out[i]:
-                other.copied |= bit
+                is_duplicate[i] = (
+                    by_ttl and delay_us <= WINDOW_US and not other.duplicate_ttls & bit
+                )
+            if is_duplicate[i]:
+                other.duplicate_ttls |= bit
                 break
-            if looks == MOST_ALIKE:
+            if compared == MAX_LOOKALIKES:
                 break
-        if numbered or takes_time:
-            told[way, KEPT if not out[i] else SAME_TTL if same_ttl else OTHER_TTL] += 1
-        if not out[i]:
-            if has_number:
-                _follow(sender, who, h, row.ip_id)
-            new = recent[place & mask]
-            new.print, new.ts, new.before = h, ts, latest[slot]
-            new.copied, new.ttl, new.alike = 0, ttl, alike
-            latest[slot] = place
-            place += 1
-    state[0], state[1] = place, oldest
-    return out
+        if is_identified or must_wait:
+            fates[
+                direction, UNIQUE if not is_duplicate[i] else SAME_TTL if same_ttl else OTHER_TTL
+            ] += 1
+        if not is_duplicate[i]:
+            if has_ip_id:
+                _update_sender(sender, endpoints, fingerprint, row.ip_id)
+            kept = recent[position & mask]
+            kept.fingerprint, kept.ts, kept.previous = fingerprint, ts, latest[slot]
+            kept.duplicate_ttls, kept.ttl, kept.constant_ttl = 0, ttl, constant_ttl
+            latest[slot] = position
+            position += 1
+    state[0], state[1] = position, oldest
+    return is_duplicate

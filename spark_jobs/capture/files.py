@@ -1,4 +1,4 @@
-"""The names of capture files and logs: what a folder holds, and what its captures are called."""
+"""Names of capture files and logs, and the search for them in a folder."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_jobs.capture import FrontEnd
 from spark_jobs.errors import UserError, in_a_line, printable
-from spark_jobs.places import NOT_REGULAR, Contents, contents_of
+from spark_jobs.places import NOT_REGULAR, FolderListing, list_folder
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
 _COMPRESSION = "|".join(map(re.escape, COMPRESSION_SUFFIXES))
@@ -15,35 +15,38 @@ _LOG_NAME = re.compile(rf"\.(log|json)({_COMPRESSION})?$")
 
 
 def has_log_name(path: Path) -> bool:
-    """Whether a file is named as logs are, not as captures are."""
+    """Return whether a file is named as a log, not as a capture."""
     return _LOG_NAME.search(path.name) is not None
 
 
 def has_capture_name(path: Path) -> bool:
-    """Whether a file is named as captures are."""
+    """Return whether a file is named as a capture."""
     return ".pcap" in path.name
 
 
 def capture_name(path: Path) -> str:
-    """A capture's name: the file's, but for how it is compressed, and as it can be printed; behind
-    its folder's where that is a day: the same file name may come every day."""
+    """Return a capture's name: the file's name without compression suffix, made printable.
+
+    If the file's folder is a day, the folder's name precedes it, because the same file name may
+    come every day.
+    """
     name = printable(uncompressed_name(path))
     folder = path.absolute().parent.name
     return f"{folder}/{name}" if _day(folder) else name
 
 
 def uncompressed_name(path: Path) -> str:
-    """A file's name, but for how it is compressed."""
+    """Return a file's name without its compression suffix."""
     return path.stem if path.suffix in COMPRESSION_SUFFIXES else path.name
 
 
 def without_compression(path: Path) -> Path:
-    """Where a file lies, or would lie if it was not compressed."""
+    """Return the path that a file would have if it was not compressed."""
     return path.absolute().with_name(uncompressed_name(path))
 
 
 def capture_day(capture: str) -> date | None:
-    """The day whose folder the capture lay in, if any."""
+    """Return the day whose folder the capture was in, or None."""
     return _day(capture.partition("/")[0])
 
 
@@ -55,38 +58,45 @@ def _day(name: str) -> date | None:
 
 
 @dataclass
-class Found:
-    """What a folder holds for a front end: files that it reads; unused: the kinds of Zeek's logs
-    there that are of no use here; errors: a line for each folder that cannot be read, for links
-    that are not followed, and for what is no regular file, though named as one that is read."""
+class FoundFiles:
+    """Files of a folder that a front end reads.
+
+    files: the files
+    unused_logs: kinds of Zeek logs in the folder that giscope does not use
+    errors: one line for each folder that cannot be read, for links that are not followed, and for
+        each path that is named as an input but is no regular file
+    """
 
     files: list[Path] = field(default_factory=list)
-    unused: set[str] = field(default_factory=set)
+    unused_logs: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
 
 
 def find_captures(
     folder: Path, front_end: FrontEnd = FrontEnd.AUTO, follow_links: bool = False
-) -> Found:
-    """What a folder and its dated folders hold for a front end."""
-    found = Found()
-    contents = _contents(folder, follow_links, found)
-    days = [day for day in contents.folders if _day(day.name)]
-    each = [contents, *(_contents(day, follow_links, found) for day in days)]
-    files = [path for one in each for path in one.files]
+) -> FoundFiles:
+    """Find the files of a folder, and of its dated folders, that a front end reads."""
+    found = FoundFiles()
+    contents = _list_folder(folder, follow_links, found)
+    day_folders = [day for day in contents.folders if _day(day.name)]
+    listings = [contents, *(_list_folder(day, follow_links, found) for day in day_folders)]
+    files = [path for listing in listings for path in listing.files]
     captures = [path for path in files if has_capture_name(path)]
     if front_end != FrontEnd.ZEEK_LOG:
         found.files += captures
     if front_end in (FrontEnd.AUTO, FrontEnd.ZEEK_LOG):
         logs = [path for path in files if not has_capture_name(path) and has_log_name(path)]
-        known = [path for path in logs if _is_of_use(path)]
-        found.files += known
-        found.unused = {path.name.split(".")[0] for path in logs if path not in known}
+        usable = [path for path in logs if _is_usable_log(path)]
+        found.files += usable
+        found.unused_logs = {path.name.split(".")[0] for path in logs if path not in usable}
     return found
 
 
-def _is_of_use(path: Path) -> bool:
-    """Whether a log is of a known kind, or cannot be read: that is told where it is ingested."""
+def _is_usable_log(path: Path) -> bool:
+    """Return whether a log is of a known kind or cannot be read.
+
+    The ingest reports why a log cannot be read.
+    """
     from spark_jobs.capture.zeek_lines import log_kind
 
     try:
@@ -95,24 +105,24 @@ def _is_of_use(path: Path) -> bool:
         return True
 
 
-def _contents(folder: Path, follow_links: bool, found: Found) -> Contents:
-    """What is right below a folder; what is left out is told in found.errors."""
+def _list_folder(folder: Path, follow_links: bool, found: FoundFiles) -> FolderListing:
+    """List a folder, and report in found.errors what is left out."""
     try:
-        contents = contents_of(folder, follow_links)
+        contents = list_folder(folder, follow_links)
     except OSError as error:
         found.errors.append(in_a_line(error))
-        return Contents([], [], [], [])
-    named = [path for path in contents.links if _is_named_as_input(path)]
-    if named:
-        found.errors.append(not_followed(folder, named))
+        return FolderListing([], [], [], [])
+    input_links = [path for path in contents.links if _is_named_as_input(path)]
+    if input_links:
+        found.errors.append(unfollowed_links_message(folder, input_links))
     found.errors += [
-        f"{path}: {NOT_REGULAR}" for path in contents.others if _is_named_as_input(path)
+        f"{path}: {NOT_REGULAR}" for path in contents.special_files if _is_named_as_input(path)
     ]
     return contents
 
 
-def not_followed(folder: Path, links: list[Path]) -> str:
-    """What is said of symbolic links in a folder."""
+def unfollowed_links_message(folder: Path, links: list[Path]) -> str:
+    """Return the message about symbolic links in a folder that are not followed."""
     names = ", ".join(path.name for path in links)
     return f"{folder}: symbolic links are not followed without --follow-links: {names}"
 

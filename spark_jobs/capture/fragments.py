@@ -1,17 +1,16 @@
-"""Datagrams that came in fragments, joined to one packet each.
+"""Reassembly of fragmented datagrams: all fragments of a datagram become one packet.
 
-RFC 791, 3.2 and RFC 8200, 4.5: the fragments of a datagram share its ends, its identification and,
-in IPv4, its protocol; each says where its data lies in the datagram, and whether more follows.
-Their headers say how long they are, so fragments that the capture cut short are joined, too. A
-datagram of which fragments overlap is dropped, as hosts do (RFC 5722; in IPv4 for the same reasons:
-RFC 1858).
+RFC 791, 3.2 and RFC 8200, 4.5: the fragments of a datagram share its endpoints, its identification
+and, in IPv4, its protocol. Each states the position of its data in the datagram, and whether more
+fragments follow. The headers state the lengths, so fragments that the capture cut short are joined,
+too. A datagram with overlapping fragments is dropped, as hosts do (RFC 5722; in IPv4 for the same
+reasons: RFC 1858).
 
-The joined packet has the TCP header of the first fragment, the length of the whole datagram, and
-the time and the number of the frame that completed it: before that the receiver has nothing of it.
-IPv6's fragment header is no part of it.
+The joined packet has the TCP header of the first fragment and the length of the whole datagram. Its
+timestamp and frame number are those of the frame that completed it, because the receiver has
+nothing of the datagram before. It does not include IPv6's fragment header.
 
-A run of packets is looked at by itself. Datagrams that may go on in the next run are handed on to
-it.
+Each batch is processed by itself. Datagrams that may continue in the next batch are moved there.
 """
 
 from collections.abc import Iterator
@@ -19,227 +18,281 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_jobs.capture import decode
-from spark_jobs.capture.reader import Reading, Run
+from spark_jobs.capture.reader import PacketBatch, ReadStats
 from spark_jobs.compiled import compiled, inner
 
 TIMEOUT_US = 30_000_000
-"""How long after the first fragment that came others belong to it: as in Linux. RFC 791 advises
-15 s, RFC 8200 (4.5) has 60."""
-MOST_FRAGMENTS = 128
-"""Fragments of a datagram: the largest one, through links of 576 bytes, comes in 119."""
-MOST_HELD = 1 << 16
-"""Rows that are handed on to the next run."""
-LARGEST_DATAGRAM = 65_535
-"""RFC 791; RFC 8200: without the 40 bytes of IPv6's header."""
+"""Time after a datagram's first fragment within which the others must arrive (µs), as in Linux.
+
+RFC 791 advises 15 s; RFC 8200 (4.5) has 60 s.
+"""
+MAX_FRAGMENTS = 128
+"""Maximum number of fragments of a datagram: the largest one comes in 119 over links of 576 bytes.
+"""
+MAX_HELD_ROWS = 1 << 16
+"""Maximum number of rows that are moved to the next batch."""
+MAX_DATAGRAM_BYTES = 65_535
+"""Largest datagram (B): RFC 791; RFC 8200, without the 40 bytes of IPv6's header."""
 FRAGMENT_HEADER_BYTES, IPV6_HEADER_BYTES = 8, 40
 
 KEPT, UNJOINED, HELD, JOINED, DUPLICATE, OVERLAPPING = range(6)
-"""What becomes of a row: it stays; it stays, as a fragment; it may yet be joined with what the next
-run has; it is part of another row; it came twice; its datagram is dropped."""
-COUNTED = {
+"""Fates of a row.
+
+KEPT: it stays
+UNJOINED: it stays, as a fragment
+HELD: fragments of the next batch may complete its datagram
+JOINED: it is part of another row
+DUPLICATE: it came twice
+OVERLAPPING: its datagram is dropped
+"""
+FATE_REASONS = {
     UNJOINED: "fragments_unjoined",
     JOINED: "fragments_joined",
     DUPLICATE: "duplicate",
     OVERLAPPING: "fragments_overlapping",
 }
-"""As schemas.SKIP_REASONS names them."""
+"""Reasons of schemas.SKIP_REASONS by fate."""
 OPEN, COMPLETE, CONTRADICTORY, DROPPED = range(4)
-"""What a datagram is, so far."""
+"""States of a datagram."""
 PENDING = np.dtype(
     [
-        ("since", "i8"),
+        ("start", "i8"),
         ("ts", "i8"),
-        ("first", "i8"),
-        ("n", "i8"),
-        ("data", "i8"),
-        ("size", "i8"),
+        ("first_row", "i8"),
+        ("pieces", "i8"),
+        ("data_bytes", "i8"),
+        ("datagram_bytes", "i8"),
         ("state", "u1"),
     ],
     align=True,
 )
-"""The datagram whose fragments are looked at: among them, the place and the time (us) of the first
-that came; the row of that with offset 0; how many pieces and bytes there are; bytes of the whole, 0
-where the last fragment has not come; what it is, so far."""
+"""The datagram whose fragments are being joined.
+
+start: index in the order of its first fragment to arrive
+ts: timestamp of that fragment (µs)
+first_row: row of the fragment with offset 0
+pieces: number of its fragments so far
+data_bytes: number of its bytes so far (B)
+datagram_bytes: bytes of the whole datagram (B), 0 until the last fragment arrives
+state: OPEN, COMPLETE, CONTRADICTORY or DROPPED
+"""
 
 
-def with_fragments_joined(runs: Iterator[Run], reading: Reading) -> Iterator[Run]:
-    """The runs of a file with one row for each datagram whose fragments all came; none is empty.
+def join_fragments(batches: Iterator[PacketBatch], stats: ReadStats) -> Iterator[PacketBatch]:
+    """Yield the batches of a file with one row for each datagram of which all fragments arrived.
 
-    What becomes of the others' rows is counted in reading.skipped, by COUNTED. A run holds until
-    the next is asked for. One that has no fragments is handed on as it is.
+    No batch is empty. Rows that do not stay are counted in stats.skipped, by FATE_REASONS. A batch
+    is valid until the next one is requested. A batch without fragments is yielded unchanged.
     """
-    held: Run | None = None
-    for run in runs:
+    held: PacketBatch | None = None
+    for batch in batches:
         if held is not None:
-            run = _behind(held, run)
+            batch = _prepend(held, batch)
             held = None
-        if run.rows["fragment"].any():
-            run, held = _joined(run, reading)
-        if len(run.rows):
-            yield run
+        if batch.rows["fragment"].any():
+            batch, held = _join_batch(batch, stats)
+        if len(batch.rows):
+            yield batch
     if held is not None:
-        reading.skipped[COUNTED[UNJOINED]] += len(held.rows)
+        stats.skipped[FATE_REASONS[UNJOINED]] += len(held.rows)
         yield held
 
 
-def _joined(run: Run, reading: Reading) -> tuple[Run, Run | None]:
-    """The run with its datagrams joined, and the rows of those that are not complete."""
-    rows = run.rows
-    places = np.flatnonzero(rows["fragment"])
-    of = rows[places]
-    protocol = np.where(of["has"] & decode.HAS_IP_ID, of["ip_proto"], 0)
-    keys = (protocol, of["datagram"], of["server"], of["user"], of["downlink"])
+def _join_batch(batch: PacketBatch, stats: ReadStats) -> tuple[PacketBatch, PacketBatch | None]:
+    """Return the batch with its datagrams joined, and the rows of incomplete datagrams."""
+    rows = batch.rows
+    row_indices = np.flatnonzero(rows["fragment"])
+    fragments = rows[row_indices]
+    protocol = np.where(fragments["has"] & decode.HAS_IP_ID, fragments["ip_proto"], 0)
+    keys = (
+        protocol,
+        fragments["datagram_id"],
+        fragments["server"],
+        fragments["user"],
+        fragments["downlink"],
+    )
     fates = np.zeros(len(rows), np.uint8)
-    room = np.zeros((2, MOST_FRAGMENTS), np.int64)
-    _join(rows, places[np.lexsort(keys)], fates, np.zeros(1, PENDING), *room)
+    pieces = np.zeros((2, MAX_FRAGMENTS), np.int64)
+    _join_rows(rows, row_indices[np.lexsort(keys)], fates, np.zeros(1, PENDING), *pieces)
     for fate, count in enumerate(np.bincount(fates).tolist()):
-        if count and fate in COUNTED:
-            reading.skipped[COUNTED[fate]] += count
-    held = _copy(run, np.flatnonzero(fates == HELD)) if (fates == HELD).any() else None
-    return run.only(fates <= UNJOINED), held
+        if count and fate in FATE_REASONS:
+            stats.skipped[FATE_REASONS[fate]] += count
+    held = _copy_rows(batch, np.flatnonzero(fates == HELD)) if (fates == HELD).any() else None
+    return batch.select(fates <= UNJOINED), held
 
 
-def _copy(run: Run, places: np.ndarray) -> Run:
-    """Some rows of a run that hold though the next run is asked for."""
-    rows = run.rows[places]
-    has = np.flatnonzero(rows["has"] & decode.HAS_SACK)
-    counts = rows["sack_edges"][has].astype(np.int64)
+def _copy_rows(batch: PacketBatch, row_indices: np.ndarray) -> PacketBatch:
+    """Return some rows of a batch as a batch that stays valid when the next one is requested."""
+    rows = batch.rows[row_indices]
+    with_sack = np.flatnonzero(rows["has"] & decode.HAS_SACK)
+    counts = rows["sack_edges"][with_sack].astype(np.int64)
     ends = np.cumsum(counts)
-    from_at = np.repeat(rows["sack_at"][has] - (ends - counts), counts)
-    edges = run.edges[from_at + np.arange(len(from_at))]
-    rows["sack_at"][has] = ends - counts
-    return Run(rows, edges, run.addresses)
+    edge_index = np.repeat(rows["sack_offset"][with_sack] - (ends - counts), counts)
+    edges = batch.edges[edge_index + np.arange(len(edge_index))]
+    rows["sack_offset"][with_sack] = ends - counts
+    return PacketBatch(rows, edges, batch.addresses)
 
 
-def _behind(held: Run, run: Run) -> Run:
-    """The run with the rows of an earlier one before its own: addresses are numbered as in the run,
-    to whose table they are added."""
-    run.addresses.make_room(2 * len(held.rows))
+def _prepend(held: PacketBatch, batch: PacketBatch) -> PacketBatch:
+    """Return the batch with the held rows of an earlier batch before its own.
+
+    The held rows' addresses are added to the batch's table and renumbered.
+    """
+    batch.addresses.reserve(2 * len(held.rows))
     numbers = np.zeros(len(held.addresses) + 1, np.int32)
     for number in np.unique([held.rows["user"], held.rows["server"]]).tolist():
         high, low, _ = held.addresses.entries[number].tolist()
-        numbers[number] = run.addresses.number(high, low)
+        numbers[number] = batch.addresses.add(high, low)
     rows = held.rows
     rows["user"], rows["server"] = numbers[rows["user"]], numbers[rows["server"]]
-    rows["sack_at"] += len(run.edges)
-    edges = np.concatenate([run.edges, held.edges])
-    return Run(np.concatenate([rows, run.rows]), edges, run.addresses)
+    rows["sack_offset"] += len(batch.edges)
+    edges = np.concatenate([batch.edges, held.edges])
+    return PacketBatch(np.concatenate([rows, batch.rows]), edges, batch.addresses)
 
 
 @inner
-def _of_one_datagram(one, other):
-    """Whether two fragments are of one datagram, but for when they came. IPv6's may have other
-    protocols: those behind the fragment header are in the first one only."""
-    same = one.user == other.user and one.server == other.server
-    same &= one.downlink == other.downlink and one.datagram == other.datagram
-    return same and (one.ip_proto == other.ip_proto or not one.has & decode.HAS_IP_ID)
+def _same_datagram(fragment, other):
+    """Return whether two fragments are of one datagram, apart from the time of their arrival.
+
+    The protocols may differ in IPv6: only the first fragment has the headers after the fragment
+    header.
+    """
+    same = fragment.user == other.user and fragment.server == other.server
+    same &= fragment.downlink == other.downlink and fragment.datagram_id == other.datagram_id
+    return same and (fragment.ip_proto == other.ip_proto or not fragment.has & decode.HAS_IP_ID)
 
 
 @inner
-def _is_sound(row, begin, end):
-    """Whether a fragment may be one: it has data, up to the last in units of 8 bytes, and lies
-    within the largest datagram (else it is a "ping of death")."""
-    size, before = end - begin, np.int64(row.header_len)
+def _is_valid_fragment(row, begin, end):
+    """Return whether a fragment is valid.
+
+    It must have data, in units of 8 bytes except for the last fragment. It must lie within the
+    largest datagram (otherwise it is a "ping of death").
+    """
+    size, headers = end - begin, np.int64(row.header_len)
     if not row.has & decode.HAS_IP_ID:
-        before -= IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES
-    if row.header_len == 0 or size <= 0 or before + end > LARGEST_DATAGRAM:
+        headers -= IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES
+    if row.header_len == 0 or size <= 0 or headers + end > MAX_DATAGRAM_BYTES:
         return False
     return size % 8 == 0 or not row.fragment & decode.MORE_FRAGMENTS
 
 
 @inner
-def _complete(rows, first, last, size):
-    """Make rows[last] the datagram: rows[first], the first fragment's, at the time of the last to
-    come. size: bytes of the whole datagram's data."""
-    ts, frame = rows[last].ts, rows[last].frame
-    rows[last] = rows[first]
-    row = rows[last]
+def _write_datagram(rows, first_row, last_row, size):
+    """Overwrite rows[last_row] with the whole datagram.
+
+    first_row: row of the first fragment, whose header is used
+    last_row: row of the fragment that completed the datagram, whose time is used
+    size: bytes of the whole datagram's data (B)
+    """
+    ts, frame = rows[last_row].ts, rows[last_row].frame
+    rows[last_row] = rows[first_row]
+    row = rows[last_row]
     row.ts, row.frame, row.fragment = ts, frame, 0
-    header = np.int64(row.header_len)
+    header_bytes = np.int64(row.header_len)
     if row.has & decode.HAS_TCP:
-        row.payload_len += size - (np.int64(row.ip_len) - header)
+        row.payload_len += size - (np.int64(row.ip_len) - header_bytes)
     if not row.has & decode.HAS_IP_ID:
-        header -= FRAGMENT_HEADER_BYTES
-    row.ip_len = header + size
+        header_bytes -= FRAGMENT_HEADER_BYTES
+    row.ip_len = header_bytes + size
 
 
 @inner
-def _take(row, of, begins, ends):
-    """Add a fragment to its datagram `of`, a PENDING whose pieces are begins[:n] to ends[:n].
+def _add_fragment(row, datagram, begins, ends):
+    """Add a fragment to its datagram, a PENDING with the pieces begins[i] to ends[i].
 
-    Returns DUPLICATE where it is there already, else UNJOINED; the state says what has become of
-    the datagram.
+    Returns DUPLICATE if the fragment is already there, otherwise UNJOINED. Sets the datagram's
+    state.
     """
     begin = np.int64(row.fragment & decode.FRAGMENT_OFFSET) * 8
     end = begin + np.int64(row.ip_len) - np.int64(row.header_len)
-    last = not row.fragment & decode.MORE_FRAGMENTS
-    if not _is_sound(row, begin, end):
-        of.state = CONTRADICTORY
+    is_last = not row.fragment & decode.MORE_FRAGMENTS
+    if not _is_valid_fragment(row, begin, end):
+        datagram.state = CONTRADICTORY
         return UNJOINED
-    at = of.n
-    while at > 0 and begins[at - 1] >= begin:
-        at -= 1
-    if at < of.n and begins[at] == begin and ends[at] == end:
+    i = datagram.pieces
+    while i > 0 and begins[i - 1] >= begin:
+        i -= 1
+    if i < datagram.pieces and begins[i] == begin and ends[i] == end:
         return DUPLICATE
-    if (at < of.n and begins[at] < end) or (at > 0 and ends[at - 1] > begin):
-        of.state = DROPPED
-    elif of.n == MOST_FRAGMENTS or (last and (at < of.n or of.size)) or 0 < of.size < end:
-        of.state = CONTRADICTORY
+    if (i < datagram.pieces and begins[i] < end) or (i > 0 and ends[i - 1] > begin):
+        datagram.state = DROPPED
+    elif (
+        datagram.pieces == MAX_FRAGMENTS
+        or (is_last and (i < datagram.pieces or datagram.datagram_bytes))
+        or 0 < datagram.datagram_bytes < end
+    ):
+        datagram.state = CONTRADICTORY
     else:
-        for k in range(of.n, at, -1):
+        for k in range(datagram.pieces, i, -1):
             begins[k], ends[k] = begins[k - 1], ends[k - 1]
-        begins[at], ends[at] = begin, end
-        of.n += 1
-        of.data += end - begin
-        if last:
-            of.size = end
-        if of.data == of.size:
-            of.state = COMPLETE
+        begins[i], ends[i] = begin, end
+        datagram.pieces += 1
+        datagram.data_bytes += end - begin
+        if is_last:
+            datagram.datagram_bytes = end
+        if datagram.data_bytes == datagram.datagram_bytes:
+            datagram.state = COMPLETE
     return UNJOINED
 
 
 @inner
-def _mark(fates, places, fate):
-    """Give a datagram's fragments a fate, but for those that came twice."""
-    for place in places:
-        if fates[place] == UNJOINED:
-            fates[place] = fate
+def _set_fates(fates, row_indices, fate):
+    """Set the fate of a datagram's fragments, except for duplicates."""
+    for row_index in row_indices:
+        if fates[row_index] == UNJOINED:
+            fates[row_index] = fate
 
 
 @compiled
-def _join(rows, order, fates, pending, begins, ends):
-    """Join rows, decode.ROW[n], in place: a datagram's where it became complete.
+def _join_rows(rows, order, fates, pending, begins, ends):
+    """Join the fragments among rows, decode.ROW[n], in place.
 
-    order: int64[..], the places of the fragments, those of one datagram side by side, as they came;
-    fates: uint8[n], set for these; pending: PENDING[1], begins, ends: int64[MOST_FRAGMENTS], room
-    for one datagram.
+    The row of the fragment that completes a datagram becomes the datagram.
+
+    order: int64[..], indices of the fragments; those of one datagram are adjacent, in order of
+        arrival
+    fates: uint8[n], set for these rows
+    pending: PENDING[1], room for one datagram
+    begins, ends: int64[MAX_FRAGMENTS], room for its pieces
     """
-    of, held = pending[0], 0
-    until = rows[len(rows) - 1].ts - TIMEOUT_US
+    datagram, held_rows = pending[0], 0
+    oldest_open_ts = rows[len(rows) - 1].ts - TIMEOUT_US
     for k in range(len(order)):
-        place = order[k]
-        row = rows[place]
+        row_index = order[k]
+        row = rows[row_index]
         if (
             k == 0
-            or not _of_one_datagram(row, rows[order[k - 1]])
-            or of.state == COMPLETE
-            or abs(row.ts - of.ts) > TIMEOUT_US
+            or not _same_datagram(row, rows[order[k - 1]])
+            or datagram.state == COMPLETE
+            or abs(row.ts - datagram.ts) > TIMEOUT_US
         ):
-            of.state, of.since, of.ts, of.n, of.data, of.size = OPEN, k, row.ts, 0, 0, 0
-        fates[place] = UNJOINED
-        if of.state == OPEN:
-            fates[place] = _take(row, of, begins, ends)
-            if of.state == DROPPED:
-                _mark(fates, order[of.since : k], OVERLAPPING)
-            elif fates[place] != DUPLICATE and row.fragment & decode.FRAGMENT_OFFSET == 0:
-                of.first = place
-        if of.state == DROPPED:
-            fates[place] = OVERLAPPING
-        elif of.state == COMPLETE:
-            _mark(fates, order[of.since : k], JOINED)
-            fates[place] = KEPT
-            _complete(rows, of.first, place, of.size)
-        elif of.state == OPEN and of.ts >= until and held + k + 1 - of.since <= MOST_HELD:
-            if k + 1 == len(order) or not _of_one_datagram(row, rows[order[k + 1]]):
-                _mark(fates, order[of.since : k + 1], HELD)
-                held += k + 1 - of.since
+            (
+                datagram.state,
+                datagram.start,
+                datagram.ts,
+                datagram.pieces,
+                datagram.data_bytes,
+                datagram.datagram_bytes,
+            ) = OPEN, k, row.ts, 0, 0, 0
+        fates[row_index] = UNJOINED
+        if datagram.state == OPEN:
+            fates[row_index] = _add_fragment(row, datagram, begins, ends)
+            if datagram.state == DROPPED:
+                _set_fates(fates, order[datagram.start : k], OVERLAPPING)
+            elif fates[row_index] != DUPLICATE and row.fragment & decode.FRAGMENT_OFFSET == 0:
+                datagram.first_row = row_index
+        if datagram.state == DROPPED:
+            fates[row_index] = OVERLAPPING
+        elif datagram.state == COMPLETE:
+            _set_fates(fates, order[datagram.start : k], JOINED)
+            fates[row_index] = KEPT
+            _write_datagram(rows, datagram.first_row, row_index, datagram.datagram_bytes)
+        elif (
+            datagram.state == OPEN
+            and datagram.ts >= oldest_open_ts
+            and held_rows + k + 1 - datagram.start <= MAX_HELD_ROWS
+        ):
+            if k + 1 == len(order) or not _same_datagram(row, rows[order[k + 1]]):
+                _set_fates(fates, order[datagram.start : k + 1], HELD)
+                held_rows += k + 1 - datagram.start

@@ -1,28 +1,35 @@
-"""Hashes of what packets say, for compiled loops. Some are kept on disk (see sketch.py)."""
+"""Hash functions for compiled loops.
+
+Some hashes are stored on disk, so the functions must not change (see packet_sample.py).
+"""
 
 import numpy as np
 
 from spark_jobs.compiled import inner
 
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-OTHER_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+FIRST_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+SECOND_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 
 
 def address_hashes(addresses: np.ndarray) -> np.ndarray:
-    """uint64[n]: of addresses, uint64[n, 2 or more], whose numbers are others in every run."""
+    """Return hashes of addresses: uint64[n].
+
+    addresses: uint64[n, 2 or more], their halves. Hashes serve where address numbers do not,
+        because the numbers differ from batch to batch.
+    """
     high, low = addresses[:, 0], addresses[:, 1]
-    hashed = (high * FACTOR ^ low) * OTHER_FACTOR
-    return (hashed ^ hashed >> np.uint64(32)) * FACTOR
+    hashed = (high * FIRST_MULTIPLIER ^ low) * SECOND_MULTIPLIER
+    return (hashed ^ hashed >> np.uint64(32)) * FIRST_MULTIPLIER
 
 
 @inner
-def mixed(h, value):
-    """The hash h of what came before, and of a further 64-bit value."""
-    h = (h ^ np.uint64(value)) * FACTOR
+def hash_combine(h, value):
+    """Return a hash of the earlier hash `h` and of one more 64-bit value."""
+    h = (h ^ np.uint64(value)) * FIRST_MULTIPLIER
     return h ^ h >> np.uint64(32)
 
 
 @inner
-def pair(high, low):
-    """Two 32-bit values as one."""
+def pack_pair(high, low):
+    """Return two 32-bit values as one 64-bit value."""
     return np.uint64(high) << np.uint64(32) | np.uint64(low)

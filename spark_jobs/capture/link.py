@@ -1,8 +1,8 @@
-"""From a frame's first byte to its IP header, for each link type.
+"""Position of the IP header in a frame, for each link type.
 
-Numbers: the LINKTYPE_ registry of tcpdump.org, IEEE 802 Ethertypes, PPP protocol numbers (IANA).
-Tags: IEEE 802.1Q, 9.3 to 9.7 (VLAN, and the I-TAG of provider backbone bridges, 802.1ah); VN-Tag:
-Cisco's proposal for IEEE 802.1Qbh.
+Link types: the LINKTYPE_ registry of tcpdump.org. Other numbers: IEEE 802 Ethertypes, PPP protocol
+    numbers (IANA). Tags: IEEE 802.1Q, 9.3 to 9.7 (VLAN, and the I-TAG of provider backbone bridges,
+    802.1ah); VN-Tag: Cisco's proposal for IEEE 802.1Qbh.
 """
 
 from spark_jobs.compiled import inlined, inner
@@ -12,28 +12,32 @@ RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY = 101, 12, 14, 228, 229
 PPP_HDLC, PPPOE, PPP_PPPD = 50, 51, 166
 LINUX_COOKED, LINUX_COOKED_2 = 113, 276
 WIFI = (105, 119, 127, 163)
-"""IEEE 802.11, plain, behind Prism, radiotap and AVS headers."""
+"""Link types of IEEE 802.11: plain, and with Prism, radiotap and AVS headers."""
 
-# Where an IP header's place is expected, why there is none.
+# Returned in place of a position: reasons why there is no IP header.
 NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE, WIFI_LINK_TYPE = -1, -2, -3, -4
 
 ETHERTYPE_IPV4, ETHERTYPE_IPV6 = 0x0800, 0x86DD
 VLAN_TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
 VN_TAG, I_TAG = 0x8926, 0x88E7
 ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST, ETHERTYPE_PPPOE_SESSION = 0x8847, 0x8848, 0x8864
-LARGEST_802_3_LENGTH = 1500
+MAX_802_3_LENGTH = 1500
 PPP_IPV4, PPP_IPV6, PPP_MPLS, PPP_MPLS_MULTICAST = 0x21, 0x57, 0x281, 0x283
 
 
 @inlined
-def be16(buf, at):
-    return int(buf[at]) << 8 | int(buf[at + 1])
+def be16(buf, pos):
+    """Return the big-endian 16-bit number at `pos`."""
+    return int(buf[pos]) << 8 | int(buf[pos + 1])
 
 
 @inlined
 def _tag_bytes(ethertype):
-    """How many bytes of a tag stand between its Ethertype and the next one: a VLAN's 2; a VN-Tag's
-    4; an I-TAG's 4 and two addresses of the customer's; 0 where the Ethertype is no tag's."""
+    """Return the number of bytes between a tag's Ethertype and the next Ethertype.
+
+    A VLAN tag has 2, a VN-Tag 4, an I-TAG 16: 4 and two addresses of the customer. Returns 0 if the
+    Ethertype is not that of a tag.
+    """
     if ethertype in VLAN_TAGS:
         return 2
     if ethertype == VN_TAG:
@@ -42,131 +46,147 @@ def _tag_bytes(ethertype):
 
 
 @inner
-def _after_tags(buf, at, end, ethertype):
-    """(the first byte behind the Ethertype that is no tag's, that Ethertype); at: the first byte
-    behind the given one. Tags may be stacked, of all kinds. Beyond `end` where the frame is cut."""
+def _after_tags(buf, pos, end, ethertype):
+    """Skip tags; return the position after the first Ethertype that is no tag, and this Ethertype.
+
+    pos: position after the given Ethertype. Tags of all kinds may be stacked. The position is
+        beyond `end` if the frame is cut.
+    """
     size = _tag_bytes(ethertype)
     while size:
-        at += size + 2
-        if at > end:
+        pos += size + 2
+        if pos > end:
             break
-        ethertype = be16(buf, at - 2)
+        ethertype = be16(buf, pos - 2)
         size = _tag_bytes(ethertype)
-    return at, ethertype
+    return pos, ethertype
 
 
 @inner
-def _after_mpls(buf, at, end):
-    """Labels up to the bottom of the stack (RFC 3032), then IP, or Ethernet in a pseudowire
-    (RFC 4448, with its control word)."""
-    while at + 4 <= end:
-        bottom = buf[at + 2] & 1
-        at += 4
+def _after_mpls(buf, pos, end):
+    """Skip MPLS labels up to the bottom of the stack (RFC 3032).
+
+    IP follows, or Ethernet in a pseudowire (RFC 4448, with its control word).
+    """
+    while pos + 4 <= end:
+        bottom = buf[pos + 2] & 1
+        pos += 4
         if bottom:
-            if at >= end:
+            if pos >= end:
                 return TOO_SHORT
-            version = buf[at] >> 4
+            version = buf[pos] >> 4
             if version in (4, 6):
-                return at
+                return pos
             if version != 0:
                 return NOT_IP
-            at += 18
-            if at > end:
+            pos += 18
+            if pos > end:
                 return TOO_SHORT
-            at, ethertype = _after_tags(buf, at, end, be16(buf, at - 2))
-            if at > end:
+            pos, ethertype = _after_tags(buf, pos, end, be16(buf, pos - 2))
+            if pos > end:
                 return TOO_SHORT
-            return at if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
+            return pos if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) else NOT_IP
     return TOO_SHORT
 
 
 @inner
-def _after_ppp(buf, at, end):
-    """PPP (RFC 1661): address and control bytes and the protocol's first byte may be left out."""
-    if at + 2 <= end and buf[at] == 0xFF and buf[at + 1] == 0x03:
-        at += 2
-    if at + 2 > end:
+def _after_ppp(buf, pos, end):
+    """Skip a PPP header (RFC 1661).
+
+    The address and control bytes and the first byte of the protocol may be missing.
+    """
+    if pos + 2 <= end and buf[pos] == 0xFF and buf[pos + 1] == 0x03:
+        pos += 2
+    if pos + 2 > end:
         return TOO_SHORT
-    if buf[at] & 1:
-        protocol = int(buf[at])
-        at += 1
+    if buf[pos] & 1:
+        protocol = int(buf[pos])
+        pos += 1
     else:
-        protocol = be16(buf, at)
-        at += 2
+        protocol = be16(buf, pos)
+        pos += 2
     if protocol in (PPP_IPV4, PPP_IPV6):
-        return at
+        return pos
     if protocol in (PPP_MPLS, PPP_MPLS_MULTICAST):
-        return _after_mpls(buf, at, end)
+        return _after_mpls(buf, pos, end)
     return NOT_IP
 
 
 @inner
-def _after_llc(buf, at, end):
-    """802.2 LLC with a SNAP header (RFC 1042)."""
-    if at + 8 > end:
+def _after_llc(buf, pos, end):
+    """Skip an 802.2 LLC header with a SNAP header (RFC 1042)."""
+    if pos + 8 > end:
         return TOO_SHORT
-    if buf[at] != 0xAA or buf[at + 1] != 0xAA or buf[at + 2] != 0x03:
+    if buf[pos] != 0xAA or buf[pos + 1] != 0xAA or buf[pos + 2] != 0x03:
         return NOT_IP
-    ethertype = be16(buf, at + 6)
+    ethertype = be16(buf, pos + 6)
     if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
-        return at + 8
+        return pos + 8
     return NOT_IP
 
 
 @inner
-def _after_ethertype(buf, at, end, ethertype):
-    """at: the first byte behind the Ethertype."""
-    at, ethertype = _after_tags(buf, at, end, ethertype)
-    if at > end:
+def _after_ethertype(buf, pos, end, ethertype):
+    """Return the position of the IP header after an Ethertype.
+
+    pos: position after the Ethertype.
+    """
+    pos, ethertype = _after_tags(buf, pos, end, ethertype)
+    if pos > end:
         return TOO_SHORT
     if ethertype in (ETHERTYPE_IPV4, ETHERTYPE_IPV6):
-        return at
+        return pos
     if ethertype in (ETHERTYPE_MPLS, ETHERTYPE_MPLS_MULTICAST):
-        return _after_mpls(buf, at, end)
+        return _after_mpls(buf, pos, end)
     if ethertype == ETHERTYPE_PPPOE_SESSION:
-        return _after_ppp(buf, at + 6, end)
-    if ethertype <= LARGEST_802_3_LENGTH:
-        return _after_llc(buf, at, end)
+        return _after_ppp(buf, pos + 6, end)
+    if ethertype <= MAX_802_3_LENGTH:
+        return _after_llc(buf, pos, end)
     return NOT_IP
 
 
 @inner
-def _after_address_family(buf, at, end):
-    """NULL and LOOP: a 4-byte address family in either byte order; 24, 28 and 30 are the BSDs'
-    and 10 Linux's IPv6."""
-    if at + 4 > end:
+def _after_address_family(buf, pos, end):
+    """Skip the header of NULL and LOOP: an address family of 4 bytes in either byte order.
+
+    24, 28 and 30 are IPv6 of the BSDs, 10 is Linux's.
+    """
+    if pos + 4 > end:
         return TOO_SHORT
-    family = int(buf[at]) | int(buf[at + 3])
-    if buf[at + 1] == 0 and buf[at + 2] == 0 and family in (2, 10, 24, 28, 30):
-        return at + 4
+    family = int(buf[pos]) | int(buf[pos + 3])
+    if buf[pos + 1] == 0 and buf[pos + 2] == 0 and family in (2, 10, 24, 28, 30):
+        return pos + 4
     return NOT_IP
 
 
 @inner
-def ip_header(buf, at, end, link_type):
-    """Place of the IP header of the frame buf[at:end], or NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or
-    WIFI_LINK_TYPE. Whether it is IPv4 or IPv6 is for its version field to say."""
+def ip_header(buf, pos, end, link_type):
+    """Return the position of the IP header in the frame buf[pos:end].
+
+    Returns NOT_IP, TOO_SHORT, UNKNOWN_LINK_TYPE or WIFI_LINK_TYPE if there is none. The version
+    field of the header distinguishes IPv4 and IPv6.
+    """
     if link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4_ONLY, IPV6_ONLY):
-        return at
-    ethertype_at, behind = 0, 0
+        return pos
+    ethertype_pos, payload_pos = 0, 0
     if link_type == ETHERNET:
-        ethertype_at, behind = at + 12, at + 14
+        ethertype_pos, payload_pos = pos + 12, pos + 14
     elif link_type == LINUX_COOKED:
-        ethertype_at, behind = at + 14, at + 16
+        ethertype_pos, payload_pos = pos + 14, pos + 16
     elif link_type == LINUX_COOKED_2:
-        ethertype_at, behind = at, at + 20
-    if behind:
-        if behind > end:
+        ethertype_pos, payload_pos = pos, pos + 20
+    if payload_pos:
+        if payload_pos > end:
             return TOO_SHORT
-        return _after_ethertype(buf, behind, end, be16(buf, ethertype_at))
+        return _after_ethertype(buf, payload_pos, end, be16(buf, ethertype_pos))
     if link_type in (NULL, LOOP):
-        return _after_address_family(buf, at, end)
+        return _after_address_family(buf, pos, end)
     if link_type in (PPP, PPP_HDLC):
-        return _after_ppp(buf, at, end)
+        return _after_ppp(buf, pos, end)
     if link_type == PPP_PPPD:
-        return _after_ppp(buf, at + 2, end)
+        return _after_ppp(buf, pos + 2, end)
     if link_type == PPPOE:
-        return _after_ppp(buf, at + 6, end)
+        return _after_ppp(buf, pos + 6, end)
     if link_type == FDDI:
-        return _after_llc(buf, at + 13, end)
+        return _after_llc(buf, pos + 13, end)
     return WIFI_LINK_TYPE if link_type in WIFI else UNKNOWN_LINK_TYPE

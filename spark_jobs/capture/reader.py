@@ -1,4 +1,4 @@
-"""The built-in front end: a capture file to runs of packet rows, in bounded memory."""
+"""The built-in front end: it reads a capture file as batches of packet rows, in bounded memory."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,119 +14,132 @@ from spark_jobs.capture.stream import CaptureStream
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.errors import UserError
 
-RUN_PACKETS = 1 << 20
-FRAMES_AT_ONCE = 1 << 13
-MOST_NOTES = 10
-MOST_IN_VAIN = 1 << 28
-MOST_IN_VAIN_A_BYTE = 64
-"""Bytes without a packet for which a file is read on: 256 MiB, and 64 times what it takes on disk.
-So a stretch of damage is searched for what follows though it be most of the file, and a hole that
-was compressed; what a few bytes unpack to without end is not, nor a file that is but a hole."""
+BATCH_PACKETS = 1 << 20
+MAX_FRAMES_PER_WALK = 1 << 13
+MAX_NOTES = 10
+MAX_UNPARSED_BYTES = 1 << 28
+"""Bytes without a packet up to which any file is read on: 256 MiB."""
+MAX_UNPARSED_BYTES_PER_DISK_BYTE = 64
+"""Bytes without a packet up to which a file is read on, per byte that it takes on disk.
+
+The larger of the two limits holds. A damaged stretch is searched for later packets even if it is
+most of the file, and so is a hole that was compressed. Reading stops in a file that is only a hole,
+and in a few bytes that unpack to endless data.
+"""
 
 
 @dataclass
-class Run:
-    """Consecutive packets of a file: ROW[n], their SACK edges, and the addresses that `user` and
-    `server` number."""
+class PacketBatch:
+    """Consecutive packets of a file.
+
+    rows: ROW[n]
+    edges: SACK edges of the rows
+    addresses: the table whose numbers are in the columns `user` and `server`
+    """
 
     rows: np.ndarray
     edges: np.ndarray
     addresses: AddressTable
 
-    def only(self, which: np.ndarray) -> "Run":
-        """These of its packets."""
-        return Run(self.rows[which], self.edges, self.addresses)
+    def select(self, mask: np.ndarray) -> "PacketBatch":
+        """Return a batch of the packets that a mask or indices select."""
+        return PacketBatch(self.rows[mask], self.edges, self.addresses)
 
 
 @dataclass
-class Reading:
-    """What is known of a file so far: records read, what was skipped and why, hash of the
-    content, where something was amiss, and a sample of its packets."""
+class ReadStats:
+    """Statistics of a file that is being read.
+
+    frames: number of records read
+    skipped: number of skipped packets or bytes, by reason
+    content_hash: hash of the file's content
+    notes: messages about problems in the file
+    """
 
     frames: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    content: str = ""
+    content_hash: str = ""
     notes: list[str] = field(default_factory=list)
-    counted_us: tuple[int, int] | None = None
-    """When the first and the last of what was only counted happened."""
-    sampled: list[np.ndarray] = field(default_factory=list)
-    """Of packets, the keys that are in the sample (see sketch.py)."""
+    counted_span_us: tuple[int, int] | None = None
+    """First and last time of events that are only counted (µs), or None."""
+    sample_keys: list[np.ndarray] = field(default_factory=list)
+    """Packet keys that are in the sample (see packet_sample.py)."""
 
-    def note(self, path: Path, line: int, what: str) -> None:
-        """Something amiss in a text file's line; of many, the first are kept."""
-        if len(self.notes) < MOST_NOTES:
-            self.notes.append(f"{path}:{line}: {what}")
+    def add_note(self, path: Path, line: int, text: str) -> None:
+        """Add a note about a line of a text file, unless there are MAX_NOTES already."""
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(f"{path}:{line}: {text}")
 
 
 class _Pcap:
-    """Walks a classic pcap file."""
+    """Walker over the records of a classic pcap file."""
 
-    other_bytes = 0
-    """There is nothing but records."""
+    non_packet_bytes = 0
+    """Bytes of blocks that are no packets: a pcap file has only records."""
 
-    def __init__(self, stream: CaptureStream, big: bool, magic: int):
+    def __init__(self, stream: CaptureStream, big_endian: bool, magic: int):
         header = stream.window[stream.start : stream.start + framing.PCAP_HEADER_BYTES]
-        order = ">" if big else "<"
+        order = ">" if big_endian else "<"
         self._minor = int(header[6:8].view(f"{order}u2")[0])
-        snap, network = (int(v) for v in header[16:24].view(f"{order}u4"))
-        self._snap = min(snap or framing.LARGEST_RECORD, framing.LARGEST_RECORD)
+        snap_length, network = (int(v) for v in header[16:24].view(f"{order}u4"))
+        self._snap_length = min(snap_length or framing.MAX_RECORD_BYTES, framing.MAX_RECORD_BYTES)
         self._link_type = network & 0xFFFF
-        self._big, self._nano = big, magic == framing.PCAP_NANO
-        self._header = 24 if magic == framing.PCAP_MODIFIED else 16
+        self._big_endian, self._nanoseconds = big_endian, magic == framing.PCAP_NANO
+        self._record_header_bytes = 24 if magic == framing.PCAP_MODIFIED else 16
         stream.start += framing.PCAP_HEADER_BYTES
-        first = stream.window[stream.start : min(stream.end, stream.start + 4)]
-        seconds = int.from_bytes(first.tobytes(), "big" if big else "little")
-        self._near_s = seconds if seconds > framing.DAY_S else -1
-        self._ahead = np.array([framing.AHEAD_BYTES])
+        first_bytes = stream.window[stream.start : min(stream.end, stream.start + 4)]
+        seconds = int.from_bytes(first_bytes.tobytes(), "big" if big_endian else "little")
+        self._last_s = seconds if seconds > framing.DAY_S else -1
+        self._lookahead = np.array([framing.LOOKAHEAD_BYTES])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
-        n, at, stopped = framing.walk_pcap(
+        count, end, stop_reason = framing.walk_pcap(
             stream.window,
             stream.start,
             stream.end,
-            self._big,
-            self._nano,
-            self._header,
+            self._big_endian,
+            self._nanoseconds,
+            self._record_header_bytes,
             self._minor,
-            self._snap,
+            self._snap_length,
             self._link_type,
             frames,
-            self._near_s,
-            stream.ended,
+            self._last_s,
+            stream.at_eof,
         )
-        if n:
-            self._near_s = int(frames["ts"][n - 1]) // 1_000_000
-            self._snap = max(self._snap, int(frames["captured"][:n].max()))
-        return n, at, stopped
+        if count:
+            self._last_s = int(frames["ts"][count - 1]) // 1_000_000
+            self._snap_length = max(self._snap_length, int(frames["captured"][:count].max()))
+        return count, end, stop_reason
 
     def salvage(self, stream: CaptureStream) -> None:
-        """Nothing: no record tells of another."""
+        """Do nothing: no record of a pcap file describes another record."""
 
     def resync(self, stream: CaptureStream, start: int) -> int:
         return framing.resync_pcap(
             stream.window,
             start,
             stream.end,
-            self._big,
-            self._header,
+            self._big_endian,
+            self._record_header_bytes,
             self._minor,
-            self._snap,
-            self._near_s,
-            self._ahead,
-            stream.ended,
+            self._snap_length,
+            self._last_s,
+            self._lookahead,
+            stream.at_eof,
         )
 
 
 class _PcapNg:
-    """Walks a pcapng file."""
+    """Walker over the blocks of a pcapng file."""
 
     def __init__(self) -> None:
         self._state = np.zeros(2, np.int64)
-        self._interfaces = np.zeros((framing.MOST_INTERFACES + 1, 4), np.int64)
+        self._interfaces = np.zeros((framing.MAX_INTERFACES + 1, 4), np.int64)
 
     @property
-    def other_bytes(self) -> int:
-        """Those of blocks that are no packets."""
+    def non_packet_bytes(self) -> int:
+        """Return the bytes of blocks that are no packets."""
         return int(self._state[1])
 
     def walk(self, stream: CaptureStream, frames: np.ndarray) -> tuple[int, int, int]:
@@ -135,152 +148,162 @@ class _PcapNg:
         )
 
     def salvage(self, stream: CaptureStream) -> None:
-        """What a damaged block tells of those behind it."""
+        """Take from a damaged block what later blocks need."""
         framing.salvage_pcapng(
             stream.window, stream.start, stream.end, self._state, self._interfaces
         )
 
     def resync(self, stream: CaptureStream, start: int) -> int:
         return framing.resync_pcapng(
-            stream.window, start, stream.end, self._state[0] == 1, stream.ended
+            stream.window, start, stream.end, self._state[0] == 1, stream.at_eof
         )
 
 
 def _walker(stream: CaptureStream, path: Path) -> _Pcap | _PcapNg:
-    """By the file's first bytes; a UserError where it is no capture."""
-    stream.more()
-    head = stream.window[stream.start : min(stream.end, stream.start + 4)].tobytes()
-    if not head:
-        raise UserError(f"{path}: {stream.broken or 'the file is empty'}")
-    if head == framing.PCAPNG_MAGIC.to_bytes(4, "big"):
+    """Return the walker for a file, by its first bytes.
+
+    Raises UserError if the file is no capture.
+    """
+    stream.read_more()
+    magic_bytes = stream.window[stream.start : min(stream.end, stream.start + 4)].tobytes()
+    if not magic_bytes:
+        raise UserError(f"{path}: {stream.compression_error or 'the file is empty'}")
+    if magic_bytes == framing.PCAPNG_MAGIC.to_bytes(4, "big"):
         return _PcapNg()
     for order in ("little", "big"):
-        magic = int.from_bytes(head, order)
+        magic = int.from_bytes(magic_bytes, order)
         if magic in (framing.PCAP_MICRO, framing.PCAP_NANO, framing.PCAP_MODIFIED):
             if stream.end - stream.start < framing.PCAP_HEADER_BYTES:
                 raise UserError(f"{path}: the file ends within the pcap header")
             return _Pcap(stream, order == "big", magic)
-    raise UserError(f"{path}: not a pcap or pcapng capture (it begins with {head.hex(' ')})")
+    raise UserError(f"{path}: not a pcap or pcapng capture (it begins with {magic_bytes.hex(' ')})")
 
 
-def _frames(stream: CaptureStream, path: Path, reading: Reading) -> Iterator[np.ndarray]:
-    """FRAME[n] arrays whose places hold until the next one is asked for."""
+def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.ndarray]:
+    """Yield FRAME[n] arrays; each is valid until the next one is requested."""
     walker = _walker(stream, path)
-    frames = np.zeros(FRAMES_AT_ONCE, framing.FRAME)
-    while not _is_in_vain(stream, walker, reading):
-        ended = stream.ended
-        n, at, stopped = walker.walk(stream, frames)
-        stream.start = at
-        if n:
-            yield frames[:n]
-        if stopped == NEED_MORE:
-            if stream.more() or (stream.ended and not ended):
+    frames = np.zeros(MAX_FRAMES_PER_WALK, framing.FRAME)
+    while not _exceeds_unparsed_limit(stream, walker, stats):
+        was_at_eof = stream.at_eof
+        count, end, stop_reason = walker.walk(stream, frames)
+        stream.start = end
+        if count:
+            yield frames[:count]
+        if stop_reason == NEED_MORE:
+            if stream.read_more() or (stream.at_eof and not was_at_eof):
                 continue
             if stream.start == stream.end:
                 break
             if walker.resync(stream, stream.start + 1) < 0:
-                reading.skipped["truncated_file"] += 1
+                stats.skipped["truncated_file"] += 1
                 break
-            stopped = CORRUPT
-        if stopped == CORRUPT:
-            reading.skipped["corrupt_record"] += 1
+            stop_reason = CORRUPT
+        if stop_reason == CORRUPT:
+            stats.skipped["corrupt_record"] += 1
             walker.salvage(stream)
-            _resync(stream, walker, reading)
+            _resync(stream, walker, stats)
     else:
-        reading.skipped["given_up"] += 1
-        why = f"{path}: byte {stream.place}: given up: too much before it is no packet"
-        if not reading.frames:
-            raise UserError(why)
-        reading.notes.append(why)
-    if stream.broken:
-        reading.skipped["corrupt_compression"] += 1
+        stats.skipped["given_up"] += 1
+        message = (
+            f"{path}: byte {stream.position}: given up: too many bytes before it hold no packet"
+        )
+        if not stats.frames:
+            raise UserError(message)
+        stats.notes.append(message)
+    if stream.compression_error:
+        stats.skipped["corrupt_compression"] += 1
 
 
-def _resync(stream: CaptureStream, walker: _Pcap | _PcapNg, reading: Reading) -> None:
-    """Move to the next sound record, to the end of the file, or as far as it is searched."""
-    began = stream.place
+def _resync(stream: CaptureStream, walker: _Pcap | _PcapNg, stats: ReadStats) -> None:
+    """Move to the next plausible record, to the end of the file, or to the limit of the search."""
+    start = stream.position
     stream.start += 1
-    while (found := walker.resync(stream, stream.start)) < 0 and not stream.ended:
+    while (found := walker.resync(stream, stream.start)) < 0 and not stream.at_eof:
         stream.start += max(0, stream.end - stream.start - framing.RESYNC_BYTES)
-        if _is_in_vain(stream, walker, reading, stream.place - began):
+        if _exceeds_unparsed_limit(stream, walker, stats, stream.position - start):
             break
-        stream.more()
+        stream.read_more()
     else:
         stream.start = stream.end if found < 0 else found
-    reading.skipped["corrupt_bytes"] += stream.place - began
+    stats.skipped["corrupt_bytes"] += stream.position - start
 
 
-def _is_in_vain(
-    stream: CaptureStream, walker: _Pcap | _PcapNg, reading: Reading, passed: int = 0
+def _exceeds_unparsed_limit(
+    stream: CaptureStream, walker: _Pcap | _PcapNg, stats: ReadStats, skipped_bytes: int = 0
 ) -> bool:
-    """Whether more of the file holds no packet than is worth the time, and it goes on.
+    """Return whether too much of the file holds no packet, and the file continues.
 
-    passed: bytes that are not yet counted as corrupt.
+    skipped_bytes: bytes that are not yet counted as corrupt.
     """
-    without = reading.skipped["corrupt_bytes"] + passed + walker.other_bytes
-    if without <= max(MOST_IN_VAIN, MOST_IN_VAIN_A_BYTE * stream.on_disk):
+    unparsed_bytes = stats.skipped["corrupt_bytes"] + skipped_bytes + walker.non_packet_bytes
+    if unparsed_bytes <= max(
+        MAX_UNPARSED_BYTES, MAX_UNPARSED_BYTES_PER_DISK_BYTE * stream.disk_bytes
+    ):
         return False
-    return stream.start < stream.end or not stream.ended
+    return stream.start < stream.end or not stream.at_eof
 
 
 @parser
 def read_capture(
-    path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
-) -> Iterator[Run]:
-    """The packets of a capture file's subscribers, in runs of about `run_packets`; a run holds
-    until the next is asked for.
+    path: Path, prefixes: np.ndarray, stats: ReadStats, batch_packets: int = BATCH_PACKETS
+) -> Iterator[PacketBatch]:
+    """Yield the packets of a capture file's subscribers in batches of about `batch_packets`.
 
-    prefixes: see addresses.subscriber_prefixes. `reading` is kept up to date as runs come.
-    Raises UserError where the file is no capture.
+    A batch is valid until the next one is requested. prefixes: see addresses.subscriber_prefixes.
+    `stats` is updated as batches are read. Raises UserError if the file is no capture.
     """
-    counted = np.zeros(len(decode.COUNTED), np.int64)
+    counters = np.zeros(len(decode.COUNTED_REASONS), np.int64)
     with CaptureStream(path) as stream:
-        run = _Filling(prefixes, run_packets)
-        for frames in _frames(stream, path, reading):
-            run.make_room(len(frames))
-            run.n, run.used = decode.decode(
+        builder = _BatchBuilder(prefixes, batch_packets)
+        for frames in _frames(stream, path, stats):
+            builder.reserve(len(frames))
+            builder.row_count, builder.edge_count = decode.decode(
                 stream.window,
                 frames,
-                reading.frames + 1,
-                run.rows,
-                run.n,
-                run.edges,
-                run.used,
-                run.addresses.entries,
-                run.addresses.slots,
+                stats.frames + 1,
+                builder.rows,
+                builder.row_count,
+                builder.edges,
+                builder.edge_count,
+                builder.addresses.entries,
+                builder.addresses.slots,
                 prefixes,
-                counted,
+                counters,
             )
-            reading.frames += len(frames)
-            if run.n >= run_packets:
-                yield run.finished()
-                run.restart()
-        reading.content = stream.content
-        for reason, count in zip(decode.COUNTED, counted.tolist(), strict=True):
+            stats.frames += len(frames)
+            if builder.row_count >= batch_packets:
+                yield builder.build()
+                builder.reset()
+        stats.content_hash = stream.content_hash
+        for reason, count in zip(decode.COUNTED_REASONS, counters.tolist(), strict=True):
             if count:
-                reading.skipped[reason] += count
-        if run.n:
-            yield run.finished()
+                stats.skipped[reason] += count
+        if builder.row_count:
+            yield builder.build()
 
 
-class _Filling:
-    """A run that is being filled; its room is used again for the next."""
+class _BatchBuilder:
+    """A batch that is being filled; its arrays are reused for the next batch."""
 
-    def __init__(self, prefixes: np.ndarray, run_packets: int):
+    def __init__(self, prefixes: np.ndarray, batch_packets: int):
         self._prefixes = prefixes
-        self.rows = np.empty(run_packets + 2 * FRAMES_AT_ONCE, decode.ROW)
-        self.edges = np.empty(decode.MOST_EDGES * 2 * FRAMES_AT_ONCE, np.uint32)
-        self.restart()
+        self.rows = np.empty(batch_packets + 2 * MAX_FRAMES_PER_WALK, decode.ROW)
+        self.edges = np.empty(decode.MAX_SACK_EDGES * 2 * MAX_FRAMES_PER_WALK, np.uint32)
+        self.reset()
 
-    def restart(self) -> None:
-        self.addresses = AddressTable(self._prefixes, 2 * FRAMES_AT_ONCE)
-        self.n = self.used = 0
+    def reset(self) -> None:
+        self.addresses = AddressTable(self._prefixes, 2 * MAX_FRAMES_PER_WALK)
+        self.row_count = self.edge_count = 0
 
-    def make_room(self, frames: int) -> None:
-        self.addresses.make_room(2 * frames)
-        needed = self.used + decode.MOST_EDGES * frames
+    def reserve(self, frames: int) -> None:
+        self.addresses.reserve(2 * frames)
+        needed = self.edge_count + decode.MAX_SACK_EDGES * frames
         if needed > len(self.edges):
-            self.edges = np.concatenate([self.edges[: self.used], np.empty(needed, np.uint32)])
+            self.edges = np.concatenate(
+                [self.edges[: self.edge_count], np.empty(needed, np.uint32)]
+            )
 
-    def finished(self) -> Run:
-        return Run(self.rows[: self.n], self.edges[: self.used], self.addresses)
+    def build(self) -> PacketBatch:
+        return PacketBatch(
+            self.rows[: self.row_count], self.edges[: self.edge_count], self.addresses
+        )

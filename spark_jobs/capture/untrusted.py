@@ -1,4 +1,4 @@
-"""The one place that catches what goes wrong while bytes are parsed that anybody may have made."""
+"""The only place that handles errors from parsing untrusted bytes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +14,11 @@ Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 @contextmanager
 def parsing(path: Path) -> Iterator[None]:
-    """Raise any error within as a UserError that names the file; but not what is no fault of its
-    bytes: too little memory, and what the system refuses (OSError)."""
+    """Raise any error within the block as a UserError that names the file.
+
+    Errors that the file's bytes do not cause pass unchanged: too little memory, and failures of the
+    system (OSError).
+    """
     try:
         yield
     except (UserError, OSError, MemoryError):
@@ -26,7 +29,10 @@ def parsing(path: Path) -> Iterator[None]:
 
 
 def parser(reader: Reader) -> Reader:
-    """A function or generator function whose first argument is a file, with `parsing` around it."""
+    """Return the reader with `parsing` around each call.
+
+    reader: a function or generator function whose first argument is a file.
+    """
 
     @wraps(reader)
     def call(path: Path, *args: Any, **options: Any) -> Any:

@@ -1,16 +1,24 @@
-"""Who a subscriber is to giscope: the one place where users' keys are made.
+"""Keys of users: the only place where users and servers get their names.
 
-A key is a pseudonym, or where a site asks for that, the address or RADIUS name itself. Pseudonyms
-are keyed hashes (BLAKE2b, RFC 7693): who has the secret can make that of an address, and nobody can
-tell an address from its pseudonym without. Where a site needs its pools, addresses become others
-with their common prefixes kept (see prefix_preserving.py). Where a site asks for that, pseudonyms
-are others in each period: the hash is encrypted (AES) with the period's key, so that who has the
-secret can tell what a user of one period is called in another, and nobody else. What servers are
-called is said here, too: as they are, or by network, or hashed. A far end that is a subscriber of
-another network has that network's pseudonym: a subscriber has one name in all tables, by which all
-rows can be removed. An IPv6 address that embeds a subscriber's IPv4 address has that one's name,
-behind IPV6_MARK. The secret is in the environment or in a file that only its owner reads, and never
-leaves the processes that make pseudonyms.
+A key is a pseudonym or, if the operator chooses so, the address or RADIUS name itself.
+
+Pseudonyms are keyed hashes (BLAKE2b, RFC 7693). Whoever has the secret can compute the pseudonym of
+an address. Without the secret nobody can infer an address from its pseudonym.
+
+With `pseudonyms = "prefix"`, an address is replaced by another address, and common prefixes are
+preserved (see prefix_preserving.py).
+
+With a `key_period`, pseudonyms change from period to period. The hash is then encrypted (AES) with
+the key of the period. Whoever has the secret can translate a user's pseudonym of one period to that
+of another period, and nobody else can.
+
+Servers are named here, too: by their address, by their network, or by a hash. A far end that is a
+subscriber of another network has that network's pseudonym. So a subscriber has one name in all
+tables, by which all rows can be removed. An IPv6 address that embeds a subscriber's IPv4 address
+has the name of that subscriber, after IPV6_MARK.
+
+The secret is in the environment or in a file that only its owner can read. It never leaves the
+processes that make pseudonyms.
 """
 
 from __future__ import annotations
@@ -28,7 +36,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.capture.address_text import MAPPED_PREFIX, packed, text_of
+from spark_jobs.capture.address_text import MAPPED_PREFIX, format_address, parse_address
 from spark_jobs.errors import UserError
 from spark_jobs.networks import KeyPeriod, Network, period_of
 
@@ -37,251 +45,317 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
     from spark_jobs.capture.addresses import AddressTable
-    from spark_jobs.capture.owners import Owners, Prefixes
+    from spark_jobs.capture.network_lookup import NetworkLookup, Prefixes
 
 SECRET_VARIABLE, FILE_VARIABLE = "GISCOPE_KEY", "GISCOPE_KEY_FILE"
 SECRET_BYTES = 32
 CONTAINER_SECRETS = Path("/run/secrets")
-"""Docker, Podman and Compose mount secrets there, which all in the container can read: one user."""
+"""Folder where Docker, Podman and Compose mount secrets.
+
+All processes in the container can read them, but they are of one user.
+"""
 PSEUDONYM_BYTES = 10
-"""In base 32: 16 letters and digits. Of ten million subscribers two have the same pseudonym with a
-chance of 1 in 24 billion."""
-OF_PERIOD = re.compile("[a-z2-7]{26}")
+"""Size of a pseudonym: in base 32, it has 16 letters and digits.
+
+The probability that two of ten million subscribers have the same pseudonym is 1 in 24 billion.
+"""
+PERIOD_PSEUDONYM = re.compile("[a-z2-7]{26}")
 """A pseudonym of a period: a block of AES, in base 32."""
-REST_OF_BLOCK = bytes(16 - PSEUDONYM_BYTES)
-"""Behind the hash, before it is encrypted: with another key it comes out otherwise."""
+BLOCK_PADDING = bytes(16 - PSEUDONYM_BYTES)
+"""Bytes after the hash before it is encrypted; with another key, they decrypt to other values."""
 ADDRESS, IDENTITY, SERVER, CHECK = b"address", b"identity", b"server", b"check"
 PREFIXES, PERIOD, TEXT = b"prefixes", b"period", b"text"
-UNKEYED_DIGITS = 32
-"""Hexadecimal digits of XXH3's hash of a content. Those of a keyed hash are 40."""
+UNKEYED_HASH_DIGITS = 32
+"""Number of hexadecimal digits of the XXH3 hash of a content; a keyed hash has 40."""
 PLAIN = "plain"
 IPV6_MARK = "v6:"
-"""Before the pseudonym of an address of IPv6: headers are longer there. No address has it."""
-SERVER_PREFIX = {4: 24, 16: 48}
-"""Bits that are kept of a server's address where it is cut, by its bytes: what is announced to the
-Internet as one network at least."""
+"""Prefix of the pseudonym of an IPv6 address, whose headers are longer; no address has it."""
+SERVER_PREFIX_BITS = {4: 24, 16: 48}
+"""Bits that are kept of a server's address if it is cut, by the bytes of the address.
+
+Networks that are announced to the Internet are at least this large.
+"""
 
 
 @dataclass(frozen=True)
-class Pools:
-    """The prefixes of the subscribers of a network and of the others that it knows, in this order,
-    and those of NAT64."""
+class AddressPools:
+    """Prefixes of subscribers and of NAT64.
+
+    subscribers: prefixes of the network's own subscribers, then of each other network that it knows
+    nat64: prefixes of NAT64
+    """
 
     subscribers: tuple[Prefixes, ...]
     nat64: Prefixes = ()
 
     @cached_property
-    def owners(self) -> Owners:
-        """Finds the network of an address."""
-        from spark_jobs.capture.owners import Owners
+    def lookup(self) -> NetworkLookup:
+        """Return the lookup of an address's network."""
+        from spark_jobs.capture.network_lookup import NetworkLookup
 
-        return Owners(self.subscribers, self.nat64)
+        return NetworkLookup(self.subscribers, self.nat64)
 
 
 @dataclass(frozen=True)
 class UserKeys:
-    """What the subscribers of a network are called, and servers; secret: none: the former by their
-    addresses and names. prefixes: of subscribers' addresses are kept; servers: kept, cut or
-    hashed; key_period: how long pseudonyms stay, as the networks file has it. period: of which
-    these are, see `on`; none: those that stay for ever. others: the keys of other networks, whose
-    subscribers may be far ends; pools: which addresses are whose; None: only the network's own."""
+    """The naming of a network's subscribers and of servers.
+
+    network: name of the network
+    secret: secret of the pseudonyms. None: subscribers are named by their addresses and RADIUS
+        names.
+    keep_prefixes: whether pseudonyms of addresses preserve common prefixes
+    servers: "kept", "cut" or "hashed"
+    key_period: time for which pseudonyms stay the same, as in the networks file. None: they never
+        change.
+    period: the period of these pseudonyms (see `for_day`). Empty: those that never change.
+    other_networks: keys of other networks, whose subscribers may be far ends
+    pools: addresses of each network's subscribers. None: only those of the network itself are
+        known.
+    """
 
     network: str
     secret: bytes | None = field(default=None, repr=False)
-    prefixes: bool = False
+    keep_prefixes: bool = False
     servers: str = "kept"
     key_period: KeyPeriod | None = None
     period: str = ""
-    others: tuple[UserKeys, ...] = ()
-    pools: Pools | None = field(default=None, repr=False, compare=False)
+    other_networks: tuple[UserKeys, ...] = ()
+    pools: AddressPools | None = field(default=None, repr=False, compare=False)
 
     @property
-    def made_with(self) -> str:
-        """Tells keys made with one secret from those made with another, and nothing of either."""
+    def key_scheme(self) -> str:
+        """Return a text that identifies how keys are made.
+
+        It distinguishes keys made with different secrets, and reveals nothing about a secret.
+        """
         if self.secret is None:
             return PLAIN
-        how = [PREFIXES.decode()] if self.prefixes else []
-        return " ".join([check_of(self.secret), *how, *filter(None, [self.key_period])])
+        options = [PREFIXES.decode()] if self.keep_prefixes else []
+        return " ".join([secret_check(self.secret), *options, *filter(None, [self.key_period])])
 
     @property
-    def have_periods(self) -> bool:
-        """Whether any network's pseudonyms change from period to period."""
-        return any(keys.key_period for keys in (self, *self.others))
+    def has_key_periods(self) -> bool:
+        """Return whether the pseudonyms of any network change from period to period."""
+        return any(keys.key_period for keys in (self, *self.other_networks))
 
-    def on(self, day: date) -> UserKeys:
-        """Those of the packets of a day (UTC)."""
-        others = tuple(keys.on(day) for keys in self.others)
-        return replace(self, period=period_of(self.key_period, day), others=others)
+    def for_day(self, day: date) -> UserKeys:
+        """Return the keys for packets of a day (UTC)."""
+        other_networks = tuple(keys.for_day(day) for keys in self.other_networks)
+        return replace(self, period=period_of(self.key_period, day), other_networks=other_networks)
 
-    def hashed(self, text: str) -> str:
-        """The keyed hash of a text that depends on subscribers' addresses: without the secret
-        nobody can test a guess of one. The text itself, if no subscriber has a pseudonym."""
-        secret = next((keys.secret for keys in (self, *self.others) if keys.secret), None)
+    def hash_text(self, text: str) -> str:
+        """Return the keyed hash of a text that depends on subscribers' addresses.
+
+        Without the secret nobody can test a guess of such a text. If no subscriber has a pseudonym,
+        returns the text itself.
+        """
+        secret = next((keys.secret for keys in (self, *self.other_networks) if keys.secret), None)
         return keyed_hash(text, secret) if secret else text
 
-    def renamed(self, keys: Iterable[str], others: UserKeys, far_ends: bool = False) -> list[str]:
-        """What users, and servers that have pseudonyms, are called by others, of another period;
-        what is no pseudonym stays. Raises UserError where these were not made with this secret.
-        far_ends: some may be of networks that are no longer known; these stay, too."""
-        pairs = list(zip((self, *self.others), (others, *others.others), strict=True))
-        return [self._renamed(key, pairs, far_ends) for key in keys]
+    def translate(self, keys: Iterable[str], target: UserKeys, far_ends: bool = False) -> list[str]:
+        """Return the names in the period of `target` of users, and of servers that have pseudonyms.
 
-    def _renamed(
+        Keys that are no pseudonyms stay. Raises UserError if a pseudonym was not made with this
+        secret. far_ends: some keys may be of networks that are no longer known; these keys stay,
+        too.
+        """
+        pairs = list(
+            zip((self, *self.other_networks), (target, *target.other_networks), strict=True)
+        )
+        return [self._translate_one(key, pairs, far_ends) for key in keys]
+
+    def _translate_one(
         self, key: str, pairs: list[tuple[UserKeys, UserKeys]], may_be_unknown: bool
     ) -> str:
-        for before, now in pairs:
-            if found := before._hash_of(key):
-                return now.of_hash(*found)
-        if not may_be_unknown and self.period and OF_PERIOD.fullmatch(key.removeprefix(IPV6_MARK)):
-            raise UserError(f"{self.network}: pseudonyms of {self.period} are of another key")
+        for source, target in pairs:
+            if decoded := source._hash_of(key):
+                return target.pseudonym_of_hash(*decoded)
+        if (
+            not may_be_unknown
+            and self.period
+            and PERIOD_PSEUDONYM.fullmatch(key.removeprefix(IPV6_MARK))
+        ):
+            raise UserError(
+                f"{self.network}: the pseudonyms of {self.period} were made with another key: "
+                "use that key"
+            )
         return key
 
     def partition(self, key: str, partitions: int) -> int:
-        """The bucket of a user: the same on every machine, and in every period."""
+        """Return the user partition of a user: the same on every machine and in every period."""
         if self.period:
-            (key,) = self.renamed([key], replace(self, period=""))
+            (key,) = self.translate([key], replace(self, period=""))
         return user_partition(key, partitions)
 
-    def of_address(self, address: str) -> str:
-        """The key under which a subscriber's packets are kept. Raises ValueError where the text is
-        no address."""
-        return self._of_addresses([packed(address)])[0]
+    def key_of_address(self, address: str) -> str:
+        """Return the key of the subscriber with an address.
 
-    def of_identity(self, identity: str) -> str:
-        """The key of a subscriber whom RADIUS names: by IMSI, calling number or user name."""
+        Raises ValueError if the text is not an address.
+        """
+        return self._address_keys([parse_address(address)])[0]
+
+    def key_of_identity(self, identity: str) -> str:
+        """Return the key of a subscriber whom RADIUS identifies.
+
+        The identity is an IMSI, a calling number or a user name.
+        """
         if self.secret is None:
             return identity
         return self._pseudonym(IDENTITY, identity.encode())
 
-    def texts(
+    def names(
         self, addresses: AddressTable, numbers: np.ndarray, infrastructure: bool = False
     ) -> list[str]:
-        """What addresses are called, by number: the subscribers' by key, of whichever network they
-        are; others as servers, or as they are where they are of the operator's own infrastructure.
-        Raises UserError where two subscribers would be called the same."""
+        """Return the names of addresses, by address number.
+
+        A subscriber's name is its key in whichever network it belongs to. Other addresses are named
+        as servers. infrastructure: other addresses are the operator's own infrastructure and keep
+        their addresses. Raises UserError if two subscribers would have the same name.
+        """
         import numpy as np
 
-        every = addresses.packed(numbers)
-        owner, told_by = self._owners(addresses, numbers)
-        of_server = text_of if infrastructure else self._of_server
-        texts = ["" if whose >= 0 else of_server(a) for a, whose in zip(every, owner, strict=True)]
-        for whose in set(owner.tolist()) - {-1}:
-            keys = (self, *self.others)[whose]
-            direct = np.flatnonzero((owner == whose) & (told_by == 0)).tolist()
-            names = keys._of_addresses([every[place] for place in direct])
-            if len(set(names)) < len(names):
+        packed_addresses = addresses.as_bytes(numbers)
+        network_index, embedded_ipv4 = self._find_networks(addresses, numbers)
+        server_name = format_address if infrastructure else self._server_name
+        names = [
+            "" if index >= 0 else server_name(address)
+            for address, index in zip(packed_addresses, network_index, strict=True)
+        ]
+        for index in set(network_index.tolist()) - {-1}:
+            keys = (self, *self.other_networks)[index]
+            direct_indices = np.flatnonzero(
+                (network_index == index) & (embedded_ipv4 == 0)
+            ).tolist()
+            keys_found = keys._address_keys([packed_addresses[i] for i in direct_indices])
+            if len(set(keys_found)) < len(keys_found):
                 raise UserError(
-                    f"{keys.network}: two addresses have the same pseudonym; another key is needed"
+                    f"{keys.network}: two addresses have the same pseudonym: use another key"
                 )
-            embedded = np.flatnonzero((owner == whose) & (told_by != 0)).tolist()
-            ipv4 = [bytes(8) + int(told_by[place]).to_bytes(8, "big") for place in embedded]
-            names += [IPV6_MARK + name for name in keys._of_addresses(ipv4)]
-            for place, name in zip(direct + embedded, names, strict=True):
-                texts[place] = name
-        return texts
+            embedded_indices = np.flatnonzero(
+                (network_index == index) & (embedded_ipv4 != 0)
+            ).tolist()
+            ipv4 = [bytes(8) + int(embedded_ipv4[i]).to_bytes(8, "big") for i in embedded_indices]
+            keys_found += [IPV6_MARK + name for name in keys._address_keys(ipv4)]
+            for i, name in zip(direct_indices + embedded_indices, keys_found, strict=True):
+                names[i] = name
+        return names
 
-    def have_names(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]: which addresses, by number, belong to subscribers who have pseudonyms."""
-        owner, _ = self._owners(addresses, numbers)
-        return owner >= (0 if self.secret else 1)
+    def have_pseudonyms(self, addresses: AddressTable, numbers: np.ndarray) -> np.ndarray:
+        """Return which addresses, by number, are of subscribers with pseudonyms: bool[n]."""
+        network_index, _ = self._find_networks(addresses, numbers)
+        return network_index >= (0 if self.secret else 1)
 
-    def _owners(
+    def _find_networks(
         self, addresses: AddressTable, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See Owners.of: 0 is the network itself, 1 the first of `others`."""
+        """Return the network and the embedded address of each address; see NetworkLookup.find.
+
+        Network 0 is this one, 1 the first of `other_networks`.
+        """
         import numpy as np
 
-        known = addresses.entries[numbers]
-        ours = known[:, 2] != 0
+        entries = addresses.entries[numbers]
+        is_own = entries[:, 2] != 0
         if self.pools is None:
-            return np.where(ours, 0, -1), np.zeros(len(known), np.uint64)
-        owner, told_by = self.pools.owners.of(known)
-        if self.secret is None:  # an address that embeds a plain one is a server like others
-            owner[owner == 0] = -1
-        owner[ours], told_by[ours] = 0, 0
-        return owner, told_by
+            return np.where(is_own, 0, -1), np.zeros(len(entries), np.uint64)
+        network_index, embedded_ipv4 = self.pools.lookup.find(entries)
+        if self.secret is None:  # an address that embeds a plain address is a server
+            network_index[network_index == 0] = -1
+        network_index[is_own], embedded_ipv4[is_own] = 0, 0
+        return network_index, embedded_ipv4
 
-    def _of_addresses(self, addresses: list[bytes]) -> list[str]:
-        """What subscribers are called by their addresses, of 16 bytes each."""
+    def _address_keys(self, addresses: list[bytes]) -> list[str]:
+        """Return the keys of subscribers by their addresses of 16 bytes."""
         if self.secret is None:
-            return [text_of(address) for address in addresses]
-        if not self.prefixes:
-            return [self._marked(ADDRESS, address) for address in addresses]
-        from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymized
+            return [format_address(address) for address in addresses]
+        if not self.keep_prefixes:
+            return [self._marked_pseudonym(ADDRESS, address) for address in addresses]
+        from spark_jobs.capture.prefix_preserving import KEY_BYTES, anonymize
 
-        made = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
-        made.update(self.network.encode())
-        found = dict.fromkeys(addresses, b"")
+        key_hash = blake2b(key=self.secret, digest_size=KEY_BYTES, person=PREFIXES)
+        key_hash.update(self.network.encode())
+        anonymized_of = dict.fromkeys(addresses, b"")
         for ipv4 in (True, False):
-            of_version = [a for a in found if a.startswith(MAPPED_PREFIX) == ipv4]
+            of_version = [
+                address for address in anonymized_of if address.startswith(MAPPED_PREFIX) == ipv4
+            ]
             skip = len(MAPPED_PREFIX) if ipv4 else 0
-            others = anonymized([a[skip:] for a in of_version], made.digest())
-            found |= {a: a[:skip] + other for a, other in zip(of_version, others, strict=True)}
-        return [text_of(found[address]) for address in addresses]
+            replacements = anonymize([address[skip:] for address in of_version], key_hash.digest())
+            anonymized_of |= {
+                address: address[:skip] + replacement
+                for address, replacement in zip(of_version, replacements, strict=True)
+            }
+        return [format_address(anonymized_of[address]) for address in addresses]
 
-    def _of_server(self, address: bytes) -> str:
+    def _server_name(self, address: bytes) -> str:
         if self.servers == "hashed" and self.secret is not None:
-            return self._marked(SERVER, address)
+            return self._marked_pseudonym(SERVER, address)
         if self.servers == "cut":
             skip = len(MAPPED_PREFIX) if address.startswith(MAPPED_PREFIX) else 0
-            kept = skip + SERVER_PREFIX[len(address) - skip] // 8
-            return text_of(address[:kept].ljust(len(address), b"\0"))
-        return text_of(address)
+            kept_bytes = skip + SERVER_PREFIX_BITS[len(address) - skip] // 8
+            return format_address(address[:kept_bytes].ljust(len(address), b"\0"))
+        return format_address(address)
 
-    def _marked(self, kind: bytes, address: bytes) -> str:
+    def _marked_pseudonym(self, kind: bytes, address: bytes) -> str:
         mark = "" if address.startswith(MAPPED_PREFIX) else IPV6_MARK
         return self._pseudonym(kind, address, mark)
 
-    def _pseudonym(self, kind: bytes, of: bytes, mark: str = "") -> str:
-        """Of a network's own, that who is in two networks is not the same in both."""
+    def _pseudonym(self, kind: bytes, identifier: bytes, mark: str = "") -> str:
+        """Return the pseudonym of an identifier.
+
+        The network's name is part of the hash, so that nobody has the same pseudonym in two
+        networks.
+        """
         assert self.secret is not None
         hashed = blake2b(key=self.secret, digest_size=PSEUDONYM_BYTES, person=kind)
-        hashed.update(self.network.encode() + b"/" + of)
-        return self.of_hash(mark, hashed.digest())
+        hashed.update(self.network.encode() + b"/" + identifier)
+        return self.pseudonym_of_hash(mark, hashed.digest())
 
-    def of_hash(self, mark: str, hashed: bytes) -> str:
-        """The pseudonym that stands for a hash."""
+    def pseudonym_of_hash(self, mark: str, hashed: bytes) -> str:
+        """Return the pseudonym that represents a hash."""
         if self.period:
             assert self.secret is not None
             hashed = _ciphers(self.secret, self.network, self.period)[0].update(
-                hashed + REST_OF_BLOCK
+                hashed + BLOCK_PADDING
             )
         return mark + base64.b32encode(hashed).decode().rstrip("=").lower()
 
     def _hash_of(self, key: str) -> tuple[str, bytes] | None:
-        """A pseudonym's mark and hash; None where it is not one of the network in this period."""
+        """Return a pseudonym's mark and hash, or None if it is none of this network and period."""
         text = key.removeprefix(IPV6_MARK)
-        if not (self.period and self.secret and OF_PERIOD.fullmatch(text)):
+        if not (self.period and self.secret and PERIOD_PSEUDONYM.fullmatch(text)):
             return None
         block = _ciphers(self.secret, self.network, self.period)[1].update(_from_base32(text))
-        hashed, rest = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
-        if rest != REST_OF_BLOCK:
+        hashed, padding = block[:PSEUDONYM_BYTES], block[PSEUDONYM_BYTES:]
+        if padding != BLOCK_PADDING:
             return None
         return key[: len(key) - len(text)], hashed
 
 
 @lru_cache(maxsize=16)
 def _ciphers(secret: bytes, network: str, period: str) -> tuple[CipherContext, CipherContext]:
-    """What encrypts, and what decrypts, hashes of a network in a period."""
+    """Return the ciphers that encrypt and decrypt the hashes of a network and period."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    made = blake2b(key=secret, digest_size=32, person=PERIOD)
-    made.update(f"{network}/{period}".encode())
-    cipher = Cipher(algorithms.AES(made.digest()), modes.ECB())
+    key_hash = blake2b(key=secret, digest_size=32, person=PERIOD)
+    key_hash.update(f"{network}/{period}".encode())
+    cipher = Cipher(algorithms.AES(key_hash.digest()), modes.ECB())
     return cipher.encryptor(), cipher.decryptor()
 
 
 def user_keys(network: Network) -> UserKeys:
-    """How the network's subscribers are called. Raises UserError where there is no secret for it,
-    see `secret`."""
-    every = (network, *network.others)
-    pools = Pools(tuple(one.subscribers for one in every), network.nat64)
-    own, *others = map(_keys_of, every)
-    return replace(own, others=tuple(others), pools=pools)
+    """Return the keys of a network's users.
+
+    Raises UserError if the network needs a secret and there is none, see `secret`.
+    """
+    networks = (network, *network.others)
+    pools = AddressPools(tuple(each.subscribers for each in networks), network.nat64)
+    own, *others = map(_own_keys, networks)
+    return replace(own, other_networks=tuple(others), pools=pools)
 
 
-def _keys_of(network: Network) -> UserKeys:
-    """As user_keys, but it knows no other network."""
+def _own_keys(network: Network) -> UserKeys:
+    """Return the keys of a network's users without the other networks that it knows."""
     return UserKeys(
         network.name,
         secret() if network.pseudonyms != "none" else None,
@@ -292,32 +366,36 @@ def _keys_of(network: Network) -> UserKeys:
 
 
 def keyed_hash(text: str, secret: bytes) -> str:
-    """A hash of a text that nobody can make without the secret."""
+    """Return a hash of a text that nobody can compute without the secret."""
     return blake2b(text.encode(), key=secret, digest_size=20, person=TEXT).hexdigest()
 
 
-def as_keyed(content: str, secret: bytes | None) -> str:
-    """The hash of a capture's content, keyed. One that is not is of a network without pseudonyms
-    (see UserKeys.hashed) or of an earlier version; it stays so without a secret."""
-    return keyed_hash(content, secret) if secret and len(content) == UNKEYED_DIGITS else content
+def key_content_hash(content: str, secret: bytes | None) -> str:
+    """Return the keyed hash of a capture's content hash.
+
+    An unkeyed hash comes from a network without pseudonyms (see UserKeys.hash_text) or from an
+    earlier version. Without a secret it stays unkeyed.
+    """
+    return (
+        keyed_hash(content, secret) if secret and len(content) == UNKEYED_HASH_DIGITS else content
+    )
 
 
-def check_of(secret: bytes) -> str:
-    """Tells one secret from another, and nothing of either."""
+def secret_check(secret: bytes) -> str:
+    """Return a text that distinguishes one secret from another and reveals nothing about either."""
     return blake2b(key=secret, digest_size=8, person=CHECK).hexdigest()
 
 
-def also_called(key: str) -> str:
-    """What a subscriber with this key is called where an IPv6 address embeds the subscriber's IPv4
-    address."""
+def ipv6_alias(key: str) -> str:
+    """Return the name of a subscriber if an IPv6 address embeds the subscriber's IPv4 address."""
     return key if key.startswith(IPV6_MARK) else IPV6_MARK + key
 
 
 def key_bytes(key: str) -> bytes:
-    """16 bytes that stand for the key of an address."""
+    """Return 16 bytes that represent the key of an address."""
     pseudonym = key.removeprefix(IPV6_MARK)
     if "." in pseudonym or ":" in pseudonym:
-        return packed(pseudonym)
+        return parse_address(pseudonym)
     return _from_base32(pseudonym).ljust(16, b"\0")
 
 
@@ -326,40 +404,46 @@ def _from_base32(text: str) -> bytes:
 
 
 def user_partition(key: str, partitions: int) -> int:
-    """A number for a key, the same on every machine, 0 <= number < buckets."""
+    """Return the user partition of a key, the same on every machine: 0 <= number < partitions."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") % partitions
 
 
 def secret_file() -> Path:
-    """Where the secret is, if it is not in the environment."""
+    """Return the path of the secret if it is not in the environment."""
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return Path(os.environ.get(FILE_VARIABLE) or settings / "giscope" / "key")
 
 
 def secret() -> bytes:
-    """What pseudonyms are made with: of SECRET_VARIABLE, or secret_file. Raises UserError where
-    neither has it, or others than its owner can read the file."""
+    """Return the secret of the pseudonyms, from SECRET_VARIABLE or secret_file.
+
+    Raises UserError if neither has it, or if others than its owner can read the file.
+    """
     if text := os.environ.get(SECRET_VARIABLE):
-        return _secret_of(text, SECRET_VARIABLE)
+        return _parse_secret(text, SECRET_VARIABLE)
     path = secret_file()
     try:
         status = path.stat()
         text = path.read_text(encoding="ascii", errors="replace")
     except OSError as error:
-        raise UserError(f"{path}: no key of the pseudonyms: {error.strerror}") from error
-    others = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    if others and path.parent != CONTAINER_SECRETS:
-        raise UserError(f"{path}: others can read the key of the pseudonyms: chmod 600 {path}")
-    return _secret_of(text, str(path))
+        raise UserError(
+            f"{path}: cannot read the key of the pseudonyms: {error.strerror}"
+        ) from error
+    others_access = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if others_access and path.parent != CONTAINER_SECRETS:
+        raise UserError(
+            f"{path}: other users can read the key of the pseudonyms: run chmod 600 {path}"
+        )
+    return _parse_secret(text, str(path))
 
 
 def has_secret() -> bool:
-    """Whether there is one here."""
+    """Return whether a secret is available here."""
     return bool(os.environ.get(SECRET_VARIABLE)) or secret_file().exists()
 
 
 def make_secret() -> Path | None:
-    """Make a secret where there is none yet; returns its file if so."""
+    """Create a secret if there is none yet; return its file, or None if there was one."""
     path = secret_file()
     if os.environ.get(SECRET_VARIABLE) or path.exists():
         return None
@@ -368,17 +452,20 @@ def make_secret() -> Path | None:
     try:
         with os.fdopen(os.open(path, flags, 0o600), "w") as file:
             file.write(f"{secrets.token_hex(SECRET_BYTES)}\n")
-    except FileExistsError:  # another process has made it meanwhile
+    except FileExistsError:  # another process created it in the meantime
         return None
     return path
 
 
-def _secret_of(text: str, place: str) -> bytes:
-    """What is wrong is told without a word of the text."""
+def _parse_secret(text: str, source: str) -> bytes:
+    """Return the secret that a text encodes.
+
+    The error does not show any part of the text.
+    """
     try:
-        found = bytes.fromhex(text.strip())
+        secret = bytes.fromhex(text.strip())
     except ValueError:
-        found = b""
-    if len(found) != SECRET_BYTES:
-        raise UserError(f"{place}: is no key of {2 * SECRET_BYTES} hexadecimal digits")
-    return found
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise UserError(f"{source}: not a key of {2 * SECRET_BYTES} hexadecimal digits")
+    return secret

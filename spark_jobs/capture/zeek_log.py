@@ -1,4 +1,4 @@
-"""The packet log of Zeek (zeek_scripts/) to runs of packet rows."""
+"""Conversion of Zeek's packet log (zeek_scripts/) to batches of packet rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,172 +9,182 @@ import pyarrow.compute as pc
 
 from schemas.zeek import ADDRESSES, PACKET_LOG
 from spark_jobs.capture import decode
-from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run
+from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats
 from spark_jobs.capture.untrusted import parser
 from spark_jobs.capture.zeek_lines import (
-    Addresses,
+    AddressNumbers,
     Header,
-    leave_out,
-    microseconds,
-    read_lines,
-    valid,
+    has_value,
+    read_log_rows,
+    skip_rows,
+    to_microseconds,
 )
 from spark_jobs.capture.zeek_tsv import FIELDS, IGNORED, parse_packets
 
-_PLACES = {name: place for place, name in enumerate(FIELDS)}
-ROOM = 1 << 16
-TSV = ("\t", "-", ",")
-"""Separator, unset field and set separator that Zeek uses unless told otherwise."""
-_NUMBERS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
+_FIELD_INDEX = {name: index for index, name in enumerate(FIELDS)}
+MIN_FREE_ROWS = 1 << 16
+DEFAULT_TSV = ("\t", "-", ",")
+"""Default separator, unset field and set separator of Zeek."""
+_NUMERIC_FIELDS = frozenset(decode.ROW.names or ()) - {"ts", *ADDRESSES}
 
 
 @parser
 def read_zeek_log(
-    path: Path, prefixes: np.ndarray, reading: Reading, run_packets: int = RUN_PACKETS
-) -> Iterator[Run]:
-    """The packets of a log's subscribers, in runs of about `run_packets` rows.
+    path: Path, prefixes: np.ndarray, stats: ReadStats, batch_packets: int = BATCH_PACKETS
+) -> Iterator[PacketBatch]:
+    """Yield the packets of a log's subscribers in batches of about `batch_packets` rows.
 
     prefixes: see addresses.subscriber_prefixes. A packet's frame is the number of its row in the
-    log. `reading` is kept up to date as runs come. Raises UserError where the file is no packet
-    log of Zeek.
+        log. `stats` is updated as batches are read. Raises UserError if the file is no packet log
+        of Zeek.
     """
-    run = _Filling(path, prefixes, reading)
-    for block in read_lines(path, PACKET_LOG, reading, run.take):
+    builder = _BatchBuilder(path, prefixes, stats)
+    for block in read_log_rows(path, PACKET_LOG, stats, builder.parse_lines):
         for table, numbers, lines in block:
-            run.add(table, numbers, lines)
-        if run.n >= run_packets:
-            yield run.finished()
-            run.restart()
-    if run.n:
-        yield run.finished()
+            builder.add(table, numbers, lines)
+        if builder.row_count >= batch_packets:
+            yield builder.build()
+            builder.reset()
+    if builder.row_count:
+        yield builder.build()
 
 
-class _Filling:
-    """A run that is being filled."""
+class _BatchBuilder:
+    """A batch that is being filled."""
 
-    def __init__(self, path: Path, prefixes: np.ndarray, reading: Reading):
-        self._path, self._prefixes, self._reading = path, prefixes, reading
-        self._rows = np.empty(2 * RUN_PACKETS, decode.ROW)
-        self._edges = np.empty(2 * RUN_PACKETS, np.uint32)
-        self.restart()
+    def __init__(self, path: Path, prefixes: np.ndarray, stats: ReadStats):
+        self._path, self._prefixes, self._stats = path, prefixes, stats
+        self._rows = np.empty(2 * BATCH_PACKETS, decode.ROW)
+        self._edges = np.empty(2 * BATCH_PACKETS, np.uint32)
+        self.reset()
 
-    def restart(self) -> None:
-        self._addresses = Addresses(self._prefixes)
-        self.n = self._used = 0
+    def reset(self) -> None:
+        self._addresses = AddressNumbers(self._prefixes)
+        self.row_count = self._edge_count = 0
 
-    def finished(self) -> Run:
-        """The run, to be used before the next row is added."""
-        return Run(self._rows[: self.n], self._edges[: self._used], self._addresses.table)
+    def build(self) -> PacketBatch:
+        """Return the batch, which is valid until the next row is added."""
+        return PacketBatch(
+            self._rows[: self.row_count], self._edges[: self._edge_count], self._addresses.table
+        )
 
-    def take(self, lines: bytes, at: int, header: Header, first: int) -> tuple[int, int]:
-        """TSV lines in which all is in order; see zeek_lines.Take."""
-        if (header.separator, header.unset, header.set_separator) != TSV:
-            return 0, at
-        columns = np.array([_PLACES.get(name, IGNORED) for name in header.fields], np.int64)
-        text, taken, before = np.frombuffer(lines, np.uint8), 0, -1
-        while taken != before and at < len(lines):
-            self._make_room(ROOM, ROOM)
-            before = taken
-            at, end, self._used = parse_packets(
+    def parse_lines(self, lines: bytes, pos: int, header: Header, first: int) -> tuple[int, int]:
+        """Parse TSV lines up to the first irregular one; see zeek_lines.FastParse."""
+        if (header.separator, header.unset, header.set_separator) != DEFAULT_TSV:
+            return 0, pos
+        columns = np.array([_FIELD_INDEX.get(name, IGNORED) for name in header.fields], np.int64)
+        text, parsed, previous = np.frombuffer(lines, np.uint8), 0, -1
+        while parsed != previous and pos < len(lines):
+            self._reserve(MIN_FREE_ROWS, MIN_FREE_ROWS)
+            previous = parsed
+            pos, end, self._edge_count = parse_packets(
                 text,
-                at,
+                pos,
                 columns,
                 self._rows,
-                self.n,
-                first + taken,
+                self.row_count,
+                first + parsed,
                 self._edges,
-                self._used,
+                self._edge_count,
                 self._addresses.table.entries,
                 self._addresses.table.slots,
                 self._prefixes,
             )
-            taken += end - self.n
-            self.n += self._keep(self._rows[self.n : end])
-        return taken, at
+            parsed += end - self.row_count
+            self.row_count += self._keep_subscribers(self._rows[self.row_count : end])
+        return parsed, pos
 
     def add(self, table: pa.Table, numbers: np.ndarray, lines: np.ndarray) -> None:
-        """The rows that are sound: a line is malformed where a required value is missing or one
-        contradicts another."""
+        """Add the valid rows of a table.
+
+        A line is malformed if a required value is missing or one value contradicts another.
+        """
         rows = np.zeros(len(table), decode.ROW)
         rows["frame"] = numbers
-        sound = self._fill(rows, table)
-        leave_out(self._reading, self._path, lines, ~sound, "malformed_line")
-        timely = rows["ts"] >= 0
-        leave_out(self._reading, self._path, lines, sound & ~timely, "implausible_time")
-        rows = rows[sound & timely]
-        self._make_room(len(rows), 0)
-        self._rows[self.n : self.n + len(rows)] = rows
-        self.n += self._keep(self._rows[self.n : self.n + len(rows)])
+        is_valid = self._fill_rows(rows, table)
+        skip_rows(self._stats, self._path, lines, ~is_valid, "malformed_line")
+        is_plausible = rows["ts"] >= 0
+        skip_rows(self._stats, self._path, lines, is_valid & ~is_plausible, "implausible_time")
+        rows = rows[is_valid & is_plausible]
+        self._reserve(len(rows), 0)
+        self._rows[self.row_count : self.row_count + len(rows)] = rows
+        self.row_count += self._keep_subscribers(
+            self._rows[self.row_count : self.row_count + len(rows)]
+        )
 
-    def _keep(self, rows: np.ndarray) -> int:
-        """Move the subscribers' rows to the front; returns how many these are."""
-        ours = self._addresses.is_subscriber(rows["user"])
-        kept = int(ours.sum())
-        if kept < len(rows):
-            self._reading.skipped["not_subscriber"] += len(rows) - kept
-            rows[:kept] = rows[ours]
-        return kept
+    def _keep_subscribers(self, rows: np.ndarray) -> int:
+        """Move the subscribers' rows to the front, and return their number."""
+        is_subscriber = self._addresses.is_subscriber(rows["user"])
+        count = int(is_subscriber.sum())
+        if count < len(rows):
+            self._stats.skipped["not_subscriber"] += len(rows) - count
+            rows[:count] = rows[is_subscriber]
+        return count
 
-    def _make_room(self, rows: int, edges: int) -> None:
-        """Room for so many more."""
-        self._rows = _roomy(self._rows, self.n, rows)
-        self._edges = _roomy(self._edges, self._used, edges)
-        self._addresses.table.make_room(rows)
+    def _reserve(self, rows: int, edges: int) -> None:
+        """Make room for further rows and edges."""
+        self._rows = _with_room(self._rows, self.row_count, rows)
+        self._edges = _with_room(self._edges, self._edge_count, edges)
+        self._addresses.table.reserve(rows)
 
-    def _fill(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
-        """Values into the rows; returns which rows are sound."""
-        there = {name: valid(table, name) for name in PACKET_LOG.fields}
-        sound = np.logical_and.reduce([there[name] for name in PACKET_LOG.required])
+    def _fill_rows(self, rows: np.ndarray, table: pa.Table) -> np.ndarray:
+        """Copy the table's values into the rows, and return which rows are valid."""
+        present = {name: has_value(table, name) for name in PACKET_LOG.fields}
+        is_valid = np.logical_and.reduce([present[name] for name in PACKET_LOG.required])
         for name in table.column_names:
-            if name in _NUMBERS:
+            if name in _NUMERIC_FIELDS:
                 kind = table[name].type
                 zero = False if pa.types.is_boolean(kind) else 0
                 rows[name] = table[name].fill_null(zero).to_numpy()
-        rows["ts"] = microseconds(table["ts"])
-        for flag, names in decode.NUMBERS_OF.items():
-            each = [there[name] for name in names]
-            whole = np.logical_and.reduce(each)
-            rows["has"] |= np.where(whole, flag, 0).astype(np.uint16)
-            sound &= whole == np.logical_or.reduce(each)
-        for name, flag in decode.TOLD.items():
+        rows["ts"] = to_microseconds(table["ts"])
+        for flag, names in decode.NUMERIC_COLUMNS.items():
+            parts = [present[name] for name in names]
+            complete = np.logical_and.reduce(parts)
+            rows["has"] |= np.where(complete, flag, 0).astype(np.uint16)
+            is_valid &= complete == np.logical_or.reduce(parts)
+        for name, flag in decode.BOOLEAN_COLUMNS.items():
             if name in table.column_names:
-                yes = table[name].fill_null(False).to_numpy()
-                rows["has"] |= np.where(yes, flag, 0).astype(np.uint16)
+                is_set = table[name].fill_null(False).to_numpy()
+                rows["has"] |= np.where(is_set, flag, 0).astype(np.uint16)
         for name in ADDRESSES:
             rows[name] = self._addresses.numbers(table[name])
-            sound &= rows[name] > 0
+            is_valid &= rows[name] > 0
         if "sack" in table.column_names:
-            sound &= self._sack(rows, table["sack"], there["sack"])
-        return sound
+            is_valid &= self._fill_sack(rows, table["sack"], present["sack"])
+        return is_valid
 
-    def _sack(self, rows: np.ndarray, column: pa.ChunkedArray, there: np.ndarray) -> np.ndarray:
-        sound = np.ones(len(rows), bool)
-        if there.any():
+    def _fill_sack(
+        self, rows: np.ndarray, column: pa.ChunkedArray, has_sack: np.ndarray
+    ) -> np.ndarray:
+        is_valid = np.ones(len(rows), bool)
+        if has_sack.any():
             counts = pc.list_value_length(column).fill_null(0).to_numpy()
-            sound = ~there | ((counts % 2 == 0) & (counts > 0) & (counts <= decode.MOST_EDGES))
+            is_valid = ~has_sack | (
+                (counts % 2 == 0) & (counts > 0) & (counts <= decode.MAX_SACK_EDGES)
+            )
             edges = pc.list_flatten(column)
-            sound &= ~_holds_null(column, edges)
+            is_valid &= ~_holds_null(column, edges)
             edges = edges.fill_null(0).to_numpy().astype(np.uint32)
-            rows["sack_at"] = self._used + np.cumsum(counts) - counts
-            rows["sack_edges"] = np.where(sound, counts, 0)
-            rows["has"] |= np.where(there, decode.HAS_SACK, 0).astype(np.uint16)
-            self._make_room(0, len(edges))
-            self._edges[self._used : self._used + len(edges)] = edges
-            self._used += len(edges)
-        return sound
+            rows["sack_offset"] = self._edge_count + np.cumsum(counts) - counts
+            rows["sack_edges"] = np.where(is_valid, counts, 0)
+            rows["has"] |= np.where(has_sack, decode.HAS_SACK, 0).astype(np.uint16)
+            self._reserve(0, len(edges))
+            self._edges[self._edge_count : self._edge_count + len(edges)] = edges
+            self._edge_count += len(edges)
+        return is_valid
 
 
-def _roomy(held: np.ndarray, used: int, more: int) -> np.ndarray:
-    """The array, or a larger copy, with room for more behind what is used."""
-    if used + more <= len(held):
-        return held
-    larger = np.empty(2 * (used + more), held.dtype)
-    larger[:used] = held[:used]
+def _with_room(array: np.ndarray, used: int, count: int) -> np.ndarray:
+    """Return the array, or a larger copy, with room for `count` elements after those in use."""
+    if used + count <= len(array):
+        return array
+    larger = np.empty(2 * (used + count), array.dtype)
+    larger[:used] = array[:used]
     return larger
 
 
 def _holds_null(column: pa.ChunkedArray, edges: pa.ChunkedArray) -> np.ndarray:
-    """bool[n]: lists with a null in them."""
+    """Return which lists contain a null: bool[n]."""
     holds = np.zeros(len(column), bool)
     if edges.null_count:
         owner = pc.list_parent_indices(column).to_numpy()

@@ -1,5 +1,8 @@
-"""Lines of Zeek's packet log straight to packet rows: several times as fast as by Arrow's CSV
-reader. It takes only lines in which all is in order; the caller has the others judged."""
+"""Direct conversion of lines of Zeek's packet log to packet rows.
+
+It is several times as fast as Arrow's CSV reader, but it parses only regular lines. The caller
+parses the other lines in another way.
+"""
 
 from collections.abc import Iterable
 
@@ -38,26 +41,26 @@ FIELDS = tuple(PACKET_LOG.fields)
 IGNORED = -1
 
 TAB, NEWLINE, DOT, COLON, DASH, COMMA = 9, 10, 46, 58, 45, 44
-MAPPED = np.uint64(0xFFFF_0000_0000)
-LONGEST_NUMBER = 12
+IPV4_MAPPED = np.uint64(0xFFFF_0000_0000)
+MAX_DIGITS = 12
 
 
-def _bits(names: Iterable[str]) -> int:
+def _field_bits(names: Iterable[str]) -> int:
     return sum(1 << FIELDS.index(name) for name in names)
 
 
-REQUIRED = _bits(PACKET_LOG.required)
-TOGETHER = tuple((flag, _bits(names)) for flag, names in decode.NUMBERS_OF.items())
-"""Flags of decode.ROW's `has`, each with its fields."""
+REQUIRED = _field_bits(PACKET_LOG.required)
+FIELDS_BY_FLAG = tuple((flag, _field_bits(names)) for flag, names in decode.NUMERIC_COLUMNS.items())
+"""Flags of decode.ROW's `has`, with the fields of each as bits."""
 
 
 @inlined
-def _number(text, at, end):
-    """The decimal number in text[at:end]; -1 where it is none."""
-    if end == at or end - at > LONGEST_NUMBER:
+def _parse_number(text, pos, end):
+    """Return the decimal number in text[pos:end], or -1 if it is no number."""
+    if end == pos or end - pos > MAX_DIGITS:
         return np.int64(-1)
     value = np.int64(0)
-    for i in range(at, end):
+    for i in range(pos, end):
         digit = np.int64(text[i]) - 48
         if digit < 0 or digit > 9:
             return np.int64(-1)
@@ -66,16 +69,16 @@ def _number(text, at, end):
 
 
 @inner
-def _microseconds(text, at, end):
-    """Seconds with up to six decimals as us; -1 where it is no such text."""
-    dot = at
+def _parse_time(text, pos, end):
+    """Return seconds with one to six decimals as µs, or -1 if the text has another form."""
+    dot = pos
     while dot < end and text[dot] != DOT:
         dot += 1
     decimals = end - dot - 1
-    seconds = _number(text, at, dot)
+    seconds = _parse_number(text, pos, dot)
     if seconds < 0 or decimals < 1 or decimals > 6:
         return np.int64(-1)
-    fraction = _number(text, dot + 1, end)
+    fraction = _parse_number(text, dot + 1, end)
     if fraction < 0:
         return np.int64(-1)
     for _ in range(6 - decimals):
@@ -84,32 +87,38 @@ def _microseconds(text, at, end):
 
 
 @inner
-def _ipv4(text, at, end):
-    """(the address's low half as in an AddressTable, whether it is one)."""
-    value, dots, start = np.uint64(0), 0, at
-    for i in range(at, end + 1):
+def _parse_ipv4(text, pos, end):
+    """Return the low half of an address, and whether the text is an IPv4 address.
+
+    The low half is as in an AddressTable.
+    """
+    value, dots, start = np.uint64(0), 0, pos
+    for i in range(pos, end + 1):
         if i == end or text[i] == DOT:
-            byte = _number(text, start, i)
+            byte = _parse_number(text, start, i)
             if byte < 0 or byte > 255 or i - start > 3:
                 return value, False
             value = value << np.uint64(8) | np.uint64(byte)
             dots += i < end
             start = i + 1
-    return MAPPED | value, dots == 3
+    return IPV4_MAPPED | value, dots == 3
 
 
 @making
-def _ipv6(text, at, end):
-    """(high half, low half, whether it is an address); RFC 5952, without dotted parts."""
+def _parse_ipv6(text, pos, end):
+    """Return the high and low half of an address, and whether the text is one.
+
+    The form is that of RFC 5952, without dotted parts.
+    """
     groups = np.zeros(8, np.uint64)
-    n, gap, i = 0, -1, at
+    n, gap, i = 0, -1, pos
     while i < end:
         if text[i] == COLON:
             if i + 1 < end and text[i + 1] == COLON and gap < 0:
                 gap = n
                 i += 2
                 continue
-            if i == at or i + 1 == end or text[i + 1] == COLON or text[i - 1] == COLON:
+            if i == pos or i + 1 == end or text[i + 1] == COLON or text[i - 1] == COLON:
                 return np.uint64(0), np.uint64(0), False
             i += 1
         digits, value = 0, np.uint64(0)
@@ -143,8 +152,11 @@ def _ipv6(text, at, end):
 
 
 @inlined
-def _set(row, field, value):
-    """A number into its field; False where it is none, or out of the field's range."""
+def _store_number(row, field, value):
+    """Store a number in its field, and return whether it is within the field's range.
+
+    A negative value is no number.
+    """
     if value < 0:
         return False
     if field == SEQ:
@@ -186,57 +198,65 @@ def _set(row, field, value):
 
 
 @inlined
-def _flag(row, there, edges):
-    """Set what is not null; False where one field contradicts another."""
-    for flag, fields in TOGETHER:
-        if there & fields:
-            if there & fields != fields:
+def _set_flags(row, present, sack_edges):
+    """Set the flags of fields that are not null; return whether the fields are consistent."""
+    for flag, fields in FIELDS_BY_FLAG:
+        if present & fields:
+            if present & fields != fields:
                 return False
             row.has |= flag
-    if there >> SACK & 1:
+    if present >> SACK & 1:
         row.has |= decode.HAS_SACK
-        if edges == 0 or edges % 2:
+        if sack_edges == 0 or sack_edges % 2:
             return False
     return True
 
 
 @compiled
-def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots, prefixes):
-    """Lines of text from `at` on into rows[n:], until one is not in order or there is no room.
+def parse_packets(
+    text, pos, columns, rows, row_count, frame, edges, edge_count, entries, slots, prefixes
+):
+    """Parse lines of text from `pos` on into rows, as far as they are regular and there is room.
 
-    text: uint8, whole lines; columns: int64, which of FIELDS each column is, or IGNORED; rows:
-    decode.ROW; frame: the first line's number; edges: uint32, SACK edges, of which `used` are
-    taken; entries, slots, prefixes: of an AddressTable.
-    Returns (where the first line not taken begins, n, used).
+    text: uint8, whole lines
+    columns: int64, index in FIELDS of each column, or IGNORED
+    rows: decode.ROW, of which `row_count` are in use
+    frame: number of the first line
+    edges: uint32, SACK edges, of which `edge_count` are in use
+    entries, slots, prefixes: see AddressTable
+
+    Returns (position of the first line not parsed, number of rows, number of edges).
     """
-    while at < len(text) and n < len(rows):
-        if np.int64(entries[0, 0]) + 3 > len(entries) or used + decode.MOST_EDGES > len(edges):
+    while pos < len(text) and row_count < len(rows):
+        if np.int64(entries[0, 0]) + 3 > len(entries) or edge_count + decode.MAX_SACK_EDGES > len(
+            edges
+        ):
             break
-        row = rows[n]
-        there, sound, taken = np.int64(0), True, used
-        begin, column, stop = at, 0, at
+        row = rows[row_count]
+        present, is_valid, edges_end = np.int64(0), True, edge_count
+        begin, column, stop = pos, 0, pos
         row.has = row.fragment = row.clock_steps = 0
         while True:
             stop = begin
             while text[stop] != TAB and text[stop] != NEWLINE:
                 stop += 1
             if column == len(columns):
-                sound = False
+                is_valid = False
                 break
             field = columns[column]
             unset = stop - begin == 1 and text[begin] == DASH
             if field != IGNORED and not unset:
-                there |= np.int64(1) << field
+                present |= np.int64(1) << field
                 if field == TS:
-                    row.ts = _microseconds(text, begin, stop)
-                    sound &= 0 <= row.ts < decode.LATEST_TS_US
+                    row.ts = _parse_time(text, begin, stop)
+                    is_valid &= 0 <= row.ts < decode.LATEST_TS_US
                 elif field == USER or field == SERVER:
-                    low, good = _ipv4(text, begin, stop)
+                    low, is_address = _parse_ipv4(text, begin, stop)
                     high = np.uint64(0)
-                    if not good:
-                        high, low, good = _ipv6(text, begin, stop)
-                    if not good:
-                        sound = False
+                    if not is_address:
+                        high, low, is_address = _parse_ipv6(text, begin, stop)
+                    if not is_address:
+                        is_valid = False
                         break
                     number = find_or_add(entries, slots, prefixes, high, low)
                     if field == USER:
@@ -244,40 +264,44 @@ def parse_packets(text, at, columns, rows, n, frame, edges, used, entries, slots
                     else:
                         row.server = number
                 elif field == DOWNLINK or field == SACK_PERMITTED or field == OPTIONS_CUT:
-                    yes = stop - begin == 1 and text[begin] == 84  # T
-                    sound &= yes or (stop - begin == 1 and text[begin] == 70)  # F
+                    is_true = stop - begin == 1 and text[begin] == 84  # T
+                    is_valid &= is_true or (stop - begin == 1 and text[begin] == 70)  # F
                     if field == DOWNLINK:
-                        row.downlink = yes
-                    elif yes and field == SACK_PERMITTED:
+                        row.downlink = is_true
+                    elif is_true and field == SACK_PERMITTED:
                         row.has |= decode.HAS_SACK_PERMITTED
-                    elif yes:
+                    elif is_true:
                         row.has |= decode.HAS_OPTIONS_CUT
                 elif field == SACK:
-                    first = begin
+                    edge_begin = begin
                     for i in range(begin, stop + 1):
                         if i == stop or text[i] == COMMA:
-                            edge = _number(text, first, i)
-                            if edge < 0 or edge > 0xFFFF_FFFF or taken - used == decode.MOST_EDGES:
-                                sound = False
+                            edge = _parse_number(text, edge_begin, i)
+                            if (
+                                edge < 0
+                                or edge > 0xFFFF_FFFF
+                                or edges_end - edge_count == decode.MAX_SACK_EDGES
+                            ):
+                                is_valid = False
                                 break
-                            edges[taken] = edge
-                            taken += 1
-                            first = i + 1
+                            edges[edges_end] = edge
+                            edges_end += 1
+                            edge_begin = i + 1
                 else:
-                    sound &= _set(row, field, _number(text, begin, stop))
+                    is_valid &= _store_number(row, field, _parse_number(text, begin, stop))
             column += 1
             begin = stop + 1
-            if text[stop] == NEWLINE or not sound:
+            if text[stop] == NEWLINE or not is_valid:
                 break
-        if not sound or column != len(columns) or there & REQUIRED != REQUIRED:
+        if not is_valid or column != len(columns) or present & REQUIRED != REQUIRED:
             break
-        if not _flag(row, there, taken - used):
+        if not _set_flags(row, present, edges_end - edge_count):
             break
-        row.sack_at = used
-        row.sack_edges = taken - used
-        used = taken
+        row.sack_offset = edge_count
+        row.sack_edges = edges_end - edge_count
+        edge_count = edges_end
         row.frame = frame
         frame += 1
-        n += 1
-        at = begin
-    return at, n, used
+        row_count += 1
+        pos = begin
+    return pos, row_count, edge_count

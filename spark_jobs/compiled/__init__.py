@@ -1,11 +1,11 @@
-"""How loops over arrays are compiled: by Numba, once for a machine and these sources.
+"""Compilation of loops over arrays by Numba: once for a machine and these sources.
 
-What was compiled is kept on disk. Of processes that need the same function at the same time, one
-compiles it and the others wait for it. `entries` says how all are compiled before the first is
-needed.
+Compiled functions are kept on disk. If several processes need the same function at the same time,
+one compiles it and the others wait for it. The module `entries` compiles all functions before the
+first is needed.
 
-To Numba a literal that is handed on is of a type of its own, for which it compiles a function once
-more: what a large function begins with is np.int64(0), not 0.
+To Numba, a literal that is passed as an argument has a type of its own, and Numba compiles the
+function once more for it. So an argument of a large function is np.int64(0), not 0.
 """
 
 import fcntl
@@ -24,21 +24,22 @@ from spark_jobs.sources import compiled_folder
 config: Any = numba.config
 config.CACHE_DIR = config.CACHE_DIR or str(compiled_folder())
 with suppress(OSError):
-    os.utime(config.CACHE_DIR)  # tells that it is in use
+    os.utime(config.CACHE_DIR)  # shows that the folder is in use
 
 
 class _CompiledOnce(FunctionCache):
-    """Numba's cache of a function on disk; who finds nothing in it compiles under its lock."""
+    """Numba's cache of a function on disk, with a lock so that only one process compiles it."""
 
     _lock: int | None = None
 
-    def holds(self, sig: Any, target_context: Any) -> bool:
-        """Whether the function is compiled for these types of arguments."""
+    def is_compiled(self, sig: Any, target_context: Any) -> bool:
+        """Return whether the function is compiled for these types of arguments."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
         return key in self._cache_file._load_index()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function, or None after taking the lock for its compilation."""
         found = super().load_overload(sig, target_context)
         if found is not None or self._lock is not None:
             return found
@@ -53,28 +54,34 @@ class _CompiledOnce(FunctionCache):
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the compiled function and release the lock."""
         try:
             if not data.target_context.enable_nrt:
-                _refuse_arrays(data)
+                _reject_arrays(data)
             super().save_overload(sig, data)
         finally:
             self.unlock()
 
     def unlock(self) -> None:
-        """Let others compile the function, too: this process has, or could not."""
+        """Release the lock: this process has compiled the function, or could not."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
-def _refuse_arrays(compiled: Any) -> None:
-    """What does not count who holds an array can neither be handed one by a function nor hand one
-    back: nobody would free it, or too early."""
+def _reject_arrays(compiled: Any) -> None:
+    """Raise TypeError if a function without reference counting gets or returns a new array.
+
+    Without the count of an array's references, nobody would free the array, or it would be freed
+    too early.
+    """
     calls = compiled.fndesc.calltypes.items()
-    given = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
-    for type_ in (*given, compiled.signature.return_type):
+    exchanged = [type_.return_type for expr, type_ in calls if getattr(expr, "op", "") == "call"]
+    for type_ in (*exchanged, compiled.signature.return_type):
         if _has_array(type_):
-            raise TypeError(f"{compiled.fndesc.qualname} is given or returns {type_}: see `making`")
+            raise TypeError(
+                f"{compiled.fndesc.qualname} gets from a call, or returns, {type_}: see `making`"
+            )
 
 
 def _has_array(type_: Any) -> bool:
@@ -82,8 +89,7 @@ def _has_array(type_: Any) -> bool:
 
 
 def compiling(**options: Any) -> Callable[[Callable], Any]:
-    """A decorator with further options of numba.njit."""
-
+    """Return a decorator that compiles a function, with these further options of numba.njit."""
     njit: Any = numba.njit
 
     def decorate(function: Callable) -> Any:
@@ -95,15 +101,22 @@ def compiling(**options: Any) -> Callable[[Callable], Any]:
 
 
 compiled = compiling(_nrt=True)
-"""A function that Python may call."""
+"""Decorator of a function that Python may call."""
 
 making = compiling(no_cpython_wrapper=True, _nrt=True)
-"""A function that only compiled functions call: without the way in from Python, which can take as
-long to compile as the function itself."""
+"""Decorator of a function that only compiled functions call and that may make arrays.
+
+It has no wrapper for calls from Python. That wrapper can take as long to compile as the function
+itself.
+"""
 
 inner = compiling(no_cpython_wrapper=True, _nrt=False)
-"""One that makes no arrays, nor calls or is what returns any: it does without counting who holds
-the arrays that it is given, which can take a fifth of a loop's time."""
+"""Decorator of a function that only compiled functions call and that makes no arrays.
+
+Such a function neither makes arrays, nor calls functions that return arrays, nor returns any. So
+Numba does not count references to the arrays that it is given. Counting can take a fifth of a
+loop's time.
+"""
 
 inlined = compiling(inline="always")
-"""A function whose body stands where it is called."""
+"""Decorator of a function whose body replaces each call."""

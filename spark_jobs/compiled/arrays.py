@@ -1,4 +1,4 @@
-"""Array tools that more than one room uses. No I/O."""
+"""Array tools for several packages, without I/O."""
 
 import numpy as np
 
@@ -7,8 +7,10 @@ from spark_jobs.compiled import compiled
 
 @compiled
 def group_offsets(codes, groups):
-    """int64[groups + 1]: where each group begins once items are sorted by code; the last is the
-    number of items. Negative codes belong to no group."""
+    """Return int64[groups + 1]: index at which each group begins once items are sorted by code.
+
+    The last value is the number of items. Items with a negative code belong to no group.
+    """
     first = np.zeros(groups + 1, np.int64)
     for code in codes:
         if code >= 0:
@@ -20,23 +22,30 @@ def group_offsets(codes, groups):
 
 @compiled
 def group_order(codes, first):
-    """int32[first[-1]]: a stable sort of the items by code (counting sort); first: see
-    group_offsets."""
+    """Return int32[first[-1]]: a stable sort of the items by code (counting sort).
+
+    first: see group_offsets.
+    """
     order = np.empty(first[-1], np.int32)
-    to = first.copy()
+    next_index = first.copy()
     for i, code in enumerate(codes):
         if code >= 0:
-            order[to[code]] = i
-            to[code] += 1
+            order[next_index[code]] = i
+            next_index[code] += 1
     return order
 
 
 @compiled
-def within_span(codes, times, wanted, begin, end, silence, until):
-    """int32[N]: the items' codes, or -1 where they are not wanted. wanted: bool[codes]; of these
-    codes all items of times from begin to end are, those up to `silence` earlier of codes that have
-    some in as long after begin, and those before `until` of codes that have some in as long before
-    end. Codes below 0 are not."""
+def select_span(codes, times, wanted, begin, end, silence, until):
+    """Return int32[N]: the items' codes, or -1 if they are not wanted.
+
+    wanted: bool[codes]. Items with a negative code are not wanted. Of a wanted code, these items
+    are selected:
+
+    - all items with times in [begin, end);
+    - items up to `silence` before begin, if the code has items within `silence` after begin;
+    - items from end to `until`, if the code has items within `silence` before end.
+    """
     at_begin, at_end = np.zeros(len(wanted), np.bool_), np.zeros(len(wanted), np.bool_)
     for i in range(len(codes)):
         code, time = codes[i], times[i]
@@ -59,7 +68,7 @@ def within_span(codes, times, wanted, begin, end, silence, until):
 
 @compiled
 def sorted_within_groups(first, values):
-    """Whether no value is below the one before it in the same group."""
+    """Return whether no value is below the previous value in the same group."""
     for group in range(len(first) - 1):
         for i in range(first[group] + 1, first[group + 1]):
             if values[i] < values[i - 1]:
@@ -68,18 +77,20 @@ def sorted_within_groups(first, values):
 
 
 @compiled
-def places_of(order, items):
-    """int32[items]: where in `order` each item stands, -1 where it does not."""
-    places = np.full(items, np.int32(-1))
-    for place, item in enumerate(order):
-        places[item] = place
-    return places
+def inverse_order(order, items):
+    """Return int32[items]: index of each item in `order`, or -1 if it is not there."""
+    out = np.full(items, np.int32(-1))
+    for index, item in enumerate(order):
+        out[item] = index
+    return out
 
 
 @compiled
-def places_where(chosen):
-    """int64[..]: where bool[N] is true, in a fraction of the time that np.flatnonzero takes in
-    compiled code."""
+def true_indices(chosen):
+    """Return int64[..]: indices at which bool[N] is true.
+
+    In compiled code it takes a fraction of the time of np.flatnonzero.
+    """
     out = np.empty(len(chosen), np.int64)
     n = 0
     for i in range(len(chosen)):
@@ -89,17 +100,17 @@ def places_where(chosen):
 
 
 @compiled
-def gather(values, places):
-    """values[places], in half the time that NumPy takes."""
-    out = np.empty(len(places), values.dtype)
-    for i in range(len(places)):
-        out[i] = values[places[i]]
+def gather(values, indices):
+    """Return values[indices], in half the time that NumPy takes."""
+    out = np.empty(len(indices), values.dtype)
+    for i in range(len(indices)):
+        out[i] = values[indices[i]]
     return out
 
 
 @compiled
-def scatter(values, places, out):
-    """Put each value into `out` at its place; those with a negative place are left out."""
+def scatter(values, indices, out):
+    """Put each value into `out` at its index; values with a negative index are left out."""
     for i in range(len(values)):
-        if places[i] >= 0:
-            out[places[i]] = values[i]
+        if indices[i] >= 0:
+            out[indices[i]] = values[i]

@@ -1,7 +1,7 @@
-"""The functions that Python calls, with the types of what they are given: what is to be compiled.
+"""The functions that Python calls, with the types of their arguments, for compilation in advance.
 
-ENTRIES has a line for each, those that take longest first; `make entries` makes it anew from what a
-run compiles. What it lacks is compiled when it is needed.
+ENTRIES has a line for each, with the slowest to compile first. `make entries` rewrites it from the
+functions that a run compiles. Functions that are not in it are compiled when they are needed.
 """
 
 import gc
@@ -20,19 +20,22 @@ from numba.np.numpy_support import as_dtype, from_dtype
 
 from spark_jobs.sources import ENTRIES, ROOT
 
-WITH_ENTRIES = ("capture", "compiled", "estimators")
+PACKAGES = ("capture", "compiled", "estimators")
+"""Packages of spark_jobs that are searched for compiled functions."""
 
 
 def compile_entry(line: str) -> None:
-    """Compile the function that a line of ENTRIES tells of, if no process has. One that is there no
-    more, or not for such types, is passed over."""
+    """Compile the function of a line of ENTRIES, if no process has compiled it yet.
+
+    A function that no longer exists, or no longer accepts these types, is skipped.
+    """
     name, *arguments = json.loads(line)
     module, _, function = name.rpartition(".")
     with suppress(ImportError, AttributeError, IndexError, NumbaError, TypeError):
         dispatcher = getattr(import_module(module), function)
-        signature = tuple(read_type(argument) for argument in arguments)
-        if not dispatcher._cache.holds(signature, dispatcher.targetctx):
-            gc.disable()  # which takes a tenth of the time
+        signature = tuple(type_from_json(argument) for argument in arguments)
+        if not dispatcher._cache.is_compiled(signature, dispatcher.targetctx):
+            gc.disable()  # it would take a tenth of the time
             try:
                 dispatcher.compile(signature)
             finally:
@@ -40,43 +43,48 @@ def compile_entry(line: str) -> None:
                 dispatcher._cache.unlock()
 
 
-def tell_type(type_: Any) -> Any:
-    """A type as JSON: a number's name; an array as [dtype, dimensions, layout]; else {what: of
-    what}. Raises TypeError for what Python does not hand to a function."""
-    record, of = getattr(type_, "instance_class", None), getattr(type_, "types", ())
+def type_to_json(type_: Any) -> Any:
+    """Return a type as JSON.
+
+    A number is its name, an array [dtype, dimensions, layout], any other type {kind: its items}.
+    Raises TypeError for a type that Python does not pass to a function.
+    """
+    record, items = getattr(type_, "instance_class", None), getattr(type_, "types", ())
     match type_:
         case types.Literal():
-            raise TypeError(f"{type_} comes from compiled functions")
+            raise TypeError(f"{type_} comes only from compiled functions")
         case types.Integer() | types.Float() | types.Boolean():
             return str(type_)
         case types.Omitted():
             return {"omitted": type_.value}
         case types.BaseNamedTuple() if record:
-            return {f"{record.__module__}.{record.__qualname__}": [*map(tell_type, of)]}
+            return {f"{record.__module__}.{record.__qualname__}": [*map(type_to_json, items)]}
         case types.BaseTuple():
-            return {"tuple": [*map(tell_type, of)]}
+            return {"tuple": [*map(type_to_json, items)]}
         case types.Array():
             dtype = np.lib.format.dtype_to_descr(as_dtype(type_.dtype))
             aligned = "a" * getattr(type_.dtype, "aligned", False)
             return [dtype, type_.ndim, type_.layout + "r" * (not type_.mutable) + aligned]
-    raise TypeError(f"{type_} is of no kind that Python hands to a function")
+    raise TypeError(f"Python passes no {type_} to a function")
 
 
-def read_type(told: Any) -> types.Type:
-    """The type that was told so by tell_type."""
-    match told:
+def type_from_json(encoded: Any) -> types.Type:
+    """Return the type that type_to_json encoded."""
+    match encoded:
         case str():
-            return getattr(types, told)
+            return getattr(types, encoded)
         case [descr, ndim, layout]:
             dtype = from_dtype(_dtype(descr, "a" in layout))
             return types.Array(dtype, ndim, layout[0], readonly="r" in layout)
         case {"omitted": value}:
             return types.Omitted(value)
-        case {"tuple": of}:
-            return types.BaseTuple.from_types([*map(read_type, of)])
-    ((name, of),) = told.items()
+        case {"tuple": items}:
+            return types.BaseTuple.from_types([*map(type_from_json, items)])
+    ((name, items),) = encoded.items()
     module, _, record = name.rpartition(".")
-    return types.BaseTuple.from_types([*map(read_type, of)], getattr(import_module(module), record))
+    return types.BaseTuple.from_types(
+        [*map(type_from_json, items)], getattr(import_module(module), record)
+    )
 
 
 def _dtype(descr: Any, aligned: bool) -> np.dtype:
@@ -84,34 +92,36 @@ def _dtype(descr: Any, aligned: bool) -> np.dtype:
     if dtype.fields is None:
         return dtype
     formats, offsets = zip(*dtype.fields.values(), strict=True)
-    told: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
-    return np.dtype(told | {"itemsize": dtype.itemsize}, align=aligned)
+    fields: Any = {"names": dtype.names, "formats": formats, "offsets": offsets}
+    return np.dtype(fields | {"itemsize": dtype.itemsize}, align=aligned)
 
 
 def _with_tuples(descr: Any) -> Any:
-    """What JSON made of a dtype's fields, as NumPy wants them."""
+    """Return a dtype's fields as NumPy wants them, from JSON's lists."""
     if isinstance(descr, str):
         return descr
-    return [(name, _with_tuples(of), *(tuple(n) for n in shape)) for name, of, *shape in descr]
+    return [
+        (name, _with_tuples(field), *(tuple(n) for n in shape)) for name, field, *shape in descr
+    ]
 
 
 def compiled_entries() -> list[str]:
-    """The lines of ENTRIES, by what is in the folder of compiled functions."""
+    """Return the lines of ENTRIES for the functions in the folder of compiled functions."""
     found = []
     for dispatcher in _dispatchers():
         cache = dispatcher._cache
         for (signature, *_), data in cache._cache_file._load_index().items():
             name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
             with suppress(TypeError):
-                line = json.dumps([name, *map(tell_type, signature)], separators=(",", ":"))
+                line = json.dumps([name, *map(type_to_json, signature)], separators=(",", ":"))
                 size = Path(cache._cache_file._data_path(data)).stat().st_size
                 found.append((-size, line))
     return [line for _, line in sorted(found)]
 
 
 def _dispatchers() -> Iterator[Any]:
-    """All functions that Python may call."""
-    paths = [p for room in WITH_ENTRIES for p in (ROOT / "spark_jobs" / room).rglob("*.py")]
+    """Yield all functions that Python may call."""
+    paths = [p for package in PACKAGES for p in (ROOT / "spark_jobs" / package).rglob("*.py")]
     for path in sorted(paths):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for found in vars(import_module(name)).values():

@@ -1,1 +1,1 @@
-"""Who runs the jobs' tasks: processes of this machine, or Spark."""
+"""The engine that runs the jobs' tasks: processes of this machine, or Spark."""

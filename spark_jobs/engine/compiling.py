@@ -1,4 +1,7 @@
-"""The first run on a machine compiles what tasks need, in all processes at once, and says so."""
+"""Compilation of all functions that tasks need, at the first run on a machine.
+
+All worker processes compile at once, and a line on stderr shows the progress.
+"""
 
 import os
 import shutil
@@ -8,29 +11,31 @@ from concurrent.futures import Executor, as_completed
 from contextlib import suppress
 from pathlib import Path
 
-from spark_jobs.sources import COMPILED, ENTRIES, compiled_folder
+from spark_jobs.sources import COMPILED_PREFIX, ENTRIES, compiled_folder
 
-SAID = "giscope: compiling the estimators, once: {} of {}"
+PROGRESS = "giscope: compiling the estimators, once: {} of {}"
 COMPLETE = "complete"
-"""A file in the folder of compiled functions that has them all."""
-KEPT_S = 30 * 86400
-"""So long after the last use, compiled functions of other sources are kept."""
+"""Name of the file that marks a folder in which all functions are compiled."""
+MAX_UNUSED_S = 30 * 86400
+"""Time after its last use when a folder with functions of other sources is removed."""
 
 
 def compile_once(executor: Executor) -> None:
-    """Compile all that is called from Python and is not compiled yet, those that take longest
-    first. Does nothing where what is compiled cannot be kept."""
-    complete = compiled_folder() / COMPLETE
-    if complete.exists() or not _may_write(complete.parent):
+    """Compile all functions that Python calls and that are not compiled yet, the slowest first.
+
+    Does nothing if the compiled functions cannot be stored.
+    """
+    marker = compiled_folder() / COMPLETE
+    if marker.exists() or not _may_write(marker.parent):
         return
-    _forget_old(complete.parent)
+    _remove_unused(marker.parent)
     entries = ENTRIES.read_text().splitlines()
-    _say(0, len(entries))
+    _print_progress(0, len(entries))
     work = [executor.submit(_compile, entry) for entry in entries]
-    for done, future in enumerate(as_completed(work), 1):
+    for done_count, future in enumerate(as_completed(work), 1):
         future.result()
-        _say(done, len(entries))
-    complete.touch()
+        _print_progress(done_count, len(entries))
+    marker.touch()
 
 
 def _compile(entry: str) -> None:
@@ -47,21 +52,23 @@ def _may_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _forget_old(folder: Path) -> None:
-    """Remove the functions of other sources that no process has used for long: each that begins
-    to use some touches their folder (`spark_jobs.compiled`)."""
+def _remove_unused(folder: Path) -> None:
+    """Remove folders with functions of other sources that no process has used for long.
+
+    A process that begins to use a folder touches it (see `spark_jobs.compiled`).
+    """
     if "NUMBA_CACHE_DIR" in os.environ:
         return
-    for other in folder.parent.glob(f"{COMPILED}*"):
+    for other in folder.parent.glob(f"{COMPILED_PREFIX}*"):
         with suppress(OSError):
-            if other != folder and other.stat().st_mtime < time.time() - KEPT_S:
+            if other != folder and other.stat().st_mtime < time.time() - MAX_UNUSED_S:
                 shutil.rmtree(other)
 
 
-def _say(done: int, of: int) -> None:
-    """In place on a terminal; elsewhere the first and the last only."""
+def _print_progress(done_count: int, total: int) -> None:
+    """Print the progress: in place on a terminal, elsewhere only the first and the last line."""
     if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print("\r" + SAID.format(done, of), end=end, file=sys.stderr, flush=True)
-    elif done in (0, of):
-        print(SAID.format(done, of), file=sys.stderr, flush=True)
+        end = "\n" if done_count == total else ""
+        print("\r" + PROGRESS.format(done_count, total), end=end, file=sys.stderr, flush=True)
+    elif done_count in (0, total):
+        print(PROGRESS.format(done_count, total), file=sys.stderr, flush=True)

@@ -1,4 +1,7 @@
-"""Processes of this machine that do tasks: at work in a second, where Spark takes ten."""
+"""Processes of this machine that run tasks.
+
+They start within a second; Spark takes ten.
+"""
 
 import os
 import signal
@@ -13,19 +16,19 @@ from threading import Thread
 from typing import TypeVar
 
 from spark_jobs.engine.compiling import compile_once
-from spark_jobs.engine.memory import LOST, WORKER_MALLOC
+from spark_jobs.engine.memory import WORKER_KILLED, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-NEEDED = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
-"""What tasks import when they run, and the command need not."""
+TASK_MODULES = ("spark_jobs.capture.front_end", "spark_jobs.capture.columns", "spark_jobs.tables")
+"""Modules that tasks import when they run, but commands do not need."""
 
 
-def begin() -> None:
-    """Compile what tasks need, where a run has not yet."""
-    with _work("compiling the estimators") as pool:
+def compile_functions() -> None:
+    """Compile the functions that tasks need, unless an earlier run did."""
+    with _worker_pool("compiling the estimators") as pool:
         compile_once(pool)
 
 
@@ -33,16 +36,19 @@ def run(
     task: Callable[[Item], Result],
     items: list[Item],
     label: str,
-    done: Callable[[Item, Result], object],
+    on_done: Callable[[Item, Result], object],
 ) -> list[Result]:
-    """task(item) for each item, in the items' order; done(item, result) is called as each is. The
-    first error of a task is raised, and what has not begun is left. Raises UserError where a
-    process is killed: what had the label is lost."""
-    with _work(label) as pool:
+    """Return task(item) for each item, in the items' order.
+
+    on_done(item, result) is called when a task is done. The first error of a task is raised, and
+    tasks that have not begun are dropped. Raises UserError if a process is killed; `label` says in
+    the message what the process did.
+    """
+    with _worker_pool(label) as pool:
         futures = {pool.submit(task, item): item for item in items}
         try:
             for future in as_completed(futures):
-                done(futures[future], future.result())
+                on_done(futures[future], future.result())
         finally:
             for future in futures:
                 future.cancel()
@@ -50,33 +56,39 @@ def run(
 
 
 @contextmanager
-def _work(label: str) -> Iterator[ProcessPoolExecutor]:
+def _worker_pool(label: str) -> Iterator[ProcessPoolExecutor]:
     try:
         yield _pool()
-    except (BrokenProcessPool, EOFError, ConnectionError) as error:  # these: of their server
+    except (
+        BrokenProcessPool,
+        EOFError,
+        ConnectionError,
+    ) as error:  # the latter two: of the workers' server
         _pool.cache_clear()
-        raise UserError(LOST.format(label)) from error
+        raise UserError(WORKER_KILLED.format(label)) from error
 
 
 @cache
 def _pool() -> ProcessPoolExecutor:
-    """One a core at most, begun when there is work, kept for more. All are forks of a server that
-    has imported what is imported here, and what is NEEDED."""
+    """Return the pool of workers, at most one for each core, which starts once and is used again.
+
+    The workers are forks of a server, which has imported what this process has, and TASK_MODULES.
+    """
     for name, value in WORKER_MALLOC.items():
         os.environ.setdefault(name, value)
     context = get_context("forkserver")
-    ours = [name for name in sys.modules if name.startswith("spark_jobs.")]
-    context.set_forkserver_preload([*ours, *NEEDED])
-    return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _begin)
+    imported = [name for name in sys.modules if name.startswith("spark_jobs.")]
+    context.set_forkserver_preload([*imported, *TASK_MODULES])
+    return ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _start_worker)
 
 
-def _begin() -> None:
-    """No process goes on when who wants its work has gone, or asks it to end (Ctrl-C)."""
+def _start_worker() -> None:
+    """Let a worker exit when its parent dies or when the user presses Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""Spark: the session that the jobs run in."""
+"""Spark's session, in which the jobs run."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from schemas import CATALOG_NAME
-from spark_jobs.engine.memory import LOST, WORKER_MALLOC
+from spark_jobs.engine.memory import WORKER_KILLED, WORKER_MALLOC
 from spark_jobs.errors import UserError
 
 SETTINGS = {
@@ -35,32 +35,37 @@ KILLED = re.compile(
     "Python worker exited unexpectedly|ExecutorLostFailure|OutOfMemoryError"
     "|Answer from Java side is empty|Error while sending or receiving"
 )
-"""What Spark says where it lost a worker, an executor or its Java process."""
+"""Texts of Spark's errors when it has lost a worker, an executor or its Java process."""
 UNRESOLVED = re.compile(r"unresolved dependency: (\S+): ")
-"""What Spark says of a package that it neither has nor could download."""
-THROWN = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
-"""An error's name and text, where a traceback tells them."""
+"""Text of Spark's error for a package that it neither has nor could download."""
+PYTHON_ERROR = re.compile(r"^\w[\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
+"""Name and text of a Python error in a traceback."""
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-"""For Spark 4.1: there is none for a newer Spark, and this one fails there."""
+"""Iceberg's package for Spark 4.1.
+
+There is none for newer versions of Spark, and this one fails there.
+"""
 S3A = "org.apache.hadoop:hadoop-aws:3.4.2"
-"""By which Spark reads buckets: of the Hadoop that Spark has."""
+"""Package by which Spark reads object stores, for the version of Hadoop that Spark has."""
 DRIVERS = {
     "sqlite": "org.xerial:sqlite-jdbc:3.50.3.0",
     "postgresql": "org.postgresql:postgresql:42.7.8",
 }
-"""By the kind of database that a SQL catalog is in."""
+"""Package of the database driver, by the kind of database that holds a SQL catalog."""
 
 
 def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
-    """Settings for a new session that has an Iceberg catalog, CATALOG_NAME, and its tables.
+    """Return settings for a new session with an Iceberg catalog, CATALOG_NAME, and its tables.
 
-    uri: as PyIceberg has it: a database's as SQLAlchemy writes it (sqlite, postgresql), or that of
-    a REST server; warehouse: the place of new tables. The packages come from Maven Central, and Ivy
-    keeps them; a session that is there already cannot load them: spark-submit is given
-    them by --packages.
+    uri: the catalog's URI, as for PyIceberg: that of a database, as SQLAlchemy writes it (sqlite,
+        postgresql), or of a REST server
+    warehouse: the place of new tables
 
-    Raises UserError where the uri is of another kind.
+    The packages come from Maven Central, and Ivy stores them. A session that exists already cannot
+    load packages: give them to spark-submit by --packages.
+
+    Raises UserError if the URI is of another kind.
     """
     parts = urlsplit(uri)
     kind = parts.scheme.partition("+")[0]
@@ -68,7 +73,7 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
     catalog = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".warehouse": warehouse,
-        ".cache-enabled": "false",  # else a table stays as it is as long as it is asked for
+        ".cache-enabled": "false",  # otherwise a table in use is never read anew
     }
     if kind in ("http", "https"):
         catalog |= {".type": "rest", ".uri": uri}
@@ -86,8 +91,8 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
                 catalog[f".jdbc.{key}"] = unquote(value)
     else:
         raise UserError(
-            f"Spark has no driver for a catalog in {kind or uri}, but for {', '.join(DRIVERS)}, "
-            "http, https"
+            f"Spark has no driver for a catalog in {kind or uri}; it has drivers for "
+            f"{', '.join(DRIVERS)}, http, https"
         )
     return {
         "spark.jars.packages": ",".join(packages),
@@ -96,11 +101,13 @@ def iceberg_settings(uri: str, warehouse: str) -> dict[str, str]:
 
 
 def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The session that is there (spark-submit's), or a local one on all cores.
+    """Return the session that exists (that of spark-submit), or a local one on all cores.
 
-    GISCOPE_MASTER names another Spark master; settings are for a new session, beside SETTINGS. It
-    listens on LOOPBACK, unless SPARK_LOCAL_IP names another address; of a cluster that spark-submit
-    was given, on the host's.
+    settings: settings for a new session, besides SETTINGS
+
+    GISCOPE_MASTER names another Spark master. A local session listens on LOOPBACK, unless
+    SPARK_LOCAL_IP names another address. In a cluster that spark-submit was given, the session
+    listens on the host's address.
     """
     active = SparkSession.getActiveSession()
     if active:
@@ -108,30 +115,34 @@ def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted:
-        SparkContext._ensure_initialized()  # else what spark-submit was given is not in conf
-    conf = SparkConf().setAll(list({**SETTINGS, **_of_buckets(), **(settings or {})}.items()))
+        SparkContext._ensure_initialized()  # otherwise conf lacks the settings of spark-submit
+    conf = SparkConf().setAll(
+        list({**SETTINGS, **_object_store_settings(), **(settings or {})}.items())
+    )
     if not submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         conf.setMaster(os.environ.get("GISCOPE_MASTER", "local[*]"))
-        SparkContext(conf=conf, gateway=_java(conf))
+        SparkContext(conf=conf, gateway=_launch_java(conf))
     elif conf.get("spark.master", "").startswith("local") and "SPARK_LOCAL_IP" not in os.environ:
         for setting in ("spark.driver.host", "spark.driver.bindAddress"):
             conf.setIfMissing(setting, LOOPBACK)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
-def _of_buckets() -> dict[str, str]:
-    """Settings of Hadoop's S3A by the variables that all of AWS's programs know; credentials it
-    takes from them itself."""
+def _object_store_settings() -> dict[str, str]:
+    """Return settings of Hadoop's S3A from the environment variables that AWS programs use.
+
+    S3A itself takes the credentials from them.
+    """
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return {}
-    of = "spark.hadoop.fs.s3a"
-    return {f"{of}.endpoint": endpoint, f"{of}.path.style.access": "true"}
+    prefix = "spark.hadoop.fs.s3a"
+    return {f"{prefix}.endpoint": endpoint, f"{prefix}.path.style.access": "true"}
 
 
 def reads_object_stores(spark: SparkSession) -> bool:
-    """Whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
+    """Return whether a session has Hadoop's S3A, which is a package of its own (S3A)."""
     assert spark.sparkContext._jvm
     try:
         spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(
@@ -142,26 +153,29 @@ def reads_object_stores(spark: SparkSession) -> bool:
     return True
 
 
-def _java(conf: SparkConf) -> Any:
-    """A Java process with Spark in it. What it says goes to a file, for errors reach Python
-    anyway, and is shown where it does not start."""
+def _launch_java(conf: SparkConf) -> Any:
+    """Start a Java process with Spark, and return the gateway to it.
+
+    Its output goes to a file, because errors reach Python anyway. If it does not start, the output
+    is in the UserError.
+    """
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise UserError(
             "Spark needs a Java runtime, 17 or newer: install one (Debian, Ubuntu: "
             "openjdk-17-jre-headless) or set JAVA_HOME"
         )
-    with TemporaryFile("w+") as said:
+    with TemporaryFile("w+") as output:
         try:
-            return launch_gateway(conf, {"stderr": said, "stdout": said})
+            return launch_gateway(conf, {"stderr": output, "stdout": output})
         except PySparkRuntimeError as error:
-            said.seek(0)
-            if missing := UNRESOLVED.search(said.read()):
+            output.seek(0)
+            if missing := UNRESOLVED.search(output.read()):
                 raise UserError(
                     f"Spark could not download {missing[1].replace('#', ':').replace(';', ':')}: "
                     "is Maven Central, or the mirror that spark.jars.ivySettings names, in reach?"
                 ) from error
-            said.seek(0)
-            lines = [line for line in said.read().splitlines() if line.strip()]
+            output.seek(0)
+            lines = [line for line in output.read().splitlines() if line.strip()]
             last = lines[-1] if lines else str(error)
             raise UserError(
                 f"Spark's Java process (17 or newer is needed) ended: {last}"
@@ -169,15 +183,17 @@ def _java(conf: SparkConf) -> Any:
 
 
 @contextmanager
-def in_one_line(label: str) -> Iterator[None]:
-    """What fails in Spark while it does what has the label, as a UserError; the rest Spark tells
-    beside it (stack traces of Java) is the error's cause."""
+def as_user_error(label: str) -> Iterator[None]:
+    """Raise errors of Spark as a UserError with one line, which begins with `label`.
+
+    The rest of Spark's text, such as Java's stack traces, stays in the error's cause.
+    """
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError) as error:
         text = str(error)
         if KILLED.search(text) or isinstance(error, ConnectionError):
-            raise UserError(LOST.format(label)) from error
-        thrown = THROWN.findall(text)
+            raise UserError(WORKER_KILLED.format(label)) from error
+        thrown = PYTHON_ERROR.findall(text)
         reason = thrown[-1] if thrown else text.strip().partition("\n")[0]
         raise UserError(f"{label}: Spark could not do it: {reason}") from error

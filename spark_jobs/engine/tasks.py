@@ -1,7 +1,7 @@
-"""One task a work item, on all cores; progress shown to people.
+"""Running of tasks, one for each work item, on all cores, with a progress bar on a terminal.
 
-Where GISCOPE_MASTER names a Spark master, or spark-submit has started the job, Spark does them;
-else processes of this machine do.
+Spark runs them if GISCOPE_MASTER names a Spark master, or if spark-submit has started the job;
+otherwise, processes of this machine do.
 """
 
 import os
@@ -27,53 +27,61 @@ def run_tasks(
     task: Callable[[Item], Result],
     items: list[Item],
     label: str,
-    done: Callable[[Item, Result], object] = lambda item, result: None,
+    on_done: Callable[[Item, Result], object] = lambda item, result: None,
 ) -> list[Result]:
-    """task(item) for each item; results in the items' order. done(item, result) is called here as
-    each task is done, while others run (by Spark, when all are).
+    """Return task(item) for each item, in the items' order.
 
-    Items and results are small: tasks read and write the warehouse themselves, so that no packet
+    on_done(item, result) is called in this process when a task is done, while other tasks run; with
+    Spark, when all tasks are done.
+
+    Items and results are small. Tasks read and write the warehouse themselves, so that no packet
     crosses from one process to another, or into the JVM.
     """
     if not items:
         return []
     if not by_spark():
-        processes.begin()
+        processes.compile_functions()
     with _progress() as progress:
-        shown = progress.add_task(label, total=len(items))
+        progress_task = progress.add_task(label, total=len(items))
         if by_spark():
             results = _run_by_spark(
-                task, items, label, lambda n: progress.update(shown, completed=n)
+                task,
+                items,
+                label,
+                lambda completed: progress.update(progress_task, completed=completed),
             )
             for item, result in zip(items, results, strict=True):
-                done(item, result)
+                on_done(item, result)
             return results
 
         def advance(item: Item, result: Result) -> None:
-            done(item, result)
-            progress.advance(shown)
+            on_done(item, result)
+            progress.advance(progress_task)
 
         return processes.run(task, items, label, advance)
 
 
 def by_spark() -> bool:
-    """Whether Spark is asked to do the work."""
+    """Return whether Spark runs the tasks."""
     return "GISCOPE_MASTER" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _run_by_spark(
-    task: Callable[[Item], Result], items: list[Item], label: str, done: Callable[[int], object]
+    task: Callable[[Item], Result],
+    items: list[Item],
+    label: str,
+    on_progress: Callable[[int], object],
 ) -> list[Result]:
-    from spark_jobs.engine.spark import in_one_line, spark_session
+    from spark_jobs.engine.spark import as_user_error, spark_session
 
     context = spark_session().sparkContext
-    work = context.parallelize(items, len(items)).map(_Told(task))
-    with in_one_line(label), ThreadPoolExecutor(1) as pool:
+    work = context.parallelize(items, len(items)).map(_ReturningErrors(task))
+    with as_user_error(label), ThreadPoolExecutor(1) as pool:
         job = pool.submit(_collect, context, work, label)
         while not job.done():
             time.sleep(POLL_S)
-            done(_tasks_done(context, label))
-        done(len(items))
+            on_progress(_tasks_done(context, label))
+        on_progress(len(items))
         answers = job.result()
     for _, error in answers:
         if error:
@@ -82,8 +90,11 @@ def _run_by_spark(
 
 
 @dataclass
-class _Told:
-    """A task by Spark: what a user can mend comes back as it is, not as text between Java's."""
+class _ReturningErrors:
+    """A task for Spark that returns errors that the user can mend.
+
+    If it raised them, they would come back as text between Java's.
+    """
 
     task: Callable[[Any], Any]
 

@@ -1,18 +1,21 @@
-"""How sure a mean, a share or a quantile is, where what one user meets is alike.
+"""Confidence intervals for means, shares and quantiles of samples that are alike within a user.
 
-Users are a sample of those who might have been there; their own samples share a radio channel, a
-phone and habits. So an interval comes from how much users differ, not from how many samples there
-are. It is told from sums by group of users (a group is a user where they are few):
+Users are a sample of those who might have been there. One user's samples share a radio channel, a
+phone and habits. So an interval comes from the differences between users, not from the number of
+samples. It is computed from sums by group of users (a group is one user if there are few users):
 
-mean      ratio of sums; its error as the users' jackknife has it (HC3 of the weighted mean of the
-          groups: MacKinnon and White 1985), Student's t with one degree of freedom less than there
-          are effective groups: (sum of weights)² / sum of squares, for a heavy user counts more.
-          What is above zero, as rates and times are, has its interval on the logarithm
-share     of a mean of zeros and ones, the number of independent samples that would have the same
-          error; exact interval of as many (Korn and Graubard, Survey Methodology 1998). Where all
-          users are at 0 or at 1, each group is one sample
-quantile  where the distribution reaches the ends of the interval of the share that lies below it
-          (Woodruff, JASA 1952); none where less than one group is expected beyond it
+mean      ratio of sums. Its standard error is the users' jackknife (HC3 of the weighted mean of the
+          groups: MacKinnon and White 1985). Its interval is Student's t with one degree of freedom
+          less than there are effective groups: (sum of weights)² / sum of squares, because a heavy
+          user counts more. Values above zero, such as rates and times, have their interval on the
+          logarithm.
+share     a mean of zeros and ones. The number of independent samples that would have the same
+          error is computed first. The interval is the exact interval of that many samples (Korn
+          and Graubard, Survey Methodology 1998). If all users are at 0 or all at 1, each group is
+          one sample.
+quantile  the points at which the distribution reaches the ends of the interval of the share that
+          lies below the quantile (Woodruff, JASA 1952). There is none if less than one group is
+          expected beyond it.
 """
 
 from dataclasses import dataclass
@@ -21,22 +24,26 @@ import numpy as np
 import scipy
 
 CONFIDENCE = 0.95
+"""Confidence level of all intervals."""
 GROUPS = 64
 """Groups of users by hash: the marts hold sums of them, in a network."""
-FEWEST_SAMPLES, FEWEST_USERS = 5, 3
-"""Of which something is said. One user's median is himself, and two tell nothing of a third; the
-number of samples is the one below which the paper's clusters were not drawn here."""
+MIN_SAMPLES, MIN_USERS = 5, 3
+"""Minimum number of samples and of users (or groups of users) to report an estimate.
+
+One user's median describes only that user, and two users say nothing about a third. The number of
+samples is the number below which the paper's clusters were not drawn.
+"""
 
 
-FEWEST_EFFECTIVE = 2.0
-"""Effective groups of users below which a mean is one user's, whoever else is there."""
-NOTHING = 1e-12
-"""What rounding makes of a share's spread of none."""
+MIN_EFFECTIVE_GROUPS = 2.0
+"""Effective groups of users below which a mean describes one user, however many users there are."""
+ROUNDING = 1e-12
+"""Upper bound on the spread that rounding errors give a share without any spread."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its interval; null where there are too few samples, or users, to tell."""
+    """A value and its interval; null if there are too few samples or users."""
 
     value: float | None = None
     low: float | None = None
@@ -44,88 +51,94 @@ class Estimate:
 
 
 UNKNOWN = Estimate()
+"""The estimate if there are too few samples or users."""
 
 
 def enough(samples: float, users: int) -> bool:
-    """Whether so many samples of so many (groups of) users are enough to say something."""
-    return samples >= FEWEST_SAMPLES and users >= FEWEST_USERS
+    """Return whether there are enough samples and enough users (or groups of users) to report."""
+    return samples >= MIN_SAMPLES and users >= MIN_USERS
 
 
 def mean(total: np.ndarray, weight: np.ndarray) -> Estimate:
-    """Of the sums float64[G] and weights (or counts) float64[G] of groups of users."""
-    value, error, groups = _ratio(total, weight)
-    if groups < FEWEST_USERS or effective(weight) < FEWEST_EFFECTIVE:
+    """Return the mean from the sums and the weights (or counts) of groups of users, float64[G]."""
+    value, error, groups = _ratio_and_error(total, weight)
+    if groups < MIN_USERS or effective_groups(weight) < MIN_EFFECTIVE_GROUPS:
         return UNKNOWN
-    half = _students_t(weight) * error
+    half_width = _t_quantile(weight) * error
     if value <= 0:
-        return Estimate(value, value - half, value + half)
-    factor = float(np.exp(half / value))
+        return Estimate(value, value - half_width, value + half_width)
+    factor = float(np.exp(half_width / value))
     return Estimate(value, value / factor, value * factor)
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> Estimate:
-    """Of what the groups of users have of it, float64[G], in their wholes, float64[G]."""
-    value, error, groups = _ratio(part, whole)
-    if groups < FEWEST_USERS:
+    """Return the share from the groups' parts float64[G] and wholes float64[G]."""
+    value, error, groups = _ratio_and_error(part, whole)
+    if groups < MIN_USERS:
         return UNKNOWN
     value = min(max(value, 0.0), 1.0)
-    spread = value * (1 - value)
+    variance = value * (1 - value)
     samples = float(groups)
-    if spread <= NOTHING:
+    if variance <= ROUNDING:
         value = round(value)
     elif error > 0:
-        samples = spread / error**2 * (_normal() / _students_t(whole)) ** 2
-    part_of_samples, tail = value * samples, (1 - CONFIDENCE) / 2
-    low = scipy.special.betaincinv(part_of_samples, samples - part_of_samples + 1, tail)
-    high = scipy.special.betaincinv(part_of_samples + 1, samples - part_of_samples, 1 - tail)
+        samples = variance / error**2 * (_normal_quantile() / _t_quantile(whole)) ** 2
+    successes, tail = value * samples, (1 - CONFIDENCE) / 2
+    low = scipy.special.betaincinv(successes, samples - successes + 1, tail)
+    high = scipy.special.betaincinv(successes + 1, samples - successes, 1 - tail)
     return Estimate(value, float(np.nan_to_num(low)), float(np.nan_to_num(high, nan=1.0)))
 
 
-def quantile(weights: np.ndarray, edges: np.ndarray, at: float) -> Estimate:
-    """Of the groups' histograms float64[G, B] over the bins between edges float64[B + 1], spread
-    evenly within a bin; at: the share below."""
-    reached = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
-    if reached[-1] <= 0:
+def quantile(weights: np.ndarray, edges: np.ndarray, level: float) -> Estimate:
+    """Return the quantile below which the share `level` of the groups' histograms lies.
+
+    weights: float64[G, B] over the bins between edges, float64[B + 1]. Weight is spread evenly
+    within a bin.
+    """
+    cumulative = np.concatenate([[0.0], np.cumsum(weights.sum(axis=0))])
+    if cumulative[-1] <= 0:
         return UNKNOWN
-    reached /= reached[-1]
-    value = float(_where(at, reached, edges))
-    below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
-    found = share(weights @ below, weights.sum(axis=1))
+    cumulative /= cumulative[-1]
+    value = float(_position_of(level, cumulative, edges))
+    share_below = np.clip((value - edges[:-1]) / np.diff(edges), 0, 1)
+    interval = share(weights @ share_below, weights.sum(axis=1))
     groups = np.count_nonzero(weights.sum(axis=1))
-    if found.low is None or found.high is None or groups * min(at, 1 - at) < 1:
+    if interval.low is None or interval.high is None or groups * min(level, 1 - level) < 1:
         return UNKNOWN
-    low, high = (float(_where(end, reached, edges)) for end in (found.low, found.high))
+    low, high = (
+        float(_position_of(end, cumulative, edges)) for end in (interval.low, interval.high)
+    )
     return Estimate(value, low, high)
 
 
-def _where(at: float, reached: np.ndarray, edges: np.ndarray) -> float:
-    """Where a cumulative distribution reaches `at`."""
-    k = int(np.clip(np.searchsorted(reached, at, "left"), 1, len(reached) - 1))
-    step = reached[k] - reached[k - 1]
-    within = (at - reached[k - 1]) / step if step > 0 else 1.0
-    return edges[k - 1] + min(max(within, 0.0), 1.0) * (edges[k] - edges[k - 1])
+def _position_of(level: float, cumulative: np.ndarray, edges: np.ndarray) -> float:
+    """Return the position at which a cumulative distribution reaches `level`."""
+    k = int(np.clip(np.searchsorted(cumulative, level, "left"), 1, len(cumulative) - 1))
+    step = cumulative[k] - cumulative[k - 1]
+    fraction = (level - cumulative[k - 1]) / step if step > 0 else 1.0
+    return edges[k - 1] + min(max(fraction, 0.0), 1.0) * (edges[k] - edges[k - 1])
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
-    """The ratio of sums, its standard error, and of how many groups."""
-    there = whole > 0
-    part, whole = part[there], whole[there]
+def _ratio_and_error(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, int]:
+    """Return (ratio of sums, its standard error, number of groups with a positive whole)."""
+    positive = whole > 0
+    part, whole = part[positive], whole[positive]
     groups = len(whole)
     if groups < 2:
         return np.nan, np.nan, groups
     value = part.sum() / whole.sum()
-    turned = (part - value * whole) / (1 - whole / whole.sum())
-    return float(value), float(np.sqrt((turned**2).sum()) / whole.sum()), groups
+    residuals = (part - value * whole) / (1 - whole / whole.sum())
+    return float(value), float(np.sqrt((residuals**2).sum()) / whole.sum()), groups
 
 
-def effective(weight: np.ndarray) -> float:
-    """How many groups of equal weight tell as much."""
+def effective_groups(weight: np.ndarray) -> float:
+    """Return the number of groups of equal weight that carry as much information."""
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def _students_t(weight: np.ndarray) -> float:
-    return float(scipy.special.stdtrit(max(effective(weight) - 1, 1), (1 + CONFIDENCE) / 2))
+def _t_quantile(weight: np.ndarray) -> float:
+    return float(scipy.special.stdtrit(max(effective_groups(weight) - 1, 1), (1 + CONFIDENCE) / 2))
 
 
-def _normal() -> float:
+def _normal_quantile() -> float:
     return float(scipy.special.ndtri((1 + CONFIDENCE) / 2))

@@ -1,36 +1,39 @@
 """Available downlink channel rate (INFOCOM 2004, Section IV).
 
-The rate at which the access link serves a user is read off the ACKs of one connection while the
-link never runs dry: no loss, reordering or retransmission, and more data in flight than the path holds.
-The link keeps a user's packets in order, so between two ACKs it has carried exactly what Gi saw
-for the user, of any connection and protocol, after the packet that the first ACK answers, up to
-and including the packet that the second answers.
+The ACKs of one connection show the rate at which the access link serves a user, as long as the link
+is never idle: no loss, reordering or retransmission, and more data in flight than the path holds.
+The link keeps a user's packets in order. So between two ACKs it carried exactly the user's packets,
+of any connection and protocol, that passed Gi after the packet that the first ACK answers, up to
+and including the packet that the second ACK answers.
 
     Gi        | d1 d2 x1 d3 x2 d4          d: this connection, x: the user's other traffic
     ACKs      |       a1       a3   a4     a1 .. a4: bytes x1 + ... of d2, x1, d3, x2, d4
 
 Departures from the paper
+
 - 4500 bytes exceed GPRS's bandwidth-delay product (34 kbit/s x 0.7 s = 3000 bytes) by one half. On
-  faster links they do not, so the same is asked of the measured product: the next packet must be
-  at Gi half a base round trip before the link would run dry (`queue_margin`). Where it is not, or
-  where service stops for more than a base round trip (preemption), the period is cut.
-- What a window's round trip does not spend in the queue its ACK may be late by: a window of about
-  one bandwidth-delay product is answered late and sent late, round after round, and every ACK
-  looks as if its packet had been queued. So the same is asked of ACKs as prompt as the period's
-  most prompt (`mark_dry`). How late that one was nobody knows, but less than the others are on
-  average: by so much sooner the packet must be at Gi.
-- Too short a base round trip hides a dry link as well, and a single packet stamped late makes one.
-  So it is the shortest that two of the user's connections had.
-- 16 KB outlast the ACKs' jitter on GPRS: five base round trips at its highest rate. The same is
-  asked in time (`min_base_rtts`). As a delayed ACK is late by up to 200 ms, but by no more than the
-  wait for the next segment, 20 ACKs or 4 s are asked (`min_ack_delays`); and the ACKs' measured
-  lateness may be, on average, no more than 2.5 % of the time (`max_lateness`).
-- ACKs are only ever late. The rate is that between two prompt ACKs, corners of the lower convex
-  hull of (bytes, time) in the first and the last quarter (Moon, Skelly and Towsley, INFOCOM 1999,
-  take clock skew so), not between the first and the last. The paper's is ip_bytes over the time.
-- Other traffic's losses falsify the bytes. So a period is also cut where any connection of the
-  user has data that Gi sees twice: any copy may have been dropped before the link. Packets that
-  were lost and never retransmitted, and those of other protocols, go unseen.
+  faster links they do not. So the same is required of the measured product: the next packet must be
+  at Gi half a base RTT before the link would be idle (`queue_margin`). If it is not, or if service
+  stops for more than a base RTT (preemption), the period is cut.
+- The part of a window's RTT that is not spent in the queue may hide a late ACK. A window of about
+  one bandwidth-delay product is answered late and sent late, round after round, and every ACK looks
+  as if its packet had been queued. So the same is required of ACKs as prompt as the period's most
+  prompt ACK (`mark_idle`). The lateness of that ACK is unknown, but it is smaller than the mean
+  lateness of the others. So the packet must be at Gi earlier by that mean.
+- Too short a base RTT hides an idle link as well, and a single packet with a late timestamp makes
+  one. So the base RTT is the shortest that two of the user's connections had.
+- 16 KB outlast the ACKs' jitter on GPRS: five base RTTs at its highest rate. The same is required
+  in time (`min_base_rtts`). A delayed ACK is late by up to 200 ms, but by no more than the wait for
+  the next segment. So 20 ACKs or 4 s are required (`min_ack_delays`). The ACKs' measured lateness
+  may be, on average, at most 2.5 % of the time (`max_lateness`).
+- ACKs can only be late, never early. The rate is that between two prompt ACKs, not between the
+  first and the last. These two are corners of the lower convex hull of (bytes, time) in the first
+  and the last quarter (Moon, Skelly and Towsley, INFOCOM 1999, remove clock skew in this way). The
+  paper's rate is ip_bytes divided by the time.
+- Losses of the user's other traffic falsify the bytes. So a period is also cut where any connection
+  of the user has data that Gi sees twice: any transmission of it may have been dropped before the
+  link. Lost packets that were never retransmitted, and lost packets of other protocols, are not
+  detected.
 """
 
 from typing import NamedTuple
@@ -40,53 +43,56 @@ import numpy as np
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators.sequence import NONE, count_before, first_above, sequence_length
 
-LENGTH_CLASSES = 13  # of 128 bytes
+LENGTH_CLASSES = 13
+"""Number of classes of packet length, of 128 bytes each."""
 
 
 class Saturation(NamedTuple):
-    """What a period must show of a link that is kept saturated."""
+    """Requirements for a period in which a link is kept saturated."""
 
     flight_size_bytes: int = 4500
-    """More in flight than so much (Section IV)."""
+    """More data than this is in flight (Section IV)."""
     min_period_bytes: int = 16 * 1024
-    """At least so much acknowledged (Section IV),"""
+    """Minimum of acknowledged bytes (Section IV)."""
     min_base_rtts: float = 5
-    """in so many base round trips, and"""
+    """Minimum duration in base RTTs."""
     min_ack_delays: int = 20
-    """by so many ACKs, or in so many times"""
+    """Minimum number of ACKs; instead the period may last for as many times ack_delay_us."""
     ack_delay_us: int = 200_000
-    """the longest delay of an ACK."""
+    """Maximum delay of a delayed ACK (µs)."""
     queue_margin: float = 0.5
-    """Base round trips before the link would run dry by which the next packet must be at Gi."""
+    """Base RTTs by which the next packet must be at Gi before the link would be idle."""
     max_lateness: float = 0.025
-    """Mean lateness of the ACKs at most, as a share of the time."""
+    """Maximum mean lateness of the ACKs, as a share of the time."""
 
 
 class Periods(NamedTuple):
     """Periods in which a connection kept its user's link saturated."""
 
     connection: np.ndarray
-    """int64[K]"""
+    """int64[K]."""
     start_ts: np.ndarray
-    """int64[K], µs: its first ACK."""
+    """int64[K], µs: time of the period's first ACK."""
     end_ts: np.ndarray
-    """int64[K], µs: its last ACK."""
+    """int64[K], µs: time of the period's last ACK."""
     ip_bytes: np.ndarray
-    """int64[K], B: what the link carried."""
+    """int64[K], B: bytes that the link carried."""
     rate: np.ndarray
     """float64[K]: the link's rate (bit/s, IP layer)."""
 
 
 @making
-def sent_again(segments, connections, packets):
-    """bool[packets], user order: all copies of downlink data that Gi saw more than once before it
-    was acknowledged. Which of them got lost is not decided here. Of Segments, their Connections;
-    packets: how many the user order holds.
+def retransmitted_packets(segments, connections, packet_count):
+    """Return bool[packet_count], user order: packets with downlink data that Gi saw more than once.
+
+    Only data that Gi saw again before it was acknowledged counts. All transmissions of it are
+    marked; which of them got lost is not decided here. packet_count: number of packets in user
+    order.
     """
     first, number, downlink = connections.first, segments.number, segments.downlink
     tcp_flags, payload_len, place = segments.tcp_flags, segments.payload_len, segments.place
-    again = np.zeros(packets, np.bool_)
-    top = np.empty(len(number), np.int64)
+    retransmitted = np.zeros(packet_count, np.bool_)
+    highest_so_far = np.empty(len(number), np.int64)
     for c in range(len(first) - 1):
         highest = acked = NONE
         for i in range(first[c], first[c + 1]):
@@ -95,31 +101,33 @@ def sent_again(segments, connections, packets):
                 end = start + sequence_length(tcp_flags[i], payload_len[i])
                 start = max(start, acked)
                 if start < min(end, highest):
-                    for j in range(first_above(top, first[c], i, start), i):
+                    for j in range(first_above(highest_so_far, first[c], i, start), i):
                         if not downlink[j] or number[j] == NONE or number[j] >= end:
                             continue
                         if number[j] + sequence_length(tcp_flags[j], payload_len[j]) > start:
-                            again[place[j]] = again[place[i]] = True
+                            retransmitted[place[j]] = retransmitted[place[i]] = True
                 highest = max(highest, end)
             elif number[i] != NONE:
                 acked = max(acked, number[i])
-            top[i] = highest
-    return again
+            highest_so_far[i] = highest
+    return retransmitted
 
 
 @making
-def least_rtts(clean, connections, packets):
-    """float64[U, LENGTH_CLASSES, 2, 3]: for each user and class of packet length the least round
-    trips from Gi to the mobile and back that two connections had (us), the packet's length (bytes)
-    and the connection; of CleanAcks, in connections that are mine."""
-    least = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
+def min_rtts(clean, connections, packets):
+    """Return the two smallest RTTs by user and packet length: float64[U, LENGTH_CLASSES, 2, 3].
+
+    The RTTs are from Gi to the mobile and back, of two different connections that start in the
+    window. The last axis has the RTT (µs), the packet's length (B) and the connection.
+    """
+    found = np.full((len(packets.first) - 1, LENGTH_CLASSES, 2, 3), np.inf)
     for k in range(len(clean.ts)):
         c, packet = clean.connection[k], clean.packet[k]
-        if not connections.mine[c]:
+        if not connections.starts_in_window[c]:
             continue
         length = np.int64(packets.ip_len[packet])
-        kind = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
-        best = least[connections.user[c], kind]
+        length_class = min(length >> 7, np.int64(LENGTH_CLASSES - 1))
+        best = found[connections.user[c], length_class]
         rtt = clean.ts[k] - packets.ts[packet]
         rank = 0 if rtt < best[0, 0] or c == best[0, 2] else 1
         if rtt < best[rank, 0]:
@@ -128,26 +136,28 @@ def least_rtts(clean, connections, packets):
             best[rank, 0] = rtt
             best[rank, 1] = length
             best[rank, 2] = c
-    return least
+    return found
 
 
 @inner
-def base_rtt(least, us_per_byte):
-    """Round trip (us) of an empty packet on an idle link that serves a byte in us_per_byte: the
-    least that two connections had, or the only one."""
+def base_rtt(rtts, us_per_byte):
+    """Return the RTT (µs) of an empty packet on an idle link that serves a byte in us_per_byte.
+
+    It is the smallest RTT that two connections had, or that of the only connection.
+    """
     base = confirmed = np.inf
-    whose = -1.0
-    for kind in range(len(least)):
+    connection = -1.0
+    for length_class in range(len(rtts)):
         for rank in range(2):
-            if least[kind, rank, 0] == np.inf:
+            if rtts[length_class, rank, 0] == np.inf:
                 continue
-            rtt = least[kind, rank, 0] - least[kind, rank, 1] * us_per_byte
-            if least[kind, rank, 2] == whose:
+            rtt = rtts[length_class, rank, 0] - rtts[length_class, rank, 1] * us_per_byte
+            if rtts[length_class, rank, 2] == connection:
                 base = min(base, rtt)
             elif rtt < base:
                 confirmed = base
                 base = rtt
-                whose = least[kind, rank, 2]
+                connection = rtts[length_class, rank, 2]
             else:
                 confirmed = min(confirmed, rtt)
     return max(confirmed if confirmed < np.inf else base, 0.0)
@@ -155,10 +165,10 @@ def base_rtt(least, us_per_byte):
 
 @making
 def prompt_us_per_byte(ts, sent):
-    """The link's time a byte, between two ACKs that came promptly (see the module's text).
+    """Return the link's time per byte (µs), between two prompt ACKs (see the module's text).
 
-    ts, sent int64[K]: when each ACK of a period came (us) and the bytes sent up to the packet
-    that it answers. NaN if they do not tell.
+    ts, sent: int64[K], time of each ACK of a period (µs), and bytes sent up to and including the
+    packet that it answers. NaN if they do not show it.
     """
     corner = np.empty(len(ts), np.int64)
     m = 0
@@ -185,124 +195,146 @@ def prompt_us_per_byte(ts, sent):
 
 
 @inner
-def most_prompt(ts, sent, us_per_byte):
-    """Of the ACKs of a period: when the one that answers byte 0 would come (us), were it as prompt
-    as the most prompt; and how late they are behind that one, on average (us)."""
+def most_prompt_ack(ts, sent, us_per_byte):
+    """Return (time at which the ACK of byte 0 would come, mean lateness of a period's ACKs), µs.
+
+    The ACK of byte 0 is taken to be as prompt as the period's most prompt ACK. The lateness is
+    relative to that ACK.
+    """
     total = 0.0
-    least = np.inf
+    min_lateness = np.inf
     for k in range(len(ts)):
-        late = (ts[k] - ts[0]) - (sent[k] - sent[0]) * us_per_byte
-        total += late
-        least = min(least, late)
-    return ts[0] - sent[0] * us_per_byte + least, total / len(ts) - least
+        lateness = (ts[k] - ts[0]) - (sent[k] - sent[0]) * us_per_byte
+        total += lateness
+        min_lateness = min(min_lateness, lateness)
+    return ts[0] - sent[0] * us_per_byte + min_lateness, total / len(ts) - min_lateness
 
 
 @inner
-def kept_busy(clean, k, us_per_byte, base, queue_margin, packets):
-    """Whether the link had a packet to send at all times from the packet that ACK k answers to
-    the one that ACK k + 1 answers, with queue_margin base round trips to spare."""
-    at, sent_before = clean.ts[k], packets.sent_before
+def is_busy(clean, k, us_per_byte, base, queue_margin, packets):
+    """Return whether the link always had a packet to send between the packets of ACKs k and k + 1.
+
+    This covers the time from the packet that ACK k answers to the packet that ACK k + 1 answers,
+    with queue_margin base RTTs to spare.
+    """
+    ack_ts, bytes_before = clean.ts[k], packets.downlink_bytes_before
     answered, next_answered = clean.packet[k], clean.packet[k + 1]
-    served = sent_before[next_answered + 1] - sent_before[answered + 1]
-    if clean.ts[k + 1] - at > base + served * us_per_byte:
+    served = bytes_before[next_answered + 1] - bytes_before[answered + 1]
+    if clean.ts[k + 1] - ack_ts > base + served * us_per_byte:
         return False
-    # the link has sent all up to byte b by this time plus b * us_per_byte, or sooner
-    empty_at = at - base * (1 + queue_margin) - sent_before[answered + 1] * us_per_byte
+    # The link has sent all data up to byte b by this time plus b * us_per_byte, or sooner.
+    idle_at = ack_ts - base * (1 + queue_margin) - bytes_before[answered + 1] * us_per_byte
     for j in range(answered + 1, next_answered + 1):
-        if packets.downlink[j] and packets.ts[j] > empty_at + sent_before[j] * us_per_byte:
+        if packets.downlink[j] and packets.ts[j] > idle_at + bytes_before[j] * us_per_byte:
             return False
     return True
 
 
 @inner
-def mark_dry(dry, answered, latest, us_per_byte, packets):
-    """Marks in dry, bool[K - 1], those of K ACKs after which the link may have run dry, and tells
-    whether there were any.
+def mark_idle(idle, answered, deadline, us_per_byte, packets):
+    """Mark the ACKs after which the link may have been idle and return whether there are any.
 
-    answered: the packets that they answer; latest: when a packet must be at Gi that has no byte
-    ahead of it (us), each later one us_per_byte later for every byte ahead of it.
+    idle: bool[K - 1], set to True for these of K ACKs. answered: the packets that the ACKs answer.
+    deadline: latest time (µs) at which a packet with no byte ahead of it must be at Gi; for every
+    byte ahead of it, it may come us_per_byte later.
     """
-    ts, downlink, sent_before = packets.ts, packets.downlink, packets.sent_before
-    found = False
-    for k in range(len(dry)):
+    ts, downlink, bytes_before = packets.ts, packets.downlink, packets.downlink_bytes_before
+    any_idle = False
+    for k in range(len(idle)):
         for j in range(answered[k] + 1, answered[k + 1] + 1):
-            if downlink[j] and ts[j] > latest + sent_before[j] * us_per_byte:
-                dry[k] = found = True
-    return found
+            if downlink[j] and ts[j] > deadline + bytes_before[j] * us_per_byte:
+                idle[k] = any_idle = True
+    return any_idle
 
 
 @inner
-def undisturbed_until(lo, clean, retransmitted_before, flight_size_bytes):
-    """The last ACK of the run that begins with ACK lo: no disturbance, enough data in flight, and
-    nothing sent to the user that was retransmitted later (retransmitted_before: a prefix count)."""
+def last_undisturbed(first, clean, retransmitted_before, flight_size_bytes):
+    """Return the last ACK of the run that begins with ACK `first`.
+
+    In a run there is no disturbance, enough data is in flight, and no packet to the user was
+    retransmitted later. retransmitted_before: a prefix count.
+    """
     packet = clean.packet
-    hi = lo
+    last = first
     while (
-        hi + 1 < len(clean.ts)
-        and clean.joined[hi + 1]
-        and clean.flight[hi] > flight_size_bytes
-        and retransmitted_before[packet[hi + 1] + 1] == retransmitted_before[packet[hi] + 1]
+        last + 1 < len(clean.ts)
+        and clean.undisturbed[last + 1]
+        and clean.flight[last] > flight_size_bytes
+        and retransmitted_before[packet[last + 1] + 1] == retransmitted_before[packet[last] + 1]
     ):
-        hi += 1
-    return hi
+        last += 1
+    return last
 
 
 @compiled
 def channel_rates(segments, connections, packets, clean, saturation):
-    """Periods of the connections that are mine (the retransmissions of others still cut periods), of
-    Segments, their Connections, all Packets and the CleanAcks; saturation: a Saturation."""
-    at, packet = clean.ts, clean.packet
-    least = least_rtts(clean, connections, packets)
-    retransmitted_before = count_before(sent_again(segments, connections, len(packets.ts)))
-    sent = packets.sent_before[packet + 1]  # up to and including what each ACK answers
+    """Return the Periods of the connections that start in the time window.
 
-    found = np.empty((len(at), 2), np.int64)
-    rate = np.empty(len(at), np.float64)
-    dry = np.empty(len(at), np.bool_)
+    Retransmissions of the user's other connections still cut periods.
+    """
+    ack_ts, packet = clean.ts, clean.packet
+    user_min_rtts = min_rtts(clean, connections, packets)
+    retransmitted_before = count_before(
+        retransmitted_packets(segments, connections, len(packets.ts))
+    )
+    sent = packets.downlink_bytes_before[packet + 1]  # up to the packet that each ACK answers
+
+    spans = np.empty((len(ack_ts), 2), np.int64)
+    rate = np.empty(len(ack_ts), np.float64)
+    idle = np.empty(len(ack_ts), np.bool_)
     periods = 0
     next_run = 0
-    while next_run < len(at):
+    while next_run < len(ack_ts):
         start = next_run
-        end = undisturbed_until(start, clean, retransmitted_before, saturation.flight_size_bytes)
+        end = last_undisturbed(start, clean, retransmitted_before, saturation.flight_size_bytes)
         next_run = end + 1
         c = clean.connection[start]
-        if not connections.mine[c] or sent[end] - sent[start] < saturation.min_period_bytes:
+        if (
+            not connections.starts_in_window[c]
+            or sent[end] - sent[start] < saturation.min_period_bytes
+        ):
             continue
-        pace = prompt_us_per_byte(at[start : end + 1], sent[start : end + 1])
-        base = base_rtt(least[connections.user[c]], pace)
+        pace = prompt_us_per_byte(ack_ts[start : end + 1], sent[start : end + 1])
+        base = base_rtt(user_min_rtts[connections.user[c]], pace)
         for k in range(start, end):
-            dry[k] = not kept_busy(clean, k, pace, base, saturation.queue_margin, packets)
-        dry[end] = True
+            idle[k] = not is_busy(clean, k, pace, base, saturation.queue_margin, packets)
+        idle[end] = True
         while start <= end:
             k = start
-            while not dry[k]:
+            while not idle[k]:
                 k += 1
-            if _long_enough(at[k] - at[start], sent[k] - sent[start], k - start, base, saturation):
-                us_per_byte = prompt_us_per_byte(at[start : k + 1], sent[start : k + 1])
-                prompt, late = most_prompt(at[start : k + 1], sent[start : k + 1], us_per_byte)
-                latest = prompt - base - late
+            if _is_long_enough(
+                ack_ts[k] - ack_ts[start], sent[k] - sent[start], k - start, base, saturation
+            ):
+                us_per_byte = prompt_us_per_byte(ack_ts[start : k + 1], sent[start : k + 1])
+                prompt_ts, lateness = most_prompt_ack(
+                    ack_ts[start : k + 1], sent[start : k + 1], us_per_byte
+                )
+                deadline = prompt_ts - base - lateness
                 answered = packet[start : k + 1]
-                if mark_dry(dry[start:k], answered, latest, us_per_byte, packets):
-                    continue  # with what is left of the period
-                if us_per_byte > 0 and late <= saturation.max_lateness * (at[k] - at[start]):
-                    found[periods] = start, k
+                if mark_idle(idle[start:k], answered, deadline, us_per_byte, packets):
+                    continue  # with the rest of the period
+                if us_per_byte > 0 and lateness <= saturation.max_lateness * (
+                    ack_ts[k] - ack_ts[start]
+                ):
+                    spans[periods] = start, k
                     rate[periods] = 8e6 / us_per_byte
                     periods += 1
             start = k + 1
-    from_ack, to_ack = found[:periods, 0], found[:periods, 1]
+    from_ack, to_ack = spans[:periods, 0], spans[:periods, 1]
     return Periods(
         clean.connection[from_ack],
-        at[from_ack],
-        at[to_ack],
+        ack_ts[from_ack],
+        ack_ts[to_ack],
         sent[to_ack] - sent[from_ack],
         rate[:periods].copy(),
     )
 
 
 @inner
-def _long_enough(time, ip_bytes, acks, base, saturation):
-    """Whether a period of so much time (us), bytes and ACKs outlasts the ACKs' jitter."""
+def _is_long_enough(time, ip_bytes, acks, base, saturation):
+    """Return whether a period of this time (µs), bytes and ACKs outlasts the ACKs' jitter."""
     if ip_bytes < saturation.min_period_bytes or time < saturation.min_base_rtts * base:
         return False
-    least = saturation.min_ack_delays
-    return acks >= least or time >= least * saturation.ack_delay_us
+    min_acks = saturation.min_ack_delays
+    return acks >= min_acks or time >= min_acks * saturation.ack_delay_us

@@ -1,10 +1,10 @@
-"""Which packets form one TCP connection.
+"""Assignment of packets to TCP connections.
 
-A connection is a 5-tuple from its SYN on. Departures from a plain 5-tuple key: ports are used
-again, so a SYN may begin another connection; packets whose SYN was not seen form a partial one; and
-packets that the ends of a connection could not have sent (see `window`) are counted and are no part
-of it. Where several SYNs or SYN ACKs have different initial sequence numbers, the one counts that
-the ends go on with, because anybody can forge a SYN.
+A connection is a 5-tuple from its SYN on. There are three departures from a plain 5-tuple key.
+Ports are reused, so a SYN may begin another connection. Packets whose SYN was not seen form a
+partial connection. Packets that the ends of a connection could not have sent (see `window`) are
+counted and are not part of it. If several SYNs or SYN ACKs have different initial sequence numbers,
+the one with which the ends continue counts, because anybody can forge a SYN.
 """
 
 import numpy as np
@@ -15,62 +15,72 @@ from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
 REUSE_AFTER_US = 60_000_000
-"""Silence after which a SYN with another initial sequence number opens another connection though
-the old one was not seen to close: the usual TIME-WAIT."""
+"""Silence after which a SYN opens another connection though the old one was not seen to close.
+
+This is the usual TIME-WAIT. The SYN has another initial sequence number.
+"""
 
 IDLE_TIMEOUT_US = 7_440_000_000
-"""Silence after which any packet belongs to another connection: the least time for
-which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5)."""
+"""Silence after which any packet belongs to another connection.
+
+It is the minimum time for which middleboxes keep an idle connection, 2 h 4 min (RFC 5382, REQ-5).
+"""
 
 
 @inner
-def hash_of(server, user_port, server_port):
-    """uint64, of a 5-tuple of one user and protocol."""
+def hash_server_and_ports(server, user_port, server_port):
+    """Return a uint64 hash of a 5-tuple of one user and protocol."""
     ports = np.uint64(user_port) << np.uint64(16) | np.uint64(server_port)
     h = np.uint64(server) * np.uint64(0xC2B2AE3D27D4EB4F) ^ ports * np.uint64(0x9E3779B97F4A7C15)
     return (h ^ h >> np.uint64(29)) * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(32)
 
 
 LONG_AGO = np.int64(-(2**62))
+"""Time before all packets (µs)."""
 
-STAYS, OPENS, OUTSIDE = range(3)
-"""What a packet is: of the connection, another one's first, or nobody's."""
+CONTINUES, OPENS, OUT_OF_WINDOW = range(3)
+"""Verdicts on a packet: it continues the connection, opens another one, or is out of window."""
 UNDECIDED, NEW, OLD = range(3)
-"""Which numbers the ends go on with: those of a SYN, or those that they had."""
+"""Numbers with which the ends continue: those of a new SYN, or the old ones."""
 
-PAIR = np.dtype(
+FIVE_TUPLE = np.dtype(
     [
-        ("first", "i8"),
-        ("latest", "i8"),
+        ("first_packet", "i8"),
+        ("latest_packet", "i8"),
         ("latest_ts", "i8"),
         ("connection", "i8"),
-        ("began", "i8"),
+        ("connection_start", "i8"),
         ("closed", "?"),
         ("carried_data", "?"),
     ],
     align=True,
 )
-"""A 5-tuple: its first packet, the last so far, and when the one before passed (µs); its present
-connection, -1 before there is one, that one's first packet, and whether that was seen to close, or
-carried data."""
+"""A 5-tuple and its present connection.
+
+first_packet, latest_packet: its first packet, and the last one so far
+latest_ts: time at which the packet before the present one passed (µs)
+connection: number of its present connection; -1 before there is one
+connection_start: first packet of that connection
+closed: that connection was seen to close
+carried_data: that connection carried data
+"""
 
 
 @compiled
 def assign_connections(packets):
-    """The connection of every packet, of Packets.
+    """Return the connection of every packet, the number of connections, and packets out of window.
 
-    Returns (connection int32[M], -1 where there is none; how many there are; outside bool[M]:
-    segments that no end of their connection could have sent). Connections are numbered by user,
-    then by their first packet.
+    They are int32[M], -1 if there is none; a number; and bool[M], segments that no end of their
+    connection could have sent. Connections are numbered by user, then by their first packet.
     """
     n = len(packets.ts)
-    connection, following = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    outside = np.zeros(n, np.bool_)
-    slots, pairs = np.zeros(2, np.int32), np.zeros(2, PAIR)
+    connection, next_packet = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    out_of_window = np.zeros(n, np.bool_)
+    slots, five_tuples = np.zeros(2, np.int32), np.zeros(2, FIVE_TUPLE)
     ends = np.zeros((2, 2), window.END)
     ts, flags, seq, ack = packets.ts, packets.tcp_flags, packets.seq, packets.ack
-    payload_len, downlink, room = packets.payload_len, packets.downlink, packets.window
-    stamped, stamp = packets.has_timestamps, packets.ts_val
+    payload_len, downlink, window_field = packets.payload_len, packets.downlink, packets.window
+    has_timestamps, ts_val = packets.has_timestamps, packets.ts_val
     count = np.int64(0)
     for user in range(len(packets.first) - 1):
         begin, end = packets.first[user], packets.first[user + 1]
@@ -80,192 +90,212 @@ def assign_connections(packets):
         if size > len(slots):
             slots = np.zeros(size, np.int32)
         slots[:size] = 0
-        if end - begin > len(pairs):
-            pairs = np.zeros(end - begin, PAIR)
-        found = _pair(packets, (begin, end), slots[:size], pairs, connection, following)
-        if found > len(ends):
-            ends = np.zeros((2 * found, 2), window.END)
+        if end - begin > len(five_tuples):
+            five_tuples = np.zeros(end - begin, FIVE_TUPLE)
+        five_tuple_count = _number_five_tuples(
+            packets, (begin, end), slots[:size], five_tuples, connection, next_packet
+        )
+        if five_tuple_count > len(ends):
+            ends = np.zeros((2 * five_tuple_count, 2), window.END)
         for i in range(begin, end):
             if connection[i] < 0:
                 continue
-            pair = pairs[connection[i]]
+            five_tuple = five_tuples[connection[i]]
             up, down = ends[connection[i], 0], ends[connection[i], 1]
-            own, other = (down, up) if downlink[i] else (up, down)
-            plain = False
-            if ts[i] - pair.latest_ts <= IDLE_TIMEOUT_US:  # else also where there was none
+            sender, receiver = (down, up) if downlink[i] else (up, down)
+            is_accepted = False
+            if ts[i] - five_tuple.latest_ts <= IDLE_TIMEOUT_US:  # also false for the first packet
                 segment = window.Segment(
                     flags[i],
                     seq[i],
                     ack[i],
-                    np.int64(room[i]),
+                    np.int64(window_field[i]),
                     np.int64(payload_len[i]) + (flags[i] & FIN != 0),
-                    stamped[i],
-                    stamp[i],
+                    has_timestamps[i],
+                    ts_val[i],
                     ts[i],
                 )
-                plain = window.goes_on(segment, own, other)
-            if plain:
-                pair.closed |= flags[i] & FIN != 0
-                pair.carried_data |= payload_len[i] > 0
+                is_accepted = window.accept_plain(segment, sender, receiver)
+            if is_accepted:
+                five_tuple.closed |= flags[i] & FIN != 0
+                five_tuple.carried_data |= payload_len[i] > 0
             else:
-                fate = _fate(packets, i, pair, own, following)
-                if fate == OPENS:
-                    pair.connection, pair.began = count, i
-                    pair.closed = pair.carried_data = False
-                    window.begin(own)
-                    window.begin(other)
+                verdict = _classify(packets, i, five_tuple, sender, next_packet)
+                if verdict == OPENS:
+                    five_tuple.connection, five_tuple.connection_start = count, i
+                    five_tuple.closed = five_tuple.carried_data = False
+                    window.clear_end(sender)
+                    window.clear_end(receiver)
                     count += 1
-                outside[i] = fate == OUTSIDE or not _belongs(
-                    packets, i, pair, (own, other), following, outside
+                out_of_window[i] = verdict == OUT_OF_WINDOW or not _accept(
+                    packets, i, five_tuple, (sender, receiver), next_packet, out_of_window
                 )
-            connection[i] = pair.connection
-            pair.latest_ts = ts[i]
-    return connection, count, outside
+            connection[i] = five_tuple.connection
+            five_tuple.latest_ts = ts[i]
+    return connection, count, out_of_window
 
 
 @inner
-def _pair(packets, span, slots, pairs, pair_of, following):
-    """Number the 5-tuples of a user's packets, from span[0] to span[1], into pair_of, and tell of
-    each packet which one follows it. Returns how many there are. slots: int32[a power of two],
-    zeros."""
+def _number_five_tuples(packets, span, slots, five_tuples, five_tuple_of, next_packet):
+    """Number the 5-tuples of a user's packets, and return how many there are.
+
+    The packets are those from span[0] to span[1]. Writes each packet's number to five_tuple_of, and
+    the next packet of its 5-tuple to next_packet. slots: int32[a power of two], zeros.
+    """
     server, user_port, server_port = packets.server, packets.user_port, packets.server_port
     mask, count = len(slots) - 1, 0
     for i in range(span[0], span[1]):
         if not packets.is_tcp[i]:
             continue
-        slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & mask
+        slot = np.int64(hash_server_and_ports(server[i], user_port[i], server_port[i])) & mask
         while slots[slot]:
-            known = pairs[slots[slot] - 1].first
+            candidate = five_tuples[slots[slot] - 1].first_packet
             if (
-                server[known] == server[i]
-                and user_port[known] == user_port[i]
-                and server_port[known] == server_port[i]
+                server[candidate] == server[i]
+                and user_port[candidate] == user_port[i]
+                and server_port[candidate] == server_port[i]
             ):
                 break
             slot = (slot + 1) & mask
         if slots[slot]:
-            following[pairs[slots[slot] - 1].latest] = i
+            next_packet[five_tuples[slots[slot] - 1].latest_packet] = i
         else:
-            pairs[count].first = i
-            pairs[count].connection, pairs[count].latest_ts = -1, LONG_AGO
+            five_tuples[count].first_packet = i
+            five_tuples[count].connection, five_tuples[count].latest_ts = -1, LONG_AGO
             count += 1
             slots[slot] = count
-        pair_of[i] = slots[slot] - 1
-        pairs[slots[slot] - 1].latest = i
+        five_tuple_of[i] = slots[slot] - 1
+        five_tuples[slots[slot] - 1].latest_packet = i
     return count
 
 
 @inner
-def _fate(packets, i, pair, own, following):
-    """STAYS, OPENS or OUTSIDE: what packet i is, as far as its SYN flag and the silence before it
-    tell."""
-    silence = packets.ts[i] - pair.latest_ts
-    if pair.connection < 0 or silence > IDLE_TIMEOUT_US:
+def _classify(packets, i, five_tuple, sender, next_packet):
+    """Return whether packet i continues the connection, opens another one, or is out of window.
+
+    The verdict rests on its SYN flag and on the silence before it, as far as these decide it.
+    """
+    silence = packets.ts[i] - five_tuple.latest_ts
+    if five_tuple.connection < 0 or silence > IDLE_TIMEOUT_US:
         return OPENS
-    if packets.tcp_flags[i] & (SYN | ACK) != SYN or _is_again(packets, i, own):
-        return STAYS
-    known = own.top != NONE
-    if known and _goes_on(packets, i, own, following) == OLD:
-        return OUTSIDE
-    reused = pair.closed or pair.carried_data or silence > REUSE_AFTER_US
-    return OPENS if reused or (known and not own.opened) else STAYS
+    if packets.tcp_flags[i] & (SYN | ACK) != SYN or _is_repeated_syn(packets, i, sender):
+        return CONTINUES
+    has_sent = sender.highest != NONE
+    if has_sent and _isn_in_use(packets, i, sender, next_packet) == OLD:
+        return OUT_OF_WINDOW
+    reused = five_tuple.closed or five_tuple.carried_data or silence > REUSE_AFTER_US
+    return OPENS if reused or (has_sent and not sender.syn_seen) else CONTINUES
 
 
 @inner
-def _belongs(packets, i, pair, ends, following, outside):
-    """Whether packet i is of its 5-tuple's connection, which then goes on with it. ends: its
-    sender's END and the other one."""
-    own, other = ends
+def _accept(packets, i, five_tuple, ends, next_packet, out_of_window):
+    """Return whether packet i belongs to its 5-tuple's connection; if so, update the ends with it.
+
+    ends: its sender's END and its receiver's.
+    """
+    sender, receiver = ends
     flags = packets.tcp_flags[i]
-    opening = flags & (SYN | ACK)
-    if opening == SYN:
-        if not _is_again(packets, i, own):
-            window.begin(own)
-    elif opening == SYN | ACK and own.opened and packets.seq[i] != np.uint32(own.first):
-        if _goes_on(packets, i, own, following) != NEW:
+    syn_flags = flags & (SYN | ACK)
+    if syn_flags == SYN:
+        if not _is_repeated_syn(packets, i, sender):
+            window.clear_end(sender)
+    elif syn_flags == SYN | ACK and sender.syn_seen and packets.seq[i] != np.uint32(sender.isn):
+        if _isn_in_use(packets, i, sender, next_packet) != NEW:
             return False
-        _withdraw(packets, i, pair.began, following, outside)
-        window.begin(own)
-    elif own.opened or opening != SYN | ACK or not _is_again(packets, i, own):
-        verdict = window.is_acceptable(packets, i, own, other, following)
-        if verdict == window.OUTSIDE:
+        _reject_earlier(packets, i, five_tuple.connection_start, next_packet, out_of_window)
+        window.clear_end(sender)
+    elif sender.syn_seen or syn_flags != SYN | ACK or not _is_repeated_syn(packets, i, sender):
+        verdict = window.acceptability(packets, i, sender, receiver, next_packet)
+        if verdict == window.OUT_OF_WINDOW:
             return False
-        if verdict == window.ELSEWHERE and own.acked == NONE:
-            _withdraw(packets, i, pair.began, following, outside)  # nobody took it
-            window.begin(own)
-            if not other.sent:
-                window.begin(other)
-    window.take(packets, i, own, other)
-    pair.closed |= flags & (FIN | RST) != 0
-    pair.carried_data |= packets.payload_len[i] > 0
+        if verdict == window.MOVED and sender.acked == NONE:
+            # The other end acknowledged none of the sender's earlier packets.
+            _reject_earlier(packets, i, five_tuple.connection_start, next_packet, out_of_window)
+            window.clear_end(sender)
+            if not receiver.has_sent:
+                window.clear_end(receiver)
+    window.accept(packets, i, sender, receiver)
+    five_tuple.closed |= flags & (FIN | RST) != 0
+    five_tuple.carried_data |= packets.payload_len[i] > 0
     return True
 
 
 @inner
-def _is_again(packets, i, own):
-    """Whether a SYN or SYN ACK has the number of one before, or the number just below all that was
-    named of its stream: then it comes late, from a capture of two clocks."""
-    if own.opened:
-        return packets.seq[i] == np.uint32(own.first)
-    return own.low != NONE and window.position(packets.seq[i], own) + 1 == own.low
+def _is_repeated_syn(packets, i, sender):
+    """Return whether a SYN or SYN ACK repeats an earlier one, or comes late.
+
+    It comes late if its number is just below all numbers of its stream; this happens in a capture
+    of two clocks.
+    """
+    if sender.syn_seen:
+        return packets.seq[i] == np.uint32(sender.isn)
+    return (
+        sender.lowest != NONE
+        and window.stream_position(packets.seq[i], sender) + 1 == sender.lowest
+    )
 
 
 @inner
-def _goes_on(packets, i, own, following):
-    """Which numbers the ends go on with, those of packet i, a SYN or SYN ACK, or those that its
-    sender, `own`, had: NEW, OLD or UNDECIDED.
+def _isn_in_use(packets, i, sender, next_packet):
+    """Return the numbers with which the ends continue: NEW, OLD or UNDECIDED.
 
-    What the sender of a SYN sends behind its SYN ACK tells first, for a server may answer every
-    SYN; then the SYN ACK; then the first number that lies near one of them. That the SYN is
-    challenged (RFC 5961, 4) tells where no RST follows.
+    NEW: those of packet i, a SYN or SYN ACK. OLD: those that its sender had.
+
+    The evidence, strongest first: the segments that the sender of a SYN sends after its SYN ACK,
+    because a server may answer every SYN; the SYN ACK; the first number near one of the two. A
+    challenge ACK (RFC 5961, 4) to the SYN is evidence if no RST follows.
     """
-    high = max(own.top, own.edge)
-    low = own.first if own.acked == NONE else own.acked - own.room
+    high = max(sender.highest, sender.right_edge)
+    low = sender.isn if sender.acked == NONE else sender.acked - sender.max_window
     if low == NONE:
-        low = own.low
+        low = sender.lowest
     start = packets.seq[i] + np.uint32(1)
-    likely, answered, challenged = UNDECIDED, False, False
-    j = following[i]
-    for _ in range(window.MOST_LOOKED):
+    guess, synack_seen, challenged = UNDECIDED, False, False
+    j = next_packet[i]
+    for _ in range(window.MAX_LOOKAHEAD):
         if j < 0 or packets.ts[j] - packets.ts[i] > IDLE_TIMEOUT_US:
             break
-        flags, mine = packets.tcp_flags[j], packets.downlink[j] == packets.downlink[i]
-        number = packets.seq[j] if mine else packets.ack[j]
-        above = seq_diff(number, start)
-        old = low <= window.position(number, own) <= (high if mine else own.top)
-        taken = 0 <= above <= np.int64(packets.payload_len[i])
-        if mine and flags & RST:
+        flags, same_direction = packets.tcp_flags[j], packets.downlink[j] == packets.downlink[i]
+        number = packets.seq[j] if same_direction else packets.ack[j]
+        distance = seq_diff(number, start)
+        matches_old = (
+            low
+            <= window.stream_position(number, sender)
+            <= (high if same_direction else sender.highest)
+        )
+        matches_new = 0 <= distance <= np.int64(packets.payload_len[i])
+        if same_direction and flags & RST:
             challenged = False
-        elif not mine and flags & SYN:
-            if taken:
-                likely, answered = NEW, True
-            elif old and likely == UNDECIDED:
-                likely = OLD
-        elif mine and not flags & SYN:
-            if taken and (answered or not old):
+        elif not same_direction and flags & SYN:
+            if matches_new:
+                guess, synack_seen = NEW, True
+            elif matches_old and guess == UNDECIDED:
+                guess = OLD
+        elif same_direction and not flags & SYN:
+            if matches_new and (synack_seen or not matches_old):
                 return NEW
-            if old and answered:
+            if matches_old and synack_seen:
                 return OLD
-            if likely == UNDECIDED:
-                likely = OLD if old else NEW if 0 <= above <= window.NEAR else UNDECIDED
-        elif not mine and flags & ACK:
-            if likely == UNDECIDED and not old and 0 <= above <= window.NEAR:
-                likely = NEW
+            if guess == UNDECIDED:
+                guess = OLD if matches_old else NEW if 0 <= distance <= window.NEAR else UNDECIDED
+        elif not same_direction and flags & ACK:
+            if guess == UNDECIDED and not matches_old and 0 <= distance <= window.NEAR:
+                guess = NEW
                 if packets.tcp_flags[i] & ACK:
                     return NEW
-            elif old and not flags & RST:
+            elif matches_old and not flags & RST:
                 challenged = True
-                if packets.tcp_flags[i] & ACK and likely == UNDECIDED:
-                    likely = OLD
-        j = following[j]
-    return OLD if likely == UNDECIDED and challenged else likely
+                if packets.tcp_flags[i] & ACK and guess == UNDECIDED:
+                    guess = OLD
+        j = next_packet[j]
+    return OLD if guess == UNDECIDED and challenged else guess
 
 
 @inner
-def _withdraw(packets, i, began, following, outside):
-    """What packet i's sender sent before it in this connection is none of its packets."""
-    j = began
+def _reject_earlier(packets, i, connection_start, next_packet, out_of_window):
+    """Mark packets that packet i's sender sent earlier in this connection as out of window."""
+    j = connection_start
     while j != i:
         if packets.downlink[j] == packets.downlink[i]:
-            outside[j] = True
-        j = np.int64(following[j])
+            out_of_window[j] = True
+        j = np.int64(next_packet[j])

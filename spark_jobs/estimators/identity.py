@@ -1,4 +1,4 @@
-"""A connection's number: the same on every run, whatever the cores and buckets."""
+"""A connection's identifier: the same on every run, for any number of cores and user partitions."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from spark_jobs.compiled import compiled, inner
 
 @inner
 def _mix(h, value):
-    """SplitMix64's finalizer over h and a further value (Steele, Lea, Flood 2014)."""
+    """Return SplitMix64's finalizer over h and another value (Steele, Lea, Flood 2014)."""
     h = (h ^ value) + np.uint64(0x9E3779B97F4A7C15)
     h = (h ^ h >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ h >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
@@ -16,7 +16,7 @@ def _mix(h, value):
 
 @compiled
 def flow_ids(user_hash, server_hash, segments, connections):
-    """int64[C], not negative, of Segments and their Connections.
+    """Return int64[C], not negative: the identifiers of Connections and their Segments.
 
     user_hash, server_hash: uint64, of the text of each user's key and of each server's address.
     """

@@ -1,28 +1,32 @@
-"""Pages: a user's bursts of connections, and how many of them are in flight at once.
+"""Pages: a user's bursts of connections, and the number of them that are active in parallel.
 
-A connection is active from when the mobile asks, by a SYN or by data, or the server sends, until
-all is answered and acknowledged. Between two pages a user is idle: no connection is active for
-longer than the second after which a new page begins (Smith, Hernández-Campos, Jeffay and Ott,
-SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998) and two of the user's least round trips
-on the access side, in which a name is looked up. A request that stays without an answer for longer than a
-person waits (Nielsen, Usability Engineering, 1993: 10 s) waits for news, not for a page.
+A connection becomes active when the mobile sends a SYN or data, or when the server sends. It stays
+active until everything is answered and acknowledged. Between two pages a user is idle: no
+connection is active for longer than a limit. The limit is the second after which a new page begins
+(Smith, Hernández-Campos, Jeffay and Ott, SIGMETRICS 2001; Barford and Crovella, SIGMETRICS 1998),
+plus two of the user's base RTTs on the access side, in which a name is looked up. A request that
+stays unanswered for longer than a person waits (Nielsen, Usability Engineering, 1993: 10 s) waits
+for news, not for a page.
 
-QUIC's connections are active, too. Their acknowledgements are encrypted: one is active until
-nothing passes for as long as a user is idle between two pages.
+QUIC's connections are active, too. Their acknowledgments are encrypted. So such a connection is
+active until no packet passes for as long as a user is idle between two pages.
 
-Pages and what is in flight are told of connections that are mine alone.
+Pages and parallel connections are reported only of connections that start in the time window.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.connections import hash_of
+from spark_jobs.estimators.connections import hash_server_and_ports
 from spark_jobs.estimators.sequence import NONE
 from spark_jobs.estimators.tcp import RST, SYN
 
 IDLE_US = 1_000_000
-RTT_SAMPLES = 2
-WAIT_US = 10_000_000
+"""Minimum idle time between two pages, without the name lookup."""
+BASE_RTTS = 2
+"""Base RTTs that a name lookup takes."""
+MAX_WAIT_US = 10_000_000
+"""Maximum time for which a request without an answer keeps its connection active."""
 QUIC_PORT = 443
 """UDP's https in IANA's registry of service names and ports."""
 
@@ -34,13 +38,18 @@ ACTIVITY = np.dtype(
         ("end", "i8"),
         ("ip_bytes", "i8"),
         ("payload_bytes", "i8"),
-        ("at_once", "i8"),
+        ("parallel", "i8"),
     ]
 )
-"""A user's connection, QUIC's numbered after TCP's, is active: from when to when (µs), the IP bytes
-sent to the mobile in it, and the bytes of the downlink stream that are new, as far as Gi saw what
-followed them (QUIC: 0); how many of the user's were active at once with it, at most, itself
-included."""
+"""A time in which a user's connection is active.
+
+user: number of the user
+connection: number of the connection; QUIC's are numbered after TCP's
+start, end: time (µs)
+ip_bytes: IP bytes sent to the mobile in the connection (B)
+payload_bytes: new bytes of the downlink stream, as far as Gi saw what followed them (B; QUIC: 0)
+parallel: maximum number of the user's connections that were active at the same time, with it
+"""
 
 PAGE = np.dtype(
     [
@@ -48,71 +57,85 @@ PAGE = np.dtype(
         ("start", "i8"),
         ("end", "i8"),
         ("connections", "i8"),
-        ("at_once", "i8"),
+        ("parallel", "i8"),
         ("ip_bytes", "i8"),
         ("payload_bytes", "i8"),
         ("complete", "?"),
     ]
 )
-"""A page: whose, from when to when (µs), the connections that had a part in it, the most that were
-active at once, what was sent to the mobile (B), as in ACTIVITY, and whether Gi saw all of that."""
+"""A page.
+
+user: number of the user
+start, end: time (µs)
+connections: number of connections with a part in the page
+parallel: maximum number of connections that were active at the same time
+ip_bytes, payload_bytes: bytes sent to the mobile (B), as in ACTIVITY
+complete: Gi saw all of it
+"""
 
 
 @compiled
 def activities(segments, connections, base_us):
-    """ACTIVITY[A] of Segments and their Connections that are mine, by connection and time; base_us
-    float64[U]: each user's least RTT on the access side."""
+    """Return ACTIVITY[A] of Segments and the Connections that start in the time window.
+
+    It is sorted by connection and time. base_us: float64[U], each user's base RTT on the access
+    side.
+    """
     first = connections.first
     out = np.empty(len(segments.ts), ACTIVITY)
     n = np.int64(0)
     for c in range(len(first) - 1):
-        if connections.mine[c]:
-            gap, begun = _gap(base_us[connections.user[c]]), n
-            n = _of_connection((first[c], first[c + 1]), segments, gap, out, n)
-            for k in range(begun, n):
+        if connections.starts_in_window[c]:
+            gap, written = _page_gap_us(base_us[connections.user[c]]), n
+            n = _write_activities((first[c], first[c + 1]), segments, gap, out, n)
+            for k in range(written, n):
                 out[k].user, out[k].connection = connections.user[c], c
     return out[:n].copy()
 
 
 @compiled
 def quic_activities(packets, base_us, count):
-    """ACTIVITY[A] of QUIC's connections among all Packets, by user; numbered from `count` on;
-    base_us: see `activities`."""
+    """Return ACTIVITY[A] of QUIC's connections among all Packets, by user.
+
+    Connections are numbered from `count` on. base_us: see `activities`.
+    """
     first, is_tcp, server_port = packets.first, packets.is_tcp, packets.server_port
     ts, server, user_port = packets.ts, packets.server, packets.user_port
-    of_user = np.zeros(len(first) - 1, np.int64)
-    for user in range(len(of_user)):
+    packet_counts = np.zeros(len(first) - 1, np.int64)
+    for user in range(len(packet_counts)):
         for i in range(first[user], first[user + 1]):
-            of_user[user] += not is_tcp[i] and server_port[i] == QUIC_PORT
-    out = np.zeros(of_user.sum(), ACTIVITY)
-    begins = np.empty(len(out), np.int64)
+            packet_counts[user] += not is_tcp[i] and server_port[i] == QUIC_PORT
+    out = np.zeros(packet_counts.sum(), ACTIVITY)
+    first_packets = np.empty(len(out), np.int64)
     slots = np.zeros(2, np.int64)
     n = np.int64(0)
-    for user in range(len(of_user)):
-        if of_user[user] == 0:
+    for user in range(len(packet_counts)):
+        if packet_counts[user] == 0:
             continue
         size = 2
-        while size < 2 * of_user[user]:
+        while size < 2 * packet_counts[user]:
             size *= 2
         if size > len(slots):
             slots = np.zeros(size, np.int64)
         slots[:size] = 0
-        gap = _gap(base_us[user])
+        gap = _page_gap_us(base_us[user])
         for i in range(first[user], first[user + 1]):
             if is_tcp[i] or server_port[i] != QUIC_PORT:
                 continue
-            slot = np.int64(hash_of(server[i], user_port[i], server_port[i])) & (size - 1)
+            slot = np.int64(hash_server_and_ports(server[i], user_port[i], server_port[i])) & (
+                size - 1
+            )
             while slots[slot]:
-                known = begins[slots[slot] - 1]
-                if server[known] == server[i] and user_port[known] == user_port[i]:
+                candidate = first_packets[slots[slot] - 1]
+                if server[candidate] == server[i] and user_port[candidate] == user_port[i]:
                     break
                 slot = (slot + 1) & (size - 1)
             k = slots[slot] - 1
             if k < 0 or ts[i] - out[k].end > gap:
-                _begin(out[n], ts[i])
+                _start_activity(out[n], ts[i])
                 out[n].user, out[n].connection = user, out[k].connection if k >= 0 else count
                 count += k < 0
-                begins[n] = i
+                first_packets[n] = i
                 k = n
                 n += 1
                 slots[slot] = n
@@ -122,68 +145,70 @@ def quic_activities(packets, base_us, count):
     return out[:n].copy()
 
 
-def together(active, quic):
-    """ACTIVITY[A] of both, by user, with how many were active at once."""
+def merge_activities(active, quic):
+    """Return ACTIVITY[A] of TCP and QUIC, by user, with the numbers of parallel connections."""
     both = np.concatenate([active, quic])
     both = both[np.argsort(both["user"], kind="stable")] if len(quic) else both
-    _count_at_once(both)
+    _count_parallel(both)
     return both
 
 
 @inner
-def _gap(base_us):
-    """How long a user is idle between two pages (µs)."""
-    return np.int64(IDLE_US + (RTT_SAMPLES * base_us if base_us > 0 else 0.0))
+def _page_gap_us(base_us):
+    """Return how long a user is idle between two pages (µs)."""
+    return np.int64(IDLE_US + (BASE_RTTS * base_us if base_us > 0 else 0.0))
 
 
 @inner
-def _of_connection(span, segments, gap, out, n):
-    """Writes a connection's activity, segments [begin, end), to out[n:]; returns how many there are
-    then."""
+def _write_activities(span, segments, gap, out, n):
+    """Write a connection's activities to out[n:] and return the new number of rows.
+
+    span: the connection's segments, [begin, end).
+    """
     number, downlink, ts = segments.number, segments.downlink, segments.ts
     flags, payload_len, ip_len = segments.tcp_flags, segments.payload_len, segments.ip_len
     probe = segments.probe
     highest = acked = NONE
-    asked = begun = False
+    awaits_answer = has_activity = False
     for i in range(span[0], span[1]):
         if flags[i] & RST or probe[i] or (downlink[i] and number[i] == NONE):
             continue
-        opens, size = flags[i] & SYN != 0, np.int64(payload_len[i])
-        acts = size > 0 or opens
-        told = not downlink[i] and acked < highest and number[i] > acked
-        if not (acts or (told and begun)):
+        syn, size = flags[i] & SYN != 0, np.int64(payload_len[i])
+        is_active = size > 0 or syn
+        acks_new_data = not downlink[i] and acked < highest and number[i] > acked
+        if not (is_active or (acks_new_data and has_activity)):
             continue
-        if acts:
-            quiet = ts[i] - out[n - 1].end if begun else np.int64(0)
-            over = quiet > WAIT_US if asked else quiet > gap and acked >= highest
-            if not begun or over:
-                _begin(out[n], ts[i])
-                begun = True
+        if is_active:
+            silence = ts[i] - out[n - 1].end if has_activity else np.int64(0)
+            is_over = silence > MAX_WAIT_US if awaits_answer else silence > gap and acked >= highest
+            if not has_activity or is_over:
+                _start_activity(out[n], ts[i])
+                has_activity = True
                 n += 1
         row = out[n - 1]
         row.end = ts[i]
         if not downlink[i]:
-            asked = bool(asked or acts)
+            awaits_answer = bool(awaits_answer or is_active)
             acked = max(acked, number[i])
             continue
-        asked = False
+        awaits_answer = False
         row.ip_bytes += ip_len[i]
-        high = number[i] + size + opens
+        high = number[i] + size + syn
         if highest == NONE or high > highest:
-            row.payload_bytes += high - max(highest, number[i] + opens)
+            row.payload_bytes += high - max(highest, number[i] + syn)
             highest = high
     return n
 
 
 @inner
-def _begin(row, now):
+def _start_activity(row, now):
     row.start = row.end = now
-    row.ip_bytes = row.payload_bytes = row.at_once = 0
+    row.ip_bytes = row.payload_bytes = row.parallel = 0
 
 
 @inner
-def _users_end(active, begin):
-    """Where a user's part of ACTIVITY[A] ends that begins at `begin`."""
+def _end_of_user(active, begin):
+    """Return the end of a user's part of ACTIVITY[A] that begins at `begin`."""
     end = begin
     while end < len(active) and active[end].user == active[begin].user:
         end += 1
@@ -191,73 +216,85 @@ def _users_end(active, begin):
 
 
 @compiled
-def _count_at_once(active):
-    """Sets how many of a user's are active at once with each.
+def _count_parallel(active):
+    """Set the number of parallel connections in ACTIVITY[A].
 
-    Starts and ends are gone through in time. A stack holds the starts after which never so many
-    were active as then: the first of them behind an activity's start tells its most.
+    Starts and ends are processed in order of time. A stack holds the starts after which never as
+    many connections were active as at that start. The first of them after an activity's start has
+    its maximum.
     """
     begin = 0
     while begin < len(active):
-        end = _users_end(active, begin)
-        mine = active[begin:end]
-        by_start, by_end = np.argsort(mine["start"]), np.argsort(mine["end"])
-        place, many = np.empty(len(mine), np.int64), np.empty(len(mine), np.int64)
-        rank = np.empty(len(mine), np.int64)
-        height = under_way = begun = 0
-        for over in by_end:
-            while begun < len(mine) and mine[by_start[begun]].start <= mine[over].end:
-                under_way += 1
-                while height and many[height - 1] <= under_way:
-                    height -= 1
-                place[height], many[height] = begun, under_way
-                rank[by_start[begun]] = begun
-                height, begun = height + 1, begun + 1
-            at = np.searchsorted(place[:height], rank[over])
-            mine[over].at_once = many[at]
-            under_way -= 1
+        end = _end_of_user(active, begin)
+        rows = active[begin:end]
+        by_start, by_end = (
+            np.argsort(rows["start"]),
+            np.argsort(rows["end"]),
+        )
+        positions, counts = (
+            np.empty(len(rows), np.int64),
+            np.empty(len(rows), np.int64),
+        )
+        rank = np.empty(len(rows), np.int64)
+        depth = active_count = started = 0
+        for ending in by_end:
+            while started < len(rows) and rows[by_start[started]].start <= rows[ending].end:
+                active_count += 1
+                while depth and counts[depth - 1] <= active_count:
+                    depth -= 1
+                positions[depth], counts[depth] = started, active_count
+                rank[by_start[started]] = started
+                depth, started = depth + 1, started + 1
+            index = np.searchsorted(positions[:depth], rank[ending])
+            rows[ending].parallel = counts[index]
+            active_count -= 1
         begin = end
 
 
 @compiled
-def most_at_once(active, count):
-    """int64[C]: how many of a user's connections were active at once with each of so many of TCP,
-    at most; 0 where it was not active."""
+def max_parallel(active, count):
+    """Return int64[C]: maximum number of a user's connections that were active with each of TCP's.
+
+    count: C. The value is 0 for a connection that was not active.
+    """
     out = np.zeros(count, np.int64)
     for k in range(len(active)):
         c = active[k].connection
         if c < count:
-            out[c] = max(out[c], active[k].at_once)
+            out[c] = max(out[c], active[k].parallel)
     return out
 
 
 @compiled
 def pages(active, complete, base_us):
-    """PAGE[P] by user and time, of ACTIVITY[A]; complete bool[C]: Gi saw all of a connection of
-    TCP; base_us float64[U]: see activities. What sends no data by TCP to the mobile is no page."""
+    """Return PAGE[P] by user and time, of ACTIVITY[A].
+
+    complete: bool[C], Gi saw all of a connection of TCP. base_us: float64[U], see `activities`.
+    Activities without TCP data to the mobile are no page.
+    """
     out = np.zeros(len(active), PAGE)
-    numbers = len(complete)
+    connection_count = len(complete)
     for k in range(len(active)):
-        numbers = max(numbers, active[k].connection + 1)
-    part = np.full(numbers, np.int64(-1))
+        connection_count = max(connection_count, active[k].connection + 1)
+    page_of_connection = np.full(connection_count, np.int64(-1))
     n = np.int64(-1)
     begin = 0
     while begin < len(active):
-        end = _users_end(active, begin)
+        end = _end_of_user(active, begin)
         user = active[begin].user
         for k in begin + np.argsort(active["start"][begin:end]):
             row = active[k]
-            if n < 0 or out[n].user != user or row.start - out[n].end > _gap(base_us[user]):
+            if n < 0 or out[n].user != user or row.start - out[n].end > _page_gap_us(base_us[user]):
                 n += 1
                 out[n].user, out[n].start, out[n].end = user, row.start, row.end
                 out[n].complete = True
             page = out[n]
             page.end = max(page.end, row.end)
-            page.connections += part[row.connection] != n
-            part[row.connection] = n
+            page.connections += page_of_connection[row.connection] != n
+            page_of_connection[row.connection] = n
             if row.connection < len(complete):
                 page.complete &= complete[row.connection]
-            page.at_once = max(page.at_once, row.at_once)
+            page.parallel = max(page.parallel, row.parallel)
             page.ip_bytes += row.ip_bytes
             page.payload_bytes += row.payload_bytes
         begin = end

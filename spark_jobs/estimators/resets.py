@@ -1,16 +1,17 @@
-"""Who sent an RST: the end in whose name it comes, or something between the two.
+"""The sender of an RST: the end in whose name it comes, or a device between the two ends.
 
-What injects RSTs is found, as by Weaver, Sommer and Paxson (Detecting Forged TCP Reset Packets,
-NDSS 2009), by what does not fit the end's other packets:
+An injected RST does not fit the end's other packets (Weaver, Sommer and Paxson, Detecting Forged
+TCP Reset Packets, NDSS 2009):
 
-goes on    the end acknowledges later what the other one sent after the RST had passed: it knew of
-           none (their DATA_SEQ_RST, without its time limit)
-distance   the RST has come over another number of hops: its TTL falls short of the next usual
-           initial one (64, 128, 255) by another number than the end's packets, by more than one; an
-           IP ID that counts on from the end's last one clears it
+goes on    the end later acknowledges data that the other end sent after the RST had passed, so it
+           did not know of the RST (their DATA_SEQ_RST, without its time limit).
+distance   the RST came over another number of hops: the gap between its TTL and the next usual
+           initial TTL (64, 128, 255) differs from that of the end's packets by more than one. An
+           IP ID that counts on from the end's last one clears the RST of this suspicion.
 
-IP IDs accuse nobody, for many stacks give RSTs IDs of their own. What sent nothing but RSTs, as a
-port that refuses, cannot be compared. The ends' way to Gi is taken to be as long as it was.
+IP IDs alone are no evidence of an injected RST, because many stacks give RSTs IDs of their own. An
+end that sent only RSTs, such as a port that refuses connections, cannot be compared. The route from
+each end to Gi is assumed to keep its length.
 """
 
 import numpy as np
@@ -19,23 +20,26 @@ from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import RST
 
-NOT_TOLD, MOBILE, SERVER, BETWEEN = range(-1, 3)
+UNKNOWN, MOBILE, SERVER, BETWEEN = range(-1, 3)
 RESETTERS = ("mobile", "server", "between")
+"""Names of MOBILE, SERVER and BETWEEN."""
 
 INITIAL_TTLS = (64, 128, 255)
-"""Those of today's systems; 32 is of the past, and within 64's reach."""
+"""Initial TTLs of today's systems; 32 is no longer used, and is within 64's reach."""
 ROUTE_CHANGE = 1
-"""Hops by which a way may change."""
-COUNTS_ON = 16
-"""An IP ID counts on if it is ahead by fewer than these."""
+"""Number of hops by which a route may change."""
+MAX_ID_STEP = 16
+"""Limit of an IP ID's step: the ID counts on if it is ahead by less."""
 
 
 @compiled
 def reset_by(segments, connections):
-    """int8[C]: who sent the first RST of each of the Connections, into RESETTERS, or NOT_TOLD; of
-    Segments."""
+    """Return int8[C]: the sender of each connection's first RST.
+
+    The value is an index into RESETTERS, or UNKNOWN.
+    """
     first, flags = connections.first, segments.tcp_flags
-    out = np.full(len(first) - 1, np.int8(NOT_TOLD))
+    out = np.full(len(first) - 1, np.int8(UNKNOWN))
     for c in range(len(out)):
         for i in range(first[c], first[c + 1]):
             if flags[i] & RST:
@@ -46,32 +50,32 @@ def reset_by(segments, connections):
 
 @inner
 def _sender(reset, begin, end, segments):
-    """Who sent segment `reset` of a connection, segments begin to end."""
+    """Return the sender of segment `reset` of a connection, segments [begin, end)."""
     down = segments.downlink[reset]
-    distance = _distance(segments.ttl[reset])
-    seen = near = False
+    hops = _hops(segments.ttl[reset])
+    has_packets = distance_fits = False
     last = -1
     for i in range(begin, end):
         if segments.downlink[i] == down and not segments.tcp_flags[i] & RST:
-            seen = True
-            near |= abs(_distance(segments.ttl[i]) - distance) <= ROUTE_CHANGE
+            has_packets = True
+            distance_fits |= abs(_hops(segments.ttl[i]) - hops) <= ROUTE_CHANGE
             last = i if i < reset else last
-    if not seen:
-        return NOT_TOLD
-    counts_on = last >= 0 and _follows(segments.ip_id[reset], segments.ip_id[last])
-    if not (near or counts_on) or _goes_on(reset, begin, end, segments):
+    if not has_packets:
+        return UNKNOWN
+    counts_on = last >= 0 and _is_next_ip_id(segments.ip_id[reset], segments.ip_id[last])
+    if not (distance_fits or counts_on) or _acknowledges_later_data(reset, begin, end, segments):
         return BETWEEN
     return SERVER if down else MOBILE
 
 
 @inner
-def _follows(ip_id, last):
-    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < COUNTS_ON
+def _is_next_ip_id(ip_id, last):
+    return last != 0 and 0 < (np.int64(ip_id) - np.int64(last)) & 0xFFFF < MAX_ID_STEP
 
 
 @inner
-def _distance(ttl):
-    """Over how many hops a packet has come."""
+def _hops(ttl):
+    """Return the number of hops that a packet has passed."""
     for initial in INITIAL_TTLS:
         if ttl <= initial:
             return np.int64(initial) - np.int64(ttl)
@@ -79,17 +83,18 @@ def _distance(ttl):
 
 
 @inner
-def _goes_on(reset, begin, end, segments):
-    """Whether the end that is said to have sent the RST acknowledges what passed Gi after it."""
+def _acknowledges_later_data(reset, begin, end, segments):
+    """Return whether the RST's apparent sender acknowledges data that passed Gi after the RST."""
     down = segments.downlink[reset]
-    heard = highest = NONE  # of what the other end sent: acknowledged, and sent before the RST
+    # Of the other end's data: acknowledged, and sent before the RST.
+    acked = highest = NONE
     for i in range(begin, end):
         own = segments.up_number[i] if down else segments.number[i]
         if own == NONE:
             continue
         if segments.downlink[i] == down:
-            heard = own if i > reset else heard
-            if heard != NONE and highest != NONE and heard > highest:
+            acked = own if i > reset else acked
+            if acked != NONE and highest != NONE and acked > highest:
                 return True
         elif i < reset:
             length = sequence_length(segments.tcp_flags[i], segments.payload_len[i])

@@ -1,8 +1,7 @@
-"""SACK blocks that tell of data: those within what the other end has sent, and not across what is
-acknowledged (RFC 2018, 3).
+"""Valid SACK blocks: within the data that the other end sent, and not across the acknowledged data.
 
-A firewall that changes sequence numbers, and not those in SACK options, makes blocks of anything;
-senders ignore them (RFC 2018, 5), and so does what is estimated of the connection.
+See RFC 2018, 3. A firewall that changes sequence numbers, but not those in SACK options, makes
+blocks with arbitrary numbers. Senders ignore them (RFC 2018, 5), and so do the estimators.
 """
 
 import numpy as np
@@ -14,69 +13,75 @@ from spark_jobs.estimators.window import FAR, NEAR
 
 
 @compiled
-def sack_blocks(segments, first):
-    """(uint8[N]: how many SACK edges of each of the Segments are left; bool[C]: connections that
-    have blocks, of which none tells of data). first int64[C + 1]: where each connection's segments
-    begin. segments.sack_edges is changed: blocks that are left stand first, the others are empty.
+def filter_sack_blocks(segments, first):
+    """Remove invalid SACK blocks from segments.sack_edges, in place.
+
+    Returns (uint8[N]: number of valid SACK edges of each of the Segments; bool[C]: connections that
+    have blocks, but no valid one). first: int64[C + 1], index of each connection's first segment.
+    In segments.sack_edges, valid blocks are moved to the front, and the other edges become 0.
     """
     count = segments.sack_count.copy()
-    lies = np.zeros(len(first) - 1, np.bool_)
-    lows, tops = np.empty(2, np.int64), np.empty(2, np.int64)
-    opened = np.empty(2, np.bool_)
-    for c in range(len(lies)):
+    invalid = np.zeros(len(first) - 1, np.bool_)
+    lowest, highest = np.empty(2, np.int64), np.empty(2, np.int64)
+    syn_seen = np.empty(2, np.bool_)
+    for c in range(len(invalid)):
         if not segments.sack_count[first[c] : first[c + 1]].any():
             continue
-        lows[:], tops[:], opened[:] = NONE, NONE, False
-        told = False
+        lowest[:], highest[:], syn_seen[:] = NONE, NONE, False
+        any_valid = False
         for i in range(first[c], first[c + 1]):
             if segments.tcp_flags[i] & RST:
                 continue
-            way = 1 if segments.downlink[i] else 0
-            own = segments.number[i] if way else segments.up_number[i]
-            other = segments.up_number[i] if way else segments.number[i]
+            direction = 1 if segments.downlink[i] else 0
+            own = segments.number[i] if direction else segments.up_number[i]
+            other = segments.up_number[i] if direction else segments.number[i]
             if own != NONE:
                 length = sequence_length(segments.tcp_flags[i], segments.payload_len[i])
-                tops[way] = max(tops[way], own + length)
-                lows[way] = own if lows[way] == NONE else min(lows[way], own)
-                opened[way] |= segments.tcp_flags[i] & SYN != 0
+                highest[direction] = max(highest[direction], own + length)
+                lowest[direction] = (
+                    own if lowest[direction] == NONE else min(lowest[direction], own)
+                )
+                syn_seen[direction] |= segments.tcp_flags[i] & SYN != 0
             if other != NONE:
-                tops[1 - way] = max(tops[1 - way], other)
+                highest[1 - direction] = max(highest[1 - direction], other)
                 if segments.sack_count[i]:
-                    low = lows[1 - way] if opened[1 - way] else other - FAR
+                    low = lowest[1 - direction] if syn_seen[1 - direction] else other - FAR
                     span = i, first[c + 1]
-                    count[i] = _keep(segments, span, other, low, tops[1 - way])
-                    told |= count[i] > 0
-                    lies[c] |= count[i] < segments.sack_count[i]
-        lies[c] &= not told
-    return count, lies
+                    count[i] = _filter_blocks(segments, span, other, low, highest[1 - direction])
+                    any_valid |= count[i] > 0
+                    invalid[c] |= count[i] < segments.sack_count[i]
+        invalid[c] &= not any_valid
+    return count, invalid
 
 
 @inner
-def _keep(segments, span, acked, low, top):
-    """How many edges of segment span[0] are left; span[1]: where its connection ends."""
-    at, edges = segments.sack_at[span[0]], segments.sack_edges
-    kept = np.int64(0)
-    for k in range(at, at + np.int64(segments.sack_count[span[0]]) - 1, 2):
+def _filter_blocks(segments, span, acked, lowest, highest):
+    """Return the number of valid edges of segment span[0]; span[1]: its connection's end."""
+    offset, edges = segments.sack_at[span[0]], segments.sack_edges
+    count = np.int64(0)
+    for k in range(offset, offset + np.int64(segments.sack_count[span[0]]) - 1, 2):
         left, right = unwrap(edges[k], acked), unwrap(edges[k + 1], acked)
-        is_one = low <= left < right and not left < acked < right
-        if is_one and (right <= top or _was_unseen(segments, span, right, top)):
-            edges[at + kept], edges[at + kept + 1] = edges[k], edges[k + 1]
-            kept += 2
-    for k in range(at + kept, at + np.int64(segments.sack_count[span[0]])):
+        is_block = lowest <= left < right and not left < acked < right
+        if is_block and (right <= highest or _may_be_unseen_data(segments, span, right, highest)):
+            edges[offset + count], edges[offset + count + 1] = edges[k], edges[k + 1]
+            count += 2
+    for k in range(offset + count, offset + np.int64(segments.sack_count[span[0]])):
         edges[k] = 0
-    return np.uint8(kept)
+    return np.uint8(count)
 
 
 @inner
-def _was_unseen(segments, span, right, top):
-    """Whether data up to `right`, above all that was seen, `top`, can have been sent unseen: the
-    sender does not go on below it."""
-    if right - top > NEAR:
+def _may_be_unseen_data(segments, span, right, highest):
+    """Return whether data up to `right`, above all data seen, can have been sent unseen.
+
+    highest: end of the data seen. The data cannot have been sent if the sender continues below it.
+    """
+    if right - highest > NEAR:
         return False
     down = segments.downlink[span[0]]
     for j in range(span[0] + 1, span[1]):
         if segments.downlink[j] != down and segments.payload_len[j]:
             low = segments.up_number[j] if down else segments.number[j]
-            if low != NONE and low + np.int64(segments.payload_len[j]) > top:
+            if low != NONE and low + np.int64(segments.payload_len[j]) > highest:
                 return low >= right
     return True

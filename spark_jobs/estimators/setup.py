@@ -1,43 +1,51 @@
-"""Connection set-up: delay, round trips and the classification tree (INFOCOM III).
+"""Connection set-up: delay, RTTs and the classification tree (INFOCOM III).
 
        initiator       Gi        responder
            | --- SYN --> | ----------> |
-           |             | <- SYN ACK- |   SYN to SYN ACK: round trip on the responder's side
+           |             | <- SYN ACK- |   SYN to SYN ACK: RTT on the responder's side
            | <---------- |             |
-           | --- ACK --> |             |   SYN ACK to ACK: round trip on the initiator's side
+           | --- ACK --> |             |   SYN ACK to ACK: RTT on the initiator's side
                                            first SYN to first ACK: set-up delay
 
-Departures: the paper looks at connections that the mobile opens; here a server may be the
-initiator too, and the sides change places. A data packet that acknowledges the SYN ACK ends the
-set-up as a bare ACK does. The end of a capture is taken as silence. Where SYNs were retransmitted,
-the paper has no round trips; here a timestamp's echo tells which SYN was answered (RFC 7323, 4.3).
-And why they were: something was lost, or the first timer (1 s by RFC 6298, 2.1) was too short
-(`repeats`).
+Departures from the paper
+
+- The paper looks at connections that the mobile opens. Here a server may be the initiator, too;
+  then the sides are exchanged.
+- A data packet that acknowledges the SYN ACK ends the set-up as a bare ACK does.
+- The end of a capture is taken as silence.
+- The paper has no RTTs if SYNs were retransmitted. Here a timestamp's echo shows which SYN was
+  answered (RFC 7323, 4.3).
+- The cause of a retransmission is inferred, too: a loss, or a first RTO (1 s by RFC 6298, 2.1) that
+  was too short (`setup_retransmissions`).
 """
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner
-from spark_jobs.estimators.probes import quiet_before
+from spark_jobs.estimators.probes import ignored_packets_before
 from spark_jobs.estimators.tcp import ACK, RST, SYN, seq_diff
 
 UNKNOWN, MOBILE, SERVER = 0, 1, 2
 INITIATORS = ("unknown", "mobile", "server")
+"""Names of UNKNOWN, MOBILE and SERVER."""
 
 NOT_SEEN, OPTIMAL, SLIGHT_PROBLEM, NO_RESPONSE, SERIOUS_PROBLEM, REFUSED = range(-1, 5)
 SETUP_CLASSES = ("optimal", "slight_problem", "no_response", "serious_problem", "refused")
+"""Names of the set-up categories from OPTIMAL on."""
 
 SILENCE_BEFORE_US = 5_000_000
-"""INFOCOM III.A: silence after which the bottleneck's buffer is empty."""
+"""Silence after which the bottleneck's buffer is empty (INFOCOM III.A)."""
 INITIAL_RTO_US = 3_000_000
-"""INFOCOM III.B: longer round trips cannot be told from a retransmission's."""
+"""RTT from which on it cannot be distinguished from a retransmission's (INFOCOM III.B)."""
 
 NO_TIME = np.int64(-(2**62))
+"""Value of a time that is not known."""
 
-NOT_TOLD, PREMATURE, LOST = range(-1, 2)
-REPEATS = ("premature", "lost")
-"""Why a SYN or SYN ACK came again."""
+UNDECIDED, PREMATURE, LOST = range(-1, 2)
+RETRANSMISSION_CAUSES = ("premature", "lost")
+"""Names of PREMATURE and LOST: causes of a SYN's or SYN ACK's retransmission."""
 FIRST, LATER = 0, 1
+"""The SYN or SYN ACK that was answered: the first, or a later one."""
 
 HANDSHAKE = np.dtype(
     [
@@ -49,21 +57,28 @@ HANDSHAKE = np.dtype(
         ("syn_ts", "i8"),
         ("synack_ts", "i8"),
         ("ack_ts", "i8"),
-        ("asked_ts", "i8"),
-        ("answered_ts", "i8"),
+        ("answered_syn_ts", "i8"),
+        ("answered_synack_ts", "i8"),
         ("last_ts", "i8"),
     ],
     align=True,
 )
-"""A connection's handshake: who began it, the tree's area, whether an RST ended a set-up that had
-its SYN ACK; numbers of SYN and SYN ACK packets; times of the first SYN, the first SYN ACK, the
-first ACK, of the SYN and the SYN ACK that these two answer by their timestamps, and of the last
-packet of the set-up, µs or NO_TIME."""
+"""A connection's handshake; times are in µs, or NO_TIME.
+
+initiator: the end that began it
+setup_class: its category in the paper's tree
+reset: an RST ended a set-up that had its SYN ACK
+syn_count, synack_count: numbers of SYN and SYN ACK packets
+syn_ts, synack_ts, ack_ts: times of the first SYN, the first SYN ACK and the first ACK
+answered_syn_ts: time of the SYN whose timestamp the first SYN ACK echoes
+answered_synack_ts: time of the SYN ACK whose timestamp the first ACK echoes
+last_ts: time of the last packet of the set-up
+"""
 
 
 @compiled
 def handshakes(segments, connections):
-    """HANDSHAKE[C] of Segments and their Connections."""
+    """Return HANDSHAKE[C] of Segments and their Connections."""
     out = np.zeros(len(connections.user), HANDSHAKE)
     for c in range(len(out)):
         _handshake(connections.first[c], connections.first[c + 1], segments, out[c])
@@ -74,15 +89,15 @@ def handshakes(segments, connections):
 def _handshake(start, end, segments, out):
     ts, downlink, flags = segments.ts, segments.downlink, segments.tcp_flags
     out.syn_ts = out.synack_ts = out.ack_ts = out.last_ts = NO_TIME
-    out.asked_ts = out.answered_ts = NO_TIME
+    out.answered_syn_ts = out.answered_synack_ts = NO_TIME
     refused = other_traffic = by_initiator = False
     synack_seq = np.uint32(0)
-    opening = start
-    while opening < end and flags[opening] & (SYN | ACK) != SYN:
-        opening += 1
-    initiator_downlink = opening < end and downlink[opening]
+    first_syn = start
+    while first_syn < end and flags[first_syn] & (SYN | ACK) != SYN:
+        first_syn += 1
+    initiator_downlink = first_syn < end and downlink[first_syn]
     for i in range(start, end):
-        from_initiator = opening < end and downlink[i] == initiator_downlink
+        from_initiator = first_syn < end and downlink[i] == initiator_downlink
         if flags[i] & SYN and not flags[i] & ACK:
             if out.syn_count == 0:
                 out.initiator = SERVER if downlink[i] else MOBILE
@@ -97,21 +112,21 @@ def _handshake(start, end, segments, out):
                 out.last_ts = ts[i]
                 if out.synack_ts == NO_TIME:
                     out.synack_ts = ts[i]
-                    out.asked_ts = _echoed_ts(start, i, segments)
+                    out.answered_syn_ts = _echoed_ts(start, i, segments)
         elif out.ack_ts != NO_TIME:
             continue
         elif flags[i] & RST:
             if out.synack_count:
                 out.reset, by_initiator = True, from_initiator
                 out.last_ts = ts[i]
-            elif opening < end and not from_initiator:
+            elif first_syn < end and not from_initiator:
                 refused = True
                 out.last_ts = ts[i]
         elif from_initiator and out.synack_count and (by_initiator or not out.reset):
             if flags[i] & ACK and seq_diff(segments.ack[i], synack_seq) >= 1:
-                out.reset = False  # its RST was for another's SYN ACK
+                out.reset = False  # the RST answered a SYN ACK of another connection
                 out.ack_ts = ts[i]
-                out.answered_ts = _echoed_ts(start, i, segments)
+                out.answered_synack_ts = _echoed_ts(start, i, segments)
         else:
             other_traffic = True
     out.setup_class = _setup_class(out, refused, other_traffic)
@@ -121,8 +136,10 @@ def _handshake(start, end, segments, out):
 
 @inner
 def _echoed_ts(start, i, segments):
-    """When the one SYN or SYN ACK passed whose timestamp segment i echoes, from `start` on; NO_TIME
-    where none or more than one fits."""
+    """Return the time of the SYN or SYN ACK whose timestamp segment i echoes.
+
+    Segments from `start` on are searched. NO_TIME if none or more than one fits.
+    """
     found = NO_TIME
     if segments.has_timestamps[i]:
         for k in range(start, i):
@@ -136,8 +153,11 @@ def _echoed_ts(start, i, segments):
 
 @inner
 def _setup_class(handshake, refused, other_traffic):
-    """The area of Fig. 5's tree; NOT_SEEN where the SYN was not, or where the connection went on
-    without a SYN ACK at the monitor."""
+    """Return the category in the tree of Fig. 5.
+
+    NOT_SEEN if the SYN was not seen, or if the connection continued without a SYN ACK at the
+    monitor.
+    """
     if handshake.syn_count == 0:
         return NOT_SEEN
     if handshake.ack_ts != NO_TIME:
@@ -152,59 +172,70 @@ def _setup_class(handshake, refused, other_traffic):
 
 
 @compiled
-def repeats(handshake, segments, connections, base_us):
-    """int8[C]: why a SYN or SYN ACK came again, into REPEATS, or NOT_TOLD; of HANDSHAKE[C],
-    Segments and their Connections; base_us float64[C]: the user's least RTT on the access side (µs).
+def setup_retransmissions(handshake, segments, connections, base_us):
+    """Return int8[C]: the cause of a SYN's or SYN ACK's retransmission, or UNDECIDED.
 
-    PREMATURE: the first SYN ACK answers the first SYN, and the first ACK that SYN ACK, so that all
-    that came again was for nothing. LOST: one of them answers what came again. Timestamps tell;
-    without them, what came again is passed over if it came later than what may be its answer, or
-    too shortly before it. A SYN ACK that came again though its server must have heard the ACK is
-    not told: the ACK was lost, or the server waits for data.
+    The value is an index into RETRANSMISSION_CAUSES. base_us: float64[C], the user's base RTT on
+    the access side (µs).
+
+    PREMATURE: the first SYN ACK answers the first SYN, and the first ACK answers that SYN ACK, so
+    all retransmissions were needless. LOST: one of them answers a retransmission. Timestamps show
+    this. Without timestamps, a retransmission is ignored if it came after its possible answer, or
+    too shortly before it. If a SYN ACK was retransmitted although its server must have received the
+    ACK, the cause is undecided: the ACK was lost, or the server waits for data.
     """
-    out = np.full(len(handshake), np.int8(NOT_TOLD))
+    out = np.full(len(handshake), np.int8(UNDECIDED))
     for c in range(len(out)):
-        h = handshake[c]
-        if h.setup_class != SLIGHT_PROBLEM:
+        row = handshake[c]
+        if row.setup_class != SLIGHT_PROBLEM:
             continue
         begin, end = connections.first[c], connections.first[c + 1]
-        from_mobile = h.initiator == MOBILE
-        access = np.int64(base_us[c]) if base_us[c] > 0 else np.int64(0)
-        first_syn = (h.syn_ts, h.asked_ts, np.int64(0) if from_mobile else access)
-        first_synack = (h.synack_ts, h.answered_ts, access if from_mobile else np.int64(0))
-        asked = _answered(first_syn, h.synack_ts, (begin, end), segments, not from_mobile)
-        answered = _answered(first_synack, h.ack_ts, (begin, end), segments, from_mobile)
-        if asked == LATER or answered == LATER:
+        from_mobile = row.initiator == MOBILE
+        access_us = np.int64(base_us[c]) if base_us[c] > 0 else np.int64(0)
+        first_syn = (row.syn_ts, row.answered_syn_ts, np.int64(0) if from_mobile else access_us)
+        first_synack = (
+            row.synack_ts,
+            row.answered_synack_ts,
+            access_us if from_mobile else np.int64(0),
+        )
+        syn_answered = _answered_syn(
+            first_syn, row.synack_ts, (begin, end), segments, not from_mobile
+        )
+        synack_answered = _answered_syn(
+            first_synack, row.ack_ts, (begin, end), segments, from_mobile
+        )
+        if syn_answered == LATER or synack_answered == LATER:
             out[c] = LOST
-        elif asked == FIRST and answered == FIRST:
-            heard = h.ack_ts + (h.synack_ts - h.syn_ts)
-            if _last_syn(begin, end, segments, from_mobile) <= heard:
+        elif syn_answered == FIRST and synack_answered == FIRST:
+            ack_arrival_ts = row.ack_ts + (row.synack_ts - row.syn_ts)
+            if _last_syn(begin, end, segments, from_mobile) <= ack_arrival_ts:
                 out[c] = PREMATURE
     return out
 
 
 @inner
-def _answered(first, answer_ts, span, segments, downlink):
-    """Which SYN or SYN ACK of one way is answered at answer_ts: FIRST, LATER or NOT_TOLD.
+def _answered_syn(first, answer_ts, span, segments, downlink):
+    """Return which SYN or SYN ACK of one direction is answered at answer_ts.
 
-    first: when the first of them passed, when the one did whose timestamp is echoed or NO_TIME, how
-    long an answer takes at least (µs); span: the connection's segments.
+    The result is FIRST, LATER or UNDECIDED. first: time of the first one, time of the one whose
+    timestamp is echoed (or NO_TIME), and minimum time until an answer (µs). span: the connection's
+    segments.
     """
-    first_ts, echoed_ts, least_us = first
+    first_ts, echoed_ts, min_answer_us = first
     if echoed_ts != NO_TIME:
         return FIRST if echoed_ts == first_ts else LATER
     for i in range(span[0], span[1]):
-        if segments.ts[i] + least_us > answer_ts:
+        if segments.ts[i] + min_answer_us > answer_ts:
             break
         if segments.tcp_flags[i] & SYN and segments.downlink[i] == downlink:
             if segments.ts[i] > first_ts:
-                return NOT_TOLD
+                return UNDECIDED
     return FIRST
 
 
 @inner
 def _last_syn(begin, end, segments, downlink):
-    """When the last SYN or SYN ACK of one way passed."""
+    """Return the time of the last SYN or SYN ACK of one direction."""
     last = NO_TIME
     for i in range(begin, end):
         if segments.tcp_flags[i] & SYN and segments.downlink[i] == downlink:
@@ -214,13 +245,14 @@ def _last_syn(begin, end, segments, downlink):
 
 @compiled
 def background(handshake, segments, connections, packets):
-    """bool[C]: whether another packet of the user passed in the 5 s before the first SYN or during
-    the set-up, which its first ACK ends (INFOCOM III.A); false where there was no SYN. A silence of
-    just 5 s is long enough; probes and their answers do not break it, for they are too small to
-    fill a buffer. Of HANDSHAKE[C], Segments, their Connections and all Packets.
+    """Return bool[C]: the user had background traffic before or during the set-up (INFOCOM III.A).
+
+    That is another packet in the 5 s before the first SYN, or until the first ACK, which ends the
+    set-up. False if there was no SYN. A silence of exactly 5 s is long enough. Probes and their
+    answers do not count, because they are too small to fill a buffer.
     """
     out = np.zeros(len(handshake), np.bool_)
-    before = quiet_before(segments, packets)
+    ignored_before = ignored_packets_before(segments, packets)
     for c in range(len(handshake)):
         if handshake[c].syn_ts == NO_TIME:
             continue
@@ -228,62 +260,71 @@ def background(handshake, segments, connections, packets):
         acked = handshake[c].ack_ts != NO_TIME
         high = handshake[c].ack_ts if acked else handshake[c].last_ts
         user = connections.user[c]
-        place, end = _within(packets.ts, packets.first[user], packets.first[user + 1], low, high)
-        loud = end - place - (before[end] - before[place])
+        first_packet, end = _within(
+            packets.ts, packets.first[user], packets.first[user + 1], low, high
+        )
+        packet_count = end - first_packet - (ignored_before[end] - ignored_before[first_packet])
         begin, end = _within(segments.ts, connections.first[c], connections.first[c + 1], low, high)
-        out[c] = loud > np.count_nonzero(segments.probe[begin:end] == 0)
+        out[c] = packet_count > np.count_nonzero(segments.probe[begin:end] == 0)
     return out
 
 
 @inner
 def _within(ts, begin, end, low, high):
-    """Which of ts[begin:end], which ascend, lie in (low, high]: from, to."""
-    mine = ts[begin:end]
-    since, until = np.searchsorted(mine, low, "right"), np.searchsorted(mine, high, "right")
-    return begin + since, begin + until
+    """Return the range of indices of ts[begin:end], which ascends, with times in (low, high]."""
+    times = ts[begin:end]
+    start, stop = np.searchsorted(times, low, "right"), np.searchsorted(times, high, "right")
+    return begin + start, begin + stop
 
 
 def setup_delay(handshake):
-    """First SYN to first ACK (INFOCOM III.A), s; NaN where either was not seen, or the SYN came
-    after its SYN ACK, from a capture of two clocks."""
+    """Return float64[C], s: time from the first SYN to the first ACK (INFOCOM III.A).
+
+    NaN if either was not seen, or if the SYN came after its SYN ACK, as in a capture of two clocks.
+    """
     return _seconds(handshake["syn_ts"], handshake["ack_ts"], _in_order(handshake))
 
 
 def _in_order(handshake):
-    """bool[C]: the SYN was seen, and not after the SYN ACK."""
-    answered = handshake["synack_ts"]
-    late = (answered != NO_TIME) & (answered < handshake["syn_ts"])
-    return (handshake["syn_count"] > 0) & ~late
+    """Return bool[C]: the SYN was seen, and not after the SYN ACK."""
+    synack_ts = handshake["synack_ts"]
+    is_late = (synack_ts != NO_TIME) & (synack_ts < handshake["syn_ts"])
+    return (handshake["syn_count"] > 0) & ~is_late
 
 
-def round_trip_times(handshake, had_background, longest_us=INITIAL_RTO_US):
-    """(access side, Internet side) round trips of the handshake (INFOCOM III.B), s.
+def handshake_rtts(handshake, had_background, max_rtt_us=INITIAL_RTO_US):
+    """Return the RTTs of the handshake on the (access side, Internet side), s (INFOCOM III.B).
 
-    NaN unless the handshake was completed, there were just one SYN and one SYN ACK, or timestamps
-    tell which was answered, no background traffic, and the round trip is below the initial
-    retransmission timeout.
+    NaN unless all of this holds: the handshake was completed; there were exactly one SYN and one
+    SYN ACK, or timestamps show which one was answered; there was no background traffic; and the RTT
+    is below the initial RTO.
     """
     once = (handshake["syn_count"] == 1) & (handshake["synack_count"] == 1)
-    alone = (handshake["ack_ts"] != NO_TIME) & ~had_background & _in_order(handshake)
-    short_us = (longest_us - 1) / 1e6
-    asked = np.where(once, handshake["syn_ts"], handshake["asked_ts"])
-    answered = np.where(once, handshake["synack_ts"], handshake["answered_ts"])
-    responder = _seconds(asked, handshake["synack_ts"], alone)
-    initiator = _seconds(answered, handshake["ack_ts"], alone)
-    for rtt in (responder, initiator):
-        rtt[~(rtt <= short_us)] = np.nan
+    is_usable = (handshake["ack_ts"] != NO_TIME) & ~had_background & _in_order(handshake)
+    max_rtt_s = (max_rtt_us - 1) / 1e6
+    syn_ts = np.where(once, handshake["syn_ts"], handshake["answered_syn_ts"])
+    synack_ts = np.where(once, handshake["synack_ts"], handshake["answered_synack_ts"])
+    responder_rtt = _seconds(syn_ts, handshake["synack_ts"], is_usable)
+    initiator_rtt = _seconds(synack_ts, handshake["ack_ts"], is_usable)
+    for rtt in (responder_rtt, initiator_rtt):
+        rtt[~(rtt <= max_rtt_s)] = np.nan
     mobile = handshake["initiator"] == MOBILE
-    return np.where(mobile, initiator, responder), np.where(mobile, responder, initiator)
+    return np.where(mobile, initiator_rtt, responder_rtt), np.where(
+        mobile, responder_rtt, initiator_rtt
+    )
 
 
-def internet_us(handshake):
-    """float64[C]: from a mobile's first SYN to the first SYN ACK (µs), or 0. With a SYN or SYN ACK
-    lost it is too long, but what waits for a round trip waits no shorter for it."""
+def internet_rtt_us(handshake):
+    """Return float64[C]: time from a mobile's first SYN to the first SYN ACK (µs), or 0.
+
+    If a SYN or SYN ACK was lost, it is longer than the RTT. It is still a lower limit for whatever
+    waits for an RTT.
+    """
     known = (handshake["initiator"] == MOBILE) & (handshake["synack_ts"] != NO_TIME)
     return np.where(known, (handshake["synack_ts"] - handshake["syn_ts"]).astype(float), 0.0)
 
 
-def _seconds(start, end, where):
-    """end - start in s; NaN where a time is missing or they run backwards."""
-    known = where & (start != NO_TIME) & (end != NO_TIME) & (end >= start)
+def _seconds(start, end, is_usable):
+    """Return end - start in s; NaN if a time is missing or they are in reverse order."""
+    known = is_usable & (start != NO_TIME) & (end != NO_TIME) & (end >= start)
     return np.where(known, (end - start) / 1e6, np.nan)

@@ -9,5 +9,5 @@ FIN, SYN, RST, PSH, ACK, CWR = 1, 2, 4, 8, 16, 128
 
 @inlined
 def seq_diff(a, b):
-    """a - b in sequence space, -2^31 <= result < 2^31; a, b: uint32."""
+    """Return a - b in sequence space, -2^31 <= result < 2^31; a, b: uint32."""
     return np.int64(np.int32(np.uint32(a) - np.uint32(b)))

@@ -1,20 +1,22 @@
-"""Which segments are a connection's: those that its ends could have sent (RFC 9293, 3.10.7.4).
+"""Acceptable segments of a connection: those that its ends could have sent (RFC 9293, 3.10.7.4).
 
-An end takes what lies in its window and answers or drops the rest. The monitor sees both windows,
-but not what has arrived, so it is generous where it must be: data may come again as far below what
-is acknowledged as a window is wide; a window whose scale is not known may be 2^14 times as wide;
-an ACK may acknowledge what the capture lacks, up to the edge of the window that its sender offered.
+An end accepts segments in its window and answers or drops the others. The monitor sees both
+windows, but not which segments arrived. So it is generous in three ways: data may be retransmitted
+as far below the acknowledged data as a window is wide; a window whose scale is not known may be
+2^14 times as wide; an ACK may acknowledge data that the capture lacks, up to the edge of the window
+that its sender offered.
 
     low edge of the window        acknowledged        sent        upper edge: ACK + window
-        |------- may come again -------|----------------|------------------|
+        |--- may be retransmitted ------|----------------|------------------|
 
-What lies outside is of an old connection, injected, or behind a gap of the capture. What the ends
-go on with tells (`_is_acknowledged`, `_is_gone_on_with`): the other end acknowledges what lies
-behind a gap, and never what it dropped. Nothing lies below the initial sequence number.
+A segment out of window belongs to an old connection, or is injected, or comes after a gap of the
+capture. The later segments of both ends distinguish these cases (`_continuation_evidence`,
+`_is_ack_confirmed`): the other end acknowledges data after a gap, but never data that it dropped.
+No segment lies below the initial sequence number.
 
-Timestamps tell of old duplicates (RFC 7323, 5) that lie in the window: those older than the SYN's,
-or overtaken by more than OLD_US. What was overtaken by less and refused by its receiver is the
-connection's own (see `loss.refused`).
+Timestamps reveal old duplicates (RFC 7323, 5) that lie in the window: their timestamp is older than
+the SYN's, or they were overtaken by more than MAX_SEGMENT_AGE_US. A segment that was overtaken by
+less, and that its receiver dropped, belongs to the connection (see `loss.paws`).
 """
 
 from typing import NamedTuple
@@ -22,373 +24,438 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN, seq_diff
 
-OUTSIDE, INSIDE, ELSEWHERE = range(3)
-"""Where a segment lies: elsewhere is outside, too, but both ends go on there."""
-NOT_TOLD, BY_ACK, BY_SILENCE = range(3)
-"""What tells that a sender goes on outside its window."""
+OUT_OF_WINDOW, IN_WINDOW, MOVED = range(3)
+"""Verdicts on a segment.
 
-FURTHEST = np.int64(2**62)
-"""Where a stream may end as long as no FIN was seen."""
-LEAST_ROOM = 65_535
-"""B: a window is taken to be at least so wide: as one without a scale can be (RFC 9293)."""
+MOVED: the segment is out of window, but both ends continue there.
+"""
+UNKNOWN, BY_ACK, BY_SILENCE = range(3)
+"""Evidence that a sender continues outside its window."""
+
+NO_FIN = np.int64(2**62)
+"""End of a stream as long as no FIN was seen."""
+MIN_WINDOW = 65_535
+"""B: the assumed minimum of a window, the largest window without a scale (RFC 9293)."""
 NEAR, FAR = 1 << 20, 1 << 26
-"""B: an ACK that lies within NEAR above a segment tells of it; so does one within a window's width,
-up to FAR."""
-MOST_LOOKED = 256
-"""So many later segments are searched for what the two ends go on with."""
-ENOUGH = 8
-"""So many later segments of a sender prove that it goes on, where the other end is not heard."""
+"""B: distances above a segment at which an ACK is attributed to it.
+
+An ACK is attributed to a segment within NEAR above it. It is also attributed within a window's
+width, up to FAR.
+"""
+MAX_LOOKAHEAD = 256
+"""Number of later segments that are searched for the numbers with which the two ends continue."""
+MIN_CONTINUATION = 8
+"""Later segments of a sender that prove that it continues, if the other end is not seen."""
 JITTER_US = 10_000
-"""A capture may stamp an ACK so much earlier than what it acknowledges."""
-OLD_US = 10_000_000
-"""A segment that was overtaken by more is an old duplicate."""
+"""Time by which a capture may stamp an ACK earlier than the data that it acknowledges."""
+MAX_SEGMENT_AGE_US = 10_000_000
+"""A segment that was overtaken by more than this is an old duplicate."""
 
 END = np.dtype(
     [
-        ("first", "i8"),
-        ("low", "i8"),
-        ("top", "i8"),
+        ("isn", "i8"),
+        ("lowest", "i8"),
+        ("highest", "i8"),
         ("acked", "i8"),
-        ("edge", "i8"),
-        ("offered", "i8"),
-        ("room", "i8"),
-        ("scale", "i8"),
-        ("shift", "i8"),
-        ("stamp", "i8"),
-        ("mark", "i8"),
-        ("next_mark", "i8"),
-        ("marked_ts", "i8"),
-        ("last", "i8"),
-        ("opened", "?"),
-        ("sent", "?"),
+        ("right_edge", "i8"),
+        ("syn_window", "i8"),
+        ("max_window", "i8"),
+        ("window_scale", "i8"),
+        ("max_shift", "i8"),
+        ("syn_ts_val", "i8"),
+        ("old_ts_val", "i8"),
+        ("next_old_ts_val", "i8"),
+        ("next_old_seen_ts", "i8"),
+        ("fin_end", "i8"),
+        ("syn_seen", "?"),
+        ("has_sent", "?"),
     ],
     align=True,
 )
-"""An end of a connection, and the stream that it sends; NONE, the least of numbers: not known.
+"""An end of a connection, and the stream that it sends; NONE, the smallest number: not known.
 
-first, last         the SYN's number, and where the FIN ends
-low, top            the lowest number that either end named, and the highest
-acked, edge         up to where the other end acknowledged, and offered room
-offered, room       the window that it was offered by a SYN, and the widest (B)
-scale, shift        of its own windows (NO_SCALE: without), and by how much they are shifted at most
-stamp               the SYN's timestamp
-mark, next_mark     a timestamp that is OLD_US old at least, the next one to be that,
-marked_ts           and when that passed (µs)
-opened, sent        its SYN was seen; it sent anything
+isn: the sequence number of its SYN
+lowest, highest: the lowest and the highest number in its stream that either end used
+acked: end of the data that the other end acknowledged
+right_edge: end of the room that the other end offered
+syn_window: the window that the other end's SYN offered (B)
+max_window: the widest window that it was offered (B)
+window_scale: shift count of its own windows (NO_SCALE: without the option)
+max_shift: maximum shift of its own windows
+syn_ts_val: its SYN's timestamp
+old_ts_val: a timestamp that is at least MAX_SEGMENT_AGE_US old
+next_old_ts_val, next_old_seen_ts: the next such timestamp, and the time at which it passed (µs)
+fin_end: end of its FIN, or NO_FIN
+syn_seen: its SYN was seen
+has_sent: it sent anything
 """
 
 
 class Segment(NamedTuple):
-    """A packet, as numbers: a record of arrays takes longer to hand on than all that is done here.
-    length: of its data and FIN (B); stamp: its timestamp, where it is stamped."""
+    """A packet's fields as numbers, because Numba passes a record of arrays too slowly.
+
+    length: length of its data and FIN (B)
+    ts_val: its timestamp, if it has one
+    """
 
     flags: np.uint16
     seq: np.uint32
     ack: np.uint32
     window: np.int64
     length: np.int64
-    stamped: bool
-    stamp: np.uint32
+    has_timestamp: bool
+    ts_val: np.uint32
     ts: np.int64
 
 
 @inner
-def begin(end):
-    """An end of which nothing was seen."""
-    end.first = end.low = end.top = end.acked = end.edge = NONE
-    end.offered, end.room, end.scale = NONE, LEAST_ROOM, NO_SCALE
-    end.opened = end.sent = False
-    end.shift, end.last = LARGEST_SHIFT, FURTHEST
-    end.stamp = end.mark = end.next_mark = NONE
-    end.marked_ts = np.int64(-(2**62))
+def clear_end(end):
+    """Set an END to the state in which nothing was seen of it."""
+    end.isn = end.lowest = end.highest = end.acked = end.right_edge = NONE
+    end.syn_window, end.max_window, end.window_scale = NONE, MIN_WINDOW, NO_SCALE
+    end.syn_seen = end.has_sent = False
+    end.max_shift, end.fin_end = MAX_WINDOW_SHIFT, NO_FIN
+    end.syn_ts_val = end.old_ts_val = end.next_old_ts_val = NONE
+    end.next_old_seen_ts = np.int64(-(2**62))
 
 
 @inner
-def position(number, end):
-    """Where a sequence number lies in an end's stream."""
-    return unwrap(number, end.top)
+def stream_position(number, end):
+    """Return the position of a sequence number in an end's stream."""
+    return unwrap(number, end.highest)
 
 
 @inner
-def goes_on(segment, own, other):
-    """Whether a segment with an ACK, no SYN nor RST, lies within both windows as they are known; if
-    so, it is taken. Most do; of the others `is_acceptable` tells."""
-    if segment.flags & (SYN | RST | ACK) != ACK or own.acked == NONE or other.acked == NONE:
+def accept_plain(segment, sender, receiver):
+    """Return whether a plain segment lies within both windows as they are known; accept it if so.
+
+    A plain segment has an ACK, and no SYN or RST. Most segments are accepted here; `acceptability`
+    decides about the others.
+    """
+    if segment.flags & (SYN | RST | ACK) != ACK or sender.acked == NONE or receiver.acked == NONE:
         return False
-    low = unwrap(segment.seq, own.top)
+    low = unwrap(segment.seq, sender.highest)
     high = low + segment.length
-    if low > max(own.edge, own.top) or low < own.first or high < own.acked - own.room:
+    if (
+        low > max(sender.right_edge, sender.highest)
+        or low < sender.isn
+        or high < sender.acked - sender.max_window
+    ):
         return False
-    if high > own.last or segment.flags & FIN:
+    if high > sender.fin_end or segment.flags & FIN:
         return False
-    ack = unwrap(segment.ack, other.top)
-    if ack > other.top or ack <= other.first or ack < other.acked - other.room:
+    ack = unwrap(segment.ack, receiver.highest)
+    if ack > receiver.highest or ack <= receiver.isn or ack < receiver.acked - receiver.max_window:
         return False
-    if segment.stamped:
-        if segment.length and _is_old(segment.stamp, own):
+    if segment.has_timestamp:
+        if segment.length and _is_old_duplicate(segment.ts_val, sender):
             return False
-        if segment.ts - own.marked_ts >= OLD_US:
-            _stamp(segment.stamp, segment.ts, own)
-    own.top, own.low = max(own.top, high), min(own.low, low)
-    own.sent = True
-    _offer(other, ack, segment.window << own.shift)
+        if segment.ts - sender.next_old_seen_ts >= MAX_SEGMENT_AGE_US:
+            _update_timestamp_limit(segment.ts_val, segment.ts, sender)
+    sender.highest, sender.lowest = max(sender.highest, high), min(sender.lowest, low)
+    sender.has_sent = True
+    _acknowledge(receiver, ack, segment.window << sender.max_shift)
     return True
 
 
 @inner
-def _is_old(stamp, own):
-    """Whether a timestamp says that a segment was sent before its connection began, or so long ago
-    that it is on its way no more."""
-    if own.stamp != NONE and seq_diff(stamp, np.uint32(own.stamp)) < 0:
+def _is_old_duplicate(ts_val, sender):
+    """Return whether a timestamp is older than the connection, or too old to be in transit."""
+    if sender.syn_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.syn_ts_val)) < 0:
         return True
-    return own.mark != NONE and seq_diff(stamp, np.uint32(own.mark)) < 0
+    return sender.old_ts_val != NONE and seq_diff(ts_val, np.uint32(sender.old_ts_val)) < 0
 
 
 @inner
-def _offer(end, ack, room):
-    """What an end sent is acknowledged, and it is offered room."""
-    end.acked, end.top, end.low = max(end.acked, ack), max(end.top, ack), min(end.low, ack)
-    end.edge, end.room = max(end.edge, ack + room), max(end.room, room)
+def _acknowledge(end, ack, window):
+    """Record that an end's data is acknowledged, and that it is offered a window."""
+    end.acked, end.highest, end.lowest = (
+        max(end.acked, ack),
+        max(end.highest, ack),
+        min(end.lowest, ack),
+    )
+    end.right_edge, end.max_window = max(end.right_edge, ack + window), max(end.max_window, window)
 
 
 @inner
-def is_acceptable(packets, i, own, other, following):
-    """Whether packet i, no SYN, is one that its sender, `own`, could have sent: OUTSIDE, INSIDE, or
-    ELSEWHERE, where both ends go on, though it is outside. following int64: the next packet of the
-    same ends, of each packet, or -1."""
+def acceptability(packets, i, sender, receiver, next_packet):
+    """Return whether its sender could have sent packet i, which is no SYN.
+
+    The verdict is OUT_OF_WINDOW, IN_WINDOW, or MOVED: both ends continue there, though it is out of
+    window. next_packet: int64, for each packet the next packet of the same ends, or -1.
+    """
     flags = packets.tcp_flags[i]
-    low = position(packets.seq[i], own)
+    low = stream_position(packets.seq[i], sender)
     high = low + (0 if flags & RST else sequence_length(flags, packets.payload_len[i]))
     if flags & RST:
-        return INSIDE if _resets(packets, i, low, own, other) else OUTSIDE
-    verdict = INSIDE
-    if not _in_window(low, high, own, other):
-        if low < own.first:
-            return OUTSIDE
-        told = _is_acknowledged(packets, i, high, own, other, following)
-        if told == NOT_TOLD:
-            return OUTSIDE
-        verdict = ELSEWHERE if told == BY_ACK else INSIDE
-    if high > low and packets.has_timestamps[i] and _is_old(packets.ts_val[i], own):
-        if low < own.top or not _is_taken(packets, i, low, own, following):
-            return OUTSIDE
-        own.stamp = own.mark = own.next_mark = NONE  # this sender's clock runs back
-    if flags & ACK and not (verdict == ELSEWHERE and own.acked == NONE):
-        ack = position(packets.ack[i], other)
-        if not _acknowledges(packets, i, ack, own, other, following):
-            return OUTSIDE
+        return IN_WINDOW if _is_acceptable_rst(packets, i, low, sender, receiver) else OUT_OF_WINDOW
+    verdict = IN_WINDOW
+    if not _in_window(low, high, sender, receiver):
+        if low < sender.isn:
+            return OUT_OF_WINDOW
+        evidence = _continuation_evidence(packets, i, high, sender, receiver, next_packet)
+        if evidence == UNKNOWN:
+            return OUT_OF_WINDOW
+        verdict = MOVED if evidence == BY_ACK else IN_WINDOW
+    if high > low and packets.has_timestamps[i] and _is_old_duplicate(packets.ts_val[i], sender):
+        if low < sender.highest or not _is_data_acknowledged(packets, i, low, sender, next_packet):
+            return OUT_OF_WINDOW
+        # This sender's timestamp clock runs backwards.
+        sender.syn_ts_val = sender.old_ts_val = sender.next_old_ts_val = NONE
+    if flags & ACK and not (verdict == MOVED and sender.acked == NONE):
+        ack = stream_position(packets.ack[i], receiver)
+        if not _is_acceptable_ack(packets, i, ack, sender, receiver, next_packet):
+            return OUT_OF_WINDOW
     return verdict
 
 
 @inner
-def _in_window(low, high, own, other):
-    """Whether [low, high) lies in the window that `own` was offered."""
-    if own.top == NONE:
+def _in_window(low, high, sender, receiver):
+    """Return whether [low, high) lies in the window that the sender was offered."""
+    if sender.highest == NONE:
         return True
-    if low < own.first:
+    if low < sender.isn:
         return False
-    if own.edge == NONE:
-        # The other end has said nothing: behind a SYN nothing may come but its retransmission.
-        return low <= own.top if own.opened else abs(low - own.top) <= FAR
-    if low > max(own.edge, own.top) or high > own.last:
+    if sender.right_edge == NONE:
+        # The other end sent nothing yet: after a SYN only its retransmission may come.
+        return low <= sender.highest if sender.syn_seen else abs(low - sender.highest) <= FAR
+    if low > max(sender.right_edge, sender.highest) or high > sender.fin_end:
         return False
-    return own.acked == NONE or high >= own.acked - own.room
+    return sender.acked == NONE or high >= sender.acked - sender.max_window
 
 
 @inner
-def _resets(packets, i, low, own, other):
-    """Whether an RST may be its sender's. What refuses a SYN has no numbers of its own."""
-    if own.top == NONE:
-        ack = position(packets.ack[i], other)
-        told = packets.tcp_flags[i] & ACK and other.opened
-        return not told or other.first < ack <= max(other.top, other.edge)
-    if low < own.first:
+def _is_acceptable_rst(packets, i, low, sender, receiver):
+    """Return whether the sender may have sent an RST.
+
+    An end that refuses a SYN has no numbers of its own.
+    """
+    if sender.highest == NONE:
+        ack = stream_position(packets.ack[i], receiver)
+        is_checkable = packets.tcp_flags[i] & ACK and receiver.syn_seen
+        return not is_checkable or receiver.isn < ack <= max(receiver.highest, receiver.right_edge)
+    if low < sender.isn:
         return False
-    if own.acked != NONE and low < own.acked - own.room:
+    if sender.acked != NONE and low < sender.acked - sender.max_window:
         return False
-    unknown = LEAST_ROOM if own.edge == NONE and not own.opened else 0
-    return low <= max(own.top, own.edge, own.acked) + unknown
+    unknown = MIN_WINDOW if sender.right_edge == NONE and not sender.syn_seen else 0
+    return low <= max(sender.highest, sender.right_edge, sender.acked) + unknown
 
 
 @inner
-def _acknowledges(packets, i, ack, own, other, following):
-    """Whether packet i of `own` may acknowledge up to `ack`."""
-    if other.top == NONE:
+def _is_acceptable_ack(packets, i, ack, sender, receiver, next_packet):
+    """Return whether the sender's packet i may acknowledge up to `ack`."""
+    if receiver.highest == NONE:
         return True
-    if ack <= other.first or ack > other.last:
+    if ack <= receiver.isn or ack > receiver.fin_end:
         return False
-    if ack <= other.top:
-        return other.acked == NONE or ack >= other.acked - other.room
-    return _is_gone_on_with(packets, i, ack, other, following)
+    if ack <= receiver.highest:
+        return receiver.acked == NONE or ack >= receiver.acked - receiver.max_window
+    return _is_ack_confirmed(packets, i, ack, receiver, next_packet)
 
 
 @inner
-def _later(packets, j, following):
-    """Packet j, or the next one of its ends that is no RST; -1 where there is none before a SYN,
-    which may begin another connection."""
+def _next_segment(packets, j, next_packet):
+    """Return packet j, or the next packet of its ends that is no RST.
+
+    -1 if there is none before a SYN, which may begin another connection.
+    """
     while j >= 0 and packets.tcp_flags[j] & RST:
-        j = following[j]
+        j = next_packet[j]
     return -1 if j >= 0 and packets.tcp_flags[j] & (SYN | ACK) == SYN else j
 
 
 @inner
-def _is_gone_on_with(packets, i, ack, other, following):
-    """Whether packet i acknowledges what the capture lacks, or what it stamped later, and not what
-    was never sent: its sender's ACKs do not go back, and what is far above was sent, too."""
-    offered = other.edge != NONE and ack <= other.edge
-    near = offered or ack - other.top <= NEAR
-    again = back = there = False
+def _is_ack_confirmed(packets, i, ack, receiver, next_packet):
+    """Return whether packet i acknowledges data that the capture lacks or stamped later.
+
+    The alternative is data that was never sent. An ACK is confirmed if its sender's ACKs do not go
+    back. If it is far above all data seen, data must have been sent there, too.
+    """
+    offered = receiver.right_edge != NONE and ack <= receiver.right_edge
+    is_near = offered or ack - receiver.highest <= NEAR
+    ack_advances = ack_went_back = data_near_ack = False
     j = np.int64(i)
-    for _ in range(MOST_LOOKED):
-        j = _later(packets, following[j], following)
+    for _ in range(MAX_LOOKAHEAD):
+        j = _next_segment(packets, next_packet[j], next_packet)
         if j < 0:
             break
-        soon = packets.ts[j] - packets.ts[i] <= JITTER_US
-        if back and not soon:
+        is_soon = packets.ts[j] - packets.ts[i] <= JITTER_US
+        if ack_went_back and not is_soon:
             break
         if packets.downlink[j] != packets.downlink[i]:
-            place = position(packets.seq[j], other)
-            if soon and place < ack <= place + np.int64(packets.payload_len[j]):
+            start = stream_position(packets.seq[j], receiver)
+            if is_soon and start < ack <= start + np.int64(packets.payload_len[j]):
                 return True
-            there |= abs(place - ack) <= NEAR
-            if not near and abs(place - other.top) <= NEAR:
+            data_near_ack |= abs(start - ack) <= NEAR
+            if not is_near and abs(start - receiver.highest) <= NEAR:
                 return False
         elif packets.tcp_flags[j] & ACK:
-            further = seq_diff(packets.ack[j], packets.ack[i])
-            back |= further < 0
-            again = 0 <= further <= FAR
-            if near and not back:
-                return again or offered
-    if back:
+            advance = seq_diff(packets.ack[j], packets.ack[i])
+            ack_went_back |= advance < 0
+            ack_advances = 0 <= advance <= FAR
+            if is_near and not ack_went_back:
+                return ack_advances or offered
+    if ack_went_back:
         return False
-    if there and not near:
+    if data_near_ack and not is_near:
         return True
-    return offered or (near and not other.opened) or (again and not other.sent)
+    return (
+        offered or (is_near and not receiver.syn_seen) or (ack_advances and not receiver.has_sent)
+    )
 
 
 @inner
-def _is_acknowledged(packets, i, high, own, other, following):
-    """BY_ACK where the other end acknowledges what packet i brought, up to `high` in its stream,
-    though it lay outside the window; that counts only where what is acknowledged lies outside, too,
-    was not retransmitted within the window, and the ends do not come back to where they were. An end
-    that is not heard any more cannot tell: then what the sender goes on with does, BY_SILENCE. Else
-    NOT_TOLD."""
-    top = max(own.top, own.edge)
-    near = max(NEAR, min(own.room, FAR))
+def _continuation_evidence(packets, i, high, sender, receiver, next_packet):
+    """Return the evidence that the sender continues with packet i, which is out of window.
+
+    BY_ACK: the other end acknowledges the packet's data, which ends at `high` in its stream. This
+    counts under three conditions: the acknowledged data is out of window, too; it was not
+    retransmitted within the window; and the ends do not return to their earlier numbers.
+    BY_SILENCE: the other end is not seen any more, and the sender continues there. Else UNKNOWN.
+    """
+    limit = max(sender.highest, sender.right_edge)
+    max_ack_distance = max(NEAR, min(sender.max_window, FAR))
     low = high - sequence_length(packets.tcp_flags[i], packets.payload_len[i])
-    lowest = own.first if own.acked == NONE else own.acked - own.room
-    is_far = low > top + NEAR or (lowest != NONE and high < lowest)
-    edge, heard, taken, goes_on = own.edge, False, False, 0
+    left_edge = sender.isn if sender.acked == NONE else sender.acked - sender.max_window
+    is_far = low > limit + NEAR or (left_edge != NONE and high < left_edge)
+    right_edge, ack_seen, is_acked, continuation = sender.right_edge, False, False, 0
     j = np.int64(i)
-    for _ in range(MOST_LOOKED):
-        j = _later(packets, following[j], following)
+    for _ in range(MAX_LOOKAHEAD):
+        j = _next_segment(packets, next_packet[j], next_packet)
         if j < 0:
             break
-        mine = packets.downlink[j] == packets.downlink[i]
-        place = position(packets.seq[j] if mine else packets.ack[j], own)
-        known = lowest != NONE and lowest <= place <= top
-        if taken and known:
-            return NOT_TOLD
-        if mine:
-            if place == low < high and packets.payload_len[j] and place <= edge:
-                return NOT_TOLD
-            goes_on += 0 <= place - low <= FAR
+        same_direction = packets.downlink[j] == packets.downlink[i]
+        number = stream_position(packets.seq[j] if same_direction else packets.ack[j], sender)
+        in_known_window = left_edge != NONE and left_edge <= number <= limit
+        if is_acked and in_known_window:
+            return UNKNOWN
+        if same_direction:
+            if number == low < high and packets.payload_len[j] and number <= right_edge:
+                return UNKNOWN
+            continuation += 0 <= number - low <= FAR
         elif packets.tcp_flags[j] & ACK:
-            heard = True
-            if known:
-                shift = np.int64(0) if packets.tcp_flags[j] & SYN else other.shift
-                edge = max(edge, place + (np.int64(packets.window[j]) << shift))
-            elif high <= place <= high + near:
-                taken = True
+            ack_seen = True
+            if in_known_window:
+                shift = np.int64(0) if packets.tcp_flags[j] & SYN else receiver.max_shift
+                right_edge = max(right_edge, number + (np.int64(packets.window[j]) << shift))
+            elif high <= number <= high + max_ack_distance:
+                is_acked = True
                 if not is_far:
                     return BY_ACK
-    if taken or heard:
-        return BY_ACK if taken else NOT_TOLD
-    can_be = low <= top + FAR or not own.opened
-    return BY_SILENCE if can_be and (not other.sent or goes_on >= ENOUGH) else NOT_TOLD
+    if is_acked or ack_seen:
+        return BY_ACK if is_acked else UNKNOWN
+    is_plausible = low <= limit + FAR or not sender.syn_seen
+    return (
+        BY_SILENCE
+        if is_plausible and (not receiver.has_sent or continuation >= MIN_CONTINUATION)
+        else UNKNOWN
+    )
 
 
 @inner
-def _is_taken(packets, i, low, own, following):
-    """Whether the other end acknowledges packet i's data, from `low` on, though its sender sends
-    that in no other packet."""
+def _is_data_acknowledged(packets, i, low, sender, next_packet):
+    """Return whether the other end acknowledges packet i's data, though no other packet brings it.
+
+    low: start of the data.
+    """
     high = low + sequence_length(packets.tcp_flags[i], packets.payload_len[i])
     j = np.int64(i)
-    for _ in range(MOST_LOOKED):
-        j = _later(packets, following[j], following)
+    for _ in range(MAX_LOOKAHEAD):
+        j = _next_segment(packets, next_packet[j], next_packet)
         if j < 0:
             break
         if packets.downlink[j] == packets.downlink[i]:
-            start = position(packets.seq[j], own)
+            start = stream_position(packets.seq[j], sender)
             if start <= low < start + np.int64(packets.payload_len[j]):
                 return False
         elif packets.tcp_flags[j] & ACK:
-            if high <= position(packets.ack[j], own) <= high + NEAR:
+            if high <= stream_position(packets.ack[j], sender) <= high + NEAR:
                 return True
     return False
 
 
 @inner
-def take(packets, i, own, other):
-    """Packet i is its sender's: what that tells of both ends."""
+def accept(packets, i, sender, receiver):
+    """Update both ends with packet i, which its sender has sent."""
     flags = packets.tcp_flags[i]
     if flags & RST:
-        if flags & ACK and other.top == NONE:
-            other.low = other.top = np.int64(packets.ack[i])  # it refuses a SYN that comes late
+        if flags & ACK and receiver.highest == NONE:
+            # The RST refuses a SYN that is captured later.
+            receiver.lowest = receiver.highest = np.int64(packets.ack[i])
         return
-    low = position(packets.seq[i], own)
+    low = stream_position(packets.seq[i], sender)
     high = low + sequence_length(flags, packets.payload_len[i])
-    if own.acked != NONE and high < own.acked - own.room:
-        own.top, own.acked, own.edge = high, NONE, NONE  # the ends go on elsewhere
-    if high > own.last:
-        own.last = FURTHEST
+    if sender.acked != NONE and high < sender.acked - sender.max_window:
+        # The ends continue with other numbers.
+        sender.highest, sender.acked, sender.right_edge = high, NONE, NONE
+    if high > sender.fin_end:
+        sender.fin_end = NO_FIN
     if flags & SYN:
-        offered = np.int64(packets.window[i])
+        syn_window = np.int64(packets.window[i])
         if flags & ACK:
-            own.edge = high + (LEAST_ROOM if own.offered == NONE else own.offered)
+            sender.right_edge = high + (
+                MIN_WINDOW if sender.syn_window == NONE else sender.syn_window
+            )
         else:
-            other.offered, other.room = offered, max(other.room, offered)
-        own.first, own.opened, own.scale = low, True, np.int64(packets.window_scale[i])
-        if packets.options_cut[i] and own.scale == NO_SCALE:
-            own.scale = LARGEST_SHIFT
-        own.shift, other.shift = _largest_shift(own, other), _largest_shift(other, own)
-    own.top = max(own.top, high)
+            receiver.syn_window, receiver.max_window = (
+                syn_window,
+                max(receiver.max_window, syn_window),
+            )
+        sender.isn, sender.syn_seen, sender.window_scale = (
+            low,
+            True,
+            np.int64(packets.window_scale[i]),
+        )
+        if packets.options_cut[i] and sender.window_scale == NO_SCALE:
+            sender.window_scale = MAX_WINDOW_SHIFT
+        sender.max_shift, receiver.max_shift = (
+            _max_shift(sender, receiver),
+            _max_shift(receiver, sender),
+        )
+    sender.highest = max(sender.highest, high)
     if flags & FIN:
-        own.last = high
-    own.low = low if own.low == NONE else min(own.low, low)
-    own.sent = True
+        sender.fin_end = high
+    sender.lowest = low if sender.lowest == NONE else min(sender.lowest, low)
+    sender.has_sent = True
     if flags & ACK:
-        ack = position(packets.ack[i], other)
-        if other.acked != NONE and ack < other.acked - other.room:
-            other.acked = other.edge = other.top = NONE
-        if ack > other.last:
-            other.last = FURTHEST
-        if other.low == NONE:
-            other.low = ack
-        shift = np.int64(0) if flags & SYN else own.shift
-        _offer(other, ack, np.int64(packets.window[i]) << shift)
+        ack = stream_position(packets.ack[i], receiver)
+        if receiver.acked != NONE and ack < receiver.acked - receiver.max_window:
+            receiver.acked = receiver.right_edge = receiver.highest = NONE
+        if ack > receiver.fin_end:
+            receiver.fin_end = NO_FIN
+        if receiver.lowest == NONE:
+            receiver.lowest = ack
+        shift = np.int64(0) if flags & SYN else sender.max_shift
+        _acknowledge(receiver, ack, np.int64(packets.window[i]) << shift)
     if packets.has_timestamps[i]:
         if flags & SYN:
-            own.stamp = np.int64(packets.ts_val[i])
-        if packets.ts[i] - own.marked_ts >= OLD_US:
-            _stamp(packets.ts_val[i], packets.ts[i], own)
+            sender.syn_ts_val = np.int64(packets.ts_val[i])
+        if packets.ts[i] - sender.next_old_seen_ts >= MAX_SEGMENT_AGE_US:
+            _update_timestamp_limit(packets.ts_val[i], packets.ts[i], sender)
 
 
 @inner
-def _largest_shift(own, other):
-    """By how much the windows of `own` are shifted at most (RFC 7323, 2.2), but for a SYN's."""
-    if own.opened and (own.scale == NO_SCALE or (other.opened and other.scale == NO_SCALE)):
+def _max_shift(end, peer):
+    """Return the maximum shift of an end's windows, except for a SYN's (RFC 7323, 2.2)."""
+    if end.syn_seen and (
+        end.window_scale == NO_SCALE or (peer.syn_seen and peer.window_scale == NO_SCALE)
+    ):
         return np.int64(0)
-    return min(own.scale, LARGEST_SHIFT) if own.opened else np.int64(LARGEST_SHIFT)
+    return min(end.window_scale, MAX_WINDOW_SHIFT) if end.syn_seen else np.int64(MAX_WINDOW_SHIFT)
 
 
 @inner
-def _stamp(value, ts, own):
-    """The sender's clock goes on."""
-    if own.next_mark == NONE or seq_diff(value, np.uint32(own.next_mark)) > 0:
-        own.mark, own.next_mark, own.marked_ts = own.next_mark, np.int64(value), ts
+def _update_timestamp_limit(ts_val, ts, sender):
+    """Advance the timestamps below which the sender's segments are old duplicates."""
+    if sender.next_old_ts_val == NONE or seq_diff(ts_val, np.uint32(sender.next_old_ts_val)) > 0:
+        sender.old_ts_val, sender.next_old_ts_val, sender.next_old_seen_ts = (
+            sender.next_old_ts_val,
+            np.int64(ts_val),
+            ts,
+        )

@@ -1,1 +1,1 @@
-"""Thin: find the work, call the pure functions, publish."""
+"""The jobs: each finds its work, calls pure functions, and publishes the results."""

@@ -1,4 +1,4 @@
-"""RADIUS accounting to leases: one task a day."""
+"""The leases job: it makes leases from RADIUS accounting, in one task for each day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,57 +8,59 @@ from pathlib import Path
 import pyarrow as pa
 
 from schemas import ACCOUNTING, LEASES
-from spark_jobs.capture.removed import Removed, without
+from spark_jobs.capture.removal_filter import RemovalFilter, drop_rows
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.jobs.forgotten import removed_of
+from spark_jobs.jobs.exclusions import load_exclusions
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written, fingerprint
 from spark_jobs.warehouse.periods import NamesOfDay
-from spark_jobs.warehouse.views import duckdb_paths, reach
+from spark_jobs.warehouse.views import duckdb_paths, register_object_store
 
 SQL = Path(__file__).with_name("leases.sql")
 DAYS_AROUND = 3
-"""A lease is known from the messages of so many days before and after the one it lies in."""
-SILENCE = timedelta(days=1)
-"""A session of which nothing more is heard has ended by then."""
+"""Number of days before and after a day whose accounting messages may be about its leases."""
+MAX_SILENCE = timedelta(days=1)
+"""Time after its last message when a session without a stop message counts as ended."""
 
-Item = tuple[NamesOfDay, list[Path]]
-"""A network's day, and its files of accounting."""
+DayItem = tuple[NamesOfDay, list[Path]]
+"""A network's day, and the files of its accounting."""
 
 
-def leases(warehouse: Warehouse, networks: list[Network]) -> None:
-    """Bring the leases of every day up to date with the accounting there is."""
+def update_leases(warehouse: Warehouse, networks: list[Network]) -> None:
+    """Bring the leases of every day up to date with the accounting."""
     items = [item for network in networks for item in _stale(warehouse, network)]
     if not items:
         return
     with warehouse.staging() as staging:
 
-        def publish(item: Item, files: list[Written]) -> None:
+        def publish(item: DayItem, files: list[Written]) -> None:
             names, paths = item
             unit = Unit.of_day("leases", names.network, names.day)
             warehouse.publish(unit, files, {"inputs": _inputs(paths)})
 
-        removed = {network.name: removed_of(warehouse, network.name) for network in networks}
-        run_tasks(_LeasesTask(staging, removed), items, "leases", publish)
+        exclusions = {
+            network.name: load_exclusions(warehouse, network.name) for network in networks
+        }
+        run_tasks(_LeasesTask(staging, exclusions), items, "leases", publish)
 
 
-def _stale(warehouse: Warehouse, of: Network) -> Iterator[Item]:
-    """Days of which the leases are not up to date, each with its files of accounting."""
-    network = of.name
-    made = {
+def _stale(warehouse: Warehouse, network: Network) -> Iterator[DayItem]:
+    """Yield the days whose leases are not up to date, each with its files of accounting."""
+    name = network.name
+    inputs_made = {
         commit.unit.day: commit.facts["inputs"]
-        for commit in warehouse.commits("leases", network)
-        if warehouse.is_whole(commit)
+        for commit in warehouse.published_units("leases", name)
+        if warehouse.is_intact(commit)
     }
-    files = warehouse.files_by_date(ACCOUNTING, network)
-    around = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
-    gone = warehouse.purged(network, ACCOUNTING, LEASES)
-    for day in sorted({day + near for day in files for near in around} | set(made)):
-        if day in made and day - timedelta(DAYS_AROUND) < gone:
-            continue  # made of what is there no more
-        paths = [path for near in around for path in files.get(day + near, [])]
-        if made.get(day) != _inputs(paths):
-            yield NamesOfDay.of(of, day), paths
+    files = warehouse.files_by_date(ACCOUNTING, name)
+    offsets = [timedelta(days=k) for k in range(-DAYS_AROUND, DAYS_AROUND + 1)]
+    purged_before = warehouse.purged_before(name, ACCOUNTING, LEASES)
+    for day in sorted({day + offset for day in files for offset in offsets} | set(inputs_made)):
+        if day in inputs_made and day - timedelta(DAYS_AROUND) < purged_before:
+            continue  # the accounting that it was made from was purged
+        paths = [path for offset in offsets for path in files.get(day + offset, [])]
+        if inputs_made.get(day) != _inputs(paths):
+            yield NamesOfDay.of(network, day), paths
 
 
 def _inputs(paths: list[Path]) -> str:
@@ -68,21 +70,26 @@ def _inputs(paths: list[Path]) -> str:
 @dataclass
 class _LeasesTask:
     staging: Staging
-    removed: dict[str, Removed]
+    exclusions: dict[str, RemovalFilter]
 
-    def __call__(self, item: Item) -> list[Written]:
-        """One day's leases. Where pseudonyms change, messages of the next period may tell of a user
-        who was forgotten in this one."""
+    def __call__(self, item: DayItem) -> list[Written]:
+        """Write one day's leases without those of forgotten users, and return the files.
+
+        If pseudonyms change, messages of the next period may be about a user who was forgotten in
+        this one. So the exclusions apply to the leases, too.
+        """
         names, paths = item
-        rows = _leases_of(paths, names)
-        rows = without(LEASES, rows, self.removed[names.network].about(rows)).cast(LEASES.arrow)
+        rows = _day_leases(paths, names)
+        rows = drop_rows(LEASES, rows, self.exclusions[names.network].matches(rows)).cast(
+            LEASES.arrow
+        )
         with self.staging.part() as part:
             if len(rows):
                 part.write(LEASES, names.network, names.day, "leases", rows)
         return part.files
 
 
-def _leases_of(paths: list[Path], names: NamesOfDay) -> pa.Table:
+def _day_leases(paths: list[Path], names: NamesOfDay) -> pa.Table:
     if not paths:
         return LEASES.arrow.empty_table()
     import duckdb
@@ -90,15 +97,15 @@ def _leases_of(paths: list[Path], names: NamesOfDay) -> pa.Table:
     midnight = datetime.combine(names.day, time(), UTC)
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
-        reach(connection, *paths)
-        if all(map(names.are_of, paths)):
+        register_object_store(connection, *paths)
+        if all(map(names.apply_to, paths)):
             connection.read_parquet(duckdb_paths(paths)).create_view("messages")
         else:
             connection.register("messages", names.rows(ACCOUNTING, paths))
         settings = {
             "midnight": midnight,
             "next_midnight": midnight + timedelta(days=1),
-            "silence": SILENCE // timedelta(microseconds=1),
+            "silence": MAX_SILENCE // timedelta(microseconds=1),
         }
         found = connection.sql(SQL.read_text(), params=settings)
         return found.to_arrow_table().cast(LEASES.arrow)

@@ -1,5 +1,4 @@
-"""Connections' pages, from their packets and what the tables say of them; those of the report's
-examples."""
+"""The plot job: it draws the pages of connections, and of the report's examples."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report import PLOTS, inputs_of, plot_name, write_page
+from spark_jobs.report import PLOTS, fingerprint_inputs, plot_file_name, write_page
 from spark_jobs.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -18,50 +17,54 @@ if TYPE_CHECKING:
 
 
 def plot(warehouse: Warehouse, flow_id: int, output: Path) -> Path:
-    """Write a connection's page; returns its path.
+    """Write a connection's page, and return its path.
 
-    Raises UserError where there is no such connection, or none of its packets.
+    Raises UserError if there is no such connection, or if its packets are gone.
     """
-    from spark_jobs.report.connection import connection_of
+    from spark_jobs.report.connection import read_connection
 
-    return _draw(warehouse, connection_of(warehouse, flow_id), output)
+    return _draw(warehouse, read_connection(warehouse, flow_id), output)
 
 
 def _draw(warehouse: Warehouse, connection: Connection, output: Path, shared: str = "") -> Path:
-    from spark_jobs.report.exchange import exchange_of
+    from spark_jobs.report.connection_packets import packets_of
     from spark_jobs.report.plot_page import page
 
     flow = connection.flow
     partition = read_user(warehouse, flow["network"], flow["date"], flow["user"])
-    exchange = exchange_of(partition, connection) if partition else None
+    exchange = packets_of(partition, connection) if partition else None
     if exchange is None:
         raise UserError(f"{warehouse.root}: no packets of flow {flow['flow_id']}")
     return write_page(page(connection, exchange, shared), output)
 
 
 def bring_up_to_date(warehouse: Warehouse) -> None:
-    """Write the pages of the report's examples where anything that the report shows has changed, or
-    where their folder is not there; what else is in it is removed."""
-    inputs = inputs_of(warehouse)
-    if warehouse.is_made(PLOTS, inputs):
+    """Write the pages of the report's examples, if the report's data changed or there are no pages.
+
+    Other files in the folder are removed.
+    """
+    inputs = fingerprint_inputs(warehouse)
+    if warehouse.is_up_to_date(PLOTS, inputs):
         return
     from spark_jobs.report.examples import examples
 
     written = write_examples(warehouse, examples(warehouse), warehouse.root)
     for path in set((warehouse.root / PLOTS).iterdir()) - set(written):
         path.unlink()
-    warehouse.made(PLOTS, inputs)
+    warehouse.record_built(PLOTS, inputs)
 
 
 def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) -> list[Path]:
-    """Write the pages of a report's examples to PLOTS in its folder, with one script of Plotly for
-    all; returns what is there of them."""
+    """Write the pages of a report's examples to PLOTS in `folder`, and return the files there.
+
+    All pages share one script of Plotly.
+    """
     from plotly.offline import get_plotlyjs
 
-    from spark_jobs.report.connection import connections_of
-    from spark_jobs.report.plot_page import shared_script
+    from spark_jobs.report.connection import read_connections
+    from spark_jobs.report.plot_page import shared_script_name
 
-    script = folder / PLOTS / shared_script()
+    script = folder / PLOTS / shared_script_name()
     written = [script]
     try:
         script.parent.mkdir(exist_ok=True)
@@ -69,11 +72,11 @@ def write_examples(warehouse: Warehouse, examples: list[Example], folder: Path) 
         raise UserError(f"{script.parent}: {error.strerror}") from error
     if not script.exists():
         write_page(get_plotlyjs(), script)
-    where = {(e.network, e.date, e.flow_id) for e in examples}
-    flow_ids, days = {key[-1] for key in where}, {key[:-1] for key in where}
-    for connection in connections_of(warehouse, sorted(flow_ids), sorted(days)):
-        page = script.with_name(plot_name(connection.flow["flow_id"]))
-        # A day that is held back may have got other flows since its marts were made.
+    keys = {(e.network, e.date, e.flow_id) for e in examples}
+    flow_ids, days = {key[-1] for key in keys}, {key[:-1] for key in keys}
+    for connection in read_connections(warehouse, sorted(flow_ids), sorted(days)):
+        page = script.with_name(plot_file_name(connection.flow["flow_id"]))
+        # A held day may have other flows than those that its marts were made from.
         with suppress(UserError):
             written.append(_draw(warehouse, connection, page, script.name))
     return written

@@ -1,5 +1,5 @@
--- What the checks of one network's day rest on: is the data good enough to be shown?
--- One row. Volumes of earlier days come from the marts: days held back do not count as usual.
+-- The values that the checks of one network's day compare with their limits, in one row.
+-- Volumes of earlier days come from the marts, so held days do not count as usual.
 with captures as (
     select *
     from ingest_log
@@ -51,7 +51,7 @@ connections as (
             as flows_sending_unknown,
         count(*) filter (where payload_bytes_down > 0 and split) as flows_split,
         count(rtt_access_min) as flows_timed,
-        count(*) filter (where rtt_access_min < $nearest) as flows_too_near,
+        count(*) filter (where rtt_access_min < $min_radio_rtt) as flows_too_near,
         sum(merged_segments) as merged_segments,
         sum(packets_up + packets_down) as segments,
         sum(acked_unseen_bytes) as acked_unseen_bytes,
@@ -70,8 +70,9 @@ traffic as (
     from packets
     where network = $network and date = $date::date
 ),
--- Of the packets with one of 64 IP IDs: an ID tells a packet from all others of its ends.
-following as (
+-- Packets that may be in two captures: a sample of one in 64, by IP ID. An IP ID distinguishes a packet
+-- from the others of its sender.
+repeated as (
     select
         ts, capture,
         lag(ts) over same as last_ts,
@@ -85,13 +86,13 @@ following as (
         order by ts
     )
 ),
-copies as (
+in_two_captures as (
     select
         count(*) as numbered,
         count(*) filter (
-            where capture <> last_capture and ts - last_ts <= to_milliseconds($copy_ms)
+            where capture <> last_capture and ts - last_ts <= to_milliseconds($max_duplicate_delay_ms)
         ) as copied
-    from following
+    from repeated
 ),
 earlier_days as (
     select date, sum(ip_bytes_up + ip_bytes_down) as volume
@@ -107,4 +108,4 @@ usual as (
     from earlier_days
 )
 select *
-from reading, connections, traffic, copies, usual
+from reading, connections, traffic, in_two_captures, usual

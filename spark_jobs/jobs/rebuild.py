@@ -1,8 +1,10 @@
-"""A lost catalog made again from Iceberg's metadata and the Parquet files.
+"""Rebuilding of a lost catalog from Iceberg's metadata and the Parquet files.
 
-Iceberg's metadata tell which files were published, and the facts that no file has (see
-Warehouse.published_files). Captures are known by their rows of ingest_log. What a day's tables were
-made of is not told, so the next run makes them anew; until then they are read as they are.
+Iceberg's metadata have the published files, and the facts that are in no file (see
+Warehouse.read_iceberg_metadata). The captures are known from their rows of ingest_log. Nothing has the
+inputs of a day's tables: the next run makes these tables again, and until then readers see them as
+they
+are.
 """
 
 from __future__ import annotations
@@ -12,35 +14,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas import BY_DAY, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
-from spark_jobs.jobs.forgotten import OF_CAPTURES
+from schemas import DAILY_TABLES, INGEST_LOG, LEASES, NETWORKS, PACKETS, QUALITY, TABLES, Table
+from spark_jobs.jobs.exclusions import CAPTURE_TABLES
 from spark_jobs.warehouse import Staging, Unit, Warehouse, Written
 
-BY_CAPTURE = (*OF_CAPTURES, INGEST_LOG)
-"""Tables whose files have a capture's rows, or those of several (see compaction.py)."""
+BY_CAPTURE = (*CAPTURE_TABLES, INGEST_LOG)
+"""Tables whose files have the rows of one capture, or of several (see compaction.py)."""
 KINDS: dict[Table, str] = {
-    **dict.fromkeys(BY_DAY, "day"),
+    **dict.fromkeys(DAILY_TABLES, "day"),
     LEASES: "leases",
     QUALITY: "quality",
     NETWORKS: "network",
 }
-"""The kinds of the units that other tables' files are of; those of the rest are marts."""
-UNKNOWN: dict[str, Any] = {"inputs": None}
-"""Facts of a unit of a day: it is not current, so the next run makes it again."""
+"""The kinds of units that other tables' files belong to; the remaining tables are marts."""
+STALE_FACTS: dict[str, Any] = {"inputs": None}
+"""Facts of a day's unit that is not current, so that the next run makes it again."""
 
 
 @dataclass
 class Rebuilt:
-    """What a catalog has now. not_told: a line about each thing that could not be made again."""
+    """The contents of the rebuilt catalog.
+
+    missing: a line about each thing that could not be restored
+    """
 
     units: int = 0
     files: int = 0
-    not_told: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 @dataclass
-class Capture:
-    """A capture's files, and what they hold; log: its row of ingest_log."""
+class CaptureFiles:
+    """A capture's files, and their contents.
+
+    log: its row of ingest_log
+    """
 
     files: list[str] = field(default_factory=list)
     rows: int = 0
@@ -50,82 +58,84 @@ class Capture:
 
 
 def rebuild(root: Path) -> Rebuilt:
-    """Give a warehouse, whose catalog has nothing, a catalog of what is there.
+    """Give a warehouse with an empty catalog a catalog of its files.
 
-    Raises UserError if the catalog has anything.
+    Raises UserError if the catalog is not empty.
     """
     warehouse = Warehouse(root, catalog_is_lost=True)
-    shown, facts = warehouse.published_files()
-    told = Rebuilt(
-        not_told=[
-            f"{root / table}: without readable Iceberg metadata: its files are left out"
+    published, facts = warehouse.read_iceberg_metadata()
+    rebuilt = Rebuilt(
+        missing=[
+            f"{root / table}: has no readable Iceberg metadata: its files are left out"
             for table in TABLES
-            if table not in shown and (root / table).is_dir()
+            if table not in published and (root / table).is_dir()
         ]
     )
-    units = {unit: (of_unit, list[str]()) for unit, of_unit in facts.items()}
+    units = {unit: (unit_facts, list[str]()) for unit, unit_facts in facts.items()}
     with warehouse.staging() as staging:
-        captures: dict[Unit, Capture] = defaultdict(Capture)
+        captures: dict[Unit, CaptureFiles] = defaultdict(CaptureFiles)
         split: list[Written] = []
-        for target in sorted(target for targets in shown.values() for target in targets):
+        for target in sorted(target for targets in published.values() for target in targets):
             try:
                 (root / target).stat()
                 if TABLES[target.partition("/")[0]] in BY_CAPTURE:
-                    split += _read(root, target, staging, captures)
+                    split += _add_file(root, target, staging, captures)
                 else:
                     _, files = units.setdefault(*_unit_of(root, target))
                     files.append(target)
             except (OSError, ValueError) as error:
-                told.not_told.append(f"{root / target}: cannot be read: {error}".splitlines()[0])
+                rebuilt.missing.append(f"{root / target}: cannot be read: {error}".splitlines()[0])
         for unit, capture in captures.items():
-            told.not_told += _lacks(unit, capture)
+            rebuilt.missing += _missing_lines(unit, capture)
             if capture.log:
-                units[unit] = _facts_of(capture.log, capture), capture.files
+                units[unit] = _capture_facts(capture.log, capture), capture.files
         warehouse.restore(units, split)
-    told.units, told.files = len(units), sum(len(files) for _, files in units.values())
-    return told
+    rebuilt.units, rebuilt.files = len(units), sum(len(files) for _, files in units.values())
+    return rebuilt
 
 
-def _read(
-    root: Path, target: str, staging: Staging, captures: dict[Unit, Capture]
+def _add_file(
+    root: Path, target: str, staging: Staging, captures: dict[Unit, CaptureFiles]
 ) -> list[Written]:
-    """Add a file to the captures whose rows it has; a merged file is split into files of each,
-    which are returned."""
-    from spark_jobs.warehouse.compaction import Place, by_capture, split
+    """Add a file to the captures whose rows it has.
 
-    place = Place.of(target)
-    rows_of: dict[str, Capture] = defaultdict(Capture)
-    for name, rows in by_capture(root / target, place):
+    A merged file is split into a file for each capture; these are returned.
+    """
+    from spark_jobs.warehouse.compaction import TablePartition, rows_by_capture, split
+
+    place = TablePartition.of(target)
+    rows_of: dict[str, CaptureFiles] = defaultdict(CaptureFiles)
+    for name, rows in rows_by_capture(root / target, place):
         capture = rows_of[name]
         capture.rows += len(rows)
         capture.values += sum(len(rows) - column.null_count for column in rows.columns)
         if place.table is INGEST_LOG:
             (capture.log,) = rows.to_pylist()
     parts = split(root, target, staging) if len(rows_of) > 1 else {}
-    for name, found in rows_of.items():
+    for name, part in rows_of.items():
         capture = captures[Unit("capture", place.network, name)]
         capture.files.append(parts[name].staged.target if parts else target)
-        if found.log:
-            capture.log = found.log
+        if part.log:
+            capture.log = part.log
             continue
-        capture.rows, capture.values = capture.rows + found.rows, capture.values + found.values
+        capture.rows, capture.values = capture.rows + part.rows, capture.values + part.values
         if place.table is PACKETS and place.date:
             capture.dates.add(place.date.isoformat())
     return [*parts.values()]
 
 
 def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[str]]]:
-    """The unit that a file is of, and what that is if nothing else is known of it."""
-    from spark_jobs.warehouse.compaction import Place
+    """Return a file's unit, and the unit's facts and files if nothing else is known of it."""
+    from spark_jobs.warehouse.compaction import TablePartition
     from spark_jobs.warehouse.files import read_rows
 
-    place = Place.of(target)
+    place = TablePartition.of(target)
     kind = KINDS.get(place.table, "marts")
     if place.table is NETWORKS:
         (row,) = read_rows(NETWORKS, [root / target]).to_pylist()
         return Unit(kind, place.network), (row | {"users": None}, [])
     assert place.date
-    facts = UNKNOWN
+    facts = STALE_FACTS
     if place.table is QUALITY:
         rows = read_rows(QUALITY, [root / target]).to_pylist()
         findings = [row["finding"] for row in rows if not row["passed"]]
@@ -134,19 +144,22 @@ def _unit_of(root: Path, target: str) -> tuple[Unit, tuple[dict[str, Any], list[
     return Unit.of_day(kind, place.network, place.date), (facts, [])
 
 
-def _lacks(unit: Unit, capture: Capture) -> list[str]:
-    """What is not there of a capture, in a line."""
-    which = f"capture {unit.name} of {unit.network}"
+def _missing_lines(unit: Unit, capture: CaptureFiles) -> list[str]:
+    """Return a line that says what is missing of a capture, if anything."""
+    name = f"capture {unit.name} of {unit.network}"
     if capture.log is None:
-        return [f"{which}: has no row in ingest_log: its files are left out"]
+        return [f"{name}: has no row in ingest_log: its files are left out"]
     if capture.rows != capture.log["rows"]:
         rows = capture.log["rows"]
-        return [f"{which}: {capture.rows:,} of {rows:,} rows are there: ingest it again"]
+        return [f"{name}: {capture.rows:,} of {rows:,} rows are there: ingest it again"]
     return []
 
 
-def _facts_of(log: dict[str, Any], capture: Capture) -> dict[str, Any]:
-    """A capture's facts; without a stamp: the next run reads it again, if it is still there."""
+def _capture_facts(log: dict[str, Any], capture: CaptureFiles) -> dict[str, Any]:
+    """Return a capture's facts.
+
+    They have no stamp: the next run reads the file again, if it still exists.
+    """
     from spark_jobs.warehouse.files import microseconds
 
     first, last = log["first_ts"], log["last_ts"]

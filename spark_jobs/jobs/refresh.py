@@ -1,4 +1,4 @@
-"""What is made of packets, made again where these have changed, and the pages that show it."""
+"""Updates of everything that is made from packets, and of the pages that show it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 
 from schemas import SUPPRESSED_GROUPS, TABLES
 from spark_jobs.jobs import flows, marts, plot, quality
-from spark_jobs.jobs.leases import leases
+from spark_jobs.jobs.leases import update_leases
 from spark_jobs.networks import Network
 from spark_jobs.places import remove_all
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date
@@ -15,28 +15,34 @@ from spark_jobs.warehouse import Warehouse
 
 
 def refresh(warehouse: Warehouse, networks: list[Network], names: Iterable[str]) -> None:
-    """Bring networks' leases, flows and checks up to date, and the marts of all networks of these
-    names. Days that were held back and never shown stay so, as do those without marts of a network
-    whose settings are not known."""
-    known = {network.name for network in networks}
+    """Bring leases, flows and checks of `networks` up to date, and the marts of `names`.
 
-    def leave(day: tuple[str, date]) -> bool:
-        if warehouse.commit(marts.unit_of(day)):
+    names: names of the networks whose marts are made
+
+    Two kinds of days get no marts: held days that were never shown, and days without marts of a
+        network whose settings are not known.
+    """
+    known_names = {network.name for network in networks}
+
+    def skip(day: tuple[str, date]) -> bool:
+        if warehouse.published(marts.marts_unit(day)):
             return False
         verdict = quality.verdict_of(warehouse, *day)
-        return day[0] not in known or (verdict is not None and verdict.held)
+        return day[0] not in known_names or (verdict is not None and verdict.held)
 
     if networks:
-        leases(warehouse, networks)
+        update_leases(warehouse, networks)
         flows.bring_up_to_date(warehouse, networks)
         quality.check(warehouse, networks)
     for name in names:
-        marts.marts(warehouse, leave, name)
+        marts.update_marts(warehouse, skip, name)
 
 
 def refresh_pages(warehouse: Warehouse) -> None:
-    """Bring the report and the pages of its examples up to date, where they are; with nothing left
-    to show they go."""
+    """Bring the report and the pages of its examples up to date, if they exist.
+
+    If no data is left to show, they are removed.
+    """
     page, plots = warehouse.root / REPORT, warehouse.root / PLOTS
     if not page.exists():
         return

@@ -1,4 +1,4 @@
-"""What a run prints at its end."""
+"""The tables that `giscope run` and `giscope ingest` print at their end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from schemas import MARTS
 from spark_jobs.warehouse import Warehouse, fingerprint
 
 if TYPE_CHECKING:
-    from spark_jobs.jobs.ingest import Ingested
+    from spark_jobs.jobs.ingest import CaptureOutcome
 
 
-def ingest_summary(results: list[Ingested]) -> Grid:
-    """What became of each capture file."""
+def ingest_summary(outcomes: list[CaptureOutcome]) -> Grid:
+    """Return a table with the outcome of each capture file."""
     grid = Grid(title="Captures", title_justify="left")
     for heading in (
         "network",
@@ -28,31 +28,34 @@ def ingest_summary(results: list[Ingested]) -> Grid:
     ):
         numeric = heading in ("frames", "packets", "other rows", "s")
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    unchanged = [result for result in results if result.already]
-    if len(unchanged) > MOST_UNCHANGED:
-        results = [result for result in results if not result.already]
-        frames, packets = (sum(getattr(r, n) for r in unchanged) for n in ("frames", "packets"))
-        captures = f"{len(unchanged):,} captures"
+    unchanged_outcomes = [outcome for outcome in outcomes if outcome.unchanged]
+    if len(unchanged_outcomes) > MAX_UNCHANGED_LISTED:
+        outcomes = [outcome for outcome in outcomes if not outcome.unchanged]
+        frames, packets = (
+            sum(getattr(outcome, name) for outcome in unchanged_outcomes)
+            for name in ("frames", "packets")
+        )
+        captures = f"{len(unchanged_outcomes):,} captures"
         grid.add_row("", captures, f"{frames:,}", f"{packets:,}", "", "", "unchanged")
-    for result in results:
-        reasons = ", ".join(f"{count:,} {why}" for why, count in result.skipped.items())
-        note = "gave nothing" if result.error else "unchanged" if result.already else ""
+    for outcome in outcomes:
+        reasons = ", ".join(f"{count:,} {why}" for why, count in outcome.skipped.items())
+        note = "gave nothing" if outcome.error else "unchanged" if outcome.unchanged else ""
         grid.add_row(
-            result.network,
-            result.capture,
-            f"{result.frames:,}",
-            f"{result.packets:,}",
-            f"{result.rows - result.packets:,}" if result.rows > result.packets else "",
-            "" if result.already else f"{result.seconds:.1f}",
+            outcome.network,
+            outcome.capture,
+            f"{outcome.frames:,}",
+            f"{outcome.packets:,}",
+            f"{outcome.rows - outcome.packets:,}" if outcome.rows > outcome.packets else "",
+            "" if outcome.unchanged else f"{outcome.seconds:.1f}",
             "; ".join(filter(None, [note, reasons])),
         )
     return grid
 
 
 def table1_summary(warehouse: Warehouse) -> Grid:
-    """Table I, network by network, and the set-up's outcome."""
-    files = [warehouse.contents(table) for table in SUMMED]
-    columns = warehouse.remembered(
+    """Return Table I for each network, with the mean set-up delay."""
+    files = [warehouse.content_hashes(table) for table in SUMMED]
+    columns = warehouse.cached_result(
         "table1", fingerprint(files, TABLE1), partial(_table1, warehouse)
     )
     grid = Grid(title="Table I, and the mean set-up delay", title_justify="left")
@@ -72,8 +75,8 @@ def _table1(warehouse: Warehouse) -> list[dict[str, Any]]:
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
 
 
-MOST_UNCHANGED = 20
-"""Captures that are listed though they have not changed."""
+MAX_UNCHANGED_LISTED = 20
+"""Maximum number of unchanged captures that are listed one by one."""
 SUMMED = tuple(mart for mart in MARTS if mart.name in ("table1_summary", "fig05_setup_tree"))
 TABLE1 = """
         with summary as (

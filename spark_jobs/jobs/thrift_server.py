@@ -1,4 +1,6 @@
-"""Spark's Thrift server with the tables in it, for beeline and what speaks JDBC, ODBC or PyHive:
+"""Spark's Thrift server with giscope's tables, for beeline and clients of JDBC, ODBC or PyHive.
+
+Start it with:
 
 spark-submit --master spark://HOST:7077 spark_jobs/jobs/thrift_server.py W
 """
@@ -8,20 +10,22 @@ import sys
 import time
 
 from spark_jobs.engine.spark import LOOPBACK, spark_session
-from spark_jobs.places import place
+from spark_jobs.places import path_of
 from spark_jobs.warehouse import VIEWS, Warehouse
 from spark_jobs.warehouse.spark_sql import register
 
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 SHARED = {"spark.sql.hive.thriftServer.singleSession": "true"}
-"""Every client sees the tables, which are views of the server's session."""
+"""Settings by which all clients see the tables, which are views of the server's session."""
 BIND = "hive.server2.thrift.bind.host"
 POLL_S = 2
 
 
 def serve(warehouse: Warehouse) -> None:
-    """Run the server until the process is ended, with the tables as they change. It asks no
-    password, so it listens on LOOPBACK unless told (BIND)."""
+    """Run the server until the process ends, and follow the changes of the tables.
+
+    The server asks for no password, so it listens on LOOPBACK unless BIND is set.
+    """
     spark = spark_session(SHARED)
     assert spark.sparkContext._jsc
     spark.sparkContext._jsc.hadoopConfiguration().setIfUnset(BIND, LOOPBACK)
@@ -42,4 +46,4 @@ def _last_update(warehouse: Warehouse) -> os.stat_result | None:
 
 
 if __name__ == "__main__":
-    serve(Warehouse(place(sys.argv[1])))
+    serve(Warehouse(path_of(sys.argv[1])))

@@ -1,4 +1,4 @@
--- Not a mart: the rows that all marts of connections count.
--- One row: a connection that the mobile opened (INFOCOM II: only connections initiated by the mobile
--- host are considered), placed.
-select * from placed where by_mobile
+-- Not a mart: the connections that the marts count: those that the mobile opened (INFOCOM II: only
+-- connections initiated by the mobile host are considered).
+-- One row: a connection (see located_connections.sql).
+select * from located_connections where by_mobile

@@ -1,8 +1,9 @@
--- How sure are the quantiles and means of Figs. 3, 4, 7, 9 and 13, and of what users wait in queues,
--- where users differ?
--- One row: the samples of one network, date, period, measure, category of the figure, group of users
--- and bin of 2 %. A channel rate's weight is the time for which it lasted.
-with beside_others as (
+-- How sure are the quantiles and means of Figs. 3, 4, 7, 9 and 13, and of the users' waits in
+-- queues, given that users differ?
+-- One row: the samples of one network, date, period, measure, category of the figure, user
+-- group and bin of 2 %. The weight of a channel rate is the time for which it was measured. The
+-- local hour is the first one of the period.
+with transfers as (
     select
         *,
         cast(cast(least(floor(3 * b_other / nullif(b_tcp + b_other, 0)), 2) as int) as string)
@@ -11,7 +12,7 @@ with beside_others as (
 ),
 samples as (
     select
-        part, user_group,
+        local_period, user_group,
         'setup_delay' as measure,
         concat(
             if(syn_count = 1 and synack_count = 1, 'single', 'repeated'),
@@ -21,41 +22,41 @@ samples as (
         1e0 as weight
     from connections
     union all
-    select part, user_group, 'rtt_access', '', rtt_access, 1e0
+    select local_period, user_group, 'rtt_access', '', rtt_access, 1e0
     from connections
     union all
-    select part, user_group, 'rtt_internet', '', rtt_internet, 1e0
+    select local_period, user_group, 'rtt_internet', '', rtt_internet, 1e0
     from connections
     union all
-    select part, user_group, 'throughput', '', throughput, 1e0
+    select local_period, user_group, 'throughput', '', throughput, 1e0
     from connections
     union all
     select
-        part, user_group,
+        local_period, user_group,
         'throughput_received', '', throughput_received, 1e0
     from connections
     union all
     select
-        part, user_group,
+        local_period, user_group,
         'user_throughput', background_thirds, user_throughput, 1e0
-    from beside_others
+    from transfers
     union all
     select
-        part, user_group,
+        local_period, user_group,
         'user_throughput_received', background_thirds, user_throughput_received, 1e0
-    from beside_others
+    from transfers
     union all
-    select part, user_group, 'channel_rate', '', rate, seconds
+    select local_period, user_group, 'channel_rate', '', rate, seconds
     from rate_periods
     union all
-    select part, user_group, 'rtt_max', '', rtt_max, 1e0
-    from placed_links
+    select local_period, user_group, 'rtt_max', '', rtt_max, 1e0
+    from located_links
     union all
-    select part, user_group, 'queue_s', '', queue_s, 1e0
-    from placed_links
+    select local_period, user_group, 'queue_s', '', queue_s, 1e0
+    from located_links
 )
 select
-    part as local_hour,
+    local_period as local_hour,
     measure, category, user_group,
     cast(floor(50 * ln(greatest(value, 1e-6))) as int) as bin,
     count(*) as samples,

@@ -1,6 +1,7 @@
--- Which connection shows best what a limit, or a class of stalls, costs?
--- One row: the connection of one network, date and local hour that it held up the longest.
-with held as (
+-- Which connection is the best example of a limit, or of a class of stalls?
+-- One row: the connection of one network, date and local hour that a limit, or stalls of a class,
+-- held up the longest.
+with held_up_times as (
     select
         local_hour, flow_id,
         'limit' as kind,
@@ -30,14 +31,17 @@ with held as (
 ),
 longest as (
     select local_hour, kind, cause, max(held_up) as held_up
-    from held
+    from held_up_times
     group by all
 )
-select held.local_hour, held.kind, held.cause, min(flow_id) as flow_id, held.held_up
-from held
+select
+    held_up_times.local_hour, held_up_times.kind, held_up_times.cause,
+    min(flow_id) as flow_id,
+    held_up_times.held_up
+from held_up_times
 join longest
-    on longest.local_hour = held.local_hour
-    and longest.kind = held.kind
-    and longest.cause = held.cause
-    and longest.held_up = held.held_up
+    on longest.local_hour = held_up_times.local_hour
+    and longest.kind = held_up_times.kind
+    and longest.cause = held_up_times.cause
+    and longest.held_up = held_up_times.held_up
 group by all

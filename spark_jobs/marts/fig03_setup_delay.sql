@@ -1,5 +1,5 @@
--- Fig. 3: how is the set-up delay distributed, with one SYN and SYN ACK or more, with background
--- traffic or without?
+-- Fig. 3: how is the set-up delay distributed, with one SYN and SYN ACK or more, and with
+-- background traffic or without?
 -- One row: the connections of one network, date, local hour, category and 0.1 s bin of the delay.
 select
     local_hour,

@@ -1,7 +1,7 @@
--- Fig. 4: how are the handshake's round-trip times distributed, on the access and the Internet
+-- Fig. 4: how are the RTTs of the handshakes distributed, on the access side and on the Internet
 -- side, at peak and off-peak?
--- One row: the connections of one network, date, local hour, side and 10 ms bin of the round trip.
-with rtt_samples as (
+-- One row: the connections of one network, date, local hour, side and 10 ms bin of the RTT.
+with handshake_rtts as (
     select *, 'access' as side, rtt_access as rtt
     from connections
     union all
@@ -14,6 +14,6 @@ select
     count(*) as flows,
     bit_or(user_bit) as user_groups,
     sum(rtt) as rtt_sum
-from rtt_samples
+from handshake_rtts
 where rtt is not null
 group by local_hour, side, floor(rtt * 100) / 100

@@ -1,5 +1,5 @@
--- Fig. 5: into which area of the set-up tree do the connections fall?
--- One row: the connections of one network, date, local hour, leaf and group of users.
+-- Fig. 5: into which areas of the set-up tree do the connections fall?
+-- One row: the connections of one network, date, local hour, leaf and user group.
 select
     local_hour,
     setup_class,

@@ -1,4 +1,4 @@
--- Fig. 7: at which rates is the channel served, and for how long?
+-- Fig. 7: at which rates does the channel serve users, and for how long?
 -- One row: the measurement periods of one network, date, local hour and rate, in bins of 1 %.
 select
     local_hour,

@@ -1,5 +1,5 @@
 -- Fig. 8: on which side does a connection lose more packets?
--- One row: the connections of one network, date, local hour, side and group of users.
+-- One row: the connections of one network, date, local hour, side and user group.
 select
     local_hour,
     bottleneck, user_group,

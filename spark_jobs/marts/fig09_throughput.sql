@@ -1,6 +1,6 @@
--- Fig. 9: how fast are large transfers that have the channel to themselves?
--- One row: the single transfers of one network, date, local hour, what is counted (what passed Gi, as
--- the paper has it, or what arrived) and throughput, in bins of 1 %.
+-- Fig. 9: how fast are large transfers without background traffic?
+-- One row: the single transfers of one network, date, local hour, kind of bytes counted (those
+-- that passed Gi, as in the paper, or those that arrived) and throughput, in bins of 1 %.
 with rates as (
     select *, 'passed' as counted, throughput as rate
     from connections

@@ -1,6 +1,6 @@
--- Fig. 10: how much does loss cost a large transfer that is alone?
--- One row: the single transfers of one network, date, local hour, class of loss and group of
--- users; the ratio is of packets lost on both sides to packets sent.
+-- Fig. 10: how much throughput does loss cost a large single transfer?
+-- One row: the single transfers of one network, date, local hour, class of loss and user
+-- group. The class is the ratio of the packets lost on both sides to the packets sent.
 with transfers as (
     select
         *,

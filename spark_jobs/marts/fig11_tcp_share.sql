@@ -1,5 +1,5 @@
--- Fig. 11: how much of what its user received did a large transfer carry?
--- One row: the large transfers of one network, date, local hour, share and group of users.
+-- Fig. 11: which share of the bytes that its user received did a large transfer carry?
+-- One row: the large transfers of one network, date, local hour, share and user group.
 select
     local_hour,
     floor(20 * b_tcp / (b_tcp + b_other)) / 20 as bin,

@@ -1,6 +1,7 @@
--- Fig. 13: does a user receive faster when more runs beside a large transfer?
--- One row: the large transfers of one network, date, local hour, level of background traffic, what is
--- counted (what passed Gi, as the paper has it, or what arrived) and user throughput, in bins of 1 %.
+-- Fig. 13: does a user receive faster when there is background traffic beside a large transfer?
+-- One row: the large transfers of one network, date, local hour, level of background traffic, kind
+-- of bytes counted (those that passed Gi, as in the paper, or those that arrived) and user
+-- throughput, in bins of 1 %.
 with rates as (
     select *, 'passed' as counted, user_throughput as rate
     from connections

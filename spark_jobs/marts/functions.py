@@ -1,4 +1,4 @@
-"""The functions of the marts' SQL, beside those that Spark and DuckDB both have."""
+"""Functions of the marts' SQL that Spark or DuckDB does not have."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,10 @@ HEX = "0123456789abcdef"
 
 @dataclass(frozen=True)
 class Function:
-    """A function of SQL; duckdb: its body there, where it is not Spark's."""
+    """A function of SQL.
+
+    body: its SQL in Spark, and in DuckDB unless `duckdb` is set; duckdb: its SQL in DuckDB.
+    """
 
     name: str
     arguments: dict[str, str]
@@ -78,7 +81,7 @@ FUNCTIONS = (
         {"n": "bigint"},
         "int",
         "length(bin(n)) - 1",
-        # A logarithm may be rounded up to the next bit's.
+        # Rounding may make a logarithm reach the next bit.
         duckdb="""case
             when n <= 1 then 0
             else cast(floor(log2(n)) as int)
@@ -86,26 +89,26 @@ FUNCTIONS = (
         end""",
     ),
 )
-OF_SPARK = {
+SPARK_FUNCTIONS_IN_DUCKDB = {
     "unix_micros(ts)": "epoch_us(ts)",
     "sequence(first, last)": "generate_series(first, last)",
     "explode(items)": "unnest(items)",
 }
-"""What Spark has, as DuckDB has it."""
+"""Functions of Spark, each with the SQL that computes it in DuckDB."""
 
-OF_DUCKDB = {"ignore nulls) over": ") ignore nulls over"}
-"""What DuckDB says in another place than Spark."""
+DUCKDB_SYNTAX_IN_SPARK = {"ignore nulls) over": ") ignore nulls over"}
+"""Clauses that DuckDB and Spark write in different places: DuckDB's text, then Spark's."""
 
 
-def as_spark(query: str) -> str:
-    """The marts' SQL as Spark has it."""
-    for ours, theirs in OF_DUCKDB.items():
-        query = query.replace(ours, theirs)
+def translate_to_spark(query: str) -> str:
+    """Return a query of the marts in the SQL of Spark."""
+    for in_duckdb, in_spark in DUCKDB_SYNTAX_IN_SPARK.items():
+        query = query.replace(in_duckdb, in_spark)
     return query
 
 
-def for_spark() -> Iterator[str]:
-    """Statements that make the functions in a session of Spark."""
+def spark_statements() -> Iterator[str]:
+    """Yield the statements that create the functions in a session of Spark."""
     for function in FUNCTIONS:
         arguments = ", ".join(f"{name} {type_}" for name, type_ in function.arguments.items())
         yield (
@@ -114,11 +117,11 @@ def for_spark() -> Iterator[str]:
         )
 
 
-def for_duckdb() -> Iterator[str]:
-    """Statements that make the functions in a connection of DuckDB."""
+def duckdb_statements() -> Iterator[str]:
+    """Yield the statements that create the functions in a connection of DuckDB."""
     macros = {
         f"{function.name}({', '.join(function.arguments)})": function.duckdb or function.body
         for function in FUNCTIONS
     }
-    for signature, body in (macros | OF_SPARK).items():
+    for signature, body in (macros | SPARK_FUNCTIONS_IN_DUCKDB).items():
         yield f"create or replace temporary macro {signature} as {body}"

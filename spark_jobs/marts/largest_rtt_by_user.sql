@@ -1,7 +1,7 @@
--- How long do packets wait for their access link at worst, user by user (Wennström et al., Electronics
--- Letters 2004, Fig. 2)?
--- One row: the users of one network, date and local hour, each counted once an hour, of one bin of the
--- longest RTT on the access side and one of what a packet waits in the full queue (10 % each).
+-- How long do packets wait for the access link at worst, user by user (Wennström et al.,
+-- Electronics Letters 2004, Fig. 2)?
+-- One row: the users of one network, date and local hour, each counted once an hour, of one bin of
+-- the largest RTT on the access side and one bin of the wait in the full queue (10 % each).
 select
     local_hour,
     cast(floor(10 * ln(greatest(rtt_max, 1e-6))) as int) as bin,
@@ -13,6 +13,6 @@ select
     sum(rtt_max) as rtt_max_sum,
     sum(rtt_min) as rtt_min_sum,
     coalesce(sum(queue_s), 0) as queue_sum
-from placed_links
+from located_links
 where rtt_max is not null
 group by all

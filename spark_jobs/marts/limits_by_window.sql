@@ -1,24 +1,24 @@
 -- What limited transfers, by MSS, window and parallel connections (Kohlwes et al., Figs. 4 to 7)?
--- One row: the connections of one network, date, local hour, MSS, window and number of parallel
--- connections of which it is known what limited them.
-with sized as (
+-- One row: the connections with known limits of one network, date, local hour, MSS, window and
+-- number of parallel connections.
+with connections_with_segment_size as (
     select
         *,
         case
             when payload_bytes_down > max_ip_len
                 then max_ip_len - if(ipv6, 60, 40)
-        end as segment
+        end as segment_size
     from connections
     where limited_channel is not null
 ),
-windows as (
-    select *, cast(round(max_window / segment) as bigint) as segments
-    from sized
+connections_with_window as (
+    select *, cast(round(max_window / segment_size) as bigint) as segments_in_window
+    from connections_with_segment_size
 )
 select
     local_hour,
-    cast(floor(segment / 100) as int) * 100 as mss,
-    if(segments = 0, 0, nth_bit(highest_bit(segments))) as window_segments,
+    cast(floor(segment_size / 100) as int) * 100 as mss,
+    if(segments_in_window = 0, 0, nth_bit(highest_bit(segments_in_window))) as window_segments,
     least(parallel, 1 + nth_bit(highest_bit(parallel - 1))) as parallel,
     count(*) as flows,
     bit_or(user_bit) as user_groups,
@@ -40,5 +40,5 @@ select
     count(user_throughput) as user_throughput_flows,
     coalesce(sum(user_throughput), 0) as user_throughput_sum,
     sum(ip_bytes_down) as ip_bytes_down
-from windows
+from connections_with_window
 group by all

@@ -1,25 +1,25 @@
--- Not a mart: where and when what marts count was, so that they group by one number.
--- One row: an hour of the local clock on a date of a network. `local_hour` is its number, that of the
--- date's first hour (`day`) and the hour.
+-- Not a mart: the local hours of the networks, each with a number by which the marts group.
+-- One row: an hour of a network's own clock on one date. `local_hour` is its number:
+-- `first_local_hour`, which is the number of the date's hour 0, plus the hour.
 with days as (
     select network, date from flows
     union
     select network, date from links
 ),
-numbered as (
-    select *, 24 * cast(row_number() over (order by network, date) as int) as day
+numbered_days as (
+    select *, 24 * cast(row_number() over (order by network, date) as int) as first_local_hour
     from days
 ),
-hours as (
+day_hours as (
     select *, explode(sequence(0, 23)) as hour
-    from numbered
+    from numbered_days
 )
 select
-    cast(day + hour as int) as local_hour,
-    day,
-    hours.network, date, country, access,
+    cast(first_local_hour + hour as int) as local_hour,
+    first_local_hour,
+    day_hours.network, date, country, access,
     cast(hour as int) as hour,
     period_of(hour, peak_from, peak_until, off_peak_from, off_peak_until) as period,
-    clock
-from hours
-join places on places.network = hours.network
+    quarter_offset
+from day_hours
+join network_facts on network_facts.network = day_hours.network

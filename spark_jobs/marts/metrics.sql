@@ -1,6 +1,7 @@
 -- How do networks, days and hours compare: set-up, round trips, channel, losses, rates?
--- One row: a metric of one network, date, local hour and group of users. Groups of users allow for
--- what one user has being alike, and name nobody; a user is in the same one for ever.
+-- One row: a metric of one network, date, local hour and user group. What happens to one user
+-- is alike, so the spread of the groups gives confidence intervals. A user is always in the same
+-- group, and a group names nobody.
 select
     local_hour,
     metric,
@@ -8,5 +9,5 @@ select
     count(*) as measured,
     sum(numerator) as numerator,
     sum(denominator) as denominator
-from measures
+from metric_terms
 group by all

@@ -1,20 +1,21 @@
--- Not a mart: the periods in which a channel rate was measured, as the marts need them.
--- One row: a period, with where and when it starts (see placed.sql).
+-- Not a mart: the periods in which a channel rate was measured, with their local hour and user.
+-- One row: a period. `local_hour` and `local_period` are those in which it starts (see
+-- located_connections.sql).
 with starting as (
     select *, quarter_hour(start_ts) as quarter
     from channel_rates
 )
 select
-    day + hour as local_hour,
-    day + of_period as part,
+    first_local_hour + hour as local_hour,
+    first_local_hour + first_hour_of_period as local_period,
     user_group, user_bit,
-    hours + utc_hour(start_ts) as user_hour,
+    first_user_hour + utc_hour(start_ts) as user_hour,
     rate,
     (unix_micros(end_ts) - unix_micros(start_ts)) / 1e6 as seconds,
     ip_bytes
 from starting
-join users
-    on users.network = starting.network
-    and users.date = starting.date
-    and users.user = starting.user
-join clock on clock.moment = users.clock + quarter
+join user_days
+    on user_days.network = starting.network
+    and user_days.date = starting.date
+    and user_days.user = starting.user
+join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter

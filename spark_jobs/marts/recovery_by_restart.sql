@@ -1,21 +1,23 @@
--- Who restarts a transfer after a silence, and how long does it take to recover, above all where the
--- mobile network interrupted the link (Wennström, Brunstrom and Rendón, preemption by calls)?
--- One row: the stalls with data in flight of one network, date, local hour, kind of interruption, who
--- ended them, timeout or not, and bin of the time of recovery (10 %).
+-- Who restarts a transfer after a silence, and how long does the recovery take, above all after
+-- the mobile network interrupted the link (Wennström, Brunstrom and Rendón, preemption by
+-- calls)?
+-- One row: the stalls with data in flight of one network, date, local hour, kind of interruption,
+-- end that restarted the transfer, by an RTO expiry or not, and bin of the recovery time (10 %).
 with starting as (
     select *, quarter_hour(start_ts) as quarter
     from stalls
     where segments > 0
 ),
-interrupted as (
+located_stalls as (
     select
-        day + hour as local_hour,
+        first_local_hour + hour as local_hour,
         interruption, ended_by, slow_start, recovery, segments, lost,
         user_bit,
         unix_micros(end_ts) - unix_micros(start_ts) as us
     from starting
-    join placed on placed.flow_id = starting.flow_id
-    join clock on clock.moment = placed.clock + quarter
+    join located_connections on located_connections.flow_id = starting.flow_id
+    join local_clock
+        on local_clock.local_quarter = located_connections.quarter_offset + quarter
 )
 select
     local_hour, interruption, ended_by, slow_start,
@@ -28,5 +30,5 @@ select
     coalesce(sum(cast(round(1e6 * recovery) as bigint)), 0) / 1e6 as recovery_sum,
     sum(segments) as segments,
     coalesce(sum(lost), 0) as lost
-from interrupted
+from located_stalls
 group by all

@@ -1,8 +1,8 @@
 -- What do servers retransmit, why, and was it needed (Rendón et al., Table 2)? How often do their
--- timers go off, and how often too soon?
--- One row: the connections of one network, date, local hour, pair of TCP options and group of users of
--- which it is known what their servers retransmitted.
-with retransmitted as (
+-- retransmission timers expire, and how often spuriously?
+-- One row: the connections with known retransmissions of one network, date, local hour, pair of
+-- TCP options and user group.
+with retransmitted_packets as (
     select
         local_hour, sack, timestamps, user_group, needed, new_data, spurious_rto, spurious_by,
         case when cause is null then 'unknown' when not new_data then cause end as cause
@@ -10,7 +10,7 @@ with retransmitted as (
     join connections on connections.flow_id = retransmissions.flow_id
     where retransmissions is not null
 ),
-counted as (
+retransmission_counts as (
     select
         local_hour, sack, timestamps, user_group,
         count(*) filter (where cause = 'fast') as fast,
@@ -32,10 +32,10 @@ counted as (
         count(*) filter (where new_data) as new_data_probes,
         count(spurious_by) as spurious_rto_expiries,
         count(*) filter (where spurious_rto) as frto_rto_expiries
-    from retransmitted
+    from retransmitted_packets
     group by local_hour, sack, timestamps, user_group
 ),
-sent as (
+connection_counts as (
     select
         local_hour, sack, timestamps, user_group,
         count(*) as flows,
@@ -46,7 +46,8 @@ sent as (
     group by local_hour, sack, timestamps, user_group
 )
 select
-    sent.local_hour, sent.sack, sent.timestamps, sent.user_group,
+    connection_counts.local_hour, connection_counts.sack, connection_counts.timestamps,
+    connection_counts.user_group,
     flows, data_packets, rto_expiries,
     coalesce(fast, 0) as fast,
     coalesce(fast_spurious, 0) as fast_spurious,
@@ -67,9 +68,9 @@ select
     coalesce(new_data_probes, 0) as new_data_probes,
     coalesce(spurious_rto_expiries, 0) as spurious_rto_expiries,
     coalesce(frto_rto_expiries, 0) as frto_rto_expiries
-from sent
-left join counted
-    on counted.local_hour = sent.local_hour
-    and counted.sack is not distinct from sent.sack
-    and counted.timestamps is not distinct from sent.timestamps
-    and counted.user_group = sent.user_group
+from connection_counts
+left join retransmission_counts
+    on retransmission_counts.local_hour = connection_counts.local_hour
+    and retransmission_counts.sack is not distinct from connection_counts.sack
+    and retransmission_counts.timestamps is not distinct from connection_counts.timestamps
+    and retransmission_counts.user_group = connection_counts.user_group

@@ -1,25 +1,26 @@
--- How does the round trip grow with the data in flight, and how much of it is waiting in a queue?
--- One row: the access side's round trips of one network, date, local hour, bin of bytes in flight
--- (half powers of two), bin of the round trip (10 %), delayed or not.
-with timed as (
+-- How does the RTT grow with the data in flight, and how much of it is time in a queue?
+-- One row: the RTT samples on the access side of one network, date, local hour, bin of bytes in
+-- flight (half powers of two), bin of the RTT (10 %), delayed or not.
+with access_samples as (
     select *, quarter_hour(ts) as quarter, utc_hour(ts) as utc_hour
     from rtt_samples
     where side = 'access'
 ),
-trips as (
+located_samples as (
     select
-        day + clock.hour as local_hour,
-        -- The greatest edge floor(2 ^ (k / 2)) that is not above flight.
+        first_local_hour + local_clock.hour as local_hour,
+        -- The largest edge floor(2 ^ (k / 2)) that is not above flight.
         floor(power(2, highest_bit(cast(power(flight + 1e0, 2) as bigint) - 1) / 2)) as flight,
         cast(floor(10 * ln(greatest(rtt, 1e-6))) as int) as bin,
         delayed,
-        placed.user_bit,
+        located_connections.user_bit,
         rtt,
         rtt - links.rtt_min as queueing
-    from timed
-    join placed on placed.flow_id = timed.flow_id
-    join clock on clock.moment = placed.clock + quarter
-    left join placed_links as links on links.user_hour = hours + timed.utc_hour
+    from access_samples
+    join located_connections on located_connections.flow_id = access_samples.flow_id
+    join local_clock
+        on local_clock.local_quarter = located_connections.quarter_offset + quarter
+    left join located_links as links on links.user_hour = first_user_hour + access_samples.utc_hour
 )
 select
     local_hour, flight, bin, delayed,
@@ -28,5 +29,5 @@ select
     sum(rtt) as rtt_sum,
     count(queueing) as queueing_samples,
     coalesce(sum(queueing), 0) as queueing_sum
-from trips
+from located_samples
 group by all

@@ -1,82 +1,84 @@
 -- What do connections stall for, for how long, and how many users at once?
--- One row: the stalls of one network, date, local hour, class, length (half powers of two) and number
--- of users that stalled while they lasted.
+-- One row: the stalls of one network, date, local hour, class, length (half powers of two) and
+-- number of users that stalled at the same time.
 with starting as (
     select *, quarter_hour(start_ts) as quarter
     from stalls
 ),
-users_stalls as (
+located_stalls as (
     select
-        starting.flow_id, day,
+        starting.flow_id, first_local_hour,
         class, lost, slow_start, interruption,
-        hours, user_bit,
-        day + hour as local_hour,
-        class not in ('data_unavailable', 'client_idle', 'zero_window') as of_path,
-        unix_micros(start_ts) as begun,
-        unix_micros(end_ts) as ended
+        first_user_hour, user_bit,
+        first_local_hour + hour as local_hour,
+        class not in ('data_unavailable', 'client_idle', 'zero_window') as is_path_stall,
+        unix_micros(start_ts) as begin_us,
+        unix_micros(end_ts) as end_us
     from starting
-    join placed on placed.flow_id = starting.flow_id
-    join clock on clock.moment = placed.clock + quarter
+    join located_connections on located_connections.flow_id = starting.flow_id
+    join local_clock
+        on local_clock.local_quarter = located_connections.quarter_offset + quarter
 ),
--- A stall in each ten seconds that it touches: stalls that overlap meet in some. user_until is when
--- the last of the user's earlier stalls had ended.
-slots as (
+-- One row: a stall in one of the ten-second slots that it touches. Stalls that overlap in time
+-- share a slot. previous_end_us is the latest end of the user's earlier stalls.
+stall_slots as (
     select
-        day, flow_id, begun, ended, user_until, first_slot,
+        first_local_hour, flow_id, begin_us, end_us, previous_end_us, first_slot,
         explode(sequence(first_slot, last_slot)) as slot
     from (
         select
             *,
-            cast(floor(begun / 1e7) as bigint) as first_slot,
-            cast(floor(ended / 1e7) as bigint) as last_slot,
-            max(ended) over (
-                partition by hours
-                order by begun, ended
+            cast(floor(begin_us / 1e7) as bigint) as first_slot,
+            cast(floor(end_us / 1e7) as bigint) as last_slot,
+            max(end_us) over (
+                partition by first_user_hour
+                order by begin_us, end_us
                 rows between unbounded preceding and 1 preceding
-            ) as user_until
-        from users_stalls
-        where of_path
+            ) as previous_end_us
+        from located_stalls
+        where is_path_stall
     )
 ),
--- Of each other user, the first stall that overlaps counts, and in the first slot in which both are.
-overlapping as (
-    select one.flow_id, one.begun, count(*) as users
-    from slots as one
-    join slots as other
-        on other.day = one.day
-        and other.slot = one.slot
-        and other.begun < one.ended
-        and other.ended > one.begun
-        and (other.user_until is null or other.user_until <= one.begun)
-    where one.slot = greatest(one.first_slot, other.first_slot)
-    group by one.flow_id, one.begun
+-- One row: a stall with the number of users whose stalls overlap it. Each user counts once, by the
+-- first overlapping stall, in the first slot that both stalls touch.
+overlap_counts as (
+    select stall.flow_id, stall.begin_us, count(*) as users
+    from stall_slots as stall
+    join stall_slots as other
+        on other.first_local_hour = stall.first_local_hour
+        and other.slot = stall.slot
+        and other.begin_us < stall.end_us
+        and other.end_us > stall.begin_us
+        and (other.previous_end_us is null or other.previous_end_us <= stall.begin_us)
+    where stall.slot = greatest(stall.first_slot, other.first_slot)
+    group by stall.flow_id, stall.begin_us
 ),
-beside as (
+counted_stalls as (
     select
         local_hour,
         class,
         user_bit,
-        ended - users_stalls.begun as us,
-        (ended - users_stalls.begun) / 1e6 as seconds,
+        end_us - located_stalls.begin_us as us,
+        (end_us - located_stalls.begin_us) / 1e6 as seconds,
         lost,
         slow_start,
         interruption,
-        overlapping.users
-    from users_stalls
-    left join overlapping
-        on overlapping.flow_id = users_stalls.flow_id
-        and overlapping.begun = users_stalls.begun
-        and of_path
+        overlap_counts.users
+    from located_stalls
+    left join overlap_counts
+        on overlap_counts.flow_id = located_stalls.flow_id
+        and overlap_counts.begin_us = located_stalls.begin_us
+        and is_path_stall
 )
 select
     local_hour,
     class,
-    -- Twice the binary logarithm is that of the square.
+    -- The binary logarithm of the square is twice that of the length.
     case
         when seconds < 0.1 then 0
         else round(power(2, highest_bit(cast(floor(power(10 * seconds, 2)) as bigint)) / 2) / 10, 3)
     end as bin,
-    -- n - 1 has so many binary digits more than one.
+    -- The lower edges are 1 and 1 + 2 ^ k: k is the highest bit of n - 1.
     least(users, 1 + nth_bit(highest_bit(users - 1))) as users_at_once,
     bit_or(user_bit) as user_groups,
     count(*) as stalls,
@@ -86,5 +88,5 @@ select
     count(*) filter (where slow_start) as rto_stalls,
     count(*) filter (where interruption = 'pause') as pauses,
     count(*) filter (where interruption = 'flush') as flushes
-from beside
+from counted_stalls
 group by all

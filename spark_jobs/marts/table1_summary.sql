@@ -1,6 +1,6 @@
 -- Table I: which options, segment sizes and windows do the connections use?
--- One row: the connections of one network, date, local hour and group of users,
--- broken set-ups included.
+-- One row: the connections of one network, date, local hour and user group, broken set-ups
+-- included.
 select
     local_hour,
     user_group,

@@ -1,6 +1,5 @@
--- Table II: which share of the data packets is lost on the Internet side, and which behind it?
--- One row: the connections of one network, date, local hour and group of users with
--- downlink data.
+-- Table II: which share of the data packets is lost on the Internet side and on the access side?
+-- One row: the connections of one network, date, local hour and user group with downlink data.
 select
     local_hour,
     user_group,

@@ -1,4 +1,4 @@
-"""Marts to one page, made again when what it shows has changed."""
+"""The report: one page with the tables and figures of all marts."""
 
 from __future__ import annotations
 
@@ -13,32 +13,39 @@ from spark_jobs.warehouse import Warehouse, fingerprint
 from spark_jobs.warehouse.disk import replacing
 
 if TYPE_CHECKING:
-    from spark_jobs.report.compare import Half
+    from spark_jobs.report.compare import Subset
 
 REPORT = "report.html"
-"""The page of all networks and days, beside the tables."""
+"""File name of the page of all networks and days, in the warehouse's folder."""
 PLOTS = "plots"
-"""The folder of the pages of its examples, beside it."""
-SHOWN = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
-ROOMS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
+"""Folder of the pages of the report's examples, beside the report."""
+REPORT_TABLES = (*MARTS, SUPPRESSED_GROUPS, INGEST_LOG, NETWORKS, QUALITY)
+"""Tables that REPORT shows."""
+CODE_FOLDERS = ("schemas", "spark_jobs/report", "spark_jobs/estimators", "spark_jobs/marts")
+"""Folders of the code that makes REPORT."""
 
 
-def plot_name(flow_id: int) -> str:
-    """The file of a connection's page."""
+def plot_file_name(flow_id: int) -> str:
+    """Return the file name of a connection's page."""
     return f"flow-{flow_id}.html"
 
 
-def inputs_of(warehouse: Warehouse) -> str:
-    """What REPORT shows, and by which code, as a hash."""
-    return fingerprint([warehouse.contents(table) for table in SHOWN], version(*ROOMS))
+def fingerprint_inputs(warehouse: Warehouse) -> str:
+    """Return a hash of the tables that REPORT shows and of the code that makes it."""
+    return fingerprint(
+        [warehouse.content_hashes(table) for table in REPORT_TABLES], version(*CODE_FOLDERS)
+    )
 
 
 def bring_up_to_date(warehouse: Warehouse) -> Path:
-    """Write REPORT where anything it shows has changed, or where it is not as it was written."""
-    inputs = inputs_of(warehouse)
-    if not warehouse.is_made(REPORT, inputs):
+    """Write REPORT if its tables or code have changed, or if its file is missing or altered.
+
+    Returns its path.
+    """
+    inputs = fingerprint_inputs(warehouse)
+    if not warehouse.is_up_to_date(REPORT, inputs):
         write_report(warehouse, warehouse.root / REPORT)
-        warehouse.made(REPORT, inputs)
+        warehouse.record_built(REPORT, inputs)
     return warehouse.root / REPORT
 
 
@@ -48,22 +55,26 @@ def write_report(
     networks: list[str] | None = None,
     since: datetime.date | None = None,
     until: datetime.date | None = None,
-    halves: tuple[Half, Half] | None = None,
+    subsets: tuple[Subset, Subset] | None = None,
 ) -> Path:
-    """Write the page for some networks and days (by default all); returns its path. halves: of the
-    page, only these two beside each other.
+    """Write the page for some networks and days (by default all) and return its path.
 
-    Raises UserError where there is nothing to show or the page cannot be written.
+    If `subsets` is given, the page only compares these two.
+
+    Raises UserError if there is nothing to show or the page cannot be written.
     """
     from spark_jobs.report.page import page
     from spark_jobs.report.selection import select
 
-    tables = TABLES.values() if halves else SHOWN
-    return write_page(page(select(warehouse, networks, since, until, tables), halves), output)
+    tables = TABLES.values() if subsets else REPORT_TABLES
+    return write_page(page(select(warehouse, networks, since, until, tables), subsets), output)
 
 
 def write_page(text: str, output: Path) -> Path:
-    """Write a page whole or not at all; a UserError where it cannot be written."""
+    """Write a page and return its path; on an error, leave no partial file.
+
+    Raises UserError if the page cannot be written.
+    """
     content = text.encode()
     try:
         with replacing(output, len(content)) as temporary:

@@ -1,9 +1,9 @@
-"""Two selections beside each other, metric by metric: peak and off-peak, before and after, with an
-option and without.
+"""Comparisons of two subsets of connections, metric by metric.
 
-A half is written as 'hours=peak', or with several conditions, 'hours=18-21,access=gprs'. Networks
-are never pooled: each is compared with itself, or, where the halves name one each, the one with the
-other.
+The subsets are, for example, peak and off-peak, before and after, or with and without a TCP option.
+The command line describes a subset by conditions, as 'hours=peak' or 'hours=18-21,access=gprs'.
+Networks are never pooled: each network is compared with itself, or, if each subset names one
+network, the first with the second.
 """
 
 import datetime
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.errors import UserError
-from spark_jobs.estimators.differences import Difference, Sums, difference, supported
-from spark_jobs.marts import SHARED, SMALL, text_of
-from spark_jobs.marts.functions import for_duckdb
-from spark_jobs.report.metrics import SHOWN
+from spark_jobs.estimators.differences import Difference, Sums, difference, significant
+from spark_jobs.marts import SHARED_VIEWS, SMALL_VIEWS, sql_text
+from spark_jobs.marts.functions import duckdb_statements
+from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, ShownNetwork
 
 PERIODS = {"peak": "peak", "off-peak": "off_peak", "other": "other"}
@@ -26,8 +26,11 @@ KEYS = ("hours", "days", "network", "access", *OPTIONS)
 
 
 @dataclass(frozen=True)
-class Half:
-    """One of two selections: its name, its condition in SQL, and whether that asks for options."""
+class Subset:
+    """A subset of connections, selected by a condition in SQL.
+
+    options: the condition depends on TCP options. network: the network that it names, if any.
+    """
 
     name: str
     where: str
@@ -35,37 +38,47 @@ class Half:
     network: str | None = None
 
 
-PEAK = Half("at peak", "period = 'peak'")
-OFF_PEAK = Half("off-peak", "period = 'off_peak'")
+PEAK = Subset("at peak", "period = 'peak'")
+OFF_PEAK = Subset("off-peak", "period = 'off_peak'")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric of two halves; claimed: the difference is more than chance makes of all on the
-    page."""
+    """A metric's difference between two subsets of a network.
+
+    significant: the difference is beyond chance, with all comparisons on the page counted.
+    """
 
     network: ShownNetwork
     metric: str
     difference: Difference
-    claimed: bool
+    significant: bool
     sentence: str
 
 
-def parse(text: str) -> Half:
-    """A Half from 'key=value,...'; a UserError that says what is wrong with it."""
+def parse_subset(text: str) -> Subset:
+    """Return the Subset that 'KEY=VALUE,...' describes.
+
+    Raises UserError if a key or a value is not known.
+    """
     conditions, network, options = [], None, False
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
         if not equals or key not in KEYS:
-            raise UserError(f"report: --compare {text}: {part!r} is not {'|'.join(KEYS)}=VALUE")
+            raise UserError(
+                f"report: --compare {text}: {part!r} is not KEY=VALUE; keys: {', '.join(KEYS)}"
+            )
         condition = CONDITIONS[key](value)
         if condition is None:
-            raise UserError(f"report: --compare {text}: {value!r} is no value of {key}")
+            raise UserError(
+                f"report: --compare {text}: {value!r} is no value of {key}; "
+                "see giscope report --help"
+            )
         conditions.append(condition)
         network = value if key == "network" else network
         options |= key in OPTIONS
     name = "with " + ", ".join(part.strip() for part in text.split(","))
-    return Half(name, " and ".join(conditions), options, network)
+    return Subset(name, " and ".join(conditions), options, network)
 
 
 def _hours(value: str) -> str | None:
@@ -94,111 +107,130 @@ def _one_of(column: str, values: dict[str, str]) -> Callable[[str], str | None]:
     return lambda value: f"{column} = {values[value]}" if value in values else None
 
 
-_YES_OR_NO = {"yes": "true", "no": "false"}
-_CLASSES = {name: f"'{name}'" for name in ("low", "med", "high", "other")}
+YES_OR_NO = {"yes": "true", "no": "false"}
+CLASSES = {name: f"'{name}'" for name in ("low", "med", "high", "other")}
 CONDITIONS: dict[str, Callable[[str], str | None]] = {
     "hours": _hours,
     "days": _days,
     "network": _name("network"),
     "access": _name("access"),
-    "sack": _one_of("sack", _YES_OR_NO),
-    "timestamps": _one_of("timestamps", _YES_OR_NO),
-    "mss": _one_of("mss_class", _CLASSES),
-    "window": _one_of("window_class", _CLASSES),
+    "sack": _one_of("sack", YES_OR_NO),
+    "timestamps": _one_of("timestamps", YES_OR_NO),
+    "mss": _one_of("mss_class", CLASSES),
+    "window": _one_of("window_class", CLASSES),
 }
 
 
-def comparisons(selection: Selection, first: Half, second: Half) -> list[Comparison]:
-    """Every metric of each network that has both halves; by options, those of connections that
-    agreed on them: a set-up that failed has none."""
+def comparisons(selection: Selection, first: Subset, second: Subset) -> list[Comparison]:
+    """Return the comparison of every metric for each network that has both subsets.
+
+    If a subset depends on options, the metrics of the set-up are left out: a set-up that failed
+    has no options.
+    """
     options = first.options or second.options
-    source = _by_options(selection) if options else "metrics"
-    least = _least_users(selection) if options else {}
-    ours, theirs = (_sums(selection, source, half.where, least) for half in (first, second))
-    found = [
-        (left, metric, difference(ours[left.name, metric], theirs[right.name, metric]))
-        for left, right in pairs(selection.networks, first, second)
-        for metric, shown in SHOWN.items()
-        if not (options and shown.of_set_up)
-        if (left.name, metric) in ours and (right.name, metric) in theirs
+    source = _measures_by_options(selection) if options else "metrics"
+    min_users = _min_users(selection) if options else {}
+    first_sums, second_sums = (
+        _sums(selection, source, subset.where, min_users) for subset in (first, second)
+    )
+    differences = [
+        (one, metric, difference(first_sums[one.name, metric], second_sums[other.name, metric]))
+        for one, other in network_pairs(selection.networks, first, second)
+        for metric, shown in SHOWN_METRICS.items()
+        if not (options and shown.during_set_up)
+        if (one.name, metric) in first_sums and (other.name, metric) in second_sums
     ]
-    claimed = supported([told for _, _, told in found])
+    are_significant = significant([value for _, _, value in differences])
     return [
         Comparison(
             network,
             metric,
-            told,
-            claim,
-            SHOWN[metric].sentence(told, claim, first.name, second.name),
+            value,
+            is_significant,
+            SHOWN_METRICS[metric].sentence(value, is_significant, first.name, second.name),
         )
-        for (network, metric, told), claim in zip(found, claimed, strict=True)
+        for (network, metric, value), is_significant in zip(
+            differences, are_significant, strict=True
+        )
     ]
 
 
-def pairs(
-    networks: Sequence[ShownNetwork], first: Half, second: Half
+def network_pairs(
+    networks: Sequence[ShownNetwork], first: Subset, second: Subset
 ) -> list[tuple[ShownNetwork, ShownNetwork]]:
-    """Which networks are compared with which."""
+    """Return the pairs of networks to compare.
+
+    Raises UserError if a subset names a network that the selection does not have.
+    """
     by_name = {network.name: network for network in networks}
-    for half in (first, second):
-        if half.network is not None and half.network not in by_name:
-            raise UserError(f"report: nothing to show for {half.network!r}")
+    for subset in (first, second):
+        if subset.network is not None and subset.network not in by_name:
+            raise UserError(f"report: nothing to show for {subset.network!r}: no marts of it")
     if first.network and second.network:
         return [(by_name[first.network], by_name[second.network])]
-    one = first.network or second.network
-    return [(network, network) for network in networks if one in (None, network.name)]
+    name = first.network or second.network
+    return [(network, network) for network in networks if name in (None, network.name)]
 
 
-def _by_options(selection: Selection) -> str:
-    """A view like the mart `metrics`, with the options of each connection, from all connections."""
-    for statement in for_duckdb():
+def _measures_by_options(selection: Selection) -> str:
+    """Return a subquery like the mart `metrics`, with a row for each connection and its options."""
+    for statement in duckdb_statements():
         selection.connection.execute(statement)
-    for name in SHARED:
-        kind = "table" if name in SMALL else "view"
-        selection.connection.execute(f"create or replace temp {kind} {name} as {text_of(name)}")
+    for name in SHARED_VIEWS:
+        kind = "table" if name in SMALL_VIEWS else "view"
+        selection.connection.execute(f"create or replace temp {kind} {name} as {sql_text(name)}")
     names = ", ".join(f"'{network.name}'" for network in selection.networks)
     return f"""(
-        select measures.*, network, date, country, access, hour, period, 1 as measured
-        from measures
-        join local_hours on local_hours.local_hour = measures.local_hour
+        select metric_terms.*, network, date, country, access, hour, period, 1 as measured
+        from metric_terms
+        join local_hours on local_hours.local_hour = metric_terms.local_hour
         where network in ({names})
             and date between '{selection.first_day}' and '{selection.last_day}'
     )"""
 
 
-def _least_users(selection: Selection) -> dict[str, int]:
-    """The min_users of each network: the mart `metrics` has no cell of fewer, connections may."""
-    rows = selection.rows("select network, coalesce(min_users, 0) as least from networks")
-    return {row["network"]: row["least"] for row in rows}
+def _min_users(selection: Selection) -> dict[str, int]:
+    """Return each network's min_users.
+
+    The mart `metrics` has no group of fewer users, but the connections may have.
+    """
+    rows = selection.rows("select network, coalesce(min_users, 0) as min_users from networks")
+    return {row["network"]: row["min_users"] for row in rows}
 
 
 def _sums(
-    selection: Selection, source: str, where: str, least: dict[str, int]
+    selection: Selection, source: str, where: str, min_users: dict[str, int]
 ) -> dict[tuple[str, str], Sums]:
-    """The Sums of each network and metric, but those of fewer users than is the network's least.
-    Groups are labelled with their network: number 5 of one network has other users than number 5 of
-    another."""
+    """Return the Sums of each network and metric that have at least the network's min_users.
+
+    Labels of user groups contain the network's name: group 5 of one network has other users than
+    group 5 of another.
+    """
     return {
         (network, metric): replace(
             sums, group=np.array([f"{network} {number}" for number in sums.group.tolist()])
         )
-        for (network, metric), sums in by(selection, source, where)
-        if len(sums.group) >= least.get(network, 0)
+        for (network, metric), sums in sums_by(selection, source, where)
+        if len(sums.group) >= min_users.get(network, 0)
     }
 
 
-def by(
+def sums_by(
     selection: Selection,
     source: str,
     where: str = "true",
     keys: Sequence[str] = ("network", "metric"),
 ) -> list[tuple[tuple, Sums]]:
-    """(values of the keys, Sums) of what a condition selects; groups have the numbers that the
-    source gives them (`user_group`), so that a network's group has the same in every selection."""
+    """Return (values of the keys, Sums) of the source's rows that meet a condition.
+
+    source: a table, view or subquery with the columns of the mart `metrics`. User groups keep their
+    numbers of the source (`user_group`), so that a network's group has one number in all subsets.
+    """
     answer = selection.connection.sql(f"""
-        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured, sum(numerator) as numerator,
-            sum(denominator) as denominator
-        from {source} where {where} group by all having sum(denominator) > 0 order by {", ".join(keys)}
+        select {", ".join(keys)}, user_group, sum(measured)::bigint as measured,
+            sum(numerator) as numerator, sum(denominator) as denominator
+        from {source} where {where} group by all
+        having sum(denominator) > 0 order by {", ".join(keys)}
     """).fetchnumpy()
     labels = list(zip(*(answer[key].tolist() for key in keys), strict=True))
     starts = [n for n, label in enumerate(labels) if n == 0 or label != labels[n - 1]]

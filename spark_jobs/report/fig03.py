@@ -1,29 +1,30 @@
-"""Fig. 3: histograms of the set-up delay, overall and in the paper's four categories."""
+"""Fig. 3: histograms of the set-up delay, for all set-ups and the paper's four categories."""
 
 from typing import Any
 
 from spark_jobs.report import paper
-from spark_jobs.report.panels import GRID, panels
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     milliseconds,
     number,
-    tenths,
+    percent_tenths,
 )
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
-    numbers,
+    interval_text,
+    mean_and_quantiles,
     share,
-    with_interval,
 )
 from spark_jobs.report.selection import Selection
+from spark_jobs.report.subplots import GRID, subplots
 
 BIN_S, SHOWN_S = 0.1, 10.0
+"""Width of a bin, and end of the time axis (s)."""
 CATEGORIES = {
     "overall": (None, None),
     "1 SYN, 1 SYN ACK, no background traffic": (True, False),
@@ -31,30 +32,31 @@ CATEGORIES = {
     "1+ SYN and/or 1+ SYN ACK, no background traffic": (False, False),
     "1+ SYN and/or 1+ SYN ACK, background traffic": (False, True),
 }
+"""By label: (one SYN and one SYN ACK, background traffic); None: either."""
 
 
 def section(selection: Selection) -> Section:
-    """Each category's part of all set-ups, by delay."""
+    """Return a histogram of the set-up delay for each category, in shares of all set-ups."""
     rows = selection.rows("""
         select network, single, background, bin, sum(flows)::bigint as flows,
             sum(delay_sum) as delay_sum
         from fig03_setup_delay group by all order by bin
     """)
-    samples = group(distributions(selection, "setup_delay"), "network")
-    by_network = group(rows, "network")
-    totals = {name: sum(r["flows"] for r in mine) for (name,), mine in by_network.items()}
-    plots = panels([[label] for label in CATEGORIES], (0, 0.045))
+    samples = group_rows(distributions(selection, "setup_delay"), "network")
+    by_network = group_rows(rows, "network")
+    totals = {name: sum(row["flows"] for row in group) for (name,), group in by_network.items()}
+    plots = subplots([[label] for label in CATEGORIES], (0, 0.045))
     traces: list[dict[str, Any]] = []
-    table, shown, last = [], set(), len(CATEGORIES) - 1
+    table, in_legend, last = [], set(), len(CATEGORIES) - 1
     for place, (label, category) in enumerate(CATEGORIES.items()):
         for network in selection.networks:
-            mine = _of(by_network.get((network.name,), []), category)
+            members = _in_category(by_network.get((network.name,), []), category)
             total = totals.get(network.name, 0)
-            of_users = samples.get((network.name,), [])
-            table.append([label, network.name, *_numbers(of_users, category, mine)])
-            if not are_enough(_inside(of_users, category), "samples"):
+            network_samples = samples.get((network.name,), [])
+            table.append([label, network.name, *_table_numbers(network_samples, category, members)])
+            if not are_enough(_samples_in_category(network_samples, category), "samples"):
                 continue
-            x, y = _steps(mine, total)
+            x, y = _steps(members, total)
             traces.append(
                 {
                     "type": "scatter",
@@ -64,21 +66,21 @@ def section(selection: Selection) -> Section:
                     "line": {"shape": "hv", "color": network.colour, "width": 1.6},
                     "name": network.name,
                     "legendgroup": network.name,
-                    "showlegend": network.name not in shown,
+                    "showlegend": network.name not in in_legend,
                     "hovertemplate": "%{x:.1f} s: %{y:.2f} %<extra>" + network.name + "</extra>",
                     **plots.axes(place, 0),
                 }
             )
-            shown.add(network.name)
-        delay = {"range": [0, SHOWN_S], "showgrid": True, "gridcolor": GRID}
+            in_legend.add(network.name)
+        x_axis = {"range": [0, SHOWN_S], "showgrid": True, "gridcolor": GRID}
         if place == last:
-            delay["title"] = {"text": "Set-up delay [s]"}
+            x_axis["title"] = {"text": "Set-up delay [s]"}
         else:
-            delay |= {"showticklabels": False, "matches": plots.axes(last, 0)["xaxis"]}
-        shares: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": " %"}
+            x_axis |= {"showticklabels": False, "matches": plots.axes(last, 0)["xaxis"]}
+        y_axis: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": " %"}
         if place == len(CATEGORIES) // 2:
-            shares["title"] = {"text": "Share of set-ups per 0.1 s"}
-        plots.set(place, 0, delay, shares)
+            y_axis["title"] = {"text": "Share of set-ups per 0.1 s"}
+        plots.set_axes(place, 0, x_axis, y_axis)
     headings = [
         "category",
         "network",
@@ -93,22 +95,22 @@ def section(selection: Selection) -> Section:
         anchor="fig03",
         title="Fig. 3. Connection set-up time components",
         source="INFOCOM 2004, Section III.A",
-        caption="Time from the first SYN to the first ACK, seen at Gi. The four lower histograms "
-        "add up to the uppermost; 1+ SYN and/or 1+ SYN ACK, as in the paper: one was retransmitted. "
-        "Background: another packet of the user within the 5 s before the first SYN, or during "
-        "the set-up. " + INTERVALS,
+        caption="Time from the first SYN to the first ACK at Gi. The four lower histograms add up "
+        "to the uppermost. 1+ SYN and/or 1+ SYN ACK, as in the paper: at least one was "
+        "retransmitted. Background traffic: another packet of the user within 5 s before the first "
+        "SYN, or during the set-up. " + INTERVALS,
         samples=f"{number(sum(totals.values()))} completed set-ups",
-        figure=drawn(
+        figure=figure_html(
             {"data": traces, "layout": plots.layout},
             "Histograms of the set-up delay by category and network",
             900,
         ),
-        tables=[TableOfNumbers(headings, table)],
+        tables=[NumberTable(headings, table)],
         notes=[paper.SETUP_DELAY],
     )
 
 
-def _of(rows: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
+def _in_category(rows: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
     single, background = category
     return [
         row
@@ -120,8 +122,8 @@ def _of(rows: list[dict], category: tuple[bool | None, bool | None]) -> list[dic
 def _bins(rows: list[dict]) -> list[tuple[float, int]]:
     counts: dict[int, int] = {}
     for row in rows:
-        number_of_bin = round(row["bin"] / BIN_S)
-        counts[number_of_bin] = counts.get(number_of_bin, 0) + row["flows"]
+        place = round(row["bin"] / BIN_S)
+        counts[place] = counts.get(place, 0) + row["flows"]
     return [(place * BIN_S, counts[place]) for place in sorted(counts)]
 
 
@@ -134,8 +136,10 @@ def _steps(rows: list[dict], total: int) -> tuple[list[float], list[float]]:
     )
 
 
-def _inside(samples: list[dict], category: tuple[bool | None, bool | None]) -> list[dict]:
-    """The rows of the mart distributions in a category."""
+def _samples_in_category(
+    samples: list[dict], category: tuple[bool | None, bool | None]
+) -> list[dict]:
+    """Return the mart distributions' rows of a category."""
     single, background = category
     if single is None:
         return samples
@@ -143,20 +147,20 @@ def _inside(samples: list[dict], category: tuple[bool | None, bool | None]) -> l
     return [row for row in samples if row["category"] == name]
 
 
-def _numbers(
+def _table_numbers(
     samples: list[dict], category: tuple[bool | None, bool | None], rows: list[dict]
 ) -> list[str]:
-    inside = _inside(samples, category)
-    names = {row["category"] for row in inside}
-    part = share(
+    members = _samples_in_category(samples, category)
+    names = {row["category"] for row in members}
+    fraction = share(
         samples,
         lambda row: row["samples"] if row["category"] in names else 0,
         lambda row: row["samples"],
     )
-    with_part = with_interval(part, tenths, bool(samples))
+    fraction_text = interval_text(fraction, percent_tenths, bool(samples))
     return [
-        number(sum(row["samples"] for row in inside)),
-        tenths(1 if samples else None) if category == (None, None) else with_part,
-        *numbers(inside, milliseconds, (0.5, 0.9)),
+        number(sum(row["samples"] for row in members)),
+        percent_tenths(1 if samples else None) if category == (None, None) else fraction_text,
+        *mean_and_quantiles(members, milliseconds, (0.5, 0.9)),
         number(sum(n for low, n in _bins(rows) if low >= SHOWN_S - BIN_S / 2)),
     ]

@@ -1,4 +1,4 @@
-"""Fig. 4: cumulative distributions of the handshake's round trips, peak and off-peak."""
+"""Fig. 4: cumulative distributions of the handshake's RTT, at peak and off-peak."""
 
 from itertools import accumulate
 
@@ -6,22 +6,24 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     milliseconds,
     number,
 )
-from spark_jobs.report.samples import are_enough, distributions, numbers
+from spark_jobs.report.samples import are_enough, distributions, mean_and_quantiles
 from spark_jobs.report.selection import Selection
 
 BIN_S = 0.01
-FEW = 30
-SHOWN = 0.99
-"""The share of every curve that the axis shows at least."""
+"""Width of a bin (s)."""
+FEW_SAMPLES = 30
+"""Below this number of samples, a note warns of a curve."""
+MIN_SHOWN_SHARE = 0.99
+"""Minimum share of each curve that the axis shows."""
 SIDES = {
     "access": "Access side: Gi, mobile, Gi",
     "internet": "Internet side: Gi, server, Gi",
@@ -30,18 +32,18 @@ PERIODS = {"peak": ("peak", "solid"), "off_peak": ("off-peak", "dash"), "other":
 
 
 def section(selection: Selection) -> Section:
-    """Access side and Internet side, each network at peak and off-peak."""
+    """Return the RTT distributions of both sides, for each network at peak and off-peak."""
     rows = selection.rows("""
         select network, period, side, bin, sum(flows)::bigint as flows
         from fig04_round_trip_time group by all order by bin
     """)
-    samples = group(
+    samples = group_rows(
         distributions(selection, *(f"rtt_{side}" for side in SIDES)),
         "measure",
         "network",
         "period",
     )
-    groups = group(rows, "side", "network", "period")
+    groups = group_rows(rows, "side", "network", "period")
     figure = make_subplots(
         rows=1,
         cols=2,
@@ -49,29 +51,30 @@ def section(selection: Selection) -> Section:
         shared_yaxes=True,
         horizontal_spacing=0.04,
     )
-    table, reach = [], {1: 0.0, 2: 0.0}
+    table, x_end = [], {1: 0.0, 2: 0.0}
     for column, side in enumerate(SIDES, 1):
         for network in selection.networks:
             for period, (label, dash) in PERIODS.items():
-                mine = groups.get((side, network.name, period))
-                if not mine:
+                members = groups.get((side, network.name, period))
+                if not members:
                     continue
-                of_users = samples.get((f"rtt_{side}", network.name, period), [])
-                count = sum(row["flows"] for row in mine)
+                user_samples = samples.get((f"rtt_{side}", network.name, period), [])
+                count = sum(row["flows"] for row in members)
                 table.append(
                     [
                         side,
                         network.name,
                         label,
                         number(count),
-                        *numbers(of_users, milliseconds, (0.1, 0.5, 0.9)),
+                        *mean_and_quantiles(user_samples, milliseconds, (0.1, 0.5, 0.9)),
                     ]
                 )
-                if not are_enough(of_users, "samples"):
+                if not are_enough(user_samples, "samples"):
                     continue
-                x, y = _cdf(mine)
-                reach[column] = max(
-                    reach[column], next(x for x, y in zip(x, y, strict=True) if y >= SHOWN)
+                x, y = _cdf(members)
+                x_end[column] = max(
+                    x_end[column],
+                    next(x for x, y in zip(x, y, strict=True) if y >= MIN_SHOWN_SHARE),
                 )
                 name = f"{network.name} {label}"
                 figure.add_trace(
@@ -88,8 +91,8 @@ def section(selection: Selection) -> Section:
                     row=1,
                     col=column,
                 )
-    figure.update_xaxes(title_text="Round-trip time [ms]", showgrid=True, gridcolor="#eeeeee")
-    for column, right in reach.items():
+    figure.update_xaxes(title_text="RTT [ms]", showgrid=True, gridcolor="#eeeeee")
+    for column, right in x_end.items():
         figure.update_xaxes(range=[0, 1.05 * right or 1], row=1, col=column)
     figure.update_yaxes(range=[0, 1.01], showgrid=True, gridcolor="#eeeeee")
     figure.update_yaxes(title_text="Cumulative share of connections", row=1, col=1)
@@ -97,17 +100,17 @@ def section(selection: Selection) -> Section:
         anchor="fig04",
         title="Fig. 4. CDF of the round-trip time",
         source="INFOCOM 2004, Section III.B",
-        hours="peak and off-peak apart",
-        caption="The handshake's round trips, seen at Gi: SYN ACK to ACK on the access side, SYN "
-        "to SYN ACK on the Internet side; only "
-        "connections with one SYN, one SYN ACK and no background traffic, and only below 3 s. "
-        "Peak and off-peak are hours of the network's local time. " + INTERVALS,
-        samples=f"{number(sum(row['flows'] for row in rows))} round trips",
-        figure=drawn(
+        hours="peak and off-peak separately",
+        caption="The RTT of the handshake at Gi: SYN ACK to ACK on the access side, SYN to SYN ACK "
+        "on the Internet side. Only connections with one SYN, one SYN ACK and no background "
+        "traffic count, and only an RTT below 3 s. Peak and off-peak are hours of the network's "
+        "local time. " + INTERVALS,
+        samples=f"{number(sum(row['flows'] for row in rows))} RTT samples",
+        figure=figure_html(
             figure, "Cumulative distributions of round-trip times by network and hours", 480
         ),
         tables=[
-            TableOfNumbers(
+            NumberTable(
                 [
                     "side",
                     "network",
@@ -121,29 +124,29 @@ def section(selection: Selection) -> Section:
                 table,
             )
         ],
-        notes=[paper.ROUND_TRIP, *_few(table)],
+        notes=[paper.RTT, *_few_samples(table)],
     )
 
 
-def _few(table: list[list[str]]) -> list[str]:
-    """A warning where a curve rests on few samples."""
+def _few_samples(table: list[list[str]]) -> list[str]:
+    """Return a note on the curves that have few samples, or no note."""
     few = [
         f"{row[1]} {row[2]} ({row[3]})"
         for row in table
-        if row[0] == "access" and int(row[3].replace(",", "")) < FEW
+        if row[0] == "access" and int(row[3].replace(",", "")) < FEW_SAMPLES
     ]
     if not few:
         return []
     return [
-        f"Few access samples: {', '.join(few)}. Where the access round trip comes near the "
-        "server's initial retransmission timeout (1 s in today's stacks, 3 s in 2004), most SYN "
-        "ACKs are sent twice and few connections qualify, the faster ones."
+        f"Few access samples: {', '.join(few)}. If the RTT on the access side is close to the "
+        "server's initial RTO (1 s in today's stacks, 3 s in 2004), servers retransmit most SYN "
+        "ACKs. Few connections then qualify, and they are the faster ones."
     ]
 
 
 def _cdf(rows: list[dict]) -> tuple[list[float], list[float]]:
-    """Upper edges of the bins in ms, and the share of samples below them."""
+    """Return the upper edges of the bins (ms) and the share of samples below each."""
     counts = [row["flows"] for row in rows]
     total = sum(counts)
     edges = [1000 * rows[0]["bin"], *(1000 * (row["bin"] + BIN_S) for row in rows)]
-    return edges, [0.0, *(seen / total for seen in accumulate(counts))]
+    return edges, [0.0, *(count / total for count in accumulate(counts))]

@@ -1,4 +1,4 @@
-"""Fig. 7: the channel rate and its time slots; how many slots users are served on."""
+"""Fig. 7: the channel rate, its peaks, and the number of time slots in use."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -7,49 +7,49 @@ from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.slot_peaks import SlotPeaks, rate_peaks, slot_peaks, slot_shares
 from spark_jobs.report import paper
 from spark_jobs.report.fig04 import PERIODS
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     kilobits,
     number,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.rates import bin_width, histogram, rate_of, steps
+from spark_jobs.report.rates import bin_rate, bin_width, histogram, step_line
 from spark_jobs.report.samples import (
     BINS,
     are_enough,
+    column,
     distributions,
-    of,
+    interval_text,
     quantile,
     share,
-    users_in_words,
-    with_interval,
+    users_text,
 )
 from spark_jobs.report.selection import Selection
 
 SLOTTED = ("gprs", "edge")
-"""Kinds of access whose channel is a number of time slots."""
-MOST_SLOTS = 8
+"""Access technologies whose channel consists of time slots."""
+MAX_SLOTS = 8
 SHADES = ("#e4e4e4", "#cccccc", "#b2b2b2", "#969696", "#787878", "#5a5a5a", "#3c3c3c", "#1e1e1e")
-"""Of one, two, ... slots; hues are networks'."""
+"""Greys of one, two, ... slots; hues stand for networks."""
 
 
 def sections(selection: Selection) -> list[Section]:
-    """The histogram with its peaks, then the dimensioning figure."""
+    """Return the histogram with its peaks, and the shares of time by number of time slots."""
     rows = selection.rows("""
         select network, period, bin, sum(periods)::bigint as periods, sum(seconds) as seconds
         from fig07_channel_rate group by all order by bin
     """)
-    nominal = {
+    slot_rates = {
         row["network"]: row["slot_rate"]
         for row in selection.rows("select network, slot_rate from networks")
     }
-    by_network = group(rows, "network")
+    by_network = group_rows(rows, "network")
     peaks = {
-        n.name: _peaks(by_network[n.name,], n.access in SLOTTED, nominal[n.name])
+        n.name: _peaks(by_network[n.name,], n.access in SLOTTED, slot_rates[n.name])
         for n in selection.networks
         if (n.name,) in by_network
     }
@@ -60,26 +60,26 @@ def sections(selection: Selection) -> list[Section]:
     ]
 
 
-def _peaks(rows: list[dict], slotted: bool, nominal: float | None) -> SlotPeaks:
+def _peaks(rows: list[dict], slotted: bool, slot_rate: float | None) -> SlotPeaks:
     rates, seconds = _rates(rows)
-    if slotted or nominal:
-        return slot_peaks(rates, seconds, nominal)
-    rate, part, valleys = rate_peaks(rates, seconds)
-    return SlotPeaks(rate, part, np.zeros(len(rate), np.int64), float("nan"), valleys)
+    if slotted or slot_rate:
+        return slot_peaks(rates, seconds, slot_rate)
+    rate, shares, valleys = rate_peaks(rates, seconds)
+    return SlotPeaks(rate, shares, np.zeros(len(rate), np.int64), float("nan"), valleys)
 
 
-def _around(peaks: SlotPeaks, samples: list[dict]) -> list[list[dict]]:
-    """Rows of the mart distributions by the peak in whose valleys they lie."""
-    found: list[list[dict]] = [[] for _ in peaks.rate]
+def _samples_by_peak(peaks: SlotPeaks, samples: list[dict]) -> list[list[dict]]:
+    """Return the mart distributions' rows by peak; valleys separate the peaks."""
+    by_peak: list[list[dict]] = [[] for _ in peaks.rate]
     for row in samples:
         middle = np.exp((row["bin"] + 0.5) / BINS)
-        found[int(np.searchsorted(peaks.valleys, middle))].append(row)
-    return found
+        by_peak[int(np.searchsorted(peaks.valleys, middle))].append(row)
+    return by_peak
 
 
 def _rates(rows: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     return (
-        np.array([rate_of(row["bin"]) for row in rows]),
+        np.array([bin_rate(row["bin"]) for row in rows]),
         np.array([row["seconds"] for row in rows]),
     )
 
@@ -88,42 +88,46 @@ def _histogram(
     selection: Selection, rows: list[dict], peaks: dict[str, SlotPeaks], samples: list[dict]
 ) -> Section:
     figure, table, peak_table = go.Figure(), [], []
-    by_network = group(rows, "network")
+    by_network = group_rows(rows, "network")
     width = bin_width(rows, "seconds") if rows else 1000.0
     for network in selection.networks:
-        mine = by_network.get((network.name,), [])
-        if not mine:
+        members = by_network.get((network.name,), [])
+        if not members:
             continue
-        of_users = [row for row in samples if row["network"] == network.name]
-        found = peaks[network.name]
+        network_samples = [row for row in samples if row["network"] == network.name]
+        network_peaks = peaks[network.name]
         table.append(
             [
                 network.name,
-                number(sum(r["periods"] for r in mine)),
-                number(sum(r["seconds"] for r in mine)),
-                *(with_interval(quantile(of_users, q), kilobits) for q in (0.1, 0.5, 0.9)),
-                kilobits(None if np.isnan(found.slot_bps) else found.slot_bps),
+                number(sum(r["periods"] for r in members)),
+                number(sum(r["seconds"] for r in members)),
+                *(interval_text(quantile(network_samples, q), kilobits) for q in (0.1, 0.5, 0.9)),
+                kilobits(None if np.isnan(network_peaks.slot_bps) else network_peaks.slot_bps),
             ]
         )
-        if not are_enough(of_users, "samples"):
+        if not are_enough(network_samples, "samples"):
             continue
-        x, y = histogram(mine, "seconds", width)
-        figure.add_trace(steps(x, y, network.name, network.colour))
-        around = _around(found, of_users) if len(found.rate) else []
-        for place, (rate, slots) in enumerate(zip(found.rate, found.slots, strict=True)):
-            name = _slots_in_words(slots) if slots else "peak"
-            mine_here = around[place]
+        x, y = histogram(members, "seconds", width)
+        figure.add_trace(step_line(x, y, network.name, network.colour))
+        by_peak = (
+            _samples_by_peak(network_peaks, network_samples) if len(network_peaks.rate) else []
+        )
+        for place, (rate, slots) in enumerate(
+            zip(network_peaks.rate, network_peaks.slots, strict=True)
+        ):
+            name = _slots_text(slots) if slots else "peak"
+            peak_samples = by_peak[place]
             peak_table.append(
                 [
                     network.name,
                     name,
                     kilobits(rate),
-                    with_interval(quantile(mine_here, 0.5), kilobits),
-                    with_interval(_part(of_users, mine_here), tenths),
-                    number(sum(row["samples"] for row in mine_here)),
+                    interval_text(quantile(peak_samples, 0.5), kilobits),
+                    interval_text(_share_of_time(network_samples, peak_samples), percent_tenths),
+                    number(sum(row["samples"] for row in peak_samples)),
                 ]
             )
-            if not are_enough(mine_here, "samples"):
+            if not are_enough(peak_samples, "samples"):
                 continue
             figure.add_annotation(
                 x=rate / 1000,
@@ -146,21 +150,21 @@ def _histogram(
         anchor="fig07",
         title="Fig. 7. Available channel rate",
         source="INFOCOM 2004, Section IV",
-        caption="Rate at which the access link delivered IP bytes while a connection kept it "
-        "busy: periods with more data in flight than the path holds, without loss, reordering or "
-        "retransmission, timed by their ACKs. A peak stands out from the valleys beside it by half "
-        "its height; where the peaks are multiples of one rate, that is one time slot's. Shares "
-        "and quantiles are of measured time: each period counts for as long as it lasted. Rates "
-        "are known to a bin of 2 %. " + INTERVALS,
+        caption="Rate at which the access link delivered IP bytes while a connection kept it busy. "
+        "Each period has more data in flight than the path holds, and no loss, reordering or "
+        "retransmission; its ACKs give the time. A peak stands out from the valleys beside it by "
+        "half its height. If the peaks are multiples of one rate, that is the rate of one time "
+        "slot. Shares and quantiles are of measured time: a period counts with its duration. The "
+        "bins of rates are 2 % wide. " + INTERVALS,
         samples=f"{number(sum(row['periods'] for row in rows))} periods",
-        figure=drawn(figure, "Histograms of the channel rate by network", 420),
+        figure=figure_html(figure, "Histograms of the channel rate by network", 420),
         tables=[
-            TableOfNumbers(
-                ["network", "peak", "highest at", "median rate", "share of time", "periods"],
+            NumberTable(
+                ["network", "peak", "rate at the peak", "median rate", "share of time", "periods"],
                 peak_table,
-                "peaks, each from the valley before it to the valley after it",
+                "Peaks, each between the valleys beside it",
             ),
-            TableOfNumbers(
+            NumberTable(
                 [
                     "network",
                     "periods",
@@ -168,101 +172,110 @@ def _histogram(
                     "10th percentile",
                     "median",
                     "90th percentile",
-                    "one slot",
+                    "rate of one slot",
                 ],
                 table,
-                "rates, by measured time",
+                "Rates by measured time",
             ),
-            _rated(selection),
+            _coverage_table(selection),
         ],
         notes=[paper.CHANNEL_RATE],
     )
 
 
-def _part(samples: list[dict], inside: list[dict]) -> Estimate:
-    """The share of measured time that some of the rows have; unknown where they are too few."""
-    if not are_enough(inside, "samples"):
+def _share_of_time(samples: list[dict], chosen: list[dict]) -> Estimate:
+    """Return the share of measured time of some of the samples; UNKNOWN if they are too few."""
+    if not are_enough(chosen, "samples"):
         return UNKNOWN
-    chosen = {id(row) for row in inside}
-    return share(samples, lambda row: row["weight"] if id(row) in chosen else 0.0, of("weight"))
+    identities = {id(row) for row in chosen}
+    return share(
+        samples, lambda row: row["weight"] if id(row) in identities else 0.0, column("weight")
+    )
 
 
-def _rated(selection: Selection) -> TableOfNumbers:
-    """Of which traffic the channel's rate is known."""
+def _coverage_table(selection: Selection) -> NumberTable:
+    """Return the table of the connections and bytes whose channel rate is known."""
     rows = selection.rows("""
-        select network, coalesce(window_class, 'not known') as window_class, user_group,
+        select network, coalesce(window_class, 'unknown') as window_class, user_group,
             sum(flows)::bigint as flows, sum(flows_with_rate)::bigint as flows_with_rate,
             sum(ip_bytes)::bigint as ip_bytes, sum(ip_bytes_with_rate)::bigint as ip_bytes_with_rate
         from channel_rate_coverage group by all order by all
     """)
     table = []
     for network in selection.networks:
-        mine = [row for row in rows if row["network"] == network.name]
-        windows = {w: found for (w,), found in group(mine, "window_class").items()}
-        for label, found in {"all": mine, **windows}.items():
-            if not found:
+        members = [row for row in rows if row["network"] == network.name]
+        by_window = {w: group for (w,), group in group_rows(members, "window_class").items()}
+        for label, group in {"all": members, **by_window}.items():
+            if not group:
                 continue
             table.append(
                 [
                     network.name,
                     label,
-                    number(sum(row["flows"] for row in found)),
-                    number(sum(row["flows_with_rate"] for row in found)),
-                    users_in_words([row for row in found if row["flows_with_rate"]]),
-                    with_interval(share(found, of("flows_with_rate")), tenths),
-                    with_interval(share(found, of("ip_bytes_with_rate"), of("ip_bytes")), tenths),
+                    number(sum(row["flows"] for row in group)),
+                    number(sum(row["flows_with_rate"] for row in group)),
+                    users_text([row for row in group if row["flows_with_rate"]]),
+                    interval_text(share(group, column("flows_with_rate")), percent_tenths),
+                    interval_text(
+                        share(group, column("ip_bytes_with_rate"), column("ip_bytes")),
+                        percent_tenths,
+                    ),
                 ]
             )
-    return TableOfNumbers(
+    return NumberTable(
         [
             "network",
             "receive window",
             "connections above 100 KB",
-            "with a known rate",
-            "of",
+            "with a known channel rate",
+            "users",
             "share",
-            "share of their bytes",
+            "share of bytes",
         ],
         table,
-        "how much of the traffic has a known channel rate",
+        "Traffic with a known channel rate",
     )
 
 
-def _slots_in_words(count: int) -> str:
+def _slots_text(count: int) -> str:
     return f"{count} slot{'s' if count > 1 else ''}"
 
 
-def _slots(rows: list[dict], slot_bps: float) -> list[dict]:
-    """Rows of the mart distributions with the seconds at 1, 2, ... slots."""
-    found = []
+def _with_slot_seconds(rows: list[dict], slot_bps: float) -> list[dict]:
+    """Return the mart distributions' rows with the seconds at 1, 2, ... slots as new columns."""
+    result = []
     for row in rows:
         rate = np.array([np.exp((row["bin"] + 0.5) / BINS)])
-        at = slot_shares(rate, np.array([row["weight"]]), slot_bps, MOST_SLOTS)
-        found.append(row | {f"at {n + 1}": part * row["weight"] for n, part in enumerate(at)})
-    return found
+        shares = slot_shares(rate, np.array([row["weight"]]), slot_bps, MAX_SLOTS)
+        seconds = {f"at {n + 1}": share * row["weight"] for n, share in enumerate(shares)}
+        result.append(row | seconds)
+    return result
 
 
 def _dimensioning(
     selection: Selection, samples: list[dict], peaks: dict[str, SlotPeaks]
 ) -> Section:
-    groups = group(samples, "network", "period")
+    groups = group_rows(samples, "network", "period")
     shares: dict[str, np.ndarray] = {}
     texts: dict[str, list[str]] = {}
     for network in selection.networks:
         for period, (label, _) in PERIODS.items():
-            mine = groups.get((network.name, period))
-            if not mine or np.isnan(peaks[network.name].slot_bps):
+            members = groups.get((network.name, period))
+            if not members or np.isnan(peaks[network.name].slot_bps):
                 continue
-            found = _slots(mine, peaks[network.name].slot_bps)
-            estimates = [share(found, of(f"at {n + 1}"), of("weight")) for n in range(MOST_SLOTS)]
+            with_seconds = _with_slot_seconds(members, peaks[network.name].slot_bps)
+            estimates = [
+                share(with_seconds, column(f"at {n + 1}"), column("weight"))
+                for n in range(MAX_SLOTS)
+            ]
             name = f"{network.name} {label}"
-            texts[name] = [with_interval(estimate, tenths) for estimate in estimates]
-            if are_enough(mine, "samples"):
+            texts[name] = [interval_text(estimate, percent_tenths) for estimate in estimates]
+            if are_enough(members, "samples"):
                 shares[name] = np.array([estimate.value or 0.0 for estimate in estimates])
     figure = go.Figure()
     used = max((int(np.flatnonzero(s)[-1]) + 1 for s in shares.values()), default=0)
     for slots in range(used):
-        name = _slots_in_words(slots + 1)
+        name = _slots_text(slots + 1)
         figure.add_trace(
             go.Bar(
                 y=list(shares),
@@ -280,16 +293,17 @@ def _dimensioning(
         anchor="dimensioning",
         title="Time slots in use",
         source="INFOCOM 2004, Section IV (dimensioning)",
-        hours="peak and off-peak apart",
-        caption="Share of the measured time at one, two, three … time slots, each rate counted to "
-        "the nearest. More time on few slots at peak than off-peak tells that slots are "
-        "scarce at peak. Networks whose peaks tell no slot's rate are left out. " + INTERVALS,
+        hours="peak and off-peak separately",
+        caption="Share of the measured time at one, two, three … time slots; each rate counts for "
+        "the nearest number of slots. More time on few slots at peak than off-peak indicates that "
+        "slots are scarce at peak. Networks whose peaks show no rate of one slot are left out. "
+        + INTERVALS,
         samples=f"{number(sum(row['weight'] for row in samples))} s measured",
-        figure=drawn(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
+        figure=figure_html(figure, "Share of time by number of time slots", 170 + 44 * len(shares)),
         tables=[
-            TableOfNumbers(
-                ["network and hours", *(_slots_in_words(n + 1) for n in range(used))],
-                [[name, *found[:used]] for name, found in texts.items()],
+            NumberTable(
+                ["network and hours", *(_slots_text(n + 1) for n in range(used))],
+                [[name, *row[:used]] for name, row in texts.items()],
             )
         ],
     )

@@ -1,19 +1,19 @@
-"""Fig. 8: connections with no loss, more loss on the access, more on the Internet side."""
+"""Fig. 8: connections without loss, with more loss on the access or on the Internet side."""
 
 import plotly.graph_objects as go
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     number,
     percent,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import are_enough, share, where, with_interval
+from spark_jobs.report.samples import are_enough, flows_where, interval_text, share
 from spark_jobs.report.selection import Selection
 
 SIDES = {
@@ -25,25 +25,25 @@ SIDES = {
 
 
 def section(selection: Selection) -> Section:
-    """Shares of the connections by the side of most losses, a bar a network."""
+    """Return the shares of connections by the side of most losses, with a bar for each network."""
     rows = selection.rows("""
         select network, bottleneck, user_group, sum(flows)::bigint as flows
         from fig08_bottleneck group by all order by all
     """)
-    by_network = {name: mine for (name,), mine in group(rows, "network").items()}
-    totals = {name: sum(row["flows"] for row in mine) for name, mine in by_network.items()}
-    counted: dict[tuple[str, str], int] = {}
+    by_network = {name: members for (name,), members in group_rows(rows, "network").items()}
+    totals = {name: sum(row["flows"] for row in members) for name, members in by_network.items()}
+    counts: dict[tuple[str, str], int] = {}
     for row in rows:
-        at = row["network"], row["bottleneck"]
-        counted[at] = counted.get(at, 0) + row["flows"]
-    measured = [name for name, mine in by_network.items() if are_enough(mine)]
+        key = row["network"], row["bottleneck"]
+        counts[key] = counts.get(key, 0) + row["flows"]
+    measured = [name for name, members in by_network.items() if are_enough(members)]
     figure = go.Figure()
     for side, (label, colour) in SIDES.items():
         figure.add_trace(
             go.Bar(
                 y=[*measured, *paper.FIG_8],
                 x=[
-                    *(100 * counted.get((name, side), 0) / totals[name] for name in measured),
+                    *(100 * counts.get((name, side), 0) / totals[name] for name in measured),
                     *(100 * shares.get(side, 0) for shares in paper.FIG_8.values()),
                 ],
                 name=label,
@@ -60,14 +60,14 @@ def section(selection: Selection) -> Section:
             name,
             number(totals[name]),
             *(
-                with_interval(
-                    share(mine, where("bottleneck", side)),
-                    tenths,
+                interval_text(
+                    share(members, flows_where("bottleneck", side)),
+                    percent_tenths,
                 )
                 for side in SIDES
             ),
         ]
-        for name, mine in by_network.items()
+        for name, members in by_network.items()
     ]
     table += [
         [name, number(None), *(percent(shares.get(side), digits=1) for side in SIDES)]
@@ -80,12 +80,10 @@ def section(selection: Selection) -> Section:
         caption="Connections with downlink data, by the side on which they lost more data packets. "
         + INTERVALS,
         samples=f"{number(sum(totals.values()))} connections",
-        figure=drawn(
+        figure=figure_html(
             figure, "Shares of connections by side of most losses", 160 + 44 * (len(measured) + 1)
         ),
         tables=[
-            TableOfNumbers(
-                ["network", "connections", *(label for label, _ in SIDES.values())], table
-            )
+            NumberTable(["network", "connections", *(label for label, _ in SIDES.values())], table)
         ],
     )

@@ -1,18 +1,21 @@
-"""The metrics by which selections are compared, in words and numbers."""
+"""Metrics that compare two subsets of connections: titles, units, and differences in words."""
 
 from dataclasses import dataclass
 from math import floor, log10
 
 from spark_jobs.estimators.differences import Difference, Interval
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED
 
 MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How values and their differences are written; scale: from the metric's unit to the one that
-    is shown; step: the unit of a difference."""
+    """A unit and the words for a difference in it.
+
+    name: of the unit. step: of the unit of a difference. scale: factor from the metric's unit to
+    the shown one. more, less: words for a positive and a negative difference.
+    """
 
     name: str
     step: str
@@ -21,14 +24,16 @@ class Unit:
     less: str
 
     def value(self, value: float | None) -> str:
-        """Three significant digits."""
+        """Return a value as text with three significant digits and the unit."""
         if value is None:
             return NOT_MEASURED
-        return f"{self._text(value, _places(value * self.scale, 3))}{NO_BREAK}{self.name}"
+        return f"{self._text(value, _places(value * self.scale, 3))}{NO_BREAK_SPACE}{self.name}"
 
     def difference(self, estimate: float, interval: Interval, first: str, second: str) -> str:
-        """By how much, which way, and how sure: '1.2 points more at peak than off-peak (0.8 …
-        1.6)', to two digits of how far the interval reaches."""
+        """Return a difference in words, as '1.2 points more at peak than off-peak (0.8 … 1.6)'.
+
+        The interval's half width decides the decimals: it has two significant digits.
+        """
         places = _places((interval.high - interval.low) / 2 * self.scale, 2)
         ends = (
             sorted((interval.low, interval.high))
@@ -38,13 +43,13 @@ class Unit:
         low, high = (self._text(end, places) for end in ends)
         word = self.more if estimate > 0 else self.less
         text = self._text(abs(estimate), places)
-        return f"{text}{NO_BREAK}{self.step} {word} {first} than {second} ({low} … {high})"
+        return f"{text}{NO_BREAK_SPACE}{self.step} {word} {first} than {second} ({low} … {high})"
 
-    def nothing(self, interval: Interval) -> str:
-        """The ends of an interval about nothing."""
+    def interval(self, interval: Interval) -> str:
+        """Return the ends of an interval with the unit of a difference."""
         places = _places((interval.high - interval.low) / 2 * self.scale, 2)
         low, high = (self._text(end, places) for end in (interval.low, interval.high))
-        return f"{low} … {high}{NO_BREAK}{self.step}"
+        return f"{low} … {high}{NO_BREAK_SPACE}{self.step}"
 
     def _text(self, value: float, places: int) -> str:
         text = f"{abs(value) * self.scale:,.{places}f}"
@@ -52,7 +57,7 @@ class Unit:
 
 
 def _places(value: float, digits: int) -> int:
-    """Decimal places in which a value has so many significant digits; four at most."""
+    """Return the decimals that give a value so many significant digits, at most four."""
     return min(max(digits - 1 - floor(log10(abs(value))), 0), 4) if value else 0
 
 
@@ -62,35 +67,39 @@ RATE = Unit("kbit/s", "kbit/s", 1e-3, "faster", "slower")
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownMetric:
     """A metric's title and unit."""
 
     title: str
     unit: Unit
-    of_set_up: bool = False
-    """Of what comes before options are agreed on."""
+    during_set_up: bool = False
+    """The metric describes the set-up, when the ends have not yet agreed on options."""
 
-    def sentence(self, told: Difference, claimed: bool, first: str, second: str) -> str:
-        """What a difference says."""
-        if told.estimate is None:
+    def sentence(self, difference: Difference, significant: bool, first: str, second: str) -> str:
+        """Return a difference between the subsets named first and second, in words.
+
+        significant: the difference is beyond chance, with all comparisons on the page counted.
+        """
+        if difference.estimate is None:
             return "too few to compare"
-        if told.interval is None:
+        interval = difference.interval
+        if interval is None:
             return "too few users to say how sure the difference is"
-        if not claimed and told.interval.low <= 0 <= told.interval.high:
-            return f"no difference beyond chance ({self.unit.nothing(told.interval)})"
-        text = self.unit.difference(told.estimate, told.interval, first, second)
-        return text if claimed else f"perhaps {text}"
+        if not significant and interval.low <= 0 <= interval.high:
+            return f"no difference beyond chance ({self.unit.interval(interval)})"
+        text = self.unit.difference(difference.estimate, interval, first, second)
+        return text if significant else f"perhaps {text}"
 
 
-SHOWN = {
-    "setup_delay": Shown("Set-up delay", SECONDS, True),
-    "setup_failed": Shown("Set-ups that fail", SHARE, True),
-    "rtt_access": Shown("Round trip on the access side", SECONDS),
-    "rtt_internet": Shown("Round trip on the Internet side", SECONDS),
-    "channel_rate": Shown("Channel rate", RATE),
-    "loss_access": Shown("Loss on the access side", SHARE),
-    "loss_internet": Shown("Loss on the Internet side", SHARE),
-    "throughput": Shown("Throughput, alone, above 100 KB", RATE),
-    "goodput": Shown("Goodput above 32 KB", RATE),
-    "parallel": Shown("With parallel traffic", SHARE),
+SHOWN_METRICS = {
+    "setup_delay": ShownMetric("Set-up delay", SECONDS, True),
+    "setup_failed": ShownMetric("Set-ups that fail", SHARE, True),
+    "rtt_access": ShownMetric("RTT on the access side", SECONDS),
+    "rtt_internet": ShownMetric("RTT on the Internet side", SECONDS),
+    "channel_rate": ShownMetric("Channel rate", RATE),
+    "loss_access": ShownMetric("Loss on the access side", SHARE),
+    "loss_internet": ShownMetric("Loss on the Internet side", SHARE),
+    "throughput": ShownMetric("Throughput (single, above 100 KB)", RATE),
+    "goodput": ShownMetric("Goodput above 32 KB", RATE),
+    "parallel": ShownMetric("With parallel connections", SHARE),
 }

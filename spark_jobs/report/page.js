@@ -1,13 +1,13 @@
-// Draws the figures when they come into view (Plotly is carried packed), saves tables as CSV.
+// Draws figures when they come into view, from the page's compressed copy of Plotly; saves tables as CSV.
 const template = JSON.parse(document.getElementById("template").textContent);
 
-async function unpacked(id) {
+async function decompressed(id) {
   const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), c => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
-// What a page does to a figure before it is drawn.
+// Changes a figure before it is drawn; a page may replace this function.
 let prepare = figure => figure;
 
 function draw(plot) {
@@ -25,15 +25,15 @@ function draw(plot) {
   }).then(() => plot.dispatchEvent(new Event("drawn")));
 }
 
-function drawWhenSeen(plots) {
-  const near = new IntersectionObserver((entries, observer) => {
+function drawWhenVisible(plots) {
+  const visibility = new IntersectionObserver((entries, observer) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       observer.unobserve(entry.target);
       draw(entry.target);
     }
   }, { rootMargin: "600px" });
-  plots.forEach(plot => near.observe(plot));
+  plots.forEach(plot => visibility.observe(plot));
 }
 
 function csv(table) {
@@ -49,11 +49,11 @@ function save(button) {
   URL.revokeObjectURL(link.href);
 }
 
-const paper = { width: 700, height: 800 };  // px, what A4 and Letter have room for under a heading
+const paper = { width: 700, height: 800 };  // px; fits A4 and Letter below a heading
 
-// Figures as wide as the paper and whole on a page, all tables open; or as on screen again.
+// Resizes each figure to fit on one sheet of paper and opens all tables.
 function forPaper(plots) {
-  document.querySelectorAll("details:not([open])").forEach(d => { d.open = true; d.dataset.folded = "1"; });
+  document.querySelectorAll("details:not([open])").forEach(d => { d.open = true; d.dataset.collapsed = "1"; });
   for (const plot of plots) {
     draw(plot);
     const height = parseFloat(plot.style.height);
@@ -67,8 +67,9 @@ function forPaper(plots) {
   }
 }
 
+// Restores figures and tables to their state on screen.
 function forScreen(plots) {
-  document.querySelectorAll("details[data-folded]").forEach(d => { d.open = false; delete d.dataset.folded; });
+  document.querySelectorAll("details[data-collapsed]").forEach(d => { d.open = false; delete d.dataset.collapsed; });
   for (const plot of plots) {
     plot.style.zoom = "";
     if (!plot.dataset.height) continue;
@@ -83,14 +84,14 @@ function forScreen(plots) {
   try {
     if (!window.Plotly) {
       const script = document.createElement("script");
-      script.textContent = await unpacked("plotly");
+      script.textContent = await decompressed("plotly");
       document.head.append(script);
     }
   } catch (error) {
-    plots.forEach(plot => { plot.textContent = "This figure needs a browser of 2023 or later."; });
+    plots.forEach(plot => { plot.textContent = "To see this figure, use a browser of 2023 or later."; });
     return;
   }
-  drawWhenSeen(plots);
+  drawWhenVisible(plots);
   window.addEventListener("beforeprint", () => forPaper(plots));
   window.addEventListener("afterprint", () => forScreen(plots));
 })();

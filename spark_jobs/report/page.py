@@ -1,7 +1,6 @@
-"""The page: the paper's tables and figures, networks side by side.
+"""The report's page: the paper's tables and figures, with all networks side by side.
 
-A figure is a module with a function that takes a Selection and gives a Section, or several; it is
-listed in SECTIONS.
+Each function in SECTIONS takes a Selection and returns one Section or several.
 """
 
 from pathlib import Path
@@ -22,21 +21,21 @@ from spark_jobs.report import (
     peak,
     quality,
     queueing,
-    stalls,
+    retransmissions,
+    stall_sections,
     table1,
     table2,
     table3,
     throughput,
-    timers,
 )
-from spark_jobs.report.compare import Half
-from spark_jobs.report.parts import ACCESS, TEMPLATE, Section, packed, templates
+from spark_jobs.report.compare import Subset
+from spark_jobs.report.page_elements import ACCESS_NAMES, TEMPLATE, Section, compressed, templates
 from spark_jobs.report.selection import Selection
 
 SECTIONS = (
     peak.sections,
-    quality.state,
-    quality.small_groups,
+    quality.daily_checks,
+    quality.suppressed_groups,
     table1.section,
     fig03.section,
     fig04.section,
@@ -51,36 +50,36 @@ SECTIONS = (
     table3.sections,
     limits.sections,
     queueing.sections,
-    timers.sections,
-    stalls.sections,
+    retransmissions.sections,
+    stall_sections.sections,
     examples.section,
-    quality.section,
+    quality.captures,
 )
 
-pio.templates.default = None  # TEMPLATE is the page's
+pio.templates.default = None  # each page holds TEMPLATE once
 
-Halves = tuple[Half, Half]
+Subsets = tuple[Subset, Subset]
 
 
-def _sections(selection: Selection, halves: Halves | None) -> list[Section]:
-    if halves:
+def _sections(selection: Selection, subsets: Subsets | None) -> list[Section]:
+    if subsets:
         return [
-            peak.comparison(selection, *halves),
-            *quality.small_groups(selection),
-            quality.section(selection),
+            peak.comparison_section(selection, *subsets),
+            *quality.suppressed_groups(selection),
+            quality.captures(selection),
         ]
-    made = [make(selection) for make in SECTIONS]
-    return [s for part in made for s in (part if isinstance(part, list) else [part])]
+    results = [make(selection) for make in SECTIONS]
+    return [s for result in results for s in (result if isinstance(result, list) else [result])]
 
 
-def page(selection: Selection, halves: Halves | None = None) -> str:
-    """The whole page; halves: of it, only these two beside each other."""
+def page(selection: Selection, subsets: Subsets | None = None) -> str:
+    """Return the page as HTML; if `subsets` is given, the page only compares these two."""
     template = templates().get_template("page.html.jinja")
     return template.render(
         selection=selection,
-        sections=_sections(selection, halves),
-        plotly=packed(get_plotlyjs()),
-        access=ACCESS,
+        sections=_sections(selection, subsets),
+        plotly=compressed(get_plotlyjs()),
+        access_names=ACCESS_NAMES,
         template=Markup(TEMPLATE),
         scripts=Markup((Path(__file__).parent / "page.js").read_text(encoding="utf-8")),
     )

@@ -1,7 +1,10 @@
-"""What papers measured, to stand beside ours: INFOCOM 2004, by table and section; then the studies
-of preemption by calls (Wennström, Brunstrom and Rendón), of TCP options (Rendón, Casadevall and
-Faner), of buffers (Wennström, Brunstrom and Rendón, Electronics Letters 2004) and of UMTS (Kohlwes,
-Riihijärvi and Mähönen)."""
+"""Results of the papers, shown with the measured values.
+
+INFOCOM 2004 comes first, by table and section. Then follow the studies of preemption by calls
+(Wennström, Brunstrom and Rendón), of TCP options (Rendón, Casadevall and Faner), of buffers
+(Wennström, Brunstrom and Rendón, Electronics Letters 2004) and of UMTS (Kohlwes, Riihijärvi and
+Mähönen).
+"""
 
 TABLE_1 = {
     "Sum of all GPRS": {
@@ -27,21 +30,21 @@ TABLE_1 = {
 }
 
 SETUP_TREE = (
-    "The paper (Section III.C): mean set-up delay over all connections nearly 2 s over GPRS, "
-    "almost twice that of dial-up; in the optimal area without background more than 1 s over GPRS "
-    "and around 300 ms over dial-up; that area holds more than 20 % of the connections over "
-    "GPRS, but 7 % over dial-up."
+    "The paper (Section III.C): the mean set-up delay of all connections is nearly 2 s over GPRS, "
+    "almost twice that of dial-up. In the optimal area without background traffic it is more than "
+    "1 s over GPRS and around 300 ms over dial-up. That area contains more than 20 % of the "
+    "connections over GPRS, but 7 % over dial-up."
 )
 
 SETUP_DELAY = (
-    "The paper (Section III.A): a peak around one second and a tail reaching 5 to 10 s; with one "
-    "SYN, one SYN ACK and no background traffic the delay is almost deterministic; background "
-    "traffic dominates the tail."
+    "The paper (Section III.A): a peak around one second and a tail of 5 to 10 s. With one SYN, "
+    "one SYN ACK and no background traffic, the delay is almost deterministic. Background traffic "
+    "dominates the tail."
 )
 
-ROUND_TRIP = (
-    "The paper (Section III.B): the GPRS round trip at peak is 50 to 100 ms above that at "
-    "off-peak; dial-up lies between 100 and 300 ms."
+RTT = (
+    "The paper (Section III.B): the RTT over GPRS at peak is 50 to 100 ms above that at off-peak; "
+    "over dial-up it lies between 100 and 300 ms."
 )
 
 TABLE_2 = {
@@ -63,54 +66,55 @@ TABLE_3 = {
     "window high": (24383.82, 37_227),
     "overall": (24233.09, 124_707),
 }
-"""Goodput in bit/s and samples."""
+"""By cluster: mean goodput (bit/s) and samples."""
 
 OPTIONS = (
     "The paper (Section VII): a large MSS gains 15 to 20 %, SACK about 10 %, timestamps 2 to 3 % "
-    "(contradicting results in single clusters), a medium window about 10 % over all; it warns "
-    "that the clustering variables are not independent of one another."
+    "(with contradicting results in single clusters), a medium window about 10 % overall. The "
+    "paper warns that the clustering variables are not independent of each other."
 )
 
 CHANNEL_RATE = (
     "The paper (Section IV): two dominant peaks over GPRS (CS-2, about 12 kbit/s a time slot at "
-    "the RLC layer) around 21 to 22 and 34 to 35 kbit/s, two and three time slots; dial-up more "
-    "heterogeneous, around 33 and between 40 and 50 kbit/s."
+    "the RLC layer), around 21 to 22 and 34 to 35 kbit/s: two and three time slots. Dial-up is "
+    "more heterogeneous, around 33 and between 40 and 50 kbit/s."
 )
 
 THROUGHPUT = (
-    "The paper (Section VI.A): the bulk of the distribution lies around the channel rate's peaks; "
-    "slow start and losses explain what does not."
+    "The paper (Section VI.A): most of the distribution lies around the channel rate's peaks. Slow "
+    "start and losses explain the rest."
 )
 
 USER_THROUGHPUT = (
     "The paper (Section VI.B): user throughput improves and comes closer to the channel rate as "
-    "background traffic increases, as several flows are less sensitive to losses and timeouts."
+    "background traffic increases, as several connections are less sensitive to losses and "
+    "timeouts."
 )
 
 LIMITS = (
-    "The UMTS study (Section IV.A; to its knowledge no other users were there): handovers show as "
-    "spikes of the round trip, two in one download from a moving car, and set off no timer."
+    "The UMTS study (Section IV.A; to its knowledge without other users): handovers appear as "
+    "delay spikes, two in one download from a moving car, and cause no RTO expiry."
 )
 
 WINDOWS = (
     "The UMTS study (Figs. 5 to 7; MSS of 548, 996 and 1360 B, windows of 2 to 64 segments, one "
-    "or two connections): large windows do no harm; two connections are faster than one, and "
-    "larger segments are, too, though less clearly."
+    "or two connections): large windows do no harm. Two connections are faster than one. Larger "
+    "segments are faster, too, but less clearly."
 )
 
-ROUND_TRIP_BY_FLIGHT = (
-    "The study of GPRS buffers (Figs. 3 and 4; one time slot): as more is sent, the round trip "
-    "grows from 1 to 48 s where the buffer holds 63 s, and goes up and down between 2 and 9 s "
-    "where it holds 5 s, at about the same throughput."
+RTT_BY_FLIGHT = (
+    "The study of GPRS buffers (Figs. 3 and 4; one time slot): with more bytes in flight, the RTT "
+    "grows from 1 to 48 s if the buffer lifetime is 63 s, and varies between 2 and 9 s if it is 5 "
+    "s. The throughput is about the same."
 )
 
-LARGEST_ROUND_TRIP = {
+LARGEST_RTT = {
     (63, 1): 48.0,
     (63, 3): 17.0,
     (5, 1): 9.0,
     (5, 3): 8.0,
 }
-"""s, by the buffer's lifetime (s) and the time slots; the study of buffers, Fig. 2 and its text."""
+"""RTT (s) by buffer lifetime (s) and time slots; the study of buffers, Fig. 2 and its text."""
 
 RETRANSMISSIONS = {
     "neither": (0.0299, 0.1124),
@@ -118,18 +122,21 @@ RETRANSMISSIONS = {
     "timestamps": (0.0331, 0.1247),
     "both": (0.0346, 0.0875),
 }
-"""Data-driven and timer-driven retransmissions of what was sent; the study of options, Table 2."""
+"""By options: shares of data-driven and timer-driven retransmissions.
+
+Source: the study of options, Table 2.
+"""
 
 SPURIOUS = (
-    "The UMTS study (Sections IV.A and IV.E): practically no losses, and spurious retransmissions so rare "
-    "that F-RTO and Eifel changed nothing; delays rose slowly enough for the timer."
+    "The UMTS study (Sections IV.A and IV.E): practically no losses. Spurious retransmissions were "
+    "so rare that F-RTO and Eifel changed nothing; delays rose slowly enough for the timer."
 )
 
-TIMEOUTS = (
+RTO = (
     "The study of options (Figs. 4 and 5, Section IV.3; simulated servers): with timestamps the "
-    "timeout goes up and down between 20 and 120 s, even 200 s, ten times its least, and goes off "
-    "too soon. If so here, quartiles lie further apart with timestamps than without. The UMTS "
-    "study (Fig. 2): handovers show in the timeout."
+    "RTO varies between 20 and 120 s, even 200 s, ten times its minimum, and expires spuriously. "
+    "If this network behaves alike, the quartiles lie further apart with timestamps than without. "
+    "The UMTS study (Fig. 2): handovers change the RTO."
 )
 
 PREEMPTED = {
@@ -137,11 +144,14 @@ PREEMPTED = {
     6: (22_200.0, 0.0655, 3.081),
     15: (21_270.0, 0.0703, 3.316),
 }
-"""Throughput in bit/s, retransmitted share, mean round trip in s, by the seconds of each preemption; the
-study of preemption, Table I."""
+"""By duration of each preemption (s): throughput (bit/s), retransmitted share, mean RTT (s).
+
+Source: the study of preemption, Table I.
+"""
 
 RECOVERY = (
-    "The study of preemption (Section III): calls of 3 and 6 s end by an ACK that the mobile had "
-    "buffered, and congestion avoidance follows; calls of 15 s end by the server's retransmission, and "
-    "slow start follows. It takes about 20 s to recover, as almost ten segments in a row are lost."
+    "The study of preemption (Section III): calls of 3 and 6 s end with an ACK that the mobile had "
+    "buffered, and congestion avoidance follows. Calls of 15 s end with the server's "
+    "retransmission, and slow start follows. The recovery takes about 20 s, as almost ten segments "
+    "in a row are lost."
 )

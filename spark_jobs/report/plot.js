@@ -1,11 +1,11 @@
 
-// One connection: which way's data is shown, the scale of the round trips, and graphs as high as what
-// is seen of them needs.
+// A connection's page: selects the direction of the data and the scale of the RTT axis, and fits the
+// vertical axes to the visible data.
 const plot = document.querySelector(".plot");
 
-// Marks of which there are too many to be drawn at once, whole, by trace: x, y, half heights, what
-// is said of each and its name.
-const whole = new Map();
+// All marks of the traces that have too many to draw at once, by number of the trace: x, y, half
+// heights, hover texts.
+const allMarks = new Map();
 
 function unpackedArray({ bdata, shape }) {
   const values = new Float64Array(Uint8Array.from(atob(bdata), c => c.charCodeAt(0)).buffer);
@@ -22,10 +22,10 @@ function firstFrom(x, limit) {
   return low;
 }
 
-// Of the marks in a span of time all, or evenly so many as can be drawn.
-function inView(marks, [from, to]) {
+// Returns the marks in a time range: all, or every n-th if there are too many.
+function inRange(marks, [from, to]) {
   const low = firstFrom(marks.x, from), high = firstFrom(marks.x, to);
-  const step = Math.max(1, Math.ceil((high - low) / Number(plot.dataset.most)));
+  const step = Math.max(1, Math.ceil((high - low) / Number(plot.dataset.maxMarks)));
   const chosen = [];
   for (let i = low; i < high; i += step) chosen.push(i);
   return Object.fromEntries(Object.entries(marks).map(([name, values]) => [name, chosen.map(i => values[i])]));
@@ -33,12 +33,12 @@ function inView(marks, [from, to]) {
 
 prepare = figure => {
   figure.data.forEach((trace, i) => {
-    if (trace.mode !== "markers" || !trace.customdata || trace.x.bdata.length * 3 / 32 <= Number(plot.dataset.most)) return;
+    if (trace.mode !== "markers" || !trace.customdata || trace.x.bdata.length * 3 / 32 <= Number(plot.dataset.maxMarks)) return;
     const marks = { x: unpackedArray(trace.x), y: unpackedArray(trace.y), customdata: unpackedArray(trace.customdata) };
     if (trace.error_y) marks["error_y.array"] = unpackedArray(trace.error_y.array);
     if (trace.text) marks.text = trace.text;
-    whole.set(i, marks);
-    const { "error_y.array": half, ...rest } = inView(marks, [-Infinity, Infinity]);
+    allMarks.set(i, marks);
+    const { "error_y.array": half, ...rest } = inRange(marks, [-Infinity, Infinity]);
     Object.assign(trace, rest);
     if (half) trace.error_y.array = half;
   });
@@ -47,22 +47,23 @@ prepare = figure => {
 
 function redraw() {
   const span = plot._fullLayout.xaxis.range, changes = {};
-  [...whole.values()].forEach((marks, k) => {
-    for (const [name, values] of Object.entries(inView(marks, span))) (changes[name] ||= Array(whole.size))[k] = values;
+  [...allMarks.values()].forEach((marks, k) => {
+    for (const [name, values] of Object.entries(inRange(marks, span))) (changes[name] ||= Array(allMarks.size))[k] = values;
   });
-  return whole.size ? Plotly.restyle(plot, changes, [...whole.keys()]) : Promise.resolve();
+  return allMarks.size ? Plotly.restyle(plot, changes, [...allMarks.keys()]) : Promise.resolve();
 }
 
 function press(button, name) {
   document.querySelectorAll("[data-" + name + "]").forEach(b => b.setAttribute("aria-pressed", b === button));
 }
 
-function showWay(way) {
+function showDirection(direction) {
   const traces = plot.data.flatMap((trace, i) => (trace.meta ? [i] : []));
-  Plotly.restyle(plot, { visible: traces.map(i => plot.data[i].meta[0] === way && plot.data[i].meta[1]) }, traces).then(() => fit({}));
+  Plotly.restyle(plot, { visible: traces.map(i => plot.data[i].meta[0] === direction && plot.data[i].meta[1]) }, traces).then(() => fit({}));
 }
 
-// The lowest and the highest value of a graph in a span of time, and of its lines on entering it.
+// Returns the lowest and highest value of a graph in a time range. Lines count from the value that
+// they have at its beginning.
 function extent(axis, [from, to]) {
   let low = Infinity, high = -Infinity;
   for (const trace of plot._fullData) {
@@ -82,7 +83,7 @@ function extent(axis, [from, to]) {
   return low <= high ? [low, high] : null;
 }
 
-// After a zoom along the time, all graphs but those that were zoomed themselves.
+// Fits the vertical axes to the time range, except those that the reader has zoomed.
 function fit(changed) {
   const span = plot._fullLayout.xaxis.range, ranges = {};
   for (const axis of ["yaxis2", "yaxis3", "yaxis4", "yaxis5"].filter(name => plot._fullLayout[name])) {
@@ -95,16 +96,16 @@ function fit(changed) {
   return Plotly.relayout(plot, ranges);
 }
 
-function isDrawn() {
+function onDrawn() {
   fit({});
   plot.on("plotly_relayout", changed => {
     if (Object.keys(changed).some(key => key.startsWith("xaxis."))) redraw().then(() => fit(changed));
   });
 }
 
-document.querySelectorAll("[data-way]").forEach(button => button.addEventListener("click", () => {
-  press(button, "way");
-  showWay(button.dataset.way);
+document.querySelectorAll("[data-direction]").forEach(button => button.addEventListener("click", () => {
+  press(button, "direction");
+  showDirection(button.dataset.direction);
 }));
 document.querySelectorAll("[data-scale]").forEach(button => button.addEventListener("click", () => {
   press(button, "scale");
@@ -113,4 +114,4 @@ document.querySelectorAll("[data-scale]").forEach(button => button.addEventListe
     "yaxis4.dtick": button.dataset.scale === "log" ? "D2" : null,
   }).then(() => fit({}));
 }));
-plot.addEventListener("drawn", isDrawn);
+plot.addEventListener("drawn", onDrawn);

@@ -1,5 +1,6 @@
-"""A connection drawn: what limited it, its time-sequence graph, what was outstanding, round trips
-and timeouts, and its rate, above each other over one axis of time.
+"""Figure of a connection: graphs above each other over one time axis.
+
+From the top: limits and stalls, time-sequence graph, bytes in flight, RTT and RTO, and rate.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,114 +10,118 @@ import numpy as np
 
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.report.connection import Connection
-from spark_jobs.report.exchange import KINDS, Exchange, Stream
-from spark_jobs.report.parts import FONT, GRID, TEXT
-from spark_jobs.report.plot_parts import (
+from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, Stream
+from spark_jobs.report.page_elements import FONT, GRID, TEXT
+from spark_jobs.report.plot_elements import (
     ACCESS,
     ACK_LINE,
     CWND,
     DATA,
+    GRAPHS,
     INTERNET,
-    ROWS,
     STALL,
     TIMER,
     WINDOW,
     Trace,
-    array,
-    lasts,
-    placed,
+    duration,
+    place_in,
     points,
     seconds,
-    steps,
+    step_line,
+    typed_array,
 )
-from spark_jobs.report.plot_sequence import sequence, shown_if_near, told_of
+from spark_jobs.report.plot_sequence import hover_text, sequence, window_visibility
 from spark_jobs.report.why import LIMIT_COLOURS
-from spark_jobs.report.why import LIMITS as LIMITED
+from spark_jobs.report.why import LIMITS as LIMIT_TEXTS
 
-MOST_DRAWN = 2000
-"""Of more segments of one kind in view the browser draws every second, third, ..."""
-MOST_SHADED = 300
-"""So many stalls are shaded at most, the longest."""
-BINS = 200
-"""The rate is of about so many periods."""
+MAX_DRAWN = 2000
+"""Maximum number of segments of one kind in view; of more, the browser draws every n-th."""
+MAX_SHADED = 300
+"""Maximum number of shaded stalls; the longest are shaded."""
+RATE_PERIODS = 200
+"""Approximate number of periods of the rate."""
 GAP, TOP, BOTTOM, LEFT, RIGHT = 22, 12, 52, 86, 218
+"""Gap between graphs and margins of the figure (px)."""
 
 
-def figure(exchange: Exchange, connection: Connection) -> dict[str, Any]:
-    """The figure as Plotly's JSON. Of the two ways one is shown at first (see shown_first); `meta`
-    of their traces says which they are of, and how they are shown with it."""
-    first = shown_first(exchange)
-    traces = [*_held_up(exchange, connection), *_times(exchange, connection)]
-    for way, stream, other in (
-        ("down", exchange.down, exchange.up),
-        ("up", exchange.up, exchange.down),
+def figure(packets: ConnectionPackets, connection: Connection) -> dict[str, Any]:
+    """Return the figure as Plotly's JSON.
+
+    Both directions have traces; at first only one is visible (see first_direction). A trace's
+    `meta` contains its direction and its visibility when the reader selects that direction.
+    """
+    first = first_direction(packets)
+    traces = [*_limits_and_stalls(packets, connection), *_rtt_and_rto(packets, connection)]
+    for direction, stream, other in (
+        ("down", packets.down, packets.up),
+        ("up", packets.up, packets.down),
     ):
-        of_way = [*sequence(stream, other, exchange.captures), *_outstanding(stream)]
-        if way == "down":
-            of_way += _cwnd(exchange)
-        for trace in (*of_way, *_rates(stream, connection)):
-            shown = trace.get("visible", True)
-            traces.append(
-                trace | {"meta": [way, shown], "visible": shown if way == first else False}
-            )
+        stream_traces = [*sequence(stream, other, packets.captures), *_in_flight(stream)]
+        if direction == "down":
+            stream_traces += _cwnd(packets)
+        for trace in (*stream_traces, *_rates(stream, connection)):
+            visible = trace.get("visible", True)
+            at_first = visible if direction == first else False
+            traces.append(trace | {"meta": [direction, visible], "visible": at_first})
     return {"data": traces, "layout": _layout(traces, connection)}
 
 
-def shown_first(exchange: Exchange) -> str:
-    """The way of more data, or without any of more packets."""
+def first_direction(packets: ConnectionPackets) -> str:
+    """Return the direction with more data, or without data, that with more packets."""
     down, up = (
-        (stream.sent["size"].sum(), len(stream.sent)) for stream in (exchange.down, exchange.up)
+        (stream.segments["size"].sum(), len(stream.segments))
+        for stream in (packets.down, packets.up)
     )
     return "up" if up > down else "down"
 
 
-def bands(exchange: Exchange) -> list[tuple[str, str, str]]:
-    """(name, words, colour) of each limit in the first row."""
-    there = set(exchange.intervals["limit"].tolist())
+def limit_legend(packets: ConnectionPackets) -> list[tuple[str, str, str]]:
+    """Return (name, label, colour) of each limit in the first graph."""
+    codes = set(packets.intervals["limit"].tolist())
     return [
-        (name.replace("_", " "), LIMITED[name], LIMIT_COLOURS[name])
+        (name.replace("_", " "), LIMIT_TEXTS[name], LIMIT_COLOURS[name])
         for code, name in enumerate(LIMITS)
-        if code in there
+        if code in codes
     ]
 
 
-def thinned(exchange: Exchange) -> list[str]:
-    """What is not drawn whole at first, in words."""
-    most = max((exchange.down.sent, exchange.up.sent), key=len)
-    if len(most) <= MOST_DRAWN:
+def thinning_notes(packets: ConnectionPackets) -> list[str]:
+    """Return a note if the figure does not draw all segments at first."""
+    longer = max((packets.down.segments, packets.up.segments), key=len)
+    if len(longer) <= MAX_DRAWN:
         return []
     return [
-        f"There are {len(most):,} segments one way: where more than {MOST_DRAWN:,} of one kind are "
-        "in view, some of them are left out, evenly; zoomed in, all are drawn."
+        f"There are {len(longer):,} segments in one direction. With more than {MAX_DRAWN:,} of one "
+        "kind in view, the figure draws only every n-th. Zoom in to see all."
     ]
 
 
-def _held_up(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
-    """What limited it, and below that its stalls: bars along the time."""
+def _limits_and_stalls(packets: ConnectionPackets, connection: Connection) -> Iterator[Trace]:
+    """Yield bars along the time axis: limits, and below them stalls."""
     for code, name in enumerate(LIMITS):
-        mine = exchange.intervals[exchange.intervals["limit"] == code]
-        if len(mine):
-            words = f"{name.replace('_', ' ')}: {LIMITED[name]}"
-            yield _bars("limit", mine["start"], mine["end"], LIMIT_COLOURS[name]) | {
+        intervals = packets.intervals[packets.intervals["limit"] == code]
+        if len(intervals):
+            label = f"{name.replace('_', ' ')}: {LIMIT_TEXTS[name]}"
+            yield _bars("limit", intervals["start"], intervals["end"], LIMIT_COLOURS[name]) | {
                 "name": name,
-                "hovertemplate": "%{base:.3f} s, for %{x:.3f} s<br>" + words + "<extra></extra>",
+                "hovertemplate": "%{base:.3f} s, for %{x:.3f} s<br>" + label + "<extra></extra>",
             }
     stalls = connection.stalls
     if len(stalls):
         start, end = (seconds(stalls, name, connection) for name in ("start_ts", "end_ts"))
         yield _bars("stall", start, end, STALL) | {
             "name": "stall",
-            "customdata": [_stall_words(row) for row in stalls.to_pylist()],
+            "customdata": [_stall_text(row) for row in stalls.to_pylist()],
             "hovertemplate": "%{base:.3f} s, for %{x:.3f} s<br>%{customdata}<extra></extra>",
         }
 
 
 def _bars(lane: str, start: np.ndarray, end: np.ndarray, colour: str) -> Trace:
-    return placed("held_up") | {
+    return place_in("limits") | {
         "type": "bar",
         "orientation": "h",
-        "base": array(start),
-        "x": array(end - start),
+        "base": typed_array(start),
+        "x": typed_array(end - start),
         "y": [lane] * len(start),
         "width": 0.86,
         "showlegend": False,
@@ -124,135 +129,135 @@ def _bars(lane: str, start: np.ndarray, end: np.ndarray, colour: str) -> Trace:
     }
 
 
-def _stall_words(stall: dict[str, Any]) -> str:
+def _stall_text(stall: dict[str, Any]) -> str:
     parts = [stall["class"].replace("_", " ")]
     if stall["interruption"]:
-        parts.append(f"the link's interruption ({stall['interruption']})")
+        parts.append(f"interruption of the link ({stall['interruption']})")
     parts.append(f"{stall['segments']} segments in flight")
     if stall["lost"] is not None:
         parts.append(f"{stall['lost']} of them lost")
     parts.append(f"ended by the {stall['ended_by']}")
     if stall["recovery"] is not None:
-        parts.append(f"repaired after {stall['recovery']:.3f} s")
+        parts.append(f"recovered after {stall['recovery']:.3f} s")
     return "<br>".join(parts)
 
 
-def _outstanding(stream: Stream) -> Iterator[Trace]:
-    """What is sent and not acknowledged, against what the other end's window lets through."""
-    windows = stream.heard[~np.isnan(stream.heard["window"])]
+def _in_flight(stream: Stream) -> Iterator[Trace]:
+    """Yield the bytes in flight and the other end's advertised window."""
+    windows = stream.acks[~np.isnan(stream.acks["window"])]
     if len(windows):
-        kept = windows[np.diff(windows["window"], prepend=-1.0) != 0]
-        at = np.append(kept["at"], windows["at"][-1])
-        size = np.append(kept["window"], windows["window"][-1])
-        yield steps("outstanding", at, size, "window offered", WINDOW) | {
-            "visible": shown_if_near(stream)
+        changes = windows[np.diff(windows["window"], prepend=-1.0) != 0]
+        time = np.append(changes["time"], windows["time"][-1])
+        size = np.append(changes["window"], windows["window"][-1])
+        yield step_line("in_flight", time, size, "advertised window", WINDOW) | {
+            "visible": window_visibility(stream)
         }
-    if len(stream.outstanding):
-        rows = stream.outstanding
-        yield steps("outstanding", rows["at"], rows["bytes"], "outstanding", DATA) | {
+    if len(stream.in_flight):
+        rows = stream.in_flight
+        yield step_line("in_flight", rows["time"], rows["bytes"], "in flight", DATA) | {
             "fill": "tozeroy",
             "fillcolor": "rgba(48,71,94,0.13)",
         }
 
 
-def _cwnd(exchange: Exchange) -> Iterator[Trace]:
-    """The server's congestion window, as it is reckoned."""
-    if len(exchange.cwnd):
-        cwnd = exchange.cwnd
-        at = np.append(cwnd["at"], exchange.intervals["end"].max(initial=cwnd["at"][-1]))
+def _cwnd(packets: ConnectionPackets) -> Iterator[Trace]:
+    """Yield the estimated congestion window of the server."""
+    if len(packets.cwnd):
+        cwnd = packets.cwnd
+        time = np.append(cwnd["time"], packets.intervals["end"].max(initial=cwnd["time"][-1]))
         size = np.append(cwnd["bytes"], cwnd["bytes"][-1])
-        yield steps("outstanding", at, size, "cwnd, reckoned", CWND) | {
+        yield step_line("in_flight", time, size, "cwnd (estimated)", CWND) | {
             "line": {"shape": "hv", "width": 1, "dash": "dot", "color": CWND}
         }
 
 
-def _times(exchange: Exchange, connection: Connection) -> Iterator[Trace]:
-    """Round trips on either side, the timeout, and where the timer went off."""
-    trips = connection.rtt_samples
-    ts, rtt = seconds(trips, "ts", connection), trips["rtt"].to_numpy()
-    side, delayed = (
-        np.array(trips["side"].to_pylist(), str),
-        np.array(trips["delayed"].to_pylist(), bool),
+def _rtt_and_rto(packets: ConnectionPackets, connection: Connection) -> Iterator[Trace]:
+    """Yield the RTT on both sides, the estimated RTO, and the RTO expiries."""
+    samples = connection.rtt_samples
+    ts, rtt = seconds(samples, "ts", connection), samples["rtt"].to_numpy()
+    side, may_be_delayed = (
+        np.array(samples["side"].to_pylist(), str),
+        np.array(samples["delayed"].to_pylist(), bool),
     )
-    for name, words, colour in (
-        ("access", "RTT on the access side", ACCESS),
-        ("internet", "RTT on the Internet side", INTERNET),
+    for name, label, colour in (
+        ("access", "RTT, access side", ACCESS),
+        ("internet", "RTT, Internet side", INTERNET),
     ):
-        for waited in (False, True):
-            mine = (side == name) & (delayed == waited)
-            if mine.any():
-                text = words + (", delayed?" if waited else "")
-                yield points("times", ts[mine], rtt[mine], text) | {
+        for delayed in (False, True):
+            chosen = (side == name) & (may_be_delayed == delayed)
+            if chosen.any():
+                text = label + (", delayed ACK?" if delayed else "")
+                yield points("times", ts[chosen], rtt[chosen], text) | {
                     "mode": "markers",
                     "marker": {
                         "size": 5,
                         "color": colour,
-                        "symbol": "circle-open" if waited else "circle",
+                        "symbol": "circle-open" if delayed else "circle",
                     },
                     "hovertemplate": "%{x:.3f} s<br>%{y:.3f} s " + text + "<extra></extra>",
                 }
     rto_values = connection.rto_values
-    at, rto = seconds(rto_values, "ts", connection), rto_values["rto"].to_numpy()
-    if len(at):
-        last = lasts(connection)
-        order = np.argsort(at, kind="stable")
-        at, rto = at[order], rto[order]
-        yield steps(
-            "times", np.append(at, max(last, at[-1])), np.append(rto, rto[-1]),
-            "timeout, reckoned", TIMER,
+    time, rto = seconds(rto_values, "ts", connection), rto_values["rto"].to_numpy()
+    if len(time):
+        last = duration(connection)
+        order = np.argsort(time, kind="stable")
+        time, rto = time[order], rto[order]
+        yield step_line(
+            "times", np.append(time, max(last, time[-1])), np.append(rto, rto[-1]),
+            "RTO (estimated)", TIMER,
         )  # fmt: skip
-        again = exchange.down.sent[exchange.down.sent["kind"] == KINDS.index("rto")]
-        for spurious, words, symbol in (
-            (False, "timer went off", "triangle-down"),
-            (True, "timer went off too soon", "triangle-down-open"),
+        retransmissions = packets.down.segments[packets.down.segments["kind"] == KINDS.index("rto")]
+        for spurious, label, symbol in (
+            (False, "RTO expiry", "triangle-down"),
+            (True, "spurious RTO expiry", "triangle-down-open"),
         ):
-            mine = again[again["spurious_rto"] == spurious]
-            if len(mine):
-                level = rto[np.maximum(np.searchsorted(at, mine["at"], "right") - 1, 0)]
-                yield points("times", mine["at"], level, words) | {
+            segments = retransmissions[retransmissions["spurious_rto"] == spurious]
+            if len(segments):
+                level = rto[np.maximum(np.searchsorted(time, segments["time"], "right") - 1, 0)]
+                yield points("times", segments["time"], level, label) | {
                     "mode": "markers",
                     "marker": {"symbol": symbol, "size": 9, "color": ACCESS},
-                    **told_of(mine, exchange.captures, words),
+                    **hover_text(segments, packets.captures, label),
                 }
 
 
 def _rates(stream: Stream, connection: Connection) -> Iterator[Trace]:
-    """What passes Gi, and what is acknowledged for the first time."""
-    length = lasts(connection)
-    data = stream.sent[stream.sent["size"] > 0]
+    """Yield the rate at Gi, and the rate of newly acknowledged bytes."""
+    length = duration(connection)
+    data = stream.segments[stream.segments["size"] > 0]
     if not len(data) or length <= 0:
         return
     width = _period(length)
     edges = np.arange(np.floor(length / width) + 2) * width
-    passed = np.histogram(data["at"], edges, weights=data["size"])[0]
-    yield _rate(edges, passed, f"passes Gi, per {width:g} s", DATA, width)
-    if len(stream.heard) > 1:
-        highest = np.maximum.accumulate(stream.heard["number"])
-        gained = np.diff(highest, prepend=highest[0])
-        arrived = np.histogram(stream.heard["at"], edges, weights=gained)[0]
-        yield _rate(edges, arrived, "acknowledged", ACK_LINE, width)
+    passed = np.histogram(data["time"], edges, weights=data["size"])[0]
+    yield _rate(edges, passed, f"at Gi, per {width:g} s", DATA, width)
+    if len(stream.acks) > 1:
+        highest = np.maximum.accumulate(stream.acks["number"])
+        newly_acked = np.diff(highest, prepend=highest[0])
+        acked = np.histogram(stream.acks["time"], edges, weights=newly_acked)[0]
+        yield _rate(edges, acked, "acknowledged", ACK_LINE, width)
 
 
 def _period(seconds: float) -> float:
-    """A round number of seconds of which there are about BINS, 0.1 s at least."""
-    least = max(seconds / BINS, 0.1)
-    unit = 10.0 ** np.floor(np.log10(least))
-    return next(float(step * unit) for step in (1, 2, 5, 10) if step * unit >= least * 0.999)
+    """Return a round number of seconds, at least 0.1, so that there are about RATE_PERIODS."""
+    min_period = max(seconds / RATE_PERIODS, 0.1)
+    unit = 10.0 ** np.floor(np.log10(min_period))
+    return next(float(step * unit) for step in (1, 2, 5, 10) if step * unit >= min_period * 0.999)
 
 
-def _rate(edges: np.ndarray, counts: np.ndarray, words: str, colour: str, width: float) -> Trace:
+def _rate(edges: np.ndarray, counts: np.ndarray, label: str, colour: str, width: float) -> Trace:
     rate = np.append(counts, counts[-1:]) * 8 / 1000 / width
-    return steps("rate", edges, rate, words, colour) | {
-        "hovertemplate": "from %{x:.1f} s on<br>%{y:,.1f} kbit/s " + words + "<extra></extra>"
+    return step_line("rate", edges, rate, label, colour) | {
+        "hovertemplate": "from %{x:.1f} s<br>%{y:,.1f} kbit/s " + label + "<extra></extra>"
     }
 
 
 def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
-    """The rows that have something in them, from the top down; each has its legend beside it."""
-    there = {trace["yaxis"] for trace in traces} | {ROWS["sequence"].axis}
-    rows = [row for row in ROWS.values() if row.axis in there]
-    inner = sum(row.height for row in rows) + GAP * (len(rows) - 1)
-    length = lasts(connection) or 1.0
+    """Return the layout of the graphs that have traces, from the top; each has its own legend."""
+    axes = {trace["yaxis"] for trace in traces} | {GRAPHS["sequence"].axis}
+    graphs = [graph for graph in GRAPHS.values() if graph.axis in axes]
+    inner = sum(graph.height for graph in graphs) + GAP * (len(graphs) - 1)
+    length = duration(connection) or 1.0
     layout: dict[str, Any] = {
         "font": {"family": FONT, "size": 13, "color": TEXT},
         "height": inner + TOP + BOTTOM,
@@ -265,7 +270,7 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
         "shapes": [_shade(start, end) for start, end in _longest_stalls(connection)],
         "xaxis": {
             "title": {"text": "seconds after the first packet"},
-            "anchor": rows[-1].axis,
+            "anchor": graphs[-1].axis,
             "range": [-0.01 * length, 1.015 * length],
             "gridcolor": GRID,
             "showgrid": True,
@@ -279,18 +284,18 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
         },
     }
     top = inner
-    for row in rows:
-        axis = "yaxis" + row.axis[1:]
+    for graph in graphs:
+        axis = "yaxis" + graph.axis[1:]
         layout[axis] = {
-            "domain": [(top - row.height) / inner, top / inner],
-            "title": {"text": row.title, "standoff": 16},
+            "domain": [(top - graph.height) / inner, top / inner],
+            "title": {"text": graph.title, "standoff": 16},
             "tickformat": "~s",
             "rangemode": "tozero",
             "gridcolor": GRID,
             "showgrid": True,
             "automargin": False,
         }
-        layout[row.legend] = {
+        layout[graph.legend] = {
             "x": 1.008,
             "y": top / inner,
             "xanchor": "left",
@@ -300,7 +305,7 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
             "tracegroupgap": 0,
             "itemsizing": "constant",
         }
-        top -= row.height + GAP
+        top -= graph.height + GAP
     lanes = {
         "type": "category",
         "categoryorder": "array",
@@ -311,9 +316,9 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
         "ticks": "",
         "tickformat": "",
     }
-    special = {"yaxis": lanes, "yaxis2": {"rangemode": "normal"}}
-    special |= {axis: {"tickformat": "~g"} for axis in ("yaxis4", "yaxis5")}
-    for axis, settings in special.items():
+    axis_settings = {"yaxis": lanes, "yaxis2": {"rangemode": "normal"}}
+    axis_settings |= {axis: {"tickformat": "~g"} for axis in ("yaxis4", "yaxis5")}
+    for axis, settings in axis_settings.items():
         if axis in layout:
             layout[axis] |= settings
     return layout
@@ -321,7 +326,7 @@ def _layout(traces: Sequence[Trace], connection: Connection) -> dict[str, Any]:
 
 def _longest_stalls(connection: Connection) -> list[tuple[float, float]]:
     start, end = (seconds(connection.stalls, name, connection) for name in ("start_ts", "end_ts"))
-    longest = np.argsort(start - end, kind="stable")[:MOST_SHADED]
+    longest = np.argsort(start - end, kind="stable")[:MAX_SHADED]
     return list(zip(start[longest].tolist(), end[longest].tolist(), strict=True))
 
 

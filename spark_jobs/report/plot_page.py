@@ -1,4 +1,4 @@
-"""A connection's page: five sentences, its figure, its row of flows."""
+"""A connection's page: five sentences, its figure, and its row of flows."""
 
 import json
 from pathlib import Path
@@ -8,39 +8,48 @@ from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
 from schemas import FLOWS
 from spark_jobs.report.connection import Connection
-from spark_jobs.report.exchange import Exchange
-from spark_jobs.report.parts import NOT_MEASURED, TEMPLATE, TableOfNumbers, packed, templates
-from spark_jobs.report.plot import MOST_DRAWN, bands, figure, shown_first, thinned
-from spark_jobs.report.why import why
+from spark_jobs.report.connection_packets import ConnectionPackets
+from spark_jobs.report.page_elements import (
+    NOT_MEASURED,
+    TEMPLATE,
+    NumberTable,
+    compressed,
+    templates,
+)
+from spark_jobs.report.plot import MAX_DRAWN, figure, first_direction, limit_legend, thinning_notes
+from spark_jobs.report.why import explanation
 
 BUTTONS = "toImage zoom2d pan2d zoomIn2d zoomOut2d resetScale2d"
-WAYS = {"down": "to the mobile", "up": "from the mobile"}
-HERE = Path(__file__).parent
+DIRECTIONS = {"down": "to the mobile", "up": "from the mobile"}
+FOLDER = Path(__file__).parent
 
 
-def shared_script() -> str:
-    """The file of Plotly for pages that stand together."""
+def shared_script_name() -> str:
+    """Return the file name of Plotly's script that pages in one folder share."""
     return f"plotly-{get_plotlyjs_version()}.min.js"
 
 
-def page(connection: Connection, exchange: Exchange, shared: str = "") -> str:
-    """The whole page; shared: the file beside it with Plotly, which else it carries itself."""
+def page(connection: Connection, packets: ConnectionPackets, shared_script: str = "") -> str:
+    """Return the page as HTML.
+
+    shared_script: file of Plotly's script in the page's folder; if empty, the page contains Plotly.
+    """
     flow = connection.flow
     template = templates().get_template("plot.html.jinja")
     return template.render(
         flow=flow,
-        files=_files(exchange),
+        files=_files(packets),
         display_filter=_display_filter(connection),
-        sentences=why(connection),
-        notes=[*_unknown(connection, exchange), *thinned(exchange)],
-        ways=_ways(exchange),
-        shown=shown_first(exchange),
-        bands=bands(exchange),
-        has_times=len(connection.rtt_samples) > 0,
-        drawing=_drawing(connection, exchange),
-        table=_row(connection),
-        shared=shared,
-        plotly="" if shared else packed(get_plotlyjs()),
+        sentences=explanation(connection),
+        notes=[*_unknown_notes(connection, packets), *thinning_notes(packets)],
+        directions=_directions(packets),
+        shown=first_direction(packets),
+        limits=limit_legend(packets),
+        has_rtt=len(connection.rtt_samples) > 0,
+        drawing=_drawing(connection, packets),
+        table=_flow_table(connection),
+        shared_script=shared_script,
+        plotly="" if shared_script else compressed(get_plotlyjs()),
         template=Markup(TEMPLATE),
         scripts=_script("page.js"),
         plot_scripts=_script("plot.js"),
@@ -48,40 +57,42 @@ def page(connection: Connection, exchange: Exchange, shared: str = "") -> str:
 
 
 def _script(name: str) -> Markup:
-    return Markup((HERE / name).read_text(encoding="utf-8"))
+    return Markup((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def _drawing(connection: Connection, exchange: Exchange) -> Markup:
-    drawn = figure(exchange, connection)
-    drawing = json.dumps(drawn, separators=(",", ":"))
+def _drawing(connection: Connection, packets: ConnectionPackets) -> Markup:
+    contents = figure(packets, connection)
+    text = json.dumps(contents, separators=(",", ":"))
     return Markup(
-        '<div class="figure" role="img" aria-label="Time-sequence graph of the connection, what '
-        'limited it, what was outstanding, round trips and rate"><div class="plot" '
-        'data-responsive="1" data-buttons="{}" data-most="{}" style="height:{}px"></div>'
+        '<div class="figure" role="img" aria-label="Time-sequence graph of the connection, limits, '
+        'stalls, bytes in flight, RTT, RTO and rate"><div class="plot" '
+        'data-responsive="1" data-buttons="{}" data-max-marks="{}" style="height:{}px"></div>'
         '<script type="application/json">{}</script></div>'
-    ).format(BUTTONS, MOST_DRAWN, drawn["layout"]["height"], Markup(drawing.replace("</", "<\\/")))
+    ).format(BUTTONS, MAX_DRAWN, contents["layout"]["height"], Markup(text.replace("</", "<\\/")))
 
 
-def _ways(exchange: Exchange) -> dict[str, str]:
-    """The ways that have data; without any, the one that is shown."""
-    sent = {"down": exchange.down.sent, "up": exchange.up.sent}
-    ways = [way for way in WAYS if sent[way]["size"].any()] or [shown_first(exchange)]
-    return {way: WAYS[way] for way in ways}
+def _directions(packets: ConnectionPackets) -> dict[str, str]:
+    """Return the labels of the directions with data; without data, of the one that is shown."""
+    segments = {"down": packets.down.segments, "up": packets.up.segments}
+    with_data = [direction for direction in DIRECTIONS if segments[direction]["size"].any()]
+    return {
+        direction: DIRECTIONS[direction] for direction in with_data or [first_direction(packets)]
+    }
 
 
-def _files(exchange: Exchange) -> str:
-    """Which frames of which captures, as far as they are drawn."""
-    told = []
-    streams = [rows for s in (exchange.down, exchange.up) for rows in (s.sent, s.heard)]
-    for code, name in enumerate(exchange.captures):
+def _files(packets: ConnectionPackets) -> str:
+    """Return the range of frames in each capture, in words."""
+    ranges = []
+    streams = [rows for s in (packets.down, packets.up) for rows in (s.segments, s.acks)]
+    for code, name in enumerate(packets.captures):
         frames = [f for rows in streams for f in rows["frame"][rows["capture"] == code].tolist()]
         if frames:
-            told.append(f"frames {min(frames)} to {max(frames)} of {name}")
-    return ", ".join(told)
+            ranges.append(f"frames {min(frames)} to {max(frames)} of {name}")
+    return ", ".join(ranges)
 
 
 def _display_filter(connection: Connection) -> str:
-    """What finds it in Wireshark."""
+    """Return a Wireshark display filter for the connection."""
     flow = connection.flow
     ip = "ipv6" if ":" in flow["server"] else "ip"
     return (
@@ -90,35 +101,38 @@ def _display_filter(connection: Connection) -> str:
     )
 
 
-def _unknown(connection: Connection, exchange: Exchange) -> list[str]:
-    """What is not known of it, and so not drawn."""
-    flow, told = connection.flow, []
+def _unknown_notes(connection: Connection, packets: ConnectionPackets) -> list[str]:
+    """Return notes on what is unknown and therefore missing in the figure."""
+    flow, notes = connection.flow, []
     if flow["directions_seen"] != "both":
-        told.append(f"Gi saw one direction only: {flow['directions_seen']}.")
-    if not exchange.down.from_syn or not exchange.up.from_syn:
-        told.append(
-            "Not both SYNs were seen: numbers of a stream without one count from the lowest that "
-            "was seen."
+        notes.append(f"Gi saw only one direction: {flow['directions_seen']}.")
+    if not packets.down.from_syn or not packets.up.from_syn:
+        notes.append(
+            "Gi did not see both SYNs. Without a SYN, the numbers of a stream count from the "
+            "lowest that Gi saw."
         )
-    windows = exchange.down.heard["window"]
+    windows = packets.down.acks["window"]
     if len(windows) and (windows != windows).any():
-        told.append("The windows' scale is not known: they are not drawn.")
+        notes.append("The window scale is unknown, so the figure shows no windows.")
     if flow["split"]:
-        told.append(
-            "Something at Gi answers in the mobile's name: what limited the transfer, and the "
-            "access side, are not known."
+        notes.append(
+            "This is a split connection: a proxy at Gi answers for the mobile. The limits of the "
+            "transfer and the access side are unknown."
         )
     if flow["retransmissions"] is None:
-        told.append("What its server did is not known: no causes, timeouts, limits and stalls.")
+        notes.append(
+            "The server's behaviour is unknown, so the figure shows no causes, RTO, limits and "
+            "stalls."
+        )
     if flow["lost_internet"] is None:
-        told.append("What was lost is not known.")
-    return told
+        notes.append("The losses are unknown.")
+    return notes
 
 
-def _row(connection: Connection) -> TableOfNumbers:
+def _flow_table(connection: Connection) -> NumberTable:
     rows = []
     for column in FLOWS.columns:
         value = connection.flow[column.name]
         text = NOT_MEASURED if value is None else str(value)
         rows.append([column.name, text, column.unit or "", column.comment.partition(" [")[0]])
-    return TableOfNumbers(["column", "value", "unit", "meaning"], rows)
+    return NumberTable(["column", "value", "unit", "meaning"], rows)

@@ -1,14 +1,15 @@
-"""What the numbers rest on: captures read, and what could not be."""
+"""Quality of the data: daily checks, suppressed groups, captures and skipped frames."""
 
-from schemas import MANY_OPTIONS_CUT, SKIP_REASONS
-from spark_jobs.report.parts import Section, TableOfNumbers, group, number
+from schemas import MAX_OPTIONS_CUT_SHARE, SKIP_REASONS
+from spark_jobs.report.page_elements import NumberTable, Section, group_rows, number
 from spark_jobs.report.selection import Selection
 
 LAST_DAYS = 7
+"""Number of days with all checks shown; held days are always shown."""
 
 
-def state(selection: Selection) -> Section:
-    """The last days, newest first, and every day that is held back, with the reasons."""
+def daily_checks(selection: Selection) -> Section:
+    """Return the last days, newest first, and every held day, with the reasons."""
     days = selection.rows(f"""
         with days as (
             select network, date, bool_and(passed) as passed, max(released) as released,
@@ -33,21 +34,23 @@ def state(selection: Selection) -> Section:
     held = sum(row[2] == "held back" for row in rows)
     return Section(
         anchor="state",
-        title="The last days",
-        source="Daily checks (table quality)",
+        title="Daily checks",
+        source="Table quality",
         hours="",
-        caption="What is held back is not in the figures below. How to release a day: "
-        "docs/operations.md.",
-        samples=f"{held} held back",
-        tables=[TableOfNumbers(["date", "network", "state", "why"], rows)] if rows else [],
+        caption="The figures below do not contain held days. docs/operations.md explains how to "
+        "release a day.",
+        samples=f"{held} held",
+        tables=[NumberTable(["date", "network", "state", "reason"], rows)] if rows else [],
         open_tables=True,
-        notes=[] if rows else ["No day has been checked: see giscope check."],
+        notes=[] if rows else ["No day has been checked. Run giscope check."],
     )
 
 
-def small_groups(selection: Selection) -> list[Section]:
-    """How many groups of the marts are left out, for they are of fewer users than min_users, and of
-    which days none is; nothing where no network has one."""
+def suppressed_groups(selection: Selection) -> list[Section]:
+    """Return the section of suppressed groups, or none if no network sets min_users.
+
+    Notes name the days whose marts were made before min_users was set.
+    """
     rows = selection.rows("""
         select network, mart, min_users, sum(groups)::bigint as groups,
             sum(suppressed)::bigint as suppressed
@@ -62,31 +65,32 @@ def small_groups(selection: Selection) -> list[Section]:
     if not rows and not earlier:
         return []
     notes = [
-        f"{network}: {_of_cells(mine)} are of fewer than {least} users."
-        for (network, least), mine in group(rows, "network", "min_users").items()
+        f"{network}: {_counts_text(members)} have fewer than {min_users} users."
+        for (network, min_users), members in group_rows(rows, "network", "min_users").items()
     ]
     notes += [
-        f"{row['network']}: days from before min_users was set, of which nothing is left out: "
+        f"{row['network']}: days from before min_users was set, with no group left out: "
         f"{number(row['days'])}."
         for row in earlier
     ]
-    told = [
+    by_mart = [
         [row["mart"], row["network"], *(number(row[name]) for name in ("suppressed", "groups"))]
         for row in sorted(rows, key=lambda row: (row["mart"], row["network"], row["min_users"]))
     ]
     return [
         Section(
-            anchor="small-groups",
-            title="Small groups",
+            anchor="suppressed-groups",
+            title="Suppressed groups",
             source="Networks file (min_users; table suppressed_groups)",
             hours="",
-            caption="So that no figure is of one person or a few, small groups are left out of "
-            "everything on this page but the daily checks and the data quality. A cell is what a "
-            "table or figure counts of a day by local hour and category; sums are of what is left.",
-            samples=f"{_of_cells(rows)} left out",
-            folded_tables=[
-                TableOfNumbers(
-                    ["mart", "network", "left out", "of groups"], told, "By mart (docs/schema.md)"
+            caption="To protect single users, this page leaves out groups of fewer than min_users "
+            "users. A group is the part of a day that a table or figure counts for one local hour "
+            "and category. Sums cover the remaining groups. The daily checks and the data quality "
+            "cover all data.",
+            samples=f"{_counts_text(rows)} left out",
+            collapsed_tables=[
+                NumberTable(
+                    ["mart", "network", "left out", "groups"], by_mart, "By mart (docs/schema.md)"
                 )
             ],
             notes=notes,
@@ -94,15 +98,15 @@ def small_groups(selection: Selection) -> list[Section]:
     ]
 
 
-def _of_cells(rows: list[dict]) -> str:
-    """How many are left out of how many."""
+def _counts_text(rows: list[dict]) -> str:
+    """Return the number of suppressed groups and of all groups, in words."""
     suppressed, groups = (sum(row[name] for row in rows) for name in ("suppressed", "groups"))
     return f"{number(suppressed)} of {number(groups)} groups"
 
 
-def section(selection: Selection) -> Section:
-    """Captures, frames and packets of each network, and skipped frames by reason."""
-    captures = selection.rows("""
+def captures(selection: Selection) -> Section:
+    """Return captures, frames and packets of each network, and skipped frames by reason."""
+    totals = selection.rows("""
         select network, count(*) as captures, sum(frames)::bigint as frames,
             sum(packets)::bigint as packets, min(first_ts) as first_ts, max(last_ts) as last_ts
         from ingest_log where error is null group by network order by network
@@ -114,7 +118,7 @@ def section(selection: Selection) -> Section:
     """)
     cut = selection.rows(f"""
         select network, count(*) as days, arg_max(finding, value) as finding
-        from quality where measure = 'options_cut_share' and value > {MANY_OPTIONS_CUT}
+        from quality where measure = 'options_cut_share' and value > {MAX_OPTIONS_CUT_SHARE}
         group by network order by network
     """)
     rows = [
@@ -126,16 +130,14 @@ def section(selection: Selection) -> Section:
             f"{row['first_ts']:%Y-%m-%d %H:%M:%S}",
             f"{row['last_ts']:%Y-%m-%d %H:%M:%S}",
         ]
-        for row in captures
+        for row in totals
     ]
     tables = [
-        TableOfNumbers(
-            ["network", "captures", "frames", "packets kept", "from (UTC)", "to (UTC)"], rows
-        )
+        NumberTable(["network", "captures", "frames", "packets", "from (UTC)", "to (UTC)"], rows)
     ]
     if skipped:
         tables.append(
-            TableOfNumbers(
+            NumberTable(
                 ["network", "reason", "count", "meaning"],
                 [
                     [
@@ -146,18 +148,18 @@ def section(selection: Selection) -> Section:
                     ]
                     for row in skipped
                 ],
-                "What could not be read or does not belong",
+                "Skipped frames",
             )
         )
     return Section(
         anchor="quality",
-        part="The data",
+        part_heading="The data",
         title="Data quality",
         source="Captures read (table ingest_log)",
         hours="",
-        caption="Every frame of a capture is either a packet or counted by the reason why not."
-        + ("" if skipped else " Here every frame is a packet."),
-        samples=f"{number(sum(row['packets'] for row in captures))} packets",
+        caption="giscope counts every frame of a capture: as a packet, or by the reason to skip it."
+        + ("" if skipped else " Here, every frame is a packet."),
+        samples=f"{number(sum(row['packets'] for row in totals))} packets",
         tables=tables,
         open_tables=True,
         notes=[f"{row['network']}, on {row['days']} days: {row['finding']}." for row in cut],

@@ -1,5 +1,7 @@
-"""Means, shares and quantiles of the marts' rows with their intervals, told by groups of users; and
-"too few" where nothing is said."""
+"""Means, shares and quantiles of a mart's rows, with confidence intervals clustered by user group.
+
+If there are too few samples or users, the text is "too few".
+"""
 
 from collections.abc import Callable, Sequence
 from math import exp
@@ -8,84 +10,87 @@ import numpy as np
 
 from spark_jobs.estimators import by_user
 from spark_jobs.estimators.by_user import UNKNOWN, Estimate, enough
-from spark_jobs.report.parts import NO_BREAK, NOT_MEASURED, TOO_FEW
+from spark_jobs.report.page_elements import NO_BREAK_SPACE, NOT_MEASURED, TOO_FEW
 from spark_jobs.report.selection import Selection
 
 Rows = Sequence[dict]
 BINS = 50
-"""A bin of the mart distributions: so many times the natural logarithm, rounded down."""
+"""Bins per unit of the natural logarithm in the mart distributions.
+
+bin = floor(BINS * ln(value)).
+"""
 
 
-def users(rows: Rows) -> int:
-    """How many groups of users the rows are of: at most as many as there are users."""
+def count_user_groups(rows: Rows) -> int:
+    """Return the number of user groups that the rows have: a lower bound of the users."""
     return len({(row["network"], row["user_group"]) for row in rows})
 
 
-def users_of_bits(rows: Rows) -> int:
-    """The same of rows of one network that say by bits which groups they hold (user_groups)."""
+def count_group_bits(rows: Rows) -> int:
+    """Return the number of user groups of one network's rows with the bit mask user_groups."""
     bits = 0
     for row in rows:
         bits |= row["user_groups"]
     return (bits & ((1 << by_user.GROUPS) - 1)).bit_count()
 
 
-def users_in_words(rows: Rows) -> str:
-    """How many users the rows are of at least: in a group there may be several."""
-    count = users(rows)
+def users_text(rows: Rows) -> str:
+    """Return the minimum number of users that the rows have, in words."""
+    count = count_user_groups(rows)
     return f"{count} user{'' if count == 1 else 's'} or more"
 
 
 def are_enough(rows: Rows, samples: str = "flows") -> bool:
-    """Whether the rows say something; samples: the column that counts."""
-    return enough(sum(row[samples] for row in rows), users(rows))
+    """Return whether the rows have enough samples and users; samples: the column that counts."""
+    return enough(sum(row[samples] for row in rows), count_user_groups(rows))
 
 
 def mean(rows: Rows, total: str, weight: str = "flows", samples: str = "flows") -> Estimate:
-    """Of a column's sum over a column of weights, or counts."""
+    """Return the mean: the sum of the column `total` over that of the column `weight`."""
     if not are_enough(rows, samples):
         return UNKNOWN
-    return by_user.mean(*_by_user(rows, of(total), of(weight)))
+    return by_user.mean(*_sums_by_group(rows, column(total), column(weight)))
 
 
 Value = Callable[[dict], float]
 
 
-def of(column: str) -> Value:
-    """What a column says of a row."""
-    return lambda row: row[column]
+def column(name: str) -> Value:
+    """Return a function that returns a row's value in a column."""
+    return lambda row: row[name]
 
 
-def where(column: str, value: object) -> Value:
-    """The connections of a row where a column says so, else none."""
-    return lambda row: row["flows"] if row[column] == value else 0
+def flows_where(name: str, value: object) -> Value:
+    """Return a function that returns a row's flows if its column has a value, else 0."""
+    return lambda row: row["flows"] if row[name] == value else 0
 
 
-FLOWS = of("flows")
+FLOW_COUNT = column("flows")
 
 
-def share(rows: Rows, part: Value, whole: Value = FLOWS) -> Estimate:
-    """Of what `part` gives of a row in what `whole` gives of it."""
-    if not enough(sum(map(whole, rows)), users(rows)):
+def share(rows: Rows, part: Value, whole: Value = FLOW_COUNT) -> Estimate:
+    """Return the share: the rows' sum of `part` over their sum of `whole`."""
+    if not enough(sum(map(whole, rows)), count_user_groups(rows)):
         return UNKNOWN
-    return by_user.share(*_by_user(rows, part, whole))
+    return by_user.share(*_sums_by_group(rows, part, whole))
 
 
-def quantile(rows: Rows, at: float) -> Estimate:
-    """Of rows of the mart distributions; at: the share below."""
+def quantile(rows: Rows, q: float) -> Estimate:
+    """Return the value below which a share q of the mart distributions' rows lies."""
     if not are_enough(rows, "samples"):
         return UNKNOWN
     first = min(row["bin"] for row in rows)
     bins = max(row["bin"] for row in rows) - first + 1
-    groups = _numbers(rows)
+    groups = _group_numbers(rows)
     weights = np.zeros((len(groups), bins))
     for row in rows:
         weights[groups[row["network"], row["user_group"]], row["bin"] - first] += row["weight"]
     edges = np.array([exp((first + k) / BINS) for k in range(bins + 1)])
-    return by_user.quantile(weights, edges, at)
+    return by_user.quantile(weights, edges, q)
 
 
 def distributions(selection: Selection, *measures: str) -> list[dict]:
-    """The mart's rows of some measures, days added up."""
+    """Return the mart distributions' rows of some measures, summed over all days."""
     names = ", ".join(f"'{name}'" for name in measures)
     return selection.rows(f"""
         select network, period, measure, category, user_group, bin,
@@ -95,27 +100,29 @@ def distributions(selection: Selection, *measures: str) -> list[dict]:
     """)
 
 
-def numbers(rows: Rows, text: Callable[[float | None], str], shares: Sequence[float]) -> list[str]:
-    """Mean and quantiles of rows of the mart distributions."""
-    found = [
+def mean_and_quantiles(
+    rows: Rows, text: Callable[[float | None], str], shares: Sequence[float]
+) -> list[str]:
+    """Return mean and quantiles of the mart distributions' rows as texts with intervals."""
+    estimates = [
         mean(rows, "weighted_sum", "weight", "samples"),
-        *(quantile(rows, at) for at in shares),
+        *(quantile(rows, q) for q in shares),
     ]
-    return [with_interval(estimate, text, bool(rows)) for estimate in found]
+    return [interval_text(estimate, text, bool(rows)) for estimate in estimates]
 
 
-def with_interval(
+def interval_text(
     estimate: Estimate, text: Callable[[float | None], str], measured: bool = True
 ) -> str:
-    """A value and its interval; measured: whether there are any samples."""
+    """Return a value with its interval as text; measured: whether there are any samples."""
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return TOO_FEW if measured else NOT_MEASURED
-    low, high = (text(end).split(NO_BREAK)[0] for end in (estimate.low, estimate.high))
-    return f"{text(estimate.value)} ({low}{NO_BREAK}to{NO_BREAK}{high})"
+    low, high = (text(end).split(NO_BREAK_SPACE)[0] for end in (estimate.low, estimate.high))
+    return f"{text(estimate.value)} ({low}{NO_BREAK_SPACE}to{NO_BREAK_SPACE}{high})"
 
 
 def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:
-    """Plotly's, of the intervals in a unit."""
+    """Return Plotly's error bars for the intervals; unit: of the axis, in the estimates' unit."""
     return {
         "type": "data",
         "symmetric": False,
@@ -126,15 +133,14 @@ def error_bars(estimates: Sequence[Estimate], unit: float = 1.0) -> dict:
     }
 
 
-def _numbers(rows: Rows) -> dict[tuple[str, int], int]:
-    """A number for each group of users."""
+def _group_numbers(rows: Rows) -> dict[tuple[str, int], int]:
     groups = sorted({(row["network"], row["user_group"]) for row in rows})
     return {group: k for k, group in enumerate(groups)}
 
 
-def _by_user(rows: Rows, *values: Callable[[dict], float]) -> list[np.ndarray]:
-    """What functions of a row sum up to by group of users."""
-    groups = _numbers(rows)
+def _sums_by_group(rows: Rows, *values: Callable[[dict], float]) -> list[np.ndarray]:
+    """Return float64[groups] for each function: its sum over the rows of each user group."""
+    groups = _group_numbers(rows)
     sums = [np.zeros(len(groups)) for _ in values]
     for row in rows:
         for total, value in zip(sums, values, strict=True):

@@ -1,4 +1,4 @@
-"""What a report is about: some networks and days of the marts."""
+"""Selection of networks and days that a report covers."""
 
 import datetime
 from collections.abc import Iterable
@@ -14,12 +14,15 @@ from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.views import create_views
 
 COLOURS = ("#0067a3", "#b84f00", "#00795a", "#a8457f", "#7d6200", "#2b7fa8", "#444444")
-"""Okabe and Ito's colours for all kinds of sight, darkened so that text in them is readable."""
+"""Colours of networks, by Okabe and Ito for readers with any colour vision.
+
+They are darkened so that text in them is readable.
+"""
 
 
 @dataclass(frozen=True)
 class ShownNetwork:
-    """A network and the colour it has in every figure."""
+    """A network and its colour in all figures."""
 
     name: str
     country: str
@@ -29,7 +32,7 @@ class ShownNetwork:
 
 @dataclass
 class Selection:
-    """The networks, the days, and SQL over marts restricted to them."""
+    """Networks, days, and a database connection whose tables are restricted to them."""
 
     networks: list[ShownNetwork]
     first_day: datetime.date
@@ -38,7 +41,7 @@ class Selection:
     warehouse: Warehouse
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """The query's rows; NaN, which a division by zero gives, is null."""
+        """Return a query's rows; NaN, the result of a division by zero, becomes None."""
         answer = self.connection.sql(query)
         names = answer.columns
         return [
@@ -50,8 +53,8 @@ class Selection:
         ]
 
 
-ALWAYS = (NETWORKS, QUALITY)
-"""Tables read whole: the networks' names, and the last days, whichever are chosen."""
+UNRESTRICTED = (NETWORKS, QUALITY)
+"""Tables that a selection reads whole: names of all networks, and checks of all days."""
 
 
 def select(
@@ -61,21 +64,23 @@ def select(
     until: datetime.date | None,
     tables: Iterable[Table] = tuple(TABLES.values()),
 ) -> Selection:
-    """The tables restricted to some networks and days; a UserError where that leaves nothing. No
-    file of the others is opened."""
-    connection = warehouse.connect_to({table: warehouse.files(table) for table in ALWAYS})
+    """Return a selection of some networks and days, by default all; open no file of any other.
+
+    Raises UserError if a network is unknown or if there are no marts of the selection.
+    """
+    connection = warehouse.connect_to({table: warehouse.files(table) for table in UNRESTRICTED})
     known = connection.sql(
         "select distinct network, country, access from networks order by network"
     ).fetchall()
     unknown = set(names or []) - {name for name, _, _ in known}
     if unknown:
-        there = ", ".join(name for name, _, _ in known) or "none"
-        raise UserError(f"report: no network {sorted(unknown)[0]!r}; the warehouse has {there}")
-    wanted = names or [name for name, _, _ in known]
+        available = ", ".join(name for name, _, _ in known) or "none"
+        raise UserError(f"report: no network {sorted(unknown)[0]!r}; the warehouse has {available}")
+    chosen = names or [name for name, _, _ in known]
     low, high = since or datetime.date.min, until or datetime.date.max
-    chosen = [table for table in tables if table not in ALWAYS]
+    restricted = [table for table in tables if table not in UNRESTRICTED]
     create_views(
-        connection, {table: _files(warehouse, table, wanted, low, high) for table in chosen}
+        connection, {table: _files(warehouse, table, chosen, low, high) for table in restricted}
     )
     shown = connection.sql("""
         select network, min(date), max(date)
@@ -85,7 +90,7 @@ def select(
     """).fetchall()
     if not shown:
         raise UserError(
-            f"report: nothing to show for {', '.join(wanted) or 'any network'}: no marts"
+            f"report: nothing to show for {', '.join(chosen) or 'any network'}: no marts"
             + (f" from {since}" if since else "")
             + (f" to {until}" if until else "")
         )
@@ -107,8 +112,10 @@ def select(
 def _files(
     warehouse: Warehouse, table: Table, names: list[str], low: datetime.date, high: datetime.date
 ) -> list[Path]:
-    """A table's files of some networks from one day to another; not those of no day, as of captures
-    that could not be read."""
+    """Return a table's files of some networks and days.
+
+    Files without a day, of captures that could not be read, are left out.
+    """
     first, last = f"date={low.isoformat()}", f"date={high.isoformat()}"
     return [
         path

@@ -1,16 +1,16 @@
-"""Table I: summary statistics, ours and the paper's."""
+"""Table I: summary statistics, measured and in the paper."""
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    group,
+    group_rows,
     number,
     percent,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.samples import of, share, with_interval
+from spark_jobs.report.samples import column, interval_text, share
 from spark_jobs.report.selection import Selection
 
 ROWS = {
@@ -25,13 +25,13 @@ ROWS = {
 
 
 def section(selection: Selection) -> Section:
-    """Shares of the connections that the mobiles opened, broken set-ups included."""
+    """Return the shares of the connections that mobiles opened, failed set-ups included."""
     sums = ", ".join(f"sum({name})::bigint as {name}" for name in ("flows", *ROWS))
     counted = selection.rows(
         f"select network, user_group, {sums} from table1_summary group by all order by all"
     )
-    ours = {name: rows for (name,), rows in group(counted, "network").items()}
-    flows = {name: sum(row["flows"] for row in rows) for name, rows in ours.items()}
+    by_network = {name: rows for (name,), rows in group_rows(counted, "network").items()}
+    flows = {name: sum(row["flows"] for row in rows) for name, rows in by_network.items()}
     rows = [
         [
             "TCP connections",
@@ -43,19 +43,22 @@ def section(selection: Selection) -> Section:
         rows.append(
             [
                 label,
-                *(with_interval(share(mine, of(name)), tenths) for mine in ours.values()),
-                *(percent(column[name]) for column in paper.TABLE_1.values()),
+                *(
+                    interval_text(share(members, column(name)), percent_tenths)
+                    for members in by_network.values()
+                ),
+                *(percent(values[name]) for values in paper.TABLE_1.values()),
             ]
         )
-    headings = ["", *ours, *(f"paper: {name}" for name in paper.TABLE_1)]
+    headings = ["", *by_network, *(f"paper: {name}" for name in paper.TABLE_1)]
     return Section(
         anchor="table1",
         title="Table I. Summary statistics",
         source="INFOCOM 2004, Section II",
-        caption="Connections that the mobile opened, broken set-ups included. SACK counts where "
-        "both SYNs permit it, timestamps where both directions carry them; the window is the "
-        "largest that the mobile advertised, scaled. " + INTERVALS,
+        caption="Connections that the mobile opened, failed set-ups included. SACK is enabled if "
+        "both SYNs permit it, timestamps if both directions carry them. The window is the largest "
+        "that the mobile advertised, with window scaling applied. " + INTERVALS,
         samples=f"{number(sum(flows.values()))} connections",
-        tables=[TableOfNumbers(headings, rows)],
+        tables=[NumberTable(headings, rows)],
         open_tables=True,
     )

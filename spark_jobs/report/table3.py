@@ -1,8 +1,8 @@
-"""Table III and Figs. 14 to 17: goodput by TCP options, and what the options themselves change.
+"""Table III and Figs. 14 to 17: goodput by TCP options, and the effects of the options.
 
-One table and figure an access technology, a network on demand: a mean over GPRS and LTE tells which
-of them has more of an option. Nor are networks of one technology added up where that turns round
-what each of them shows (Simpson's paradox).
+Each access technology has its own table and figures; the reader may select one network. A mean over
+GPRS and LTE would mainly show which of them uses an option more often. Networks of one technology
+are not pooled if that would reverse a difference that each of them shows (Simpson's paradox).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from spark_jobs.estimators.by_user import UNKNOWN, Estimate
 from spark_jobs.estimators.option_effects import (
     CONFIDENCE,
-    FEWEST_GROUPS,
+    MIN_GROUPS,
     Difference,
     Effect,
     Side,
@@ -23,31 +23,33 @@ from spark_jobs.estimators.option_effects import (
 )
 from spark_jobs.report import paper
 from spark_jobs.report.metrics import MINUS
-from spark_jobs.report.parts import (
-    ACCESS,
+from spark_jobs.report.page_elements import (
+    ACCESS_NAMES,
     INTERVALS,
-    NO_BREAK,
+    NO_BREAK_SPACE,
     NOT_MEASURED,
     TOO_FEW,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     kilobits,
     number,
 )
-from spark_jobs.report.samples import are_enough, error_bars, mean, users_in_words, with_interval
+from spark_jobs.report.samples import are_enough, error_bars, interval_text, mean, users_text
 from spark_jobs.report.selection import Selection
 
-SAMPLE = "Single request–response connections above 32 KB without other traffic of the user. "  # noqa: RUF001
+SAMPLE = "Single request–response connections (no other traffic of the user) above 32 KB. "  # noqa: RUF001
 NETWORKS_DIFFER = "networks differ"
-"""Instead of a mean over networks that would turn round what each of them shows."""
+"""Text instead of a mean over networks that would reverse the difference within them."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Some transfers' goodput, bit/s: mean with its interval, sample standard deviation; null where
-    they are too few."""
+    """Goodput of a cluster of transfers (bit/s): mean with interval, sample standard deviation.
+
+    With too few transfers, the mean is UNKNOWN and the deviation None.
+    """
 
     flows: int
     mean: Estimate
@@ -80,16 +82,16 @@ OPTION_OF = {
     )
     if key in name
 }
-"""The option that a row tells of."""
-OF_EFFECTS = ("hour", "size_class", "rate_bin")
-"""What effects are adjusted for, beside the options."""
-PAPERS_ACCESS = "gprs"
-"""What the paper's values stand beside."""
+"""Option of a row of the table."""
+COVARIATES = ("hour", "size_class", "rate_bin")
+"""Columns that effects are adjusted for, besides the options."""
+PAPER_ACCESS = "gprs"
+"""Access technology of the paper's values."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of Figs. 14 to 17: the option whose values stand side by side in every cluster."""
+    """One of Figs. 14 to 17; each cluster has a bar for each value of the option."""
 
     anchor: str
     title: str
@@ -98,7 +100,7 @@ class Figure:
 
     @property
     def names(self) -> list[str]:
-        """The values' labels."""
+        """Labels of the option's values."""
         return [LABELS[self.option][value] for value in self.values]
 
 
@@ -113,10 +115,10 @@ FIGURES = (
         ("low", "med", "high"),
     ),
 )
-ROOM = 1.6
-"""How high a figure is for its highest bar."""
+HEADROOM = 1.6
+"""Height of the axis, in heights of the highest bar."""
 SHADES = ("#c2c2c2", "#868686", "#3a3a3a")
-"""Of an option's values; hues are networks'."""
+"""Greys of an option's values; hues stand for networks."""
 LABELS = {
     "window": {"low": "Wnd low", "med": "Wnd med", "high": "Wnd high"},
     "sack": {"yes": "SACK", "no": "no SACK"},
@@ -126,20 +128,22 @@ LABELS = {
 
 
 def sections(selection: Selection) -> list[Section]:
-    """Of each access technology Table III with the adjusted effects, then a figure an option."""
-    found = []
-    by_access = group(_cells(selection, *OF_EFFECTS), "access")
-    for (access,), cells in group(_cells(selection), "access").items():
-        found += [_table(access, cells, by_access[access,])]
-        found += [_figure(figure, access, cells) for figure in FIGURES]
-    return found
+    """Return Table III with adjusted effects, and a figure per option, by access technology."""
+    result = []
+    by_access = group_rows(_groups(selection, *COVARIATES), "access")
+    for (access,), groups in group_rows(_groups(selection), "access").items():
+        result += [_table_section(access, groups, by_access[access,])]
+        result += [_figure_section(figure, access, groups) for figure in FIGURES]
+    return result
 
 
-def _cells(selection: Selection, *also: str) -> list[dict]:
-    """The mart's rows with the options' values named as in option_effects; also: by which columns
-    they stand apart besides network, users and options."""
+def _groups(selection: Selection, *extra_columns: str) -> list[dict]:
+    """Return the mart's rows with the options' values named as in option_effects.
+
+    The rows are grouped by network, user group, options and `extra_columns`.
+    """
     return selection.rows(f"""
-        select {", ".join(("access", "network", "user_group", *also))}, mss_class as mss,
+        select {", ".join(("access", "network", "user_group", *extra_columns))}, mss_class as mss,
             window_class as window, if(sack, 'yes', 'no') as sack,
             if(timestamps, 'yes', 'no') as timestamps,
             sum(flows)::bigint as flows, sum(goodput_sum) as goodput_sum,
@@ -150,7 +154,7 @@ def _cells(selection: Selection, *also: str) -> list[dict]:
 
 
 def cluster(rows: Iterable[dict]) -> Cluster:
-    """From counts, sums and sums of squares."""
+    """Return the cluster of rows with counts, sums and sums of squares."""
     rows = list(rows)
     flows = sum(row["flows"] for row in rows)
     if not are_enough(rows):
@@ -162,90 +166,100 @@ def cluster(rows: Iterable[dict]) -> Cluster:
     return Cluster(flows, average, sqrt(max(spread, 0) / (flows - 1)))
 
 
-def turned(rows: Rows, option: str) -> bool:
-    """Whether two of an option's values compare otherwise over all networks than within them."""
+def pooling_reverses(rows: Rows, option: str) -> bool:
+    """Return whether pooling networks reverses the order of two of an option's values."""
     values = next(figure.values for figure in FIGURES if figure.option == option)
-    return any(_turned(rows, option, pair) for pair in combinations(values, 2))
+    return any(_pair_reverses(rows, option, pair) for pair in combinations(values, 2))
 
 
-def _turned(rows: Rows, option: str, pair: tuple[str, str]) -> bool:
-    def compared(rows: Rows) -> tuple[float, float] | None:
-        """What the means differ by, and how much that weighs."""
+def _pair_reverses(rows: Rows, option: str, pair: tuple[str, str]) -> bool:
+    def difference_and_weight(rows: Rows) -> tuple[float, float] | None:
+        """Return the difference of the two means and its weight; None without rows of both."""
         sides = [[row for row in rows if row[option] == value] for value in pair]
-        (n, total), (m, other) = (
+        (n, first_sum), (m, second_sum) = (
             (sum(row["flows"] for row in side), sum(row["goodput_sum"] for row in side))
             for side in sides
         )
-        return (total / n - other / m, n * m / (n + m)) if n and m else None
+        return (first_sum / n - second_sum / m, n * m / (n + m)) if n and m else None
 
-    over_all = compared(rows)
-    within = [found for (mine) in group(rows, "network").values() if (found := compared(mine))]
-    if over_all is None:
+    pooled = difference_and_weight(rows)
+    within = [
+        result
+        for members in group_rows(rows, "network").values()
+        if (result := difference_and_weight(members))
+    ]
+    if pooled is None:
         return False
     if not within:
         return True
-    return over_all[0] * sum(difference * weight for difference, weight in within) < 0
+    return pooled[0] * sum(difference * weight for difference, weight in within) < 0
 
 
-def _table(access: str, cells: Rows, by_covariates: Rows) -> Section:
-    found = effects(by_covariates)
+def _table_section(access: str, groups: Rows, groups_by_covariates: Rows) -> Section:
+    option_effects = effects(groups_by_covariates)
     headings = ["", "goodput, mean", "standard deviation", "samples"]
-    beside = ["paper: goodput", "paper: samples"] if access == PAPERS_ACCESS else []
-    by_network = group(cells, "network")
+    paper_headings = ["paper: goodput", "paper: samples"] if access == PAPER_ACCESS else []
+    by_network = group_rows(groups, "network")
     rows = [
-        [name, *_texts(_of_access(cells, name)), *(_paper(name) if beside else [])] for name in ROWS
+        [
+            name,
+            *_texts(_pooled_cluster(groups, name)),
+            *(_paper_texts(name) if paper_headings else []),
+        ]
+        for name in ROWS
     ]
     networks = [
-        TableOfNumbers(
+        NumberTable(
             headings,
-            [[name, *_texts(cluster(filter(wanted, mine)))] for name, wanted in ROWS.items()],
+            [[name, *_texts(cluster(filter(wanted, members)))] for name, wanted in ROWS.items()],
             network,
         )
-        for (network,), mine in by_network.items()
+        for (network,), members in by_network.items()
     ]
-    rated = [row for row in cells if row["flows_with_rate"]]
-    count = sum(row["flows"] for row in cells)
+    with_rate = [row for row in groups if row["flows_with_rate"]]
+    count = sum(row["flows"] for row in groups)
     return Section(
         anchor=f"table3-{access}",
-        title=f"Table III. Goodput by TCP options, {ACCESS.get(access, access)}",
+        title=f"Table III. Goodput by TCP options, {ACCESS_NAMES.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Raw difference: of the geometric mean goodputs with and without the "
-        "option, within networks. Adjusted difference: from a regression of log goodput on all "
-        "options, size of the transfer, network and local hour, and on the channel rate of the "
-        "user in that hour, for transfers where that is known; for windows without the channel "
-        "rate, which small windows hide. The channel rate is known for "
-        f"{number(sum(row['flows_with_rate'] for row in rated))} of {number(count)} connections, of "
-        f"{users_in_words(rated)}. Effects have {100 * CONFIDENCE:.0f} % intervals and are told "
-        f"from {FEWEST_GROUPS} users on each side. " + INTERVALS,
+        caption=SAMPLE
+        + "Raw difference: geometric mean goodput with the option against that without, "
+        "within networks. Adjusted difference: from a regression of log goodput on all options, "
+        "transfer size, network, local hour, and the user's channel rate in that hour, for "
+        "transfers with a known channel rate. For windows, the regression leaves out the channel "
+        "rate, as small windows hide it. The channel rate is known for "
+        f"{number(sum(row['flows_with_rate'] for row in with_rate))} of {number(count)} "
+        f"connections of {users_text(with_rate)}. Effects have {100 * CONFIDENCE:.0f} % intervals "
+        f"and need at least {MIN_GROUPS} users on each side. " + INTERVALS,
         samples=f"{number(count)} connections of {', '.join(name for (name,) in by_network)}",
-        tables=[TableOfNumbers([*headings, *beside], rows), _effects_table(found)],
-        folded_tables=networks if len(networks) > 1 else [],
+        tables=[NumberTable([*headings, *paper_headings], rows), _effects_table(option_effects)],
+        collapsed_tables=networks if len(networks) > 1 else [],
         open_tables=True,
-        notes=[*map(in_words, found), *([paper.OPTIONS] if beside else [])],
+        notes=[*map(effect_sentence, option_effects), *([paper.OPTIONS] if paper_headings else [])],
     )
 
 
-def _of_access(cells: Rows, name: str) -> Cluster | None:
-    """A row of the table over all networks; null where they differ."""
+def _pooled_cluster(groups: Rows, name: str) -> Cluster | None:
+    """Return a row's cluster over all networks; None if pooling would reverse a difference."""
     option = OPTION_OF.get(name)
-    if option and turned(cells, option):
+    if option and pooling_reverses(groups, option):
         return None
-    return cluster(filter(ROWS[name], cells))
+    return cluster(filter(ROWS[name], groups))
 
 
-def _texts(found: Cluster | None) -> list[str]:
-    if found is None:
+def _texts(goodput: Cluster | None) -> list[str]:
+    if goodput is None:
         return [NETWORKS_DIFFER, NOT_MEASURED, NOT_MEASURED]
-    spread = NOT_MEASURED if found.deviation is None else kilobits(found.deviation)
-    return [with_interval(found.mean, kilobits, found.flows > 0), spread, number(found.flows)]
+    spread = NOT_MEASURED if goodput.deviation is None else kilobits(goodput.deviation)
+    return [interval_text(goodput.mean, kilobits, goodput.flows > 0), spread, number(goodput.flows)]
 
 
-def _paper(name: str) -> list[str]:
+def _paper_texts(name: str) -> list[str]:
     goodput, samples = paper.TABLE_3[name]
     return [kilobits(goodput), number(samples)]
 
 
-def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
+def _effects_table(option_effects: Sequence[Effect]) -> NumberTable:
     headings = [
         "option",
         "samples",
@@ -255,7 +269,7 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
         "users",
         "adjusted difference",
     ]
-    return TableOfNumbers(
+    return NumberTable(
         headings,
         [
             [
@@ -265,9 +279,9 @@ def _effects_table(found: Sequence[Effect]) -> TableOfNumbers:
                 *_sides(effect.adjusted_sides),
                 _difference(effect.adjusted),
             ]
-            for effect in found
+            for effect in option_effects
         ],
-        "effect of each option (samples and users: with it / without)",
+        "Effect of each option (samples and users: with / without the option)",
     )
 
 
@@ -287,7 +301,7 @@ def _difference(difference: Difference) -> str:
 def _share(value: float | None) -> str:
     if value is None:
         return NOT_MEASURED
-    return f"{100 * value:+.1f}{NO_BREAK}%".replace("-", MINUS)
+    return f"{100 * value:+.1f}{NO_BREAK_SPACE}%".replace("-", MINUS)
 
 
 def _interval(difference: Difference) -> str:
@@ -296,63 +310,71 @@ def _interval(difference: Difference) -> str:
     return f"{_share(difference.low)} to {_share(difference.high)}"
 
 
-def in_words(effect: Effect) -> str:
-    """What the data support."""
+def effect_sentence(effect: Effect) -> str:
+    """Return an option's effect, and whether it is beyond chance, in one sentence."""
     name, raw, adjusted = effect.contrast.name, effect.raw, effect.adjusted
-    fewest = min(side.users for side in effect.adjusted_sides)
-    if fewest < FEWEST_GROUPS:
-        known = " whose channel's rate is known" if effect.contrast.at_rate else ""
-        return f"{name}: {TOO_FEW} users{known} on one side ({fewest}) to tell."
+    min_users = min(side.users for side in effect.adjusted_sides)
+    if min_users < MIN_GROUPS:
+        condition = " with a known channel rate" if effect.contrast.adjusts_rate else ""
+        return f"{name}: {TOO_FEW} users{condition} on one side ({min_users})."
     if adjusted.low is None:
-        return f"{name}: comes always with another option or place, so its own effect is not told."
+        return (
+            f"{name}: always occurs with another option or network, so its own effect is unknown."
+        )
     if adjusted.supported:
         verdict = "the data support a " + ("gain" if (adjusted.estimate or 0) > 0 else "loss")
     else:
         verdict = "no difference beyond chance"
         if raw.supported:
-            verdict += "; the raw one comes with channel rate, other options, size, network or hour"
+            verdict += (
+                "; channel rate, other options, size, network or hour explain the raw difference"
+            )
     return (
         f"{name}: {_share(adjusted.estimate)} ({_interval(adjusted)}) after adjustment, "
         f"{_share(raw.estimate)} before; {verdict}."
     )
 
 
-def _figure(figure: Figure, access: str, cells: Rows) -> Section:
-    by_network = group(cells, "network")
-    views = {access: _clusters(figure, cells)}
+def _figure_section(figure: Figure, access: str, groups: Rows) -> Section:
+    by_network = group_rows(groups, "network")
+    views = {access: _clusters(figure, groups)}
     if len(by_network) > 1:
-        views |= {name: _clusters(figure, mine) for (name,), mine in by_network.items()}
+        views |= {name: _clusters(figure, members) for (name,), members in by_network.items()}
     drawing = go.Figure()
-    for view, found in views.items():
-        shown = {k: v for k, v in found.items() if sum(_is_told(c) for c in v) >= 2}
+    for view, clusters in views.items():
+        shown = {k: v for k, v in clusters.items() if sum(_has_mean(c) for c in v) >= 2}
         for place, name in enumerate(figure.names):
-            column = {k: v[place] for k, v in shown.items() if _is_told(v[place])}
-            means = [one.mean for one in column.values() if one]
+            bars = {k: v[place] for k, v in shown.items() if _has_mean(v[place])}
+            means = [bar.mean for bar in bars.values() if bar]
             drawing.add_trace(
                 go.Bar(
-                    x=list(column),
-                    y=[(one.value or 0) / 1000 for one in means],
+                    x=list(bars),
+                    y=[(estimate.value or 0) / 1000 for estimate in means],
                     name=name,
                     visible=view == access,
                     marker={"color": SHADES[place]},
                     error_y=error_bars(means, 1000),
-                    customdata=[one.flows for one in column.values() if one],
+                    customdata=[bar.flows for bar in bars.values() if bar],
                     hovertemplate="%{x}: %{y:.1f} kbit/s, %{customdata} samples<extra>"
                     + name
                     + "</extra>",
                 )
             )
     if len(views) > 1:
-        _choice(drawing, list(views), len(figure.names))
+        _add_menu(drawing, list(views), len(figure.names))
     highest = max((y for trace in drawing.data for y in trace.y), default=1)
-    drawing.update_yaxes(title_text="Goodput [kbit/s]", range=[0, ROOM * highest])
+    drawing.update_yaxes(title_text="Goodput [kbit/s]", range=[0, HEADROOM * highest])
     drawing.update_xaxes(tickangle=-35, automargin=True)
     headings = [
         "cluster",
-        *(f"{name}: {what}" for name in figure.names for what in ("mean", "deviation", "samples")),
+        *(
+            f"{name}: {value}"
+            for name in figure.names
+            for value in ("mean", "deviation", "samples")
+        ),
     ]
     tables = [
-        TableOfNumbers(
+        NumberTable(
             headings,
             [[label, *(text for bar in bars for text in _texts(bar))] for label, bars in v.items()],
             view,
@@ -361,44 +383,47 @@ def _figure(figure: Figure, access: str, cells: Rows) -> Section:
     ]
     return Section(
         anchor=f"{figure.anchor}-{access}",
-        title=f"{figure.title}, {ACCESS.get(access, access)}",
+        title=f"{figure.title}, {ACCESS_NAMES.get(access, access)}",
         source="INFOCOM 2004, Section VII",
-        caption=SAMPLE + "Bars: mean; ranges: its interval (the paper's ranges are standard "
-        "deviations, which the numbers have), cut where few users leave it long. Clusters with two "
-        f"sides of enough transfers are drawn, over all {ACCESS.get(access, access)} networks "
-        "unless that turns round what each of them shows. " + INTERVALS,
-        samples=f"{number(sum(row['flows'] for row in cells))} connections",
-        figure=drawn(drawing, f"{figure.title}, {ACCESS.get(access, access)}", 520),
+        caption=SAMPLE
+        + "Bars: mean. Ranges: its interval, cut if few users make it long. (The paper's "
+        "ranges are standard deviations; the table of numbers has them.) The figure shows clusters "
+        f"with enough transfers on two sides, over all {ACCESS_NAMES.get(access, access)} networks "
+        "unless pooling reverses the difference within them. " + INTERVALS,
+        samples=f"{number(sum(row['flows'] for row in groups))} connections",
+        figure=figure_html(drawing, f"{figure.title}, {ACCESS_NAMES.get(access, access)}", 520),
         tables=tables,
     )
 
 
-def _clusters(figure: Figure, cells: Rows) -> dict[str, list[Cluster | None]]:
-    """By the other options' values, and over all of them: a cluster for each value of the figure's
-    option; null where the networks differ."""
+def _clusters(figure: Figure, groups: Rows) -> dict[str, list[Cluster | None]]:
+    """Return by the other options' values, and overall, a cluster per value of the figure's option.
+
+    A cluster is None if pooling networks would reverse the difference.
+    """
     others = [option for option in LABELS if option != figure.option]
     members = {
         ", ".join(LABELS[o][v] for o, v in zip(others, key, strict=True)): rows
-        for key, rows in sorted(group(cells, *others).items())
+        for key, rows in sorted(group_rows(groups, *others).items())
         if all(v in LABELS[o] for o, v in zip(others, key, strict=True))
     }
-    members["overall"] = list(cells)
+    members["overall"] = list(groups)
     return {
         label: [
-            None if differ else cluster(r for r in rows if r[figure.option] == value)
+            None if reversed_by_pooling else cluster(r for r in rows if r[figure.option] == value)
             for value in figure.values
         ]
         for label, rows in members.items()
-        for differ in [turned(rows, figure.option)]
+        for reversed_by_pooling in [pooling_reverses(rows, figure.option)]
     }
 
 
-def _is_told(found: Cluster | None) -> bool:
-    return found is not None and found.mean.value is not None
+def _has_mean(goodput: Cluster | None) -> bool:
+    return goodput is not None and goodput.mean.value is not None
 
 
-def _choice(drawing: go.Figure, views: Sequence[str], traces: int) -> None:
-    """A menu to choose all networks, or one."""
+def _add_menu(drawing: go.Figure, views: Sequence[str], traces: int) -> None:
+    """Add a menu to select all networks, or one."""
     drawing.update_layout(
         updatemenus=[
             {

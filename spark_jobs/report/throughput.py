@@ -1,4 +1,4 @@
-"""Figs. 9, 11 and 13: throughput of large transfers, alone and beside other traffic."""
+"""Figs. 9, 11 and 13: throughput of large transfers, single and with background traffic."""
 
 from collections.abc import Callable
 
@@ -6,24 +6,24 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from spark_jobs.report import paper
-from spark_jobs.report.parts import (
+from spark_jobs.report.page_elements import (
     INTERVALS,
+    NumberTable,
     Section,
-    TableOfNumbers,
-    drawn,
-    group,
+    figure_html,
+    group_rows,
     kilobits,
     number,
-    tenths,
+    percent_tenths,
 )
-from spark_jobs.report.rates import bin_width, histogram, steps
+from spark_jobs.report.rates import bin_width, histogram, step_line
 from spark_jobs.report.samples import (
     are_enough,
     distributions,
     error_bars,
-    numbers,
+    interval_text,
+    mean_and_quantiles,
     share,
-    with_interval,
 )
 from spark_jobs.report.selection import Selection
 
@@ -33,35 +33,37 @@ LEVELS = {
     2: "at least 2/3 background",
 }
 TWENTIETHS = 20
+"""Bars of Fig. 11, besides one for connections without background traffic."""
 COUNTED = {"passed": ("passed Gi", "solid"), "arrived": ("arrived", "dot")}
-BOTH = (
-    "Solid, as in the paper: bytes that passed Gi, those lost behind it and the first packet's "
-    "included; dotted: bytes that arrived at the mobile in the same time. "
+"""By counted bytes: label and dash style."""
+LINES = (
+    "Solid, as in the paper: bytes that passed Gi, including the first packet and bytes lost on "
+    "the access side. Dotted: bytes that arrived at the mobile in the same time. "
 )
 
 
 def throughput(selection: Selection) -> Section:
-    """Fig. 9."""
+    """Return Fig. 9: throughput of single transfers."""
     rows = selection.rows("""
         select network, counted, bin, sum(flows)::bigint as flows
         from fig09_throughput group by all order by bin
     """)
-    samples = group(
+    samples = group_rows(
         distributions(selection, "throughput", "throughput_received"), "network", "measure"
     )
     figure, table = go.Figure(), []
     width = bin_width(rows, "flows") if rows else 1000.0
-    groups = group(rows, "network", "counted")
+    groups = group_rows(rows, "network", "counted")
     for network in selection.networks:
         for counted, (label, dash) in COUNTED.items():
-            mine = groups.get((network.name, counted), [])
+            members = groups.get((network.name, counted), [])
             measure = "throughput" if counted == "passed" else "throughput_received"
-            of_users = samples.get((network.name, measure), [])
-            if mine:
-                table.append([network.name, label, *_numbers(of_users)])
-            if are_enough(of_users, "samples"):
+            user_samples = samples.get((network.name, measure), [])
+            if members:
+                table.append([network.name, label, *_table_numbers(user_samples)])
+            if are_enough(user_samples, "samples"):
                 name = f"{network.name} {label}"
-                figure.add_trace(_step(name, network.colour, dash, mine, width))
+                figure.add_trace(_step(name, network.colour, dash, members, width))
     figure.update_xaxes(title_text="Throughput [kbit/s]", rangemode="tozero")
     figure.update_yaxes(
         title_text=f"Share of connections per {width / 1000:g} kbit/s",
@@ -70,38 +72,43 @@ def throughput(selection: Selection) -> Section:
     )
     return Section(
         anchor="fig09",
-        title="Fig. 9. Throughput of single, large TCP flows",
+        title="Fig. 9. Throughput of single, large TCP connections",
         source="INFOCOM 2004, Section VI.A",
-        caption="Connections above 100 KB with one request and its response and no other traffic "
-        "of the user; IP bytes over the time from the ACK of the first to the ACK of the last "
-        "data packet. " + BOTH + INTERVALS,
-        samples=f"{number(_transfers(rows))} connections",
-        figure=drawn(figure, "Histograms of single-flow throughput by network", 400),
-        tables=[TableOfNumbers(["network", "counted", *NUMBERS], table)],
+        caption="Single connections (no other traffic of the user) above 100 KB with one request "
+        "and its response. Throughput is IP bytes over the time from the ACK of the first to the "
+        "ACK of the last data packet. " + LINES + INTERVALS,
+        samples=f"{number(_count_connections(rows))} connections",
+        figure=figure_html(figure, "Histograms of single-flow throughput by network", 400),
+        tables=[NumberTable(["network", "counted", *NUMBERS], table)],
         notes=[paper.THROUGHPUT],
     )
 
 
 def tcp_share(selection: Selection) -> Section:
-    """Fig. 11."""
+    """Return Fig. 11: the connection's share of its user's bytes."""
     rows = selection.rows("""
         select network, bin, user_group, sum(flows)::bigint as flows
         from fig11_tcp_share group by all order by all
     """)
-    figure, table, by_bin = go.Figure(), [], []
-    by_network = group(rows, "network")
+    figure, table, by_bar = go.Figure(), [], []
+    by_network = group_rows(rows, "network")
     for network in selection.networks:
-        mine = by_network.get((network.name,), [])
-        total = sum(row["flows"] for row in mine)
+        members = by_network.get((network.name,), [])
+        total = sum(row["flows"] for row in members)
         if not total:
             continue
-        thirds = [share(mine, _between(*ends)) for ends in ((0, 20), (20, 40), (40, 60), (60, 61))]
-        table.append([network.name, number(total), *(with_interval(n, tenths) for n in thirds)])
-        if not are_enough(mine):
+        thirds = [
+            share(members, _flows_between(*ends))
+            for ends in ((0, 20), (20, 40), (40, 60), (60, 61))
+        ]
+        table.append(
+            [network.name, number(total), *(interval_text(n, percent_tenths) for n in thirds)]
+        )
+        if not are_enough(members):
             continue
-        bars = [share(mine, _between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
-        by_bin += [
-            [network.name, _twentieth(n), with_interval(bar, tenths)]
+        bars = [share(members, _flows_between(3 * n, 3 * n + 3)) for n in range(TWENTIETHS + 1)]
+        by_bar += [
+            [network.name, _twentieth(n), interval_text(bar, percent_tenths)]
             for n, bar in enumerate(bars)
             if bar.value
         ]
@@ -122,45 +129,52 @@ def tcp_share(selection: Selection) -> Section:
     figure.update_yaxes(title_text="Share of connections", ticksuffix=" %")
     return Section(
         anchor="fig11",
-        title="Fig. 11. Background traffic during TCP flows",
+        title="Fig. 11. Background traffic during TCP connections",
         source="INFOCOM 2004, Section VI.B",
-        caption="Of all bytes that a user received from the first to the last data packet of a "
-        "connection above 100 KB, the connection's share: Btcp / (Btcp + Bother). 1: nothing else "
-        "was received meanwhile. Bars are a twentieth wide. " + INTERVALS,
+        caption="The connection's share of all bytes that the user received from the first to the "
+        "last data packet of a connection above 100 KB: Btcp / (Btcp + Bother). 1: the user "
+        "received no other bytes meanwhile. Each bar is 1/20 wide. " + INTERVALS,
         samples=f"{number(sum(row['flows'] for row in rows))} connections",
-        figure=drawn(figure, "Histogram of the connection's share of its user's bytes", 380),
+        figure=figure_html(figure, "Histogram of the connection's share of its user's bytes", 380),
         tables=[
-            TableOfNumbers(
-                ["network", "connections", "below 1/3", "1/3 to 2/3", "2/3 to below 1", "alone"],
+            NumberTable(
+                [
+                    "network",
+                    "connections",
+                    "below 1/3",
+                    "1/3 to 2/3",
+                    "2/3 to below 1",
+                    "1: single",
+                ],
                 table,
             )
         ],
-        folded_tables=[
-            TableOfNumbers(
+        collapsed_tables=[
+            NumberTable(
                 ["network", "share of the bytes", "share of connections"],
-                by_bin,
-                "numbers of each bar",
+                by_bar,
+                "Numbers of each bar",
             )
         ]
-        if by_bin
+        if by_bar
         else [],
     )
 
 
 def _twentieth(place: int) -> str:
-    """The values of a bar of Fig. 11."""
+    """Return the range of shares of a bar of Fig. 11, in words."""
     if place == TWENTIETHS:
-        return "1: alone"
+        return "1: single"
     return f"{place / TWENTIETHS:.2f} to below {(place + 1) / TWENTIETHS:.2f}"
 
 
 def user_throughput(selection: Selection) -> Section:
-    """Fig. 13."""
+    """Return Fig. 13: user throughput by level of background traffic."""
     rows = selection.rows("""
         select network, background_thirds as level, counted, bin, sum(flows)::bigint as flows
         from fig13_user_throughput group by all order by bin
     """)
-    samples = group(
+    samples = group_rows(
         distributions(selection, "user_throughput", "user_throughput_received"),
         "network",
         "measure",
@@ -175,24 +189,26 @@ def user_throughput(selection: Selection) -> Section:
         subplot_titles=[LEVELS[level] for level in levels],
     )
     width = bin_width(rows, "flows") if rows else 1000.0
-    groups = group(rows, "network", "level", "counted")
+    groups = group_rows(rows, "network", "level", "counted")
     table = []
     for place, level in enumerate(levels, 1):
         for network in selection.networks:
             for counted, (label, dash) in COUNTED.items():
-                mine = groups.get((network.name, level, counted), [])
+                members = groups.get((network.name, level, counted), [])
                 measure = "user_throughput" + ("" if counted == "passed" else "_received")
-                of_users = samples.get((network.name, measure, str(level)), [])
-                if mine:
-                    table.append([LEVELS[level], network.name, label, *_numbers(of_users)])
-                if are_enough(of_users, "samples"):
+                user_samples = samples.get((network.name, measure, str(level)), [])
+                if members:
+                    table.append(
+                        [LEVELS[level], network.name, label, *_table_numbers(user_samples)]
+                    )
+                if are_enough(user_samples, "samples"):
                     name = f"{network.name} {label}"
-                    trace = _step(name, network.colour, dash, mine, width)
+                    trace = _step(name, network.colour, dash, members, width)
                     figure.add_trace(trace, row=place, col=1)
-    shown: set[str] = set()
+    in_legend: set[str] = set()
     for trace in figure.data:
-        trace.showlegend = trace.name not in shown
-        shown.add(trace.name)
+        trace.showlegend = trace.name not in in_legend
+        in_legend.add(trace.name)
     figure.update_xaxes(rangemode="tozero")
     figure.update_xaxes(title_text="User throughput [kbit/s]", row=len(levels), col=1)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero")
@@ -213,17 +229,17 @@ def user_throughput(selection: Selection) -> Section:
         anchor="fig13",
         title="Fig. 13. User throughput by background traffic",
         source="INFOCOM 2004, Section VI.B",
-        caption="All that a user received during a connection above 100 KB, the connection's "
-        "bytes and others', over the time from the ACK of its first to the ACK of its last data "
-        "packet: R = 8 (Btcp + Bother) / (T2ack − T1ack); by the share of the others' bytes. "  # noqa: RUF001
-        "Levels without any connection are left out. " + BOTH + INTERVALS,
-        samples=f"{number(_transfers(rows))} connections",
-        figure=drawn(
+        caption="All bytes that a user received during a connection above 100 KB, over the time "
+        "from the ACK of the connection's first to the ACK of its last data packet: R = 8 (Btcp + "
+        "Bother) / (T2ack − T1ack). Levels: the share of background bytes. Levels without "  # noqa: RUF001
+        "connections are left out. " + LINES + INTERVALS,
+        samples=f"{number(_count_connections(rows))} connections",
+        figure=figure_html(
             figure,
             "Histograms of user throughput by level of background traffic",
             120 + 190 * len(levels),
         ),
-        tables=[TableOfNumbers(["background", "network", "counted", *NUMBERS], table)],
+        tables=[NumberTable(["background", "network", "counted", *NUMBERS], table)],
         notes=[paper.USER_THROUGHPUT],
     )
 
@@ -231,23 +247,22 @@ def user_throughput(selection: Selection) -> Section:
 NUMBERS = ("connections", "mean", "10th percentile", "median", "90th percentile")
 
 
-def _numbers(samples: list[dict]) -> list[str]:
-    """Of rows of the mart distributions."""
+def _table_numbers(samples: list[dict]) -> list[str]:
     count = number(sum(row["samples"] for row in samples))
-    return [count, *numbers(samples, kilobits, (0.1, 0.5, 0.9))]
+    return [count, *mean_and_quantiles(samples, kilobits, (0.1, 0.5, 0.9))]
 
 
-def _transfers(rows: list[dict]) -> int:
-    """How many connections; each has a row of what passed and one of what arrived."""
+def _count_connections(rows: list[dict]) -> int:
+    """Return the number of connections; each is in the rows of passed and of arrived bytes."""
     return sum(row["flows"] for row in rows if row["counted"] == "passed")
 
 
-def _between(low: int, high: int) -> Callable[[dict], float]:
-    """The connections whose share is from low to below high sixtieths."""
+def _flows_between(low: int, high: int) -> Callable[[dict], float]:
+    """Return a function that returns a row's flows if its share is in [low, high) sixtieths."""
     return lambda row: row["flows"] if low <= 3 * round(row["bin"] * TWENTIETHS) < high else 0
 
 
 def _step(name: str, colour: str, dash: str, rows: list[dict], width: float) -> go.Scatter:
-    trace = steps(*histogram(rows, "flows", width), name, colour)
+    trace = step_line(*histogram(rows, "flows", width), name, colour)
     trace.line.dash = dash
     return trace

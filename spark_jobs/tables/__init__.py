@@ -1,4 +1,4 @@
-"""What the estimators say, as the rows of tables: one module a table."""
+"""The estimators' results as the rows of tables: one module for each table."""
 
 from collections.abc import Callable
 
@@ -43,4 +43,4 @@ ROWS: dict[Table, Callable[[UserPartition], pa.Table]] = {
     STALLS: stalls.rows,
     RTO_VALUES: rto_values.rows,
 }
-"""What is made of a bucket."""
+"""The function that makes the rows of each table from a user partition."""

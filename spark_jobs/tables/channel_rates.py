@@ -9,7 +9,7 @@ from spark_jobs.tables.user_partition import UserPartition
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.CHANNEL_RATES."""
+    """Return the rows of schemas.CHANNEL_RATES."""
     connections, saturation = (
         partition.connections,
         Saturation(partition.settings.flight_size_bytes),
@@ -17,8 +17,8 @@ def rows(partition: UserPartition) -> pa.Table:
     periods = channel_rates(
         partition.segments, connections, partition.packets, partition.clean_acks, saturation
     )
-    told = (partition.mostly_seen & ~partition.split)[periods.connection]
-    periods = type(periods)(*(column[told] for column in periods))
+    known = (partition.seen_for_replay & ~partition.split)[periods.connection]
+    periods = type(periods)(*(column[known] for column in periods))
     return table_of(
         CHANNEL_RATES,
         {

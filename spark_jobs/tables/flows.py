@@ -1,11 +1,11 @@
-"""flows: the connections."""
+"""flows: one row for each connection."""
 
 import numpy as np
 import pyarrow as pa
 
 from schemas import FLOWS, TIMESTAMP
 from spark_jobs.estimators import resets, setup
-from spark_jobs.estimators.coverage import BOTH, SEEN, never_seen
+from spark_jobs.estimators.coverage import BOTH, DIRECTIONS, acked_unseen_bytes
 from spark_jobs.estimators.delay_spikes import delay_spikes
 from spark_jobs.estimators.loss.expected import expected_losses
 from spark_jobs.estimators.loss.verdict import BOTTLENECKS, bottleneck
@@ -18,32 +18,32 @@ from spark_jobs.estimators.options import (
     options,
     window_class,
 )
-from spark_jobs.estimators.pages import most_at_once
+from spark_jobs.estimators.pages import max_parallel
 from spark_jobs.estimators.records import KEEPALIVE, WINDOW_PROBE
-from spark_jobs.estimators.round_trip import least_round_trips
-from spark_jobs.estimators.sender import limits, samples
+from spark_jobs.estimators.round_trip import min_access_rtts
+from spark_jobs.estimators.sender import limits, rtt_sampling
 from spark_jobs.estimators.throughput import (
-    NOT_TOLD,
+    UNKNOWN,
     Requests,
-    arrived_before,
+    arrived_bytes_before,
     handshake_turns,
     throughputs,
 )
-from spark_jobs.tables.log_matching import told_by_log
+from spark_jobs.tables.log_matching import request_response_of_log
 from spark_jobs.tables.rows import column, dictionary, measured, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
 Columns = dict[str, pa.Array]
 
-QUANTILES = {"least": "min", "median": "median", "p95": "p95", "longest": "max"}
-"""The quantiles' names in the table."""
+QUANTILES = {"min": "min", "median": "median", "p95": "p95", "max": "max"}
+"""Names of the RTT quantiles in the table, by their field of the estimator."""
 RATES = ("throughput", "goodput", "user_throughput")
 RATES_RECEIVED = ("throughput_received", "user_throughput_received")
-"""Of a transfer: those of what was sent or acknowledged, and those that need what was lost."""
+"""Rates of a transfer: those of bytes sent or acknowledged; those that need to know the losses."""
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.FLOWS."""
+    """Return the rows of schemas.FLOWS."""
     columns = (
         _identity(partition)
         | _volumes_and_options(partition)
@@ -53,19 +53,19 @@ def rows(partition: UserPartition) -> pa.Table:
         | _losses(partition)
         | _sending(partition)
     )
-    return table_of(FLOWS, columns).filter(pa.array(partition.connections.mine))
+    return table_of(FLOWS, columns).filter(pa.array(partition.connections.starts_in_window))
 
 
 def _identity(partition: UserPartition) -> Columns:
-    at = partition.connections
+    connections = partition.connections
     return {
         "flow_id": pa.array(partition.flow_ids),
-        "user": dictionary(at.user, partition.names.users),
-        "user_port": pa.array(at.user_port),
-        "server": dictionary(at.server, partition.names.servers),
-        "server_port": pa.array(at.server_port),
-        "start_ts": pa.array(at.start_ts).cast(TIMESTAMP),
-        "end_ts": pa.array(at.end_ts).cast(TIMESTAMP),
+        "user": dictionary(connections.user, partition.names.users),
+        "user_port": pa.array(connections.user_port),
+        "server": dictionary(connections.server, partition.names.servers),
+        "server_port": pa.array(connections.server_port),
+        "start_ts": pa.array(connections.start_ts).cast(TIMESTAMP),
+        "end_ts": pa.array(connections.end_ts).cast(TIMESTAMP),
     }
 
 
@@ -78,10 +78,10 @@ def _volumes_and_options(partition: UserPartition) -> Columns:
     )
     known_window = option["max_window"] != NOT_KNOWN
     return {name: column(volume, name) for name in volume.dtype.names or ()} | {
-        "directions_seen": dictionary(seen, SEEN),
-        "merged_segments": pa.array(partition.merged),
-        "out_of_window_up": pa.array(partition.outside[0]),
-        "out_of_window_down": pa.array(partition.outside[1]),
+        "directions_seen": dictionary(seen, DIRECTIONS),
+        "merged_segments": pa.array(partition.merged_segments),
+        "out_of_window_up": pa.array(partition.out_of_window_counts[0]),
+        "out_of_window_down": pa.array(partition.out_of_window_counts[1]),
         "sack": pa.array(option["sack"] == YES, mask=option["sack"] == NOT_KNOWN),
         "timestamps": pa.array(
             option["timestamps"] == YES,
@@ -100,8 +100,8 @@ def _probes(partition: UserPartition) -> Columns:
     connections = len(partition.flow_ids)
 
     def count(kind: np.uint8, is_downlink: bool) -> pa.Array:
-        at = np.flatnonzero((probe == kind) & (downlink == is_downlink))
-        return pa.array(np.bincount(partition.connection_of(at), minlength=connections))
+        segments = np.flatnonzero((probe == kind) & (downlink == is_downlink))
+        return pa.array(np.bincount(partition.connection_of(segments), minlength=connections))
 
     return {
         f"{name}_{way}": count(kind, way == "down")
@@ -113,28 +113,31 @@ def _probes(partition: UserPartition) -> Columns:
 def _setup(partition: UserPartition) -> Columns:
     handshake = partition.handshakes
     background, (rtt_access, rtt_internet) = partition.background, partition.handshake_rtts
-    kind = handshake["setup_class"]
-    at = partition.connections
-    repeat = setup.repeats(handshake, partition.segments, at, partition.base_us[at.user])
-    resetter = resets.reset_by(partition.segments, at)
+    setup_class = handshake["setup_class"]
+    segments, connections = partition.segments, partition.connections
+    base_rtt_us = partition.base_rtt_us[connections.user]
+    repeat = setup.setup_retransmissions(handshake, segments, connections, base_rtt_us)
+    reset_by = resets.reset_by(segments, connections)
     return {
         "initiator": dictionary(handshake["initiator"], setup.INITIATORS),
         "syn_count": column(handshake, "syn_count"),
         "synack_count": column(handshake, "synack_count"),
-        "setup_class": dictionary(kind, setup.SETUP_CLASSES, kind != setup.NOT_SEEN),
+        "setup_class": dictionary(setup_class, setup.SETUP_CLASSES, setup_class != setup.NOT_SEEN),
         "setup_retransmission": dictionary(
-            repeat, setup.REPEATS, (repeat != setup.NOT_TOLD) & ~partition.setup_stepped
+            repeat,
+            setup.RETRANSMISSION_CAUSES,
+            (repeat != setup.UNDECIDED) & ~partition.clock_stepped_in_setup,
         ),
-        "reset_by": dictionary(resetter, resets.RESETTERS, resetter != resets.NOT_TOLD),
-        "setup_reset": column(handshake, "reset", kind == setup.SERIOUS_PROBLEM),
+        "reset_by": dictionary(reset_by, resets.RESETTERS, reset_by != resets.UNKNOWN),
+        "setup_reset": column(handshake, "reset", setup_class == setup.SERIOUS_PROBLEM),
         "setup_delay": measured(
-            np.where(partition.setup_stepped, np.nan, setup.setup_delay(handshake))
+            np.where(partition.clock_stepped_in_setup, np.nan, setup.setup_delay(handshake))
         ),
         "setup_background": pa.array(
             background,
             mask=(handshake["syn_count"] == 0)
             | (partition.coverage["seen"] != BOTH)
-            | partition.setup_stepped,
+            | partition.clock_stepped_in_setup,
         ),
         "rtt_access": measured(rtt_access),
         "rtt_internet": measured(rtt_internet),
@@ -143,64 +146,66 @@ def _setup(partition: UserPartition) -> Columns:
 
 def _transfer(partition: UserPartition) -> Columns:
     handshake = partition.handshakes
-    told = told_by_log(partition.sessions, len(handshake))
-    requests = Requests(told, handshake_turns(partition.connections.server_port))
-    arrived = arrived_before(
+    request_response = request_response_of_log(partition.sessions, len(handshake))
+    requests = Requests(request_response, handshake_turns(partition.connections.server_port))
+    arrived = arrived_bytes_before(
         partition.segments, partition.packets, partition.access_losses.probability
     )
     transfer = throughputs(
         partition.segments, partition.connections, partition.packets, arrived, requests
     )
-    clean = least_round_trips(partition.clean_acks, partition.connections, partition.packets)
-    replayed = partition.sending.transfers["rtt_samples"][:, samples.ACCESS]["least"]
-    round_trip = np.fmin(clean, np.where(partition.replayed, replayed, np.nan))
+    clean_min_rtt = min_access_rtts(partition.clean_acks, partition.connections, partition.packets)
+    replayed_min_rtt = partition.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS]["min"]
+    replayed_min_rtt = np.where(partition.sending_known, replayed_min_rtt, np.nan)
+    rtt_access_min = np.fmin(clean_min_rtt, replayed_min_rtt)
     pace = np.ascontiguousarray(partition.paths["pace"])
     spikes = delay_spikes(partition.clean_acks, partition.connections, partition.packets, pace)
-    both, complete = (
-        partition.coverage["seen"] == BOTH,
-        partition.complete & ~partition.split,
-    )
-    round_trip[partition.split | partition.stepped] = np.nan
-    timed = complete & (transfer["b_tcp"] != NOT_TOLD)
-    parallel = most_at_once(partition.activities, len(handshake))
+    both_seen = partition.coverage["seen"] == BOTH
+    rates_known = partition.seen_for_losses & ~partition.split
+    rtt_access_min[partition.split | partition.clock_stepped] = np.nan
+    timed = rates_known & (transfer["b_tcp"] != UNKNOWN)
+    parallel = max_parallel(partition.activities, len(handshake))
     opened = (handshake["syn_count"] > 0) & (handshake["synack_count"] > 0)
     return {
         "request_response": column(transfer, "request_response", opened),
-        "single": column(transfer, "single", both),
-        "rtt_access_min": measured(round_trip),
+        "single": column(transfer, "single", both_seen),
+        "rtt_access_min": measured(rtt_access_min),
         "delay_spikes": pa.array(
-            spikes, mask=np.isnan(clean) | partition.split | partition.stepped
+            spikes, mask=np.isnan(clean_min_rtt) | partition.split | partition.clock_stepped
         ),
         "b_tcp": column(transfer, "b_tcp", timed),
         "b_other": column(transfer, "b_other", timed),
-        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both | partition.stepped),
+        "parallel": pa.array(parallel, mask=(parallel == 0) | ~both_seen | partition.clock_stepped),
     } | {
         name: measured(np.where(known, transfer[name], np.nan))
-        for rates, known in ((RATES, complete), (RATES_RECEIVED, complete & ~partition.options_cut))
+        for rates, known in (
+            (RATES, rates_known),
+            (RATES_RECEIVED, rates_known & ~partition.options_cut),
+        )
         for name in rates
     }
 
 
 def _losses(partition: UserPartition) -> Columns:
-    """Null where the mobile's ACKs were not seen, or some of what they answer."""
+    """Return the columns of losses; null if too few ACKs, or of the data they answer, were seen."""
     lost = partition.internet_losses.losses
-    total = partition.access_totals
+    access = partition.access_totals
     likely = lost["packets"] * (lost["probability"] > 0.5)
-    internet = np.bincount(lost["connection"], likely, len(total.lost)).astype(np.int64)
-    expected = expected_losses(partition.internet_losses, partition.timed)
+    lost_internet = np.bincount(lost["connection"], likely, len(access.lost)).astype(np.int64)
+    expected = expected_losses(partition.internet_losses, partition.timed_connections)
     unknown = ~partition.losses_known
-    not_access = unknown | partition.split
+    access_unknown = unknown | partition.split
     return {
         "split": pa.array(partition.split),
-        "lost_access": pa.array(total.lost, mask=not_access),
-        "lost_access_expected": pa.array(total.expected, mask=not_access),
-        "lost_internet": pa.array(internet, mask=unknown),
+        "lost_access": pa.array(access.lost, mask=access_unknown),
+        "lost_access_expected": pa.array(access.expected, mask=access_unknown),
+        "lost_internet": pa.array(lost_internet, mask=unknown),
         "lost_internet_expected": pa.array(expected, mask=unknown),
         "bottleneck": dictionary(
-            bottleneck(total.lost, internet), BOTTLENECKS, ~not_access & total.has_data
+            bottleneck(access.lost, lost_internet), BOTTLENECKS, ~access_unknown & access.has_data
         ),
         "acked_unseen_bytes": pa.array(
-            never_seen(
+            acked_unseen_bytes(
                 partition.segments, partition.connections, partition.coverage, partition.volumes
             )
         ),
@@ -208,14 +213,14 @@ def _losses(partition: UserPartition) -> Columns:
 
 
 def _sending(partition: UserPartition) -> Columns:
-    """What the server did, and what held it back, as far as it is known."""
-    done = partition.sending.transfers
-    known = partition.replayed
+    """Return the columns of what the server did, and what held it back; null if not known."""
+    transfers = partition.sending.transfers
+    known = partition.sending_known
     sides = {"access": known & ~partition.split, "internet": known}
-    limited, trips = done["limited"], done["rtt_samples"]
+    limited, rtt_quantiles = transfers["limited"], transfers["rtt_quantiles"]
     counts = ("retransmissions", "rto_expiries", "busy", "rwnd_limited")
     return (
-        {name: column(done, name, known) for name in counts}
+        {name: column(transfers, name, known) for name in counts}
         | {
             f"limited_{limit}": pa.array(limited[:, k], mask=~sides["access"])
             for k, limit in enumerate(limits.LIMITS)
@@ -226,8 +231,10 @@ def _sending(partition: UserPartition) -> Columns:
             )
         }
         | {
-            f"rtt_{side}_{name}": measured(np.where(sides[side], trips[field][:, k], np.nan))
-            for k, side in enumerate(samples.SIDES)
+            f"rtt_{side}_{name}": measured(
+                np.where(sides[side], rtt_quantiles[field][:, k], np.nan)
+            )
+            for k, side in enumerate(rtt_sampling.SIDES)
             for field, name in QUANTILES.items()
             if f"rtt_{side}_{name}" != "rtt_access_min"
         }

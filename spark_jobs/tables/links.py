@@ -1,4 +1,4 @@
-"""links: users' access links, hour by hour."""
+"""links: the access links of users, hour by hour."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,21 +9,21 @@ from spark_jobs.tables.user_partition import UserPartition
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.LINKS."""
-    found = partition.links
-    known = partition.links_known[found["user"]]
+    """Return the rows of schemas.LINKS."""
+    user_links = partition.links
+    known = partition.links_known[user_links["user"]]
     return table_of(
         LINKS,
         {
-            "user": dictionary(found["user"], partition.names.users),
-            "hour": column(found, "hour").cast(TIMESTAMP),
-            "rtt_samples": column(found, "rtt_samples"),
-            "rtt_min": column(found, "base", known),
-            "rtt_median": column(found, "median", known),
-            "rtt_max": column(found, "longest", known),
+            "user": dictionary(user_links["user"], partition.names.users),
+            "hour": column(user_links, "hour").cast(TIMESTAMP),
+            "rtt_samples": column(user_links, "rtt_samples"),
+            "rtt_min": column(user_links, "rtt_min", known),
+            "rtt_median": column(user_links, "rtt_median", known),
+            "rtt_max": column(user_links, "rtt_max", known),
         }
         | {
-            name: measured(np.where(known, found[name], np.nan))
+            name: measured(np.where(known, user_links[name], np.nan))
             for name in ("rate", "queue_bytes", "queue_s", "lost_with_room")
         },
     )

@@ -1,4 +1,4 @@
-"""Rows of Zeek's conn, http and ssl logs to the connections that they are about."""
+"""Matching of rows of Zeek's conn, http and ssl logs with the connections that they describe."""
 
 from pathlib import Path
 
@@ -9,27 +9,32 @@ import pyarrow as pa
 from schemas import SESSIONS
 
 SQL = Path(__file__).with_suffix(".sql")
-FOUND = pa.schema([("place", pa.int64()), *list(SESSIONS.arrow)[1:]])
+MATCHED_SCHEMA = pa.schema([("place", pa.int64()), *list(SESSIONS.arrow)[1:]])
 CLOCK_SLACK_US = 10_000
-"""How far the clocks of Zeek and of the capture may differ."""
+"""Maximum difference between the clocks of Zeek and of the capture (µs)."""
 
 
-def sessions_of(application_log: pa.Table, flow: pa.Table) -> pa.Table:
-    """What the log tells of connections, by their places; see log_matching.sql."""
+def matched_sessions(application_log: pa.Table, flow: pa.Table) -> pa.Table:
+    """Return what the log reports about connections, by their index; see log_matching.sql.
+
+    flow: place, user, user_port, server, server_port, start_us and end_us of each connection.
+    """
     if not len(application_log):
-        return FOUND.empty_table()
+        return MATCHED_SCHEMA.empty_table()
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("set timezone = 'UTC'")
         connection.register("application_log", application_log)
         connection.register("flow", flow)
-        found = connection.sql(SQL.read_text(), params={"slack": CLOCK_SLACK_US})
-        return found.to_arrow_table().cast(FOUND)
+        matched = connection.sql(SQL.read_text(), params={"slack": CLOCK_SLACK_US})
+        return matched.to_arrow_table().cast(MATCHED_SCHEMA)
 
 
-def told_by_log(found: pa.Table, connections: int) -> np.ndarray:
-    """int8[connections]: 1 where the log tells of one request and one response, 0 of others, else
-    -1."""
-    told = np.full(connections, -1, np.int8)
-    verdict = found["request_response"].cast(pa.int8()).fill_null(-1)
-    told[found["place"].to_numpy()] = verdict.to_numpy()
-    return told
+def request_response_of_log(sessions: pa.Table, connections: int) -> np.ndarray:
+    """Return whether the log reports one request and one response, int8[connections].
+
+    1: it does; 0: it reports something else; -1: it does not report on the connection's requests.
+    """
+    reported = np.full(connections, -1, np.int8)
+    flag = sessions["request_response"].cast(pa.int8()).fill_null(-1)
+    reported[sessions["place"].to_numpy()] = flag.to_numpy()
+    return reported

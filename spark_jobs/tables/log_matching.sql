@@ -1,7 +1,9 @@
--- What Zeek's logs say of some flows. Reads `application_log` and `flow` (place, user,
--- server, ports, start_us, end_us). One row is a flow of which a log tells.
--- A row of a log belongs to the latest flow of the same addresses and ports that begins before the
--- row ends, if that flow has not ended before the row begins; $slack is the clocks' difference.
+-- What do Zeek's logs report about connections?
+-- One row: a connection that a log reports on. Reads `application_log` and `flow` (place, user,
+-- server, ports, start_us, end_us; one row is a connection).
+-- A row of a log belongs to the latest connection of the same addresses and ports that begins
+-- before the row ends, if that connection has not ended before the row begins. $slack is the
+-- maximum difference between the clocks (µs).
 with log as (
     select *, epoch_us(ts) - $slack as from_us, epoch_us(end_ts) + $slack as until_us
     from application_log
@@ -19,9 +21,9 @@ services as (
     from (select place, unnest(string_split(service, ',')) as service from matched)
     group by place
 ),
-told as (
-    -- requests: their numbers count more than them where one was skipped, but also those of which
-    -- the log's rows are not here
+reported as (
+    -- The largest request number includes requests whose rows are missing here, but it is too large
+    -- if a number was skipped. So it is taken only if the row of the first request is missing.
     select place,
         if(min(request) = 1, count(distinct request), max(request)) as requests,
         count(distinct request) filter (answered) as answers,
@@ -34,5 +36,5 @@ select place, service, requests,
         when requests is not null then requests = 1 and answers = 1
         when refused then false
     end as request_response
-from told left join services using (place)
+from reported left join services using (place)
 order by place

@@ -1,4 +1,4 @@
-"""pages: users' bursts of connections."""
+"""pages: bursts of connections of one user."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,21 +11,23 @@ from spark_jobs.tables.user_partition import UserPartition
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.PAGES."""
-    found = pages(partition.activities, partition.complete, partition.base_us)
-    seconds = (found["end"] - found["start"]) / 1e6
-    told = (seconds > 0) & found["complete"] & partition.links_known[found["user"]]
-    rate = 8 * found["ip_bytes"] / np.where(told, seconds, np.nan)
+    """Return the rows of schemas.PAGES."""
+    bursts = pages(partition.activities, partition.seen_for_losses, partition.base_rtt_us)
+    seconds = (bursts["end"] - bursts["start"]) / 1e6
+    known = (seconds > 0) & bursts["complete"] & partition.links_known[bursts["user"]]
+    rate = 8 * bursts["ip_bytes"] / np.where(known, seconds, np.nan)
     return table_of(
         PAGES,
         {
-            "user": dictionary(found["user"], partition.names.users),
-            "start_ts": column(found, "start").cast(TIMESTAMP),
-            "end_ts": column(found, "end").cast(TIMESTAMP),
-            "connections": column(found, "connections"),
-            "parallel": column(found, "at_once"),
-            "ip_bytes": column(found, "ip_bytes"),
-            "payload_bytes": column(found, "payload_bytes"),
-            "rate_share": measured(rate / rates_at(partition.links, found["user"], found["start"])),
+            "user": dictionary(bursts["user"], partition.names.users),
+            "start_ts": column(bursts, "start").cast(TIMESTAMP),
+            "end_ts": column(bursts, "end").cast(TIMESTAMP),
+            "connections": column(bursts, "connections"),
+            "parallel": column(bursts, "parallel"),
+            "ip_bytes": column(bursts, "ip_bytes"),
+            "payload_bytes": column(bursts, "payload_bytes"),
+            "rate_share": measured(
+                rate / rates_at(partition.links, bursts["user"], bursts["start"])
+            ),
         },
     )

@@ -1,68 +1,74 @@
-"""retransmissions: downlink packets retransmitted, and why."""
+"""retransmissions: downlink retransmissions and their causes."""
 
 import numpy as np
 import pyarrow as pa
 
 from schemas import RETRANSMISSIONS, TIMESTAMP
-from spark_jobs.estimators.loss.twice import unreported
+from spark_jobs.estimators.loss.missing_d_sacks import lacks_d_sack
 from spark_jobs.estimators.loss.verdict import retransmissions
-from spark_jobs.estimators.sender import hearing, sending
+from spark_jobs.estimators.sender import acks, transmissions
 from spark_jobs.tables.rows import dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
-SIGNS = {hearing.BY_FRTO: "frto", hearing.BY_EIFEL: "eifel", hearing.BY_DSACK: "dsack"}
-SPURIOUS = ["+".join(name for bit, name in SIGNS.items() if code & bit) for code in range(8)]
-"""What tells that a timeout came too soon, by its code."""
+SIGNS = {acks.BY_FRTO: "frto", acks.BY_EIFEL: "eifel", acks.BY_DSACK: "dsack"}
+SPURIOUS_BY = ["+".join(name for bit, name in SIGNS.items() if code & bit) for code in range(8)]
+"""Names of the signs that an RTO expiry was spurious, by their bit mask."""
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.RETRANSMISSIONS."""
+    """Return the rows of schemas.RETRANSMISSIONS."""
     packets, segments, access = partition.packets, partition.segments, partition.access_losses
-    at = _sent_again(partition)
-    of = partition.connection_of(at)
-    replayed, access_known = partition.replayed[of], (partition.losses_known & ~partition.split)[of]
-    cause = np.where(replayed, partition.sending.cause[at], sending.NOT_AGAIN)
+    at = _retransmitted(partition)
+    connection = partition.connection_of(at)
+    sending_known = partition.sending_known[connection]
+    access_known = (partition.losses_known & ~partition.split)[connection]
+    cause = np.where(sending_known, partition.sending.cause[at], transmissions.ORIGINAL)
     spurious = partition.sending.spurious[at]
     original = access.original[at]
-    seen = original >= 0
-    filler = np.isin(at, partition.internet_losses.losses["filler"])
-    new = (cause == sending.LOSS_PROBE) & ~seen & ~filler
-    needed, decided = partition.needed(at)
-    decided &= access_known & (needed | ~_is_open(partition, at))
-    decided |= ~seen & partition.complete[of]
-    of_data = (segments.payload_len[at] > 0) & ~new
+    original_seen = original >= 0
+    fills_hole = np.isin(at, partition.internet_losses.losses["filler"])
+    new_data = (cause == transmissions.LOSS_PROBE) & ~original_seen & ~fills_hole
+    needed, decided = partition.retransmissions_needed(at)
+    decided &= access_known & (needed | ~_lacks_dsack(partition, at))
+    decided |= ~original_seen & partition.seen_for_losses[connection]
+    has_old_data = (segments.payload_len[at] > 0) & ~new_data
     place = segments.place[at]
-    by_timer = cause == sending.BY_TIMEOUT
+    by_timer = cause == transmissions.RTO_EXPIRY
     return table_of(
         RETRANSMISSIONS,
         {
-            "flow_id": pa.array(partition.flow_ids[of]),
+            "flow_id": pa.array(partition.flow_ids[connection]),
             "capture": dictionary(packets.capture[place], partition.names.captures),
             "frame": pa.array(packets.frame[place]),
-            "original_frame": pa.array(packets.frame[segments.place[original]], mask=~seen),
+            "original_frame": pa.array(
+                packets.frame[segments.place[original]], mask=~original_seen
+            ),
             "ts": pa.array(segments.ts[at]).cast(TIMESTAMP),
-            "needed": pa.array(needed | ~seen, mask=~decided | ~of_data),
-            "cause": dictionary(cause, sending.CAUSES, cause != sending.NOT_AGAIN),
-            "new_data": pa.array(new),
-            "spurious_rto": pa.array(spurious & hearing.BY_FRTO > 0, mask=~by_timer),
-            "spurious_by": dictionary(spurious, SPURIOUS, by_timer & (spurious > 0)),
+            "needed": pa.array(needed | ~original_seen, mask=~decided | ~has_old_data),
+            "cause": dictionary(cause, transmissions.CAUSES, cause != transmissions.ORIGINAL),
+            "new_data": pa.array(new_data),
+            "spurious_rto": pa.array(spurious & acks.BY_FRTO > 0, mask=~by_timer),
+            "spurious_by": dictionary(spurious, SPURIOUS_BY, by_timer & (spurious > 0)),
         },
     )
 
 
-def _is_open(partition: UserPartition, at: np.ndarray) -> np.ndarray:
-    """Whether retransmissions that arrived, it seems, have no D-SACK though their mobile sends them."""
-    base_us = partition.base_us[partition.connections.user]
-    open_ = unreported(partition.segments, partition.connections, base_us, at)
-    return open_ & ~(partition.access_losses.probability[at] > 0.5)
+def _lacks_dsack(partition: UserPartition, at: np.ndarray) -> np.ndarray:
+    """Return whether retransmissions lack a D-SACK though they probably arrived, bool[K].
+
+    Only retransmissions to mobiles that send D-SACKs count.
+    """
+    base_rtt_us = partition.base_rtt_us[partition.connections.user]
+    lacking = lacks_d_sack(partition.segments, partition.connections, base_rtt_us, at)
+    return lacking & ~(partition.access_losses.probability[at] > 0.5)
 
 
-def _sent_again(partition: UserPartition) -> np.ndarray:
-    """The segments of connections that are mine that were retransmitted."""
-    replayed = np.repeat(partition.replayed, np.diff(partition.connections.first))
-    cause = np.where(replayed, partition.sending.cause, sending.NOT_AGAIN)
-    again = retransmissions(partition.segments, partition.access_losses, cause)
+def _retransmitted(partition: UserPartition) -> np.ndarray:
+    """Return the retransmitted segments of the connections that get rows."""
+    sending_known = np.repeat(partition.sending_known, np.diff(partition.connections.first))
+    cause = np.where(sending_known, partition.sending.cause, transmissions.ORIGINAL)
+    retransmitted = retransmissions(partition.segments, partition.access_losses, cause)
     filler = partition.internet_losses.losses["filler"]
-    again[filler[filler >= 0]] = True
-    at = np.flatnonzero(again)
-    return at[partition.connections.mine[partition.connection_of(at)]]
+    retransmitted[filler[filler >= 0]] = True
+    at = np.flatnonzero(retransmitted)
+    return at[partition.connections.starts_in_window[partition.connection_of(at)]]

@@ -1,4 +1,4 @@
-"""From estimators' arrays to the rows of a table."""
+"""Conversion of the estimators' arrays to the rows of tables."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from schemas import Table
 
 
 def table_of(table: Table, columns: dict[str, pa.Array]) -> pa.Table:
-    """The columns as a table of a schema."""
+    """Return the columns as rows of a table, in its order and types."""
     schema = table.arrow_dictionary
     return pa.table(columns).select(schema.names).cast(schema)
 
@@ -17,7 +17,7 @@ def table_of(table: Table, columns: dict[str, pa.Array]) -> pa.Table:
 def dictionary(
     codes: np.ndarray, texts: Sequence[str], valid: np.ndarray | None = None
 ) -> pa.Array:
-    """Texts by their codes; null where not valid."""
+    """Return texts by their codes; null if not valid."""
     mask = None if valid is None else ~valid
     return pa.DictionaryArray.from_arrays(
         pa.array(codes.astype(np.int32), mask=mask), pa.array(texts, pa.string())
@@ -25,10 +25,10 @@ def dictionary(
 
 
 def measured(values: np.ndarray) -> pa.Array:
-    """Numbers; NaN is null."""
+    """Return numbers with null for NaN."""
     return pa.array(values, mask=np.isnan(values))
 
 
 def column(records: np.ndarray, name: str, valid: np.ndarray | None = None) -> pa.Array:
-    """A field of a structured array; null where not valid."""
+    """Return a field of a structured array; null if not valid."""
     return pa.array(np.ascontiguousarray(records[name]), mask=None if valid is None else ~valid)

@@ -1,24 +1,24 @@
-"""rtt_samples: round trips through transfers, on either side of Gi."""
+"""rtt_samples: RTT samples of transfers, on both sides of Gi."""
 
 import pyarrow as pa
 
 from schemas import RTT_SAMPLES, TIMESTAMP
-from spark_jobs.estimators.sender import samples
+from spark_jobs.estimators.sender import rtt_sampling
 from spark_jobs.tables.rows import column, dictionary, table_of
 from spark_jobs.tables.user_partition import UserPartition
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.RTT_SAMPLES."""
-    mine = partition.rtt_samples
+    """Return the rows of schemas.RTT_SAMPLES."""
+    known_samples = partition.rtt_samples
     return table_of(
         RTT_SAMPLES,
         {
-            "flow_id": pa.array(partition.flow_ids[mine["connection"]]),
-            "ts": column(mine, "ts").cast(TIMESTAMP),
-            "side": dictionary(mine["side"], samples.SIDES),
-            "rtt": pa.array(mine["rtt"] / 1e6),
-            "flight": column(mine, "flight", mine["side"] == samples.ACCESS),
-            "delayed": column(mine, "delayed"),
+            "flow_id": pa.array(partition.flow_ids[known_samples["connection"]]),
+            "ts": column(known_samples, "ts").cast(TIMESTAMP),
+            "side": dictionary(known_samples["side"], rtt_sampling.SIDES),
+            "rtt": pa.array(known_samples["rtt"] / 1e6),
+            "flight": column(known_samples, "flight", known_samples["side"] == rtt_sampling.ACCESS),
+            "delayed": column(known_samples, "delayed"),
         },
     )

@@ -1,4 +1,4 @@
-"""sessions: what Zeek's logs say of connections."""
+"""sessions: what Zeek's logs report about connections."""
 
 import pyarrow as pa
 
@@ -7,8 +7,8 @@ from spark_jobs.tables.user_partition import UserPartition
 
 
 def rows(partition: UserPartition) -> pa.Table:
-    """The rows of schemas.SESSIONS."""
+    """Return the rows of schemas.SESSIONS."""
     place = partition.sessions["place"].to_numpy()
-    found = partition.sessions.set_column(0, "flow_id", pa.array(partition.flow_ids[place]))
-    mine = pa.array(partition.connections.mine[place])
-    return found.filter(mine).cast(SESSIONS.arrow_dictionary)
+    sessions = partition.sessions.set_column(0, "flow_id", pa.array(partition.flow_ids[place]))
+    in_span = pa.array(partition.connections.starts_in_window[place])
+    return sessions.filter(in_span).cast(SESSIONS.arrow_dictionary)

@@ -1,6 +1,6 @@
-"""A bucket: some users' packets, their connections, and what the estimators say of them.
+"""The packets of a user partition, their connections and the estimators' results about them.
 
-What several tables need is here by name, made when it is first asked for.
+Results that several tables need are properties here, computed on first use.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from spark_jobs.estimators.clean_acks import CleanAcks, clean_acks
 from spark_jobs.estimators.connections import IDLE_TIMEOUT_US, assign_connections
 from spark_jobs.estimators.coverage import (
     BOTH,
-    FEWEST_UNSEEN,
-    MOST_UNSEEN_FOR_LOSSES,
-    MOST_UNSEEN_FOR_SENDING,
+    MAX_UNSEEN_FOR_LOSSES,
+    MAX_UNSEEN_FOR_SENDING,
+    MIN_UNSEEN_BYTES,
     coverage,
-    sampled,
     seen_enough,
+    users_with_gaps,
 )
 from spark_jobs.estimators.identity import flow_ids
-from spark_jobs.estimators.links import links, see_transfers
+from spark_jobs.estimators.links import links, raise_max_rtts
 from spark_jobs.estimators.loss.access import access_losses
 from spark_jobs.estimators.loss.expected import without_drops
 from spark_jobs.estimators.loss.internet import InternetLosses, internet_losses
 from spark_jobs.estimators.loss.path import user_paths
-from spark_jobs.estimators.loss.refused import REFUSED, UNKNOWN, refused
+from spark_jobs.estimators.loss.paws import DROPPED, UNKNOWN, dropped_by_paws
 from spark_jobs.estimators.loss.reneged import reneged
 from spark_jobs.estimators.loss.verdict import (
     AccessLosses,
@@ -40,28 +40,30 @@ from spark_jobs.estimators.loss.verdict import (
 )
 from spark_jobs.estimators.offload import on_the_wire
 from spark_jobs.estimators.options import uses_sack
-from spark_jobs.estimators.pages import activities, quic_activities, together
-from spark_jobs.estimators.probes import probes, unnumber
+from spark_jobs.estimators.pages import activities, merge_activities, quic_activities
+from spark_jobs.estimators.probes import probes, remove_probe_numbers
 from spark_jobs.estimators.records import Connections, Packets, Segments
-from spark_jobs.estimators.sack_blocks import sack_blocks
-from spark_jobs.estimators.sender import samples
-from spark_jobs.estimators.sender.replay import Sending, replay
+from spark_jobs.estimators.sack_blocks import filter_sack_blocks
+from spark_jobs.estimators.sender import rtt_sampling
+from spark_jobs.estimators.sender.replay import ReplayResults, replay
 from spark_jobs.estimators.sender.server import servers
-from spark_jobs.estimators.sender.state import Rules
+from spark_jobs.estimators.sender.state import RtoSettings
 from spark_jobs.estimators.sequence import downlink_bytes_before, stream_numbers
-from spark_jobs.estimators.split import split
+from spark_jobs.estimators.split import split_connections
 from spark_jobs.estimators.volumes import volumes
-from spark_jobs.tables.log_matching import sessions_of
+from spark_jobs.tables.log_matching import matched_sessions
 from spark_jobs.tables.rows import dictionary
 from spark_jobs.warehouse.packets import Names
 
 NOT_IN_PACKETS = ("place", "sack_edges", "number", "up_number", "probe")
+"""Fields of Segments that are not columns of Packets with one value a packet."""
 FOREVER = (-(2**62), 2**62)
+"""A span that holds all times (µs)."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the networks file says of a network that estimators need."""
+    """The settings of a network that the estimators need, from the networks file."""
 
     network: str
     flight_size_bytes: int = 4500
@@ -70,9 +72,15 @@ class Settings:
 
 
 class UserPartition:
-    """settings: the network's; span: connections that start in [from, until) (µs)
-    are `mine`, those that the tables tell of; application_log: rows of that table that may be about
-    them."""
+    """A user partition's packets, connections and estimates.
+
+    settings: those of the network.
+    span: (begin, end) in µs; connections that start in [begin, end) are `starts_in_window`: they get rows.
+    application_log: rows of that table that
+    may be about the connections.
+
+    Shapes of arrays: [C] has one element a connection, [U] one a user.
+    """
 
     def __init__(
         self,
@@ -82,87 +90,97 @@ class UserPartition:
         span: tuple[int, int] = FOREVER,
         application_log: pa.Table | None = None,
     ):
+        """Assign the packets to connections and make their segments."""
         self.names, self.settings, self.span = names, settings, span
         self.application_log = application_log
-        connection, count, outside = assign_connections(packets)
-        self.outside = [
-            np.bincount(connection[outside & (packets.downlink == way)], minlength=count)
+        connection, count, out_of_window = assign_connections(packets)
+        self.out_of_window_counts = [
+            np.bincount(connection[out_of_window & (packets.downlink == way)], minlength=count)
             for way in (False, True)
         ]
-        """int64[C] each: packets up and down that no end of the connection could have sent."""
-        if outside.any():
-            taken = packets.downlink & ~outside
+        """int64[C] each: numbers of uplink and of downlink packets that are out of window."""
+        if out_of_window.any():
+            taken = packets.downlink & ~out_of_window
             before = downlink_bytes_before(taken, packets.ip_len)
-            packets = packets._replace(outside=outside, sent_before=before)
-            connection[outside] = -1
+            packets = packets._replace(out_of_window=out_of_window, downlink_bytes_before=before)
+            connection[out_of_window] = -1
         ipv6 = np.array([":" in server for server in names.servers], bool)
-        self.packets, connection, self.merged = on_the_wire(packets, connection, count, ipv6)
+        self.packets, connection, self.merged_segments = on_the_wire(
+            packets, connection, count, ipv6
+        )
         first = group_offsets(connection, count)
-        read = _segments(self.packets, group_order(connection, first), first)
-        sack_count, lies = sack_blocks(read, first)
-        read = read._replace(sack_count=sack_count)
-        self.connections = _connections(self.packets, read, first, span)
-        self.connections.sack[lies] = False
-        self.segments = _without_probes(read, self.connections)
+        segments = _segments(self.packets, group_order(connection, first), first)
+        sack_count, unusable_sack = filter_sack_blocks(segments, first)
+        segments = segments._replace(sack_count=sack_count)
+        self.connections = _connections(self.packets, segments, first, span)
+        self.connections.sack[unusable_sack] = False
+        self.segments = _without_probes(segments, self.connections)
 
-    def may_go_on(self, until: int) -> bool:
-        """Whether packets at `until` or later can belong to a connection that is mine."""
+    def may_continue_after(self, until: int) -> bool:
+        """Return whether packets at `until` (µs) or later can be of a connection in the span."""
         alive = self.connections.end_ts >= until - IDLE_TIMEOUT_US
-        return bool((self.connections.mine & alive).any())
+        return bool((self.connections.starts_in_window & alive).any())
 
     def connection_of(self, segments: np.ndarray) -> np.ndarray:
-        """The connections of some segments."""
+        """Return the connections of some segments, by their indices."""
         return np.searchsorted(self.connections.first, segments, "right") - 1
 
     @cached_property
     def flow_ids(self) -> np.ndarray:
-        """int64[C]: each connection's stable key."""
+        """The stable keys of the connections, int64[C]."""
         users = _hashes(f"{self.settings.network}/", self.names.users)
         return flow_ids(users, _hashes("", self.names.servers), self.segments, self.connections)
 
     @cached_property
     def sessions(self) -> pa.Table:
-        """What Zeek's logs tell of the connections, by their place."""
-        at = self.connections
+        """The sessions that Zeek's logs report, by the index of their connection."""
+        connections = self.connections
         columns = {
-            "place": pa.array(np.arange(len(at.user))),
-            "user": dictionary(at.user, self.names.addresses),
-            "user_port": pa.array(at.user_port),
-            "server": dictionary(at.server, self.names.servers),
-            "server_port": pa.array(at.server_port),
-            "start_us": pa.array(at.start_ts),
-            "end_us": pa.array(at.end_ts),
+            "place": pa.array(np.arange(len(connections.user))),
+            "user": dictionary(connections.user, self.names.addresses),
+            "user_port": pa.array(connections.user_port),
+            "server": dictionary(connections.server, self.names.servers),
+            "server_port": pa.array(connections.server_port),
+            "start_us": pa.array(connections.start_ts),
+            "end_us": pa.array(connections.end_ts),
         }
         log = self.application_log
-        return sessions_of(
+        return matched_sessions(
             APPLICATION_LOG.arrow.empty_table() if log is None else log, pa.table(columns)
         )
 
     @cached_property
     def handshakes(self) -> np.ndarray:
-        """HANDSHAKE[C]"""
+        """The connections' handshakes, HANDSHAKE[C]."""
         return setup.handshakes(self.segments, self.connections)
 
     @cached_property
     def volumes(self) -> np.ndarray:
-        """VOLUME[C]"""
+        """The connections' volumes, VOLUME[C]."""
         return volumes(self.segments, self.connections)
 
     @cached_property
     def coverage(self) -> np.ndarray:
-        """COVERAGE[C]: what was not seen; `unseen` of connections seen both ways, too."""
-        found = coverage(self.segments, self.connections)
-        found["unseen"] += self.internet_losses.unseen
-        return found
+        """The coverage of the connections, COVERAGE[C].
 
-    def _seen_enough(self, most_unseen: float, most_bytes: int = 0) -> np.ndarray:
+        `unseen` also has the unseen bytes of connections of which both directions were seen.
+        """
+        covered = coverage(self.segments, self.connections)
+        covered["unseen"] += self.internet_losses.unseen_bytes
+        return covered
+
+    def _seen_enough(self, max_unseen_share: float, max_unseen_bytes: int = 0) -> np.ndarray:
         payload = self.volumes["payload_bytes_down"]
-        return seen_enough(self.coverage, payload, self.connections, most_unseen, most_bytes)
+        return seen_enough(
+            self.coverage, payload, self.connections, max_unseen_share, max_unseen_bytes
+        )
 
     @cached_property
-    def stepped(self) -> np.ndarray:
-        """bool[C]: the monitor's clock stepped back within it: times across the step are not
-        known, nor what is concluded from times."""
+    def clock_stepped(self) -> np.ndarray:
+        """Mask of connections during which the monitor's clock stepped back, bool[C].
+
+        Times across the step are not known, nor anything that is inferred from times.
+        """
         begins = self.connections.first[:-1]
         if not self.packets.clock_steps.any():
             return np.zeros(len(begins), bool)
@@ -171,184 +189,226 @@ class UserPartition:
 
     @cached_property
     def options_cut(self) -> np.ndarray:
-        """bool[C]: the capture cut off options, of which SACK blocks and timestamps tell what was
-        lost and what the server did."""
+        """Mask of connections in which the capture cut off TCP options, bool[C].
+
+        Among the options are SACK blocks and timestamps, which show what was lost and what the
+        server did.
+        """
         begins = self.connections.first[:-1]
         if not self.packets.options_cut.any():
             return np.zeros(len(begins), bool)
         return np.logical_or.reduceat(self.packets.options_cut[self.segments.place], begins)
 
     @cached_property
-    def setup_stepped(self) -> np.ndarray:
-        """bool[C]: the clock stepped back before the handshake had ended."""
+    def clock_stepped_in_setup(self) -> np.ndarray:
+        """Mask of connections during whose set-up the monitor's clock stepped back, bool[C]."""
         handshake, segments = self.handshakes, self.segments
         acked = handshake["ack_ts"] != setup.NO_TIME
         ended = np.where(acked, handshake["ack_ts"], handshake["last_ts"])
         if not self.packets.clock_steps.any():
             return np.zeros(len(handshake), bool)
-        at = np.flatnonzero(np.diff(self.packets.clock_steps[segments.place])) + 1
-        of = self.connection_of(at)
-        within = (at > self.connections.first[of]) & (segments.ts[at] <= ended[of])
-        out = np.zeros(len(ended), bool)
-        out[of[within]] = True
-        return out
+        step = np.flatnonzero(np.diff(self.packets.clock_steps[segments.place])) + 1
+        connection = self.connection_of(step)
+        within = (step > self.connections.first[connection]) & (
+            segments.ts[step] <= ended[connection]
+        )
+        stepped = np.zeros(len(ended), bool)
+        stepped[connection[within]] = True
+        return stepped
 
     @cached_property
-    def timed(self) -> Connections:
-        """The connections; of those that are mine, the ones whose times say something of their
-        user are."""
-        return self.connections._replace(mine=self.connections.mine & ~self.stepped)
+    def timed_connections(self) -> Connections:
+        """The connections, of which only those without a step of the clock are `mine`.
+
+        From the times of these, something about their user can be inferred.
+        """
+        return self.connections._replace(
+            starts_in_window=self.connections.starts_in_window & ~self.clock_stepped
+        )
 
     @cached_property
-    def complete(self) -> np.ndarray:
-        """bool[C]: so much of the data to the mobile, and of its ACKs, was seen, by one clock, that
-        losses and rates are known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_LOSSES) & ~self.stepped
+    def seen_for_losses(self) -> np.ndarray:
+        """Mask of connections of which enough was seen to know losses and rates, bool[C].
+
+        Enough of the data to the mobile and of its ACKs, without a step of the clock.
+        """
+        return self._seen_enough(MAX_UNSEEN_FOR_LOSSES) & ~self.clock_stepped
 
     @cached_property
-    def mostly_seen(self) -> np.ndarray:
-        """bool[C]: so much, by one clock, that what the server did, and the link's rate, can be
-        known."""
-        return self._seen_enough(MOST_UNSEEN_FOR_SENDING, FEWEST_UNSEEN) & ~self.stepped
+    def seen_for_replay(self) -> np.ndarray:
+        """Mask of connections of which enough was seen to replay the server, bool[C].
+
+        Enough also for the link's rate; less than `seen_for_losses` asks for.
+        """
+        return self._seen_enough(MAX_UNSEEN_FOR_SENDING, MIN_UNSEEN_BYTES) & ~self.clock_stepped
 
     @cached_property
-    def replayed(self) -> np.ndarray:
-        """bool[C]: what the server did is known."""
-        return self.sending.transfers["known"] & self.mostly_seen & ~self.options_cut
+    def sending_known(self) -> np.ndarray:
+        """Mask of connections of which it is known what the server did, bool[C]."""
+        return self.sending.transfers["known"] & self.seen_for_replay & ~self.options_cut
 
     @cached_property
     def links_known(self) -> np.ndarray:
-        """bool[U]: what is told of the users' links is of these: nothing at Gi answers for the
-        mobile, and the capture does not lack much of what was sent."""
-        payload, at = self.volumes["payload_bytes_down"], self.connections
-        known = ~sampled(self.coverage, payload, at)
-        known[at.user[self.split & at.mine]] = False
+        """Mask of users whose access links can be measured, bool[U].
+
+        Nothing at Gi answers for their mobile, and the capture lacks little of their data.
+        """
+        payload, connections = self.volumes["payload_bytes_down"], self.connections
+        known = ~users_with_gaps(self.coverage, payload, connections)
+        known[connections.user[self.split & connections.starts_in_window]] = False
         return known
 
     @cached_property
     def split(self) -> np.ndarray:
-        """bool[C]: something at Gi answers in the mobile's name: the access side is not known."""
-        known = self.sending.transfers["rtt_samples"][:, samples.ACCESS].copy()
-        known["count"][self.stepped] = 0
-        return split(self.segments, self.timed, self.handshake_rtts[0], known)
+        """Mask of split connections, bool[C]: their access side is not known."""
+        access_rtts = self.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS].copy()
+        access_rtts["count"][self.clock_stepped] = 0
+        return split_connections(
+            self.segments, self.timed_connections, self.handshake_rtts[0], access_rtts
+        )
 
     @cached_property
     def handshake_rtts(self) -> tuple[np.ndarray, np.ndarray]:
-        """float64[C], s: round trips of the handshakes on the access and on the Internet side."""
-        access, internet = setup.round_trip_times(self.handshakes, self.background)
+        """Handshake RTTs on the access side and on the Internet side, float64[C] each, s."""
+        access, internet = setup.handshake_rtts(self.handshakes, self.background)
         return (
-            np.where(self.setup_stepped, np.nan, access),
-            np.where(self.setup_stepped, np.nan, internet),
+            np.where(self.clock_stepped_in_setup, np.nan, access),
+            np.where(self.clock_stepped_in_setup, np.nan, internet),
         )
 
     @cached_property
     def background(self) -> np.ndarray:
-        """bool[C]: the user had other traffic in or shortly before the set-up."""
+        """Mask of connections with background traffic in or shortly before the set-up, bool[C]."""
         return setup.background(self.handshakes, self.segments, self.connections, self.packets)
 
     @cached_property
     def access_totals(self) -> AccessTotals:
-        """What became of each connection's data on the access side."""
+        """The losses of each connection on the access side."""
         return access_totals(self.segments, self.connections, self.access_losses.probability)
 
     @cached_property
     def losses_known(self) -> np.ndarray:
-        """bool[C]: what was lost is known, but for the access side of those that are split."""
-        return self.access_totals.measurable & self.complete & ~self.options_cut
+        """Mask of connections whose losses are known, bool[C].
+
+        The access side of a split connection is not known in spite of that.
+        """
+        return self.access_totals.measurable & self.seen_for_losses & ~self.options_cut
 
     @cached_property
     def clean_acks(self) -> CleanAcks:
-        """ACKs that tell when a packet had arrived."""
+        """ACKs that show when a packet arrived."""
         return clean_acks(self.segments, self.connections)
 
     @cached_property
     def paths(self) -> np.ndarray:
-        """PATH[U]"""
-        return user_paths(self.clean_acks, self.timed, self.packets)
+        """The users' paths on the access side, PATH[U]."""
+        return user_paths(self.clean_acks, self.timed_connections, self.packets)
 
     @cached_property
-    def base_us(self) -> np.ndarray:
-        """float64[U]: users' least round trips (µs), side by side in memory, as those of one user
-        always are: to Numba other arrays are of another type."""
+    def base_rtt_us(self) -> np.ndarray:
+        """The users' base RTTs on the access side, float64[U], µs.
+
+        Contiguous in memory, because Numba compiles separate code for other arrays.
+        """
         return np.ascontiguousarray(self.paths["base_rtt"])
 
     @cached_property
     def access_losses(self) -> AccessLosses:
-        """What became of the segments on the access side."""
-        return access_losses(self.segments, self.timed, self.packets, self.clean_acks, self.paths)
+        """The fate of the segments on the access side."""
+        return access_losses(
+            self.segments, self.timed_connections, self.packets, self.clean_acks, self.paths
+        )
 
-    def needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether retransmissions at these segments, int64[K], were needed: (bool[K]: the mobile had
-        nothing of the earlier copy; bool[K]: whether that is decided, and Gi had seen one)."""
+    def retransmissions_needed(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (needed, decided), bool[K] each, for retransmissions.
+
+        at: int64[K], their segments.
+        needed: the mobile had no data of the earlier transmission.
+        decided: the evidence decides that, and Gi had seen an earlier transmission.
+        """
         lost, decided = were_needed(self.access_losses, at)
         original = np.where(lost, -1, self.access_losses.original[at])
-        at, base_us = np.ascontiguousarray(at), self.base_us[self.connections.user]
-        fate = refused(self.segments, self.connections, base_us, at, original)
-        gone = reneged(self.segments, self.connections, at, original)
-        return lost | (fate == REFUSED) | gone, decided & (fate != UNKNOWN) | gone
+        at, base_rtt_us = np.ascontiguousarray(at), self.base_rtt_us[self.connections.user]
+        fate = dropped_by_paws(self.segments, self.connections, base_rtt_us, at, original)
+        reneged_data = reneged(self.segments, self.connections, at, original)
+        return (
+            lost | (fate == DROPPED) | reneged_data,
+            decided & (fate != UNKNOWN) | reneged_data,
+        )
 
     @cached_property
     def links(self) -> np.ndarray:
-        """LINK[L]: users' access links by the hour."""
-        limited = self.access_losses.paths
-        found = links(self.clean_acks, self.timed, self.packets, limited)
-        longest = self.sending.transfers["rtt_samples"][:, samples.ACCESS]["longest"]
-        see_transfers(found, self.timed, np.where(self.replayed, longest, np.nan))
-        return found
+        """The users' access links by the hour, LINK[L]."""
+        user_links = links(
+            self.clean_acks, self.timed_connections, self.packets, self.access_losses.paths
+        )
+        max_rtt = self.sending.transfers["rtt_quantiles"][:, rtt_sampling.ACCESS]["max"]
+        max_rtt = np.where(self.sending_known, max_rtt, np.nan)
+        raise_max_rtts(user_links, self.timed_connections, max_rtt)
+        return user_links
 
     @cached_property
     def activities(self) -> np.ndarray:
-        """ACTIVITY[A]: when connections were active, QUIC's too, but for those of TCP of which one
-        direction was not seen."""
-        at, base_us = self.connections, self.base_us
-        seen = at._replace(mine=at.mine & (self.coverage["seen"] == BOTH))
-        quic = quic_activities(self.packets, base_us, len(at.user))
+        """The times in which connections were active, ACTIVITY[A].
+
+        QUIC's connections are among them; TCP's of which one direction was not seen are not.
+        """
+        connections, base_rtt_us = self.connections, self.base_rtt_us
+        seen = connections._replace(
+            starts_in_window=connections.starts_in_window & (self.coverage["seen"] == BOTH)
+        )
+        quic = quic_activities(self.packets, base_rtt_us, len(connections.user))
         quic = quic[(quic["start"] >= self.span[0]) & (quic["start"] < self.span[1])]
-        return together(activities(self.segments, seen, base_us), quic)
+        return merge_activities(activities(self.segments, seen, base_rtt_us), quic)
 
     @cached_property
     def servers(self) -> np.ndarray:
-        """SERVER[C]"""
+        """The connections' servers, SERVER[C]."""
         return servers(self.segments, self.connections)
 
     @cached_property
-    def sending(self) -> Sending:
-        """What the servers did."""
+    def sending(self) -> ReplayResults:
+        """The replay of what the servers did."""
         return self._replay(self.connections, self.servers)
 
     @cached_property
     def rtt_samples(self) -> np.ndarray:
-        """samples.SAMPLE[round trips]: those through transfers that are told."""
-        seen = self.sending.samples
-        of = seen["connection"]
-        known = self.connections.mine & self.replayed
-        access = seen["side"] == samples.ACCESS
-        return seen[np.where(access, (known & ~self.split)[of], known[of])]
+        """The RTT samples of transfers that get rows in the table, samples.SAMPLE[R]."""
+        all_samples = self.sending.rtt_samples
+        connection = all_samples["connection"]
+        known = self.connections.starts_in_window & self.sending_known
+        access = all_samples["side"] == rtt_sampling.ACCESS
+        return all_samples[np.where(access, (known & ~self.split)[connection], known[connection])]
 
-    def moments(self, connection: int) -> np.ndarray:
-        """MOMENT[P]: what the server of one connection did, packet by packet."""
-        at = self.connections
+    def server_states(self, connection: int) -> np.ndarray:
+        """Return the state of one connection's server at each packet, MOMENT[P]."""
+        everything = self.connections
         place = slice(connection, connection + 1)
-        one = at._replace(
-            first=at.first[connection : connection + 2], user=at.user[place], sack=at.sack[place]
+        single = everything._replace(
+            first=everything.first[connection : connection + 2],
+            user=everything.user[place],
+            sack=everything.sack[place],
         )
-        return self._replay(one, servers(self.segments, one), watched=True).moments
+        return self._replay(single, servers(self.segments, single), with_states=True).moments
 
-    def _replay(self, of: Connections, at: np.ndarray, watched: bool = False) -> Sending:
-        """What the servers of some connections, SERVER[C], did."""
-        rules = Rules.in_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
-        return replay(self.segments, of, at, self.base_us[of.user], rules, watched)
+    def _replay(
+        self, connections: Connections, servers: np.ndarray, with_states: bool = False
+    ) -> ReplayResults:
+        """Replay what the servers of some connections did; servers: SERVER[C]."""
+        rules = RtoSettings.from_seconds(self.settings.initial_rto_s, self.settings.min_rto_s)
+        base_rtt_us = self.base_rtt_us[connections.user]
+        return replay(self.segments, connections, servers, base_rtt_us, rules, with_states)
 
     @cached_property
     def internet_losses(self) -> InternetLosses:
-        """What was lost on the Internet side."""
-        base_us = self.base_us[self.connections.user]
-        found = internet_losses(self.segments, self.connections, base_us, self.servers)
-        return without_drops(found, self.timed)
+        """The losses on the Internet side."""
+        base_rtt_us = self.base_rtt_us[self.connections.user]
+        losses = internet_losses(self.segments, self.connections, base_rtt_us, self.servers)
+        return without_drops(losses, self.timed_connections)
 
 
 def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segments:
-    """The packets at these places; first: where each connection's begin."""
+    """Return the packets at these places as segments; first: each connection's first segment."""
     columns = {
         name: gather(getattr(packets, name), place)
         for name in Segments._fields
@@ -367,11 +427,11 @@ def _segments(packets: Packets, place: np.ndarray, first: np.ndarray) -> Segment
 
 
 def _without_probes(segments: Segments, connections: Connections) -> Segments:
-    """The Segments; those that bring no data are told, and carry no number any more."""
-    found = segments._replace(probe=probes(segments, connections))
-    if found.probe.any():
-        unnumber(found, connections)
-    return found
+    """Return the segments with probes marked, and without numbers in those that bring no data."""
+    marked = segments._replace(probe=probes(segments, connections))
+    if marked.probe.any():
+        remove_probe_numbers(marked, connections)
+    return marked
 
 
 def _connections(
@@ -382,7 +442,7 @@ def _connections(
     user = packets.user[begins]
     return Connections(
         first=first,
-        of_user=np.searchsorted(user, np.arange(len(packets.first))),
+        user_offsets=np.searchsorted(user, np.arange(len(packets.first))),
         user=user,
         user_port=packets.user_port[begins],
         server=packets.server[begins],
@@ -390,7 +450,7 @@ def _connections(
         start_ts=start_ts,
         end_ts=segments.ts[first[1:] - 1],
         sack=uses_sack(segments, first),
-        mine=(start_ts >= from_us) & (start_ts < until_us),
+        starts_in_window=(start_ts >= from_us) & (start_ts < until_us),
     )
 
 

@@ -1,15 +1,18 @@
-"""Where tables lie, how they change and how they are read. Nothing else knows a path."""
+"""The warehouse: where tables lie, how they change, and how they are read.
 
-from spark_jobs.warehouse.commits import Commit, Unit
+No other package knows a path of a table. The module `store` explains the terms.
+"""
+
 from spark_jobs.warehouse.files import Written
 from spark_jobs.warehouse.staging import Staging
-from spark_jobs.warehouse.store import KEEP, VIEWS, Change, Warehouse, fingerprint
+from spark_jobs.warehouse.store import GRACE_TIME, VIEWS, Change, Warehouse, fingerprint
+from spark_jobs.warehouse.units import PublishedUnit, Unit
 
 __all__ = [
-    "KEEP",
+    "GRACE_TIME",
     "VIEWS",
     "Change",
-    "Commit",
+    "PublishedUnit",
     "Staging",
     "Unit",
     "Warehouse",

@@ -1,10 +1,13 @@
 """Small files of captures merged into larger ones, and split again.
 
-Captures that are rotated every few minutes leave hundreds of files a day. A merged file has what
-they have, one capture after the other, and is read in their place; the journal knows what each of
-them was, so that what was made of their packets stays up to date. Row groups of packets stay as
-they are: each has one capture's packets, by which their order is told, and of a bucket. Where a
-capture is published again, the merged file that has its rows is split first, into files with the
+Captures that are rotated every few minutes leave hundreds of files a day. A merged file holds their
+rows, one capture after the other, and is read in their place. The catalog still knows what each of
+the files was. So what was made of their packets stays up to date.
+
+A row group of packets keeps its rows when files are merged. Each row group holds packets of one
+capture and one user partition; the order of packets depends on that.
+
+If a capture is published again, the merged file with its rows is split first, into files with the
 bytes that the captures had.
 """
 
@@ -22,26 +25,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import INGEST_LOG, PACKETS, TABLES, Table
-from spark_jobs.warehouse.commits import Commit, Content
-from spark_jobs.warehouse.files import Written, metadata_of, opened, read_metadata
-from spark_jobs.warehouse.journal import File
+from spark_jobs.warehouse.catalog import File
+from spark_jobs.warehouse.files import Written, key_value_metadata, open_parquet, read_metadata
 from spark_jobs.warehouse.staging import NO_DATE, Staging
+from spark_jobs.warehouse.units import Content, PublishedUnit
 
 MERGED_TABLES = (PACKETS, INGEST_LOG)
-"""Those with a file a capture; rows of ingest_log, one a capture, become one row group."""
-FEWEST = 16
-"""Files that are merged at once: a network's day has less than so many of captures that are not
-merged, and a capture is merged once, however often there are new ones."""
-LARGEST = 256 << 20
-"""Bytes of a merged file: what is written again where one of its captures is."""
-SMALL = LARGEST // FEWEST
-MOST_ROW_GROUPS = 512
-"""Of a merged file: a reader holds what is said of all of them, some 20 kB each."""
+"""The tables with one file for each capture.
+
+A file of ingest_log has one row. The rows of merged files of ingest_log become one row group.
+"""
+MIN_FILES = 16
+"""Minimum number of files that are merged at once.
+
+So a network's day has fewer unmerged files of captures than this, and a capture is merged once, no
+matter how often new ones come.
+"""
+MAX_BYTES = 256 << 20
+"""Maximum size of a merged file, in bytes: what is written again if one of its captures is."""
+MAX_SMALL_BYTES = MAX_BYTES // MIN_FILES
+MAX_ROW_GROUPS = 512
+"""Maximum number of row groups of a merged file.
+
+A reader holds the metadata of all of them, some 20 kB each.
+"""
 
 
-class Part(NamedTuple):
-    """A capture's file: its path under the root, what was published, the capture, when that begins
-    (µs)."""
+class CaptureFile(NamedTuple):
+    """A file of one capture.
+
+    - target: its path below the root
+    - content: what was published
+    - capture: the capture's name
+    - first_us: the time of the capture's first packet (µs since 1970)
+    """
 
     target: str
     content: Content
@@ -49,126 +66,146 @@ class Part(NamedTuple):
     first_us: int
 
 
-class Place(NamedTuple):
-    """A table's partition, as a path says."""
+class TablePartition(NamedTuple):
+    """A partition of a table: the folder that a file's path names."""
 
     table: Table
     network: str
     date: datetime.date | None
 
     @classmethod
-    def of(cls, target: str) -> Place:
-        """That which a file under the root is in."""
+    def of(cls, target: str) -> TablePartition:
+        """Return the partition of a file, by its path below the root."""
         table, network, *day, _ = target.split("/")
         text = day[0].removeprefix("date=") if day else NO_DATE
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
         return cls(TABLES[table], network.removeprefix("network="), date)
 
 
-def small_files(commits: Iterable[Commit]) -> list[list[Part]]:
-    """Files of captures that are to be merged: by partition, in the order of the captures."""
-    found: dict[str, list[Part]] = defaultdict(list)
-    for commit in commits:
-        for target, content in commit.stored.items():
+def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:
+    """Return files of captures to merge: a list for each partition, in order of time."""
+    found: dict[str, list[CaptureFile]] = defaultdict(list)
+    for published in units:
+        for target, content in published.stored_in.items():
             folder, table = target.rpartition("/")[0], target.partition("/")[0]
-            of_one = target in commit.contents and content.size <= SMALL
-            if of_one and table in {merged.name for merged in MERGED_TABLES}:
-                first_us = commit.facts.get("first_us") or 0
-                found[folder].append(Part(target, content, commit.unit.name, first_us))
-    in_order = itemgetter(Part._fields.index("first_us"), Part._fields.index("capture"))
-    return [sorted(parts, key=in_order) for parts in found.values() if len(parts) >= FEWEST]
+            is_small = target in published.contents and content.size <= MAX_SMALL_BYTES
+            if is_small and table in {merged.name for merged in MERGED_TABLES}:
+                first_us = published.facts.get("first_us") or 0
+                found[folder].append(CaptureFile(target, content, published.unit.name, first_us))
+    by_time = itemgetter(
+        CaptureFile._fields.index("first_us"), CaptureFile._fields.index("capture")
+    )
+    return [sorted(parts, key=by_time) for parts in found.values() if len(parts) >= MIN_FILES]
 
 
-def merge(root: Path, parts: list[Part], staging: Staging) -> Iterator[tuple[Written, list[Part]]]:
-    """Files, staged, that have the rows of captures' files of a partition, each with those whose
-    rows it has. Left out are files of an earlier version, whose columns are others."""
-    for chosen in _within_limits(root, parts):
-        place = Place.of(chosen[0].target)
-        with staging.writer(*place, "captures") as writer:
-            pieces = (rows for part in chosen for rows in _row_groups(root / part.target, place))
-            joined = [pa.concat_tables(pieces)] if place.table is INGEST_LOG else pieces
+def merge(
+    root: Path, parts: list[CaptureFile], staging: Staging
+) -> Iterator[tuple[Written, list[CaptureFile]]]:
+    """Write merged files of a partition to staging.
+
+    Yields each file with the captures' files whose rows it holds. Files of an earlier version, with
+    other columns, are left out.
+    """
+    for batch in _within_limits(root, parts):
+        partition = TablePartition.of(batch[0].target)
+        with staging.writer(*partition, "captures") as writer:
+            row_groups = (
+                rows for part in batch for rows in _row_groups(root / part.target, partition)
+            )
+            joined = [pa.concat_tables(row_groups)] if partition.table is INGEST_LOG else row_groups
             for rows in joined:
                 writer.write_table(rows, row_group_size=len(rows))
             writer.add_key_value_metadata(
                 {
-                    _text_name(part.capture, name): text
-                    for part in chosen
-                    for name, text in metadata_of(root / part.target).items()
+                    _metadata_key(part.capture, name): text
+                    for part in batch
+                    for name, text in key_value_metadata(root / part.target).items()
                 }
             )
-        yield writer.written, chosen
+        yield writer.written, batch
 
 
-def _within_limits(root: Path, parts: list[Part]) -> Iterator[list[Part]]:
-    """As many at a time as a merged file may have; of two at least."""
-    held: list[Part] = []
+def _within_limits(root: Path, parts: list[CaptureFile]) -> Iterator[list[CaptureFile]]:
+    """Yield lists of at least two files that one merged file may hold."""
+    batch: list[CaptureFile] = []
     size = row_groups = 0
     for part in parts:
         metadata = read_metadata(root / part.target)
-        if metadata.schema.to_arrow_schema() != Place.of(part.target).table.arrow:
+        if metadata.schema.to_arrow_schema() != TablePartition.of(part.target).table.arrow:
             continue
         size, row_groups = size + part.content.size, row_groups + metadata.num_row_groups
-        if held and (size > LARGEST or row_groups > MOST_ROW_GROUPS):
-            if len(held) > 1:
-                yield held
-            held, size, row_groups = [], part.content.size, metadata.num_row_groups
-        held.append(part)
-    if len(held) > 1:
-        yield held
+        if batch and (size > MAX_BYTES or row_groups > MAX_ROW_GROUPS):
+            if len(batch) > 1:
+                yield batch
+            batch, size, row_groups = [], part.content.size, metadata.num_row_groups
+        batch.append(part)
+    if len(batch) > 1:
+        yield batch
 
 
 def split(root: Path, target: str, staging: Staging) -> dict[str, Written]:
-    """A merged file's rows as the files that the captures had, staged: by capture."""
-    place, texts, found = Place.of(target), metadata_of(root / target), {}
-    for capture, pieces in groupby(by_capture(root / target, place), itemgetter(0)):
-        with staging.writer(*place, capture) as writer:
-            for _, rows in pieces:
+    """Write the files that the captures had to staging; return them by capture.
+
+    Their rows are those of the merged file.
+    """
+    partition, metadata, found = TablePartition.of(target), key_value_metadata(root / target), {}
+    for capture, parts in groupby(rows_by_capture(root / target, partition), itemgetter(0)):
+        with staging.writer(*partition, capture) as writer:
+            for _, rows in parts:
                 writer.write_table(rows, row_group_size=len(rows))
-            if mine := _texts_of(capture, texts):
-                writer.add_key_value_metadata(mine)
+            if own := _metadata_of(capture, metadata):
+                writer.add_key_value_metadata(own)
         found[capture] = writer.written
     return found
 
 
-def lost(file: File, capture: str, staging: Staging) -> File:
-    """What a capture's file is where the merged one is lost: missing, at a place of its own."""
-    return file._replace(path=staging.path(*Place.of(file.path), capture).target)
+def missing_part(file: File, capture: str, staging: Staging) -> File:
+    """Return a new path for a capture's file whose merged file is lost.
+
+    The catalog lists it there, and its check reports the file as missing.
+    """
+    return file._replace(path=staging.path(*TablePartition.of(file.path), capture).target)
 
 
-def by_capture(path: Path, place: Place) -> Iterator[tuple[str, pa.Table]]:
-    """Each row group's rows by capture."""
-    for rows in _row_groups(path, place):
+def rows_by_capture(path: Path, partition: TablePartition) -> Iterator[tuple[str, pa.Table]]:
+    """Yield (capture, rows) for each row group of a file."""
+    for rows in _row_groups(path, partition):
         captures = rows["capture"].unique().to_pylist()
         if len(captures) == 1:
             yield captures[0], rows
             continue
-        plain = rows.cast(place.table.arrow)  # else each would have all captures' dictionaries
+        # Decoded first, or each capture's rows would have all captures' dictionaries.
+        decoded = rows.cast(partition.table.arrow)
         for capture in captures:
-            mine = plain.filter(pc.field("capture") == capture)
-            yield capture, mine.cast(place.table.arrow_dictionary)
+            own = decoded.filter(pc.field("capture") == capture)
+            yield capture, own.cast(partition.table.arrow_dictionary)
 
 
-def _row_groups(path: Path, place: Place) -> Iterator[pa.Table]:
-    """As their writer had them."""
-    schema = place.table.arrow_dictionary
-    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    with opened(path, read_dictionary=texts) as file:
+def _row_groups(path: Path, partition: TablePartition) -> Iterator[pa.Table]:
+    """Yield a file's row groups as their writer had them."""
+    schema = partition.table.arrow_dictionary
+    text_columns = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    with open_parquet(path, read_dictionary=text_columns) as file:
         for number in range(file.num_row_groups):
             yield file.read_row_group(number, use_threads=False).cast(schema)
 
 
-def capture_texts(path: Path, capture: str) -> dict[str, str]:
-    """What a capture's file has in its metadata, merged with others or not."""
-    texts = metadata_of(path)
-    return texts | _texts_of(capture, texts)
+def capture_metadata(path: Path, capture: str) -> dict[str, str]:
+    """Return a capture's key-value metadata, from its own file or from a merged one."""
+    metadata = key_value_metadata(path)
+    return metadata | _metadata_of(capture, metadata)
 
 
-def _texts_of(capture: str, texts: dict[str, str]) -> dict[str, str]:
-    """Those of a capture, of a merged file's texts."""
-    begin = _text_name(capture, "")
-    return {name.removeprefix(begin): t for name, t in texts.items() if name.startswith(begin)}
+def _metadata_of(capture: str, metadata: dict[str, str]) -> dict[str, str]:
+    """Return a capture's key-value metadata, from those of a merged file."""
+    prefix = _metadata_key(capture, "")
+    return {
+        name.removeprefix(prefix): text
+        for name, text in metadata.items()
+        if name.startswith(prefix)
+    }
 
 
-def _text_name(capture: str, name: str) -> str:
-    """What a text of a capture's file is named in the metadata of a merged one."""
+def _metadata_key(capture: str, name: str) -> str:
+    """Return the key, in a merged file's metadata, for a key of a capture's file."""
     return f"{capture}\n{name}"

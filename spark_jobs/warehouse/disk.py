@@ -1,4 +1,4 @@
-"""Files' names; files written durably; a full disk, told in one line."""
+"""File names, durable writes, and one clear error for a full disk."""
 
 from __future__ import annotations
 
@@ -17,26 +17,32 @@ import xxhash
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
 
-LONGEST_NAME = 213
-"""Of a file's name, whose 255 bytes must hold what is put around it, too."""
+MAX_NAME_BYTES = 213
+"""Maximum length of a quoted name, so that a file name with additions fits into 255 bytes."""
 
 
 def file_name(name: str) -> str:
-    """A name as a file's: percent-quoted; of a long one the begin, and a hash of all of it. What
-    unquote makes of it has the same file name."""
+    """Return a name quoted for use as a file name.
+
+    The name is percent-quoted. Of a long name the result has the first part, and a hash of the
+    whole name. Quoting the unquoted result again gives the same result.
+    """
     quoted, head = quote(name, safe=""), name
-    if len(quoted) <= LONGEST_NAME:
+    if len(quoted) <= MAX_NAME_BYTES:
         return quoted
     tail = f"~{xxhash.xxh3_128_hexdigest(name.encode())}"
-    while len(quote(head, safe="")) > LONGEST_NAME - len(tail):
+    while len(quote(head, safe="")) > MAX_NAME_BYTES - len(tail):
         head = head[:-1]
     return quote(head, safe="") + tail
 
 
 @contextmanager
-def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
-    """Raises UserError where a file's or folder's disk, or what of it the user may have, is full;
-    needed(): how many bytes there must be room for at least, asked when what was begun is gone."""
+def report_full_disk(path: Path, needed: Callable[[], int]) -> Iterator[None]:
+    """Raise UserError if the disk of a file or folder is full, or its user's quota is.
+
+    needed() returns how many bytes must be free at least. It is called after temporary files are
+    removed.
+    """
     try:
         yield
     except OSError as error:
@@ -45,18 +51,20 @@ def told_if_full(path: Path, needed: Callable[[], int]) -> Iterator[None]:
         where = Path(tempfile.gettempdir()) if in_object_store(path) else path
         free = shutil.disk_usage(where if where.exists() else where.parent).free
         raise UserError(
-            f"{path}: no space left on the device: {needed():,} bytes are needed at least, "
+            f"{path}: no space left on the device: at least {needed():,} bytes are needed, "
             f"{free:,} are free"
         ) from error
 
 
 @contextmanager
 def replacing(path: Path, size: int) -> Iterator[Path]:
-    """A place beside a file to write what is to replace it, of so many bytes; whole or not at all.
-    A UserError where the disk is full."""
+    """Yield a temporary path; at the end the file there replaces the file at `path`, as a whole.
+
+    size: the expected bytes, for the error message. Raises UserError if the disk is full.
+    """
     name = f".{path.name}.{uuid.uuid4().hex}"
     temporary = Path(tempfile.gettempdir(), name) if in_object_store(path) else path.with_name(name)
-    with told_if_full(path, lambda: size):
+    with report_full_disk(path, lambda: size):
         try:
             yield temporary
             if in_object_store(path):
@@ -75,11 +83,12 @@ def write_durably(path: Path, text: str) -> None:
         temporary.write_bytes(content)
 
 
-def bytes_in(folder: Path) -> int:
-    """What the files of a folder hold."""
+def folder_size(folder: Path) -> int:
+    """Return the total size of the files in a folder, in bytes."""
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def sync(path: Path) -> None:
+    """Wait until a file's bytes are on disk."""
     with path.open("rb") as f:
         os.fsync(f.fileno())

@@ -1,4 +1,4 @@
-"""A table's Parquet files, written and read as its schema says."""
+"""Tables' Parquet files, written and read by the table's schema."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ import xxhash
 
 from schemas import Table
 from spark_jobs.places import in_object_store
-from spark_jobs.warehouse.commits import Content, content_of
+from spark_jobs.warehouse.units import Content, content_of
 
-LARGEST_ROW_GROUP = 1 << 24
+MAX_ROW_GROUP_ROWS = 1 << 24
 
 
 class Staged(NamedTuple):
-    """Where a file is written, and its path under the root once it is published."""
+    """A staged file: its path below the root once it is published, and its path until then."""
 
     target: str
     path: Path
 
 
 class Written(NamedTuple):
-    """A file that is written, and what it holds."""
+    """A staged file that is complete, with its content and number of rows."""
 
     staged: Staged
     content: Content
     rows: int
 
-    def is_of(self, table: Table) -> bool:
-        """Whether it is a table's."""
+    def belongs_to(self, table: Table) -> bool:
+        """Return whether the file is of a table."""
         return self.staged.target.startswith(f"{table.name}/")
 
 
 class TableWriter:
-    """Writes a table's Parquet file of rows with its schema; dictionaries: whether their strings
-    are held as such (see Table.arrow_dictionary). To be used in a with statement."""
+    """A writer of a table's Parquet file, to be used in a with statement.
+
+    dictionaries: whether the rows have dictionary-encoded strings (see Table.arrow_dictionary).
+    """
 
     def __init__(self, table: Table, staged: Staged, dictionaries: bool = True):
         self._staged, self._rows = staged, 0
@@ -59,24 +61,27 @@ class TableWriter:
         finally:
             self._sink.close()
 
-    def write_table(self, rows: pa.Table, row_group_size: int = LARGEST_ROW_GROUP) -> None:
-        """Rows, in row groups of so many at most."""
+    def write_table(self, rows: pa.Table, row_group_size: int = MAX_ROW_GROUP_ROWS) -> None:
+        """Write rows, in row groups of a maximum size."""
         self._writer.write_table(rows, row_group_size=row_group_size)
         self._rows += len(rows)
 
     def add_key_value_metadata(self, texts: dict[str, str]) -> None:
-        """Texts for the file's metadata; see metadata_of."""
+        """Add texts to the file's metadata; see key_value_metadata."""
         self._writer.add_key_value_metadata(texts)
 
     @property
     def written(self) -> Written:
-        """What was written, when all of it was."""
+        """The complete file; valid after the with statement."""
         return Written(self._staged, self._sink.content, self._rows)
 
 
-def in_order(table: Table, rows: pa.Table) -> pa.Table:
-    """The rows as the table has them sorted. Nearly all differ in the first column; only those that
-    do not are compared by the others, which takes Arrow three times as long."""
+def sort_rows(table: Table, rows: pa.Table) -> pa.Table:
+    """Return rows in the table's order.
+
+    Nearly all rows differ in the first column. Only the others are compared by all columns, for
+    Arrow's sort by several columns takes three times as long.
+    """
     import numpy as np
     import pyarrow.compute as pc
 
@@ -84,17 +89,17 @@ def in_order(table: Table, rows: pa.Table) -> pa.Table:
         return rows
     values = rows[table.sorted_by[0]].combine_chunks().view(pa.int64()).to_numpy()
     order = np.argsort(values, kind="stable")
-    alike = np.flatnonzero(np.diff(values[order]) == 0)
-    alike = np.union1d(alike, alike + 1)
-    if len(alike):
-        of = rows.select(table.sorted_by).take(pa.array(order[alike]))
-        by = [(name, "ascending") for name in table.sorted_by]
-        order[alike] = order[alike][pc.sort_indices(of, sort_keys=by)]
+    ties = np.flatnonzero(np.diff(values[order]) == 0)
+    ties = np.union1d(ties, ties + 1)
+    if len(ties):
+        tied_rows = rows.select(table.sorted_by).take(pa.array(order[ties]))
+        sort_keys = [(name, "ascending") for name in table.sorted_by]
+        order[ties] = order[ties][pc.sort_indices(tied_rows, sort_keys=sort_keys)]
     return rows if (np.diff(order) == 1).all() else rows.take(pa.array(order))
 
 
 class _Hashed(io.RawIOBase):
-    """A new file, and what is written to it."""
+    """A new file that hashes what is written to it."""
 
     def __init__(self, path: Path):
         self._file, self._digest, self._size = path.open("wb"), xxhash.xxh3_64(), 0
@@ -124,7 +129,10 @@ def read_rows(
     filters: list[Any] | None = None,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """The rows of some of a table's files; filters and columns: as of pq.read_table."""
+    """Return the rows of some of a table's files.
+
+    filters, columns: as in pq.read_table.
+    """
     names = table.arrow.names if columns is None else columns
     schema = pa.schema([table.arrow.field(name) for name in names])
     rows = [
@@ -135,67 +143,74 @@ def read_rows(
 
 
 def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table:
-    """These columns of rows of a file; what a file of an earlier version lacks is null, or 0 where
-    that may not be."""
+    """Return some columns of a file's rows.
+
+    A column that a file of an earlier version lacks is null, or 0 if the column may not be null.
+    """
     for column in table.columns:
         if column.name in names and column.name not in rows.column_names:
-            lacking = pa.scalar(0 if column.required else None).cast(column.type)
-            rows = rows.append_column(column.name, pa.repeat(lacking, len(rows)))
+            filler = pa.scalar(0 if column.required else None).cast(column.type)
+            rows = rows.append_column(column.name, pa.repeat(filler, len(rows)))
     return rows.select(names)
 
 
-def opened(path: Path, **options: Any) -> pq.ParquetFile:
-    """A Parquet file; options: as of pq.ParquetFile."""
+def open_parquet(path: Path, **options: Any) -> pq.ParquetFile:
+    """Open a Parquet file; options: as in pq.ParquetFile."""
     return pq.ParquetFile(_source(path), **options)
 
 
 def read_metadata(path: Path) -> pq.FileMetaData:
-    """A Parquet file's. Raises FileNotFoundError."""
+    """Return a Parquet file's metadata. Raises FileNotFoundError."""
     return pq.read_metadata(_source(path))
 
 
 def _source(path: Path) -> Any:
-    """What pyarrow reads a file from."""
+    """Return what pyarrow reads a file from."""
     return path.open("rb", buffering=0) if in_object_store(path) else path
 
 
-def described(path: Path) -> tuple[Content, int]:
-    """A file's content and how many rows it has, read from the file."""
+def content_and_rows(path: Path) -> tuple[Content, int]:
+    """Return a file's content and its number of rows, both read from the file."""
     return content_of(path), read_metadata(path).num_rows
 
 
-def metadata_of(path: Path) -> dict[str, str]:
-    """What a file's writer added to its metadata; a merged file has that of each capture after its
-    name (see compaction.capture_texts)."""
+def key_value_metadata(path: Path) -> dict[str, str]:
+    """Return the texts that a file's writer added to its metadata.
+
+    A merged file has the texts of each capture (see compaction.capture_metadata).
+    """
     found = read_metadata(path).metadata or {}
     return {name.decode(): text.decode() for name, text in found.items()}
 
 
 def microseconds(time: datetime) -> int:
-    """A time as the tables have it, µs since 1970."""
+    """Return a time in the tables' unit, µs since 1970."""
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def moment(us: int | None) -> datetime | None:
-    """A time of the tables, µs since 1970, as Python's; None stays None."""
+def to_datetime(us: int | None) -> datetime | None:
+    """Return a time of the tables (µs since 1970) as a datetime; None for None."""
     return pa.scalar(us, pa.timestamp("us", "UTC")).as_py()
 
 
 def read_between(
     paths: Iterable[Path], capture: str, columns: list[str], first_us: int, last_us: int
 ) -> Iterator[pa.Table]:
-    """Some columns of a capture's packets in some files that are stamped (ts) from first_us to
-    last_us, since 1970, a row group at a time; each is of one capture."""
+    """Yield some columns of a capture's packets with time stamps from first_us to last_us.
+
+    Both times are inclusive, in µs since 1970. Each yielded table is of one row group, which holds
+    packets of one capture.
+    """
     import pyarrow.compute as pc
 
-    first, last = moment(first_us), moment(last_us)
+    first, last = to_datetime(first_us), to_datetime(last_us)
     for path in paths:
-        with opened(path) as file:
-            ts, of = map(file.schema_arrow.get_field_index, ("ts", "capture"))
+        with open_parquet(path) as file:
+            ts_column, capture_column = map(file.schema_arrow.get_field_index, ("ts", "capture"))
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
-                times = group.column(ts).statistics
-                mine = group.column(of).statistics.min == capture
-                if mine and times.min <= last and first <= times.max:
+                times = group.column(ts_column).statistics
+                is_of_capture = group.column(capture_column).statistics.min == capture
+                if is_of_capture and times.min <= last and first <= times.max:
                     rows = file.read_row_group(number, columns=[*columns])
                     yield rows.filter((pc.field("ts") >= first) & (pc.field("ts") <= last))

@@ -1,7 +1,8 @@
-"""Which catalog is a warehouse's: a mark in its root and a row of the catalog have one identity.
+"""The identity that a warehouse shares with its catalog.
 
-Without that, a job that is started with another catalog, or with an empty one, would take every
-file of the warehouse for one that belongs to nothing.
+A mark in the warehouse's root and a row of the catalog have the same identity. Without it, a job
+that is started with another catalog, or with an empty one, would take every file of the warehouse
+for an orphan.
 """
 
 from __future__ import annotations
@@ -16,24 +17,28 @@ from typing import NamedTuple
 
 from spark_jobs.errors import UserError
 from spark_jobs.places import ConflictError, in_object_store, write_if_unchanged
+from spark_jobs.warehouse.catalog import CATALOG_VARIABLE
 from spark_jobs.warehouse.database import Database, Session
 from spark_jobs.warehouse.disk import sync
-from spark_jobs.warehouse.journal import CATALOG_VARIABLE
 
 MARK = "warehouse.json"
-LOOKED_AT = 100
-"""So many published files are looked for, to tell whether a catalog without identity is of here."""
+"""The name of the file with the warehouse's mark."""
+SAMPLED_FILES = 100
+"""Number of published files that are looked for, if a catalog has no identity.
+
+They show whether it is the catalog of this warehouse.
+"""
 
 
 class Mark(NamedTuple):
-    """The identity that a warehouse shares with its catalog, and where that was."""
+    """The identity that a warehouse shares with its catalog, and that catalog's location."""
 
     identity: str
     catalog: str
 
 
 def read_mark(root: Path) -> Mark | None:
-    """A warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
+    """Return a warehouse's mark; None if it has none. Raises UserError if it cannot be read."""
     path = root / MARK
     try:
         text = path.read_bytes()
@@ -45,41 +50,49 @@ def read_mark(root: Path) -> Mark | None:
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{path}: is not the mark of a warehouse: restore it, or remove it and its "
-            f"catalog and run {_rebuild(root)}"
+            f"catalog and run {_rebuild_command(root)}"
         ) from error
 
 
 def identity_of(session: Session) -> str | None:
-    """The identity that a catalog has; None: no warehouse has claimed it."""
+    """Return the identity that a catalog has; None if no warehouse has claimed it."""
     row = session.execute("select identity from giscope_catalog").fetchone()
     return row[0] if row else None
 
 
-class Claim:
-    """Compares a warehouse with its catalog, in each transaction, and ties them in the first one.
-    has_tables() says whether the warehouse has files of tables."""
+class IdentityCheck:
+    """A check that warehouse and catalog belong together, made in each transaction.
+
+    The first transaction gives both the same identity.
+    """
 
     def __init__(self, root: Path, database: Database, has_tables: Callable[[], bool]):
+        """Check a warehouse's root against a database.
+
+        has_tables() returns whether the warehouse has files of tables.
+        """
         self._root, self._database, self._has_tables = root, database, has_tables
         self._identity: str | None = None
-        """What both have, once it was seen in both."""
+        """The identity of both, once it was seen in both."""
 
     @property
-    def tied(self) -> bool:
-        """Whether warehouse and catalog were seen to be each other's."""
+    def is_confirmed(self) -> bool:
+        """True once warehouse and catalog were seen to have the same identity."""
         return self._identity is not None
 
     def check(self) -> None:
-        """Raises UserError if warehouse and catalog are not each other's. Writes nothing."""
+        """Raise UserError if warehouse and catalog do not belong together. Writes nothing."""
         if self._database.version() is not None:
             with self._database.reading() as session:
-                self._shared(session)
+                self._shared_identity(session)
         elif self._has_tables():
             self._refuse_unknown(read_mark(self._root))
 
-    def expect_loss(self) -> None:
-        """Let the first transaction tie the warehouse to a catalog that has nothing. Raises
-        UserError if the catalog knows this warehouse, or has anything."""
+    def expect_lost_catalog(self) -> None:
+        """Make the first transaction give the warehouse's identity to a catalog that has nothing.
+
+        Raises UserError if the catalog has an identity, or has anything.
+        """
         if self._database.version() is not None:
             with self._database.reading() as session:
                 if identity_of(session) or _has_units(session):
@@ -87,21 +100,26 @@ class Claim:
         self._has_tables = lambda: False
 
     def __call__(self, session: Session) -> None:
-        """As check, within a transaction; an empty catalog becomes this warehouse's."""
+        """Check as check() does, within a transaction.
+
+        An empty catalog becomes this warehouse's.
+        """
         if self._identity is not None and identity_of(session) == self._identity:
             return
-        identity = self._shared(session) or uuid.uuid4().hex
+        identity = self._shared_identity(session) or uuid.uuid4().hex
         if read_mark(self._root) is None:
-            where = self._database.place
-            inside = where.rpartition("/")[2] if self._database.inside else where
-            identity = _write_mark(self._root, Mark(identity, inside)).identity
+            location = self._database.location
+            name = location.rpartition("/")[2] if self._database.in_warehouse else location
+            identity = _write_mark(self._root, Mark(identity, name)).identity
         if identity_of(session) is None:
             session.execute("insert into giscope_catalog values (?)", (identity,))
         self._identity = identity
 
-    def _shared(self, session: Session) -> str | None:
-        """The identity of both, or of the one that has it; None if neither has one. Raises
-        UserError if they may not be tied."""
+    def _shared_identity(self, session: Session) -> str | None:
+        """Return the identity of both, or of the one that has it; None if neither has one.
+
+        Raises UserError if they do not belong together.
+        """
         mark, identity = read_mark(self._root), identity_of(session)
         if mark and identity == mark.identity:
             self._identity = identity
@@ -111,14 +129,14 @@ class Claim:
                 self._refuse_unknown(mark)
             return mark.identity
         if mark:
-            self._refuse(f"belongs to another warehouse; {self._mend(mark)}")
-        if identity and not self._database.inside:
+            self._refuse(f"belongs to another warehouse; {self._remedy(mark)}")
+        if identity and not self._database.in_warehouse:
             self._refuse(
                 "belongs to another warehouse already: set GISCOPE_CATALOG to a database of its own"
                 f" (if {self._root / MARK} was lost, it had the identity {identity})"
             )
         if identity is None and _has_units(session):
-            if not (self._database.inside or self._knows_files(session)):
+            if not (self._database.in_warehouse or self._has_files_of(session)):
                 self._refuse(
                     "is in use for another warehouse: set GISCOPE_CATALOG to a database of its own"
                 )
@@ -126,34 +144,37 @@ class Claim:
             self._refuse_unknown(None)
         return identity
 
-    def _knows_files(self, session: Session) -> bool:
-        """Whether any of some published files is here; also if none is published."""
-        some = session.execute(
-            f"select path from giscope_files where published limit {LOOKED_AT}"
+    def _has_files_of(self, session: Session) -> bool:
+        """Return whether any of some files that a catalog lists exists here, or it lists none."""
+        sample = session.execute(
+            f"select path from giscope_files where published limit {SAMPLED_FILES}"
         ).fetchall()
-        return not some or any((self._root / path).exists() for (path,) in some)
+        return not sample or any((self._root / path).exists() for (path,) in sample)
 
     def _refuse_unknown(self, mark: Mark | None) -> None:
-        self._refuse(f"does not know this warehouse: {self._mend(mark)}")
+        self._refuse(f"does not know this warehouse: {self._remedy(mark)}")
 
     def _refuse(self, why: str) -> None:
-        raise UserError(f"{self._root}: the catalog {self._database.place} {why}")
+        raise UserError(f"{self._root}: the catalog {self._database.location} {why}")
 
-    def _mend(self, mark: Mark | None) -> str:
-        """What to set."""
-        lost = f"if that is lost, run {_rebuild(self._root)}"
+    def _remedy(self, mark: Mark | None) -> str:
+        """Return what the user should set, in words."""
+        if_lost = f"if that is lost, run {_rebuild_command(self._root)}"
         if not mark:
-            return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {lost}"
+            return f"set {CATALOG_VARIABLE} to the catalog that it was made with; {if_lost}"
         if "/" not in mark.catalog:
-            if self._database.inside:
-                return f"restore {self._root / mark.catalog}, or, {lost}"
-            return f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {lost}"
+            if self._database.in_warehouse:
+                return f"restore {self._root / mark.catalog}, or, {if_lost}"
+            return (
+                f"unset {CATALOG_VARIABLE}: it was made with {self._root / mark.catalog}; {if_lost}"
+            )
         return (
-            f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; {lost}"
+            f"set {CATALOG_VARIABLE} to the database {mark.catalog} that it was made with; "
+            f"{if_lost}"
         )
 
 
-def _rebuild(root: Path) -> str:
+def _rebuild_command(root: Path) -> str:
     return f"giscope maintain --warehouse {root} --rebuild-catalog"
 
 
@@ -162,22 +183,25 @@ def _has_units(session: Session) -> bool:
 
 
 def _write_mark(root: Path, mark: Mark) -> Mark:
-    """Make a warehouse's mark; returns the one that is there, which may be another process's."""
+    """Write a warehouse's mark, unless there is one; return the one that is there.
+
+    Another process may have written it.
+    """
     path, text = root / MARK, json.dumps(mark._asdict()).encode()
     if in_object_store(root):
         with suppress(ConflictError):
             write_if_unchanged(path, text, None)
     else:
         root.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{MARK}.{uuid.uuid4().hex}")
-        fresh.write_bytes(text)
-        sync(fresh)
+        temporary = path.with_name(f".{MARK}.{uuid.uuid4().hex}")
+        temporary.write_bytes(text)
+        sync(temporary)
         try:
-            os.link(fresh, path)
+            os.link(temporary, path)
         except OSError:
             if not path.exists():  # the file system has no hard links
-                fresh.replace(path)
-        fresh.unlink(missing_ok=True)
+                temporary.replace(path)
+        temporary.unlink(missing_ok=True)
     found = read_mark(root)
     assert found
     return found

@@ -1,5 +1,7 @@
-"""Buckets for DuckDB, which reads what it does not know itself by fsspec. (obstore's own class for
-that answers large reads in part, which DuckDB takes for a broken file.)"""
+"""Object stores for DuckDB, which reads unknown URLs through fsspec.
+
+obstore's own class for fsspec answers large reads in part; DuckDB takes that for a broken file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from spark_jobs.places import SCHEME, ObjectPath
 
 
 class ObjectStores(AbstractFileSystem):
-    """Objects, to be read."""
+    """A read-only file system of objects."""
 
     protocol = SCHEME
 
@@ -20,7 +22,7 @@ class ObjectStores(AbstractFileSystem):
         return self._object(path).open(mode, buffering=0)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Name, size and type. Raises FileNotFoundError."""
+        """Return an object's name, size and type. Raises FileNotFoundError."""
         there = self._object(path)
         return {
             "name": f"{there.bucket}/{there.key}",
@@ -29,15 +31,15 @@ class ObjectStores(AbstractFileSystem):
         }
 
     def modified(self, path: str) -> datetime:
-        """When it was written. Raises FileNotFoundError."""
+        """Return the time when an object was written. Raises FileNotFoundError."""
         return datetime.fromtimestamp(self._object(path).stat().st_mtime_ns / 1e9, UTC)
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """What is right below a place."""
+        """Return the objects and folders right below a path."""
         folder = self._object(path)
         found = [
             {"name": f"{folder.bucket}/{folder.key}/{name}", "size": 0, "type": kind}
-            for kind, names in zip(("directory", "file"), folder.below(), strict=True)
+            for kind, names in zip(("directory", "file"), folder.child_names(), strict=True)
             for name in names
         ]
         return found if detail else [entry["name"] for entry in found]

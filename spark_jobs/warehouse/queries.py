@@ -1,4 +1,4 @@
-"""Users' SQL over the tables: unless they mean more, it reads, and nothing but the warehouse."""
+"""Users' SQL queries of the tables; by default they can only read, and only the warehouse."""
 
 from __future__ import annotations
 
@@ -26,72 +26,76 @@ PRAGMA = re.compile(
     r"|table_info|version)\b",
     re.IGNORECASE,
 )
-"""Those that read."""
-AT_ONCE = 1000
-"""Rows that are fetched together."""
+"""The pragmas that only read."""
+ROWS_PER_FETCH = 1000
+"""Number of rows that are fetched together."""
 
 
 class Answer:
-    """The answer to a query, made as it is fetched."""
+    """The answer to a query, computed while it is fetched."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, query: str, limits: Limits):
         self._connection, self._query = connection, query
         self._deadline = Deadline(connection, limits.seconds)
 
     def columns_and_rows(self) -> tuple[list[str], Iterator[tuple[Any, ...]]] | None:
-        """The columns' names, and the rows, of which a few are in memory at a time; None where the
-        query gives no rows. Raises duckdb.Error, as do the rows."""
+        """Return the columns' names and an iterator of rows; None if the query returns no rows.
+
+        A few rows are in memory at a time. Raises duckdb.Error, and so does the iterator.
+        """
         self._connection.execute(self._query)
         if self._connection.description is None:
             return None
         names = [name for name, *_ in self._connection.description]
-        return names, self._rows(self._connection.fetchmany(AT_ONCE))
+        return names, self._rows(self._connection.fetchmany(ROWS_PER_FETCH))
 
-    def _rows(self, some: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, batch: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         import duckdb
 
-        while some:
-            yield from some
+        while batch:
+            yield from batch
             if self._deadline.is_over:
                 raise duckdb.InterruptException
-            some = self._connection.fetchmany(AT_ONCE)
+            batch = self._connection.fetchmany(ROWS_PER_FETCH)
 
     def show(self, max_width: int, max_rows: int) -> None:
-        """Print it as a table, but for rows in its midst. Raises duckdb.Error."""
+        """Print the answer as a table, which leaves out rows in its middle. Raises duckdb.Error."""
         relation = self._connection.sql(self._query)
         if relation is not None:
             relation.show(max_width=max_width, max_rows=max_rows)
 
     @property
-    def is_late(self) -> bool:
-        """Whether its time is up."""
+    def is_over_time(self) -> bool:
+        """True if the query's time is over."""
         return self._deadline.is_over
 
-    def end(self) -> None:
-        """Let the query go."""
+    def close(self) -> None:
+        """End the query and close its connection."""
         self._deadline.end()
         self._connection.close()
 
 
 @contextmanager
-def asked(
+def run_query(
     warehouse: Warehouse,
     query: str,
     limits: Limits,
     write: bool = False,
-    at: datetime | None = None,
+    as_of: datetime | None = None,
 ) -> Iterator[Answer]:
-    """The answer to a query, to be read within its limits.
+    """Run a query within limits; the context has its answer.
 
-    write: all that DuckDB can, files anywhere included; else one query that reads the warehouse.
-    at: of the tables as they were then.
-    Raises UserError where that is not what it does or it went beyond its limits, and duckdb.Error.
+    write: allow all that DuckDB can do, also with files anywhere. Otherwise the text must be one
+    query that only reads the warehouse. as_of: query the tables as they were at this time.
+
+    Raises UserError if the text is not such a query, or the query exceeds its limits; and
+    duckdb.Error.
     """
     import duckdb
 
     if not write:
-        query = reading(query)
-    connection, root = warehouse.connect(query, at), warehouse.root.resolve()
+        query = read_only(query)
+    connection, root = warehouse.connect(query, as_of), warehouse.root.resolve()
     settings = {
         "python_enable_replacements": False,
         "temp_directory": str(Path(tempfile.gettempdir(), f"giscope-{uuid.uuid4().hex}")),
@@ -99,7 +103,7 @@ def asked(
     }
     if not write:
         settings |= {
-            # As it is called, and as the views call it (see duckdb_paths).
+            # The root's own name, and its name in the views (see duckdb_paths).
             "allowed_directories": [str(root), *duckdb_paths([root])],
             "enable_external_access": False,
             "lock_configuration": True,
@@ -111,25 +115,25 @@ def asked(
         with process_within(limits):
             yield answer
     except duckdb.InterruptException as error:
-        if not answer.is_late:
+        if not answer.is_over_time:
             raise KeyboardInterrupt from error
         raise UserError(
-            f"sql: {limits.too_long()}; for a longer query say --time-limit SECONDS (0: no limit)"
+            f"sql: {limits.time_error()}; for a longer query use --time-limit SECONDS (0: no limit)"
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise UserError(
-            f"sql: {limits.too_large()}; for a larger query say --memory-limit SIZE, or ask for "
+            f"sql: {limits.memory_error()}; for a larger query use --memory-limit SIZE, or ask for "
             "fewer days or columns"
         ) from error
     finally:
-        answer.end()
+        answer.close()
 
 
-def reading(query: str) -> str:
-    """A query that answers as this one does and cannot write: in a FROM clause, at any depth,
-    DuckDB takes nothing that changes a table or a file.
+def read_only(query: str) -> str:
+    """Return a query with the same answer that cannot write.
 
-    Raises UserError where the text is something else than one query, and duckdb.Error.
+    The query is put into a FROM clause. There, at any depth, DuckDB accepts nothing that changes a
+    table or a file. Raises UserError if the text is not one query; and duckdb.Error.
     """
     import duckdb
 
@@ -137,28 +141,28 @@ def reading(query: str) -> str:
     statements = duckdb.extract_statements(query)
     if len(statements) == 1:
         (statement,) = statements
-        text = _without_end(statement.query)
+        text = _without_semicolons(statement.query)
         if statement.type == kinds.PRAGMA and PRAGMA.match(text):
             return text
         explain = EXPLAIN.match(text)
         head = explain.group() if explain else ""
-        asked = f"{head}from ({text[len(head) :]}\n)"
-        if statement.type in (kinds.SELECT, kinds.MULTI, kinds.EXPLAIN) and _parses(asked):
-            return asked
+        wrapped = f"{head}from ({text[len(head) :]}\n)"
+        if statement.type in (kinds.SELECT, kinds.MULTI, kinds.EXPLAIN) and _parses(wrapped):
+            return wrapped
     raise UserError(
         "sql: takes one query (select, from, with, values, show, describe, summarize, pivot, "
-        "explain) and only reads; for anything else say --write"
+        "explain) and only reads; for anything else use --write"
     )
 
 
-def _without_end(statement: str) -> str:
-    """It without semicolons and what follows them."""
+def _without_semicolons(statement: str) -> str:
+    """Return a statement without final semicolons and comments."""
     import duckdb
 
     text = statement.encode()
-    for at, kind in reversed(duckdb.tokenize(statement)):
-        if text[at : at + 1] == b";":
-            text = text[:at]
+    for offset, kind in reversed(duckdb.tokenize(statement)):
+        if text[offset : offset + 1] == b";":
+            text = text[:offset]
         elif kind != duckdb.token_type.comment:
             break
     return text.decode()

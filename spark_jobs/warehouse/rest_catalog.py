@@ -1,9 +1,10 @@
-"""The Iceberg tables in a site's REST catalog, too, for engines that are given that one.
+"""The Iceberg tables in a site's REST catalog, for engines that use that one.
 
-A table that it does not know is registered, with the metadata that there are. From then on the
-server writes metadata of its own, beside ours and of the same snapshots: it is told which there
-are, and which one is shown, of all tables at one stroke where it has transactions (requests as in
-Iceberg's REST protocol: CommitTransactionRequest, CommitTableRequest).
+A table that the REST catalog does not know is registered with the present metadata. From then on
+the server writes metadata of its own, next to giscope's and with the same snapshots. giscope sends
+it the snapshots and the current one. All tables change in one transaction if the server supports
+that. The requests are those of Iceberg's REST protocol (CommitTransactionRequest,
+CommitTableRequest).
 """
 
 from __future__ import annotations
@@ -29,120 +30,123 @@ from pyiceberg.table.metadata import TableMetadata
 from schemas import CATALOG_NAME
 from spark_jobs.errors import UserError
 from spark_jobs.secret_files import secret_of
-from spark_jobs.warehouse.iceberg import metadata_files, sequence, table_at
-from spark_jobs.warehouse.journal import NAMESPACE
+from spark_jobs.warehouse.catalog import NAMESPACE
+from spark_jobs.warehouse.iceberg import load_table, metadata_files, sequence_number
 
 CREDENTIAL_VARIABLE = f"PYICEBERG_CATALOG__{CATALOG_NAME.upper()}__CREDENTIAL"
-"""What PyIceberg reads itself; here it may be in a file, too: see secret_of."""
-WAIT_S = 60
-"""For an answer."""
-UNEXPECTED = NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
-"""What a server may say that knew otherwise just before."""
-MAIN = "main"
+"""The environment variable with PyIceberg's credential; a file may hold it, too (see secret_of)."""
+TIMEOUT_S = 60
+"""Maximum time to wait for an answer (s)."""
+UNEXPECTED_ERRORS = NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+"""Errors of a server that contradict its previous answer."""
+MAIN_BRANCH = "main"
 TRANSACTION, TABLE = "transactions/commit", f"namespaces/{NAMESPACE}/tables/{{}}"
 HAS_TRANSACTIONS = Endpoint(http_method=HttpMethod.POST, path=f"{API_PREFIX}/{TRANSACTION}")
-"""What a server lists that has them."""
+"""The endpoint that a server with transactions lists."""
 
 Json = dict[str, Any]
 
 
-def follow(uri: str, locations: Mapping[str, str]) -> set[str]:
-    """Let the tables in the REST catalog at this URI, by name, be what these metadata of ours say;
-    returns the metadata files that it has then.
+def sync_tables(uri: str, locations: Mapping[str, str]) -> set[str]:
+    """Make the tables of the REST catalog at a URI equal to these metadata.
 
-    Raises UserError where it cannot be reached, or refuses, or has other tables of these names.
+    locations: by table, the location of giscope's metadata. Returns the metadata files that the
+    REST catalog has then.
+
+    Raises UserError if the server cannot be reached, refuses, or has other tables of these names.
     """
-    of_ours = {name: table_at(location).metadata for name, location in locations.items()}
+    local_tables = {name: load_table(location).metadata for name, location in locations.items()}
     with _catalog(uri) as catalog:
         if not catalog.namespace_exists(NAMESPACE):
             catalog.create_namespace_if_not_exists(NAMESPACE)
-        known: list[Table] = []
-        behind = []
-        for name, ours in of_ours.items():
+        tables: list[Table] = []
+        requests = []
+        for name, local in local_tables.items():
             try:
                 table = catalog.load_table((NAMESPACE, name))
             except NoSuchTableError:
-                known.append(catalog.register_table((NAMESPACE, name), locations[name]))
+                tables.append(catalog.register_table((NAMESPACE, name), locations[name]))
                 continue
-            if updates := updates_between(name, table.metadata, ours):
-                behind.append(_request(name, table.metadata, updates))
+            if updates := updates_between(name, table.metadata, local):
+                requests.append(_request(name, table.metadata, updates))
             else:
-                known.append(table)
-        _commit(catalog, behind)
-        known += [catalog.load_table((NAMESPACE, r["identifier"]["name"])) for r in behind]
-    return {_path(file) for table in known for file in metadata_files(table)}
+                tables.append(table)
+        _commit(catalog, requests)
+        tables += [catalog.load_table((NAMESPACE, r["identifier"]["name"])) for r in requests]
+    return {_path(file) for table in tables for file in metadata_files(table)}
 
 
 def _path(location: str) -> str:
-    """A location as giscope writes it."""
+    """Return a location in giscope's form."""
     scheme, _, rest = location.partition(":")
     if scheme == "file":
         return urlsplit(location).path
     return f"s3:{rest}" if scheme in ("s3a", "s3n") else location
 
 
-def updates_between(name: str, theirs: TableMetadata, ours: TableMetadata) -> list[Json]:
-    """What makes their metadata of a table tell what ours do: schemas, properties, snapshots.
+def updates_between(name: str, server: TableMetadata, local: TableMetadata) -> list[Json]:
+    """Return the updates that make the server's metadata of a table equal to the local ones.
 
-    Raises UserError where that cannot be: it is another table, or others have changed it.
+    They concern schemas, properties and snapshots. Raises UserError if the server's is another
+    table, or others have changed it.
     """
-    there = {snapshot.snapshot_id for snapshot in theirs.snapshots}
-    new = [snapshot for snapshot in ours.snapshots if snapshot.snapshot_id not in there]
-    latest = _latest(theirs)
+    server_ids = {snapshot.snapshot_id for snapshot in server.snapshots}
+    new = [snapshot for snapshot in local.snapshots if snapshot.snapshot_id not in server_ids]
+    latest = _latest(server)
     if (
-        theirs.table_uuid != ours.table_uuid
-        or latest > _latest(ours)
-        or any(sequence(snapshot) <= latest for snapshot in new)
+        server.table_uuid != local.table_uuid
+        or latest > _latest(local)
+        or any(sequence_number(snapshot) <= latest for snapshot in new)
     ):
         raise UserError(
             f"{NAMESPACE}.{name} there is another warehouse's, or others have changed it: drop it "
-            "there, without purging"
+            "there, without purging its files"
         )
-    schemas = {schema.schema_id for schema in theirs.schemas}
+    schemas = {schema.schema_id for schema in server.schemas}
     updates: list[Json] = [
         {"action": "add-schema", "schema": json.loads(schema.model_dump_json())}
-        for schema in ours.schemas
+        for schema in local.schemas
         if schema.schema_id not in schemas
     ]
-    if theirs.current_schema_id != ours.current_schema_id:
-        updates.append({"action": "set-current-schema", "schema-id": ours.current_schema_id})
-    properties = dict(ours.properties.items() - theirs.properties.items())
+    if server.current_schema_id != local.current_schema_id:
+        updates.append({"action": "set-current-schema", "schema-id": local.current_schema_id})
+    properties = dict(local.properties.items() - server.properties.items())
     if properties:
         updates.append({"action": "set-properties", "updates": properties})
     updates += [
         {"action": "add-snapshot", "snapshot": json.loads(snapshot.model_dump_json())}
-        for snapshot in sorted(new, key=sequence)
+        for snapshot in sorted(new, key=sequence_number)
     ]
-    shown = ours.current_snapshot_id
-    if shown != theirs.current_snapshot_id:
-        branch = {"ref-name": MAIN, "type": "branch", "snapshot-id": shown}
+    shown = local.current_snapshot_id
+    if shown != server.current_snapshot_id:
+        branch = {"ref-name": MAIN_BRANCH, "type": "branch", "snapshot-id": shown}
         updates.append({"action": "set-snapshot-ref", **branch})
-    gone = there - {snapshot.snapshot_id for snapshot in ours.snapshots}
-    if gone:
-        updates.append({"action": "remove-snapshots", "snapshot-ids": sorted(gone)})
+    removed = server_ids - {snapshot.snapshot_id for snapshot in local.snapshots}
+    if removed:
+        updates.append({"action": "remove-snapshots", "snapshot-ids": sorted(removed)})
     return updates
 
 
 def _latest(metadata: TableMetadata) -> int:
-    return max(map(sequence, metadata.snapshots), default=0)
+    return max(map(sequence_number, metadata.snapshots), default=0)
 
 
-def _request(name: str, theirs: TableMetadata, updates: list[Json]) -> Json:
-    """A table's updates, unless others have changed it."""
-    as_it_was = [
-        {"type": "assert-table-uuid", "uuid": str(theirs.table_uuid)},
+def _request(name: str, server: TableMetadata, updates: list[Json]) -> Json:
+    """Return a request with a table's updates, valid if nobody else has changed the table."""
+    requirements = [
+        {"type": "assert-table-uuid", "uuid": str(server.table_uuid)},
         {
             "type": "assert-ref-snapshot-id",
-            "ref": MAIN,
-            "snapshot-id": theirs.current_snapshot_id,
+            "ref": MAIN_BRANCH,
+            "snapshot-id": server.current_snapshot_id,
         },
     ]
     identifier = {"namespace": [NAMESPACE], "name": name}
-    return {"identifier": identifier, "requirements": as_it_was, "updates": updates}
+    return {"identifier": identifier, "requirements": requirements, "updates": updates}
 
 
 def _commit(catalog: RestCatalog, requests: list[Json]) -> None:
-    """At one stroke, where the server can."""
+    """Send requests, in one transaction if the server supports that."""
     if requests and HAS_TRANSACTIONS in catalog._supported_endpoints:
         _post(catalog, TRANSACTION, {"table-changes": requests})
     else:
@@ -156,39 +160,45 @@ def _post(catalog: RestCatalog, endpoint: str, request: Json) -> None:
         raise RESTError(_reason(answer))
 
 
-class Patient(RestCatalog):
-    """A REST catalog that is not waited for for ever."""
+class TimedRestCatalog(RestCatalog):
+    """A REST catalog whose requests time out."""
 
     def _create_session(self) -> Any:
         session = super()._create_session()
-        session.request = partial(session.request, timeout=WAIT_S)  # type: ignore[method-assign]
+        session.request = partial(session.request, timeout=TIMEOUT_S)  # type: ignore[method-assign]
         return session
 
 
 @contextmanager
 def _catalog(uri: str) -> Iterator[Any]:
-    """The catalog, with what PyIceberg is told of it otherwise (PYICEBERG_CATALOG__GISCOPE__...);
-    its errors in a line."""
-    place = uri
+    """Open the catalog, with PyIceberg's own settings (PYICEBERG_CATALOG__GISCOPE__...).
+
+    Its errors are raised as a UserError of one line.
+    """
+    host = uri
     try:
-        place = urlsplit(uri).netloc.rpartition("@")[2] or uri
-        kind = {"py-catalog-impl": f"{Patient.__module__}.{Patient.__qualname__}"}
+        host = urlsplit(uri).netloc.rpartition("@")[2] or uri
+        settings = {
+            "py-catalog-impl": f"{TimedRestCatalog.__module__}.{TimedRestCatalog.__qualname__}"
+        }
         credential = secret_of(CREDENTIAL_VARIABLE)
-        kind |= {"credential": credential} if credential else {}
-        yield load_catalog(CATALOG_NAME, uri=uri, **kind)
+        settings |= {"credential": credential} if credential else {}
+        yield load_catalog(CATALOG_NAME, uri=uri, **settings)
     except UserError as error:
-        raise UserError(f"REST catalog at {place}: {error}") from error
-    except OSError as error:  # those of requests are
-        raise UserError(f"REST catalog at {place}: cannot be reached") from error
-    except (RESTError, NotImplementedError, *UNEXPECTED) as error:
+        raise UserError(f"REST catalog at {host}: {error}") from error
+    except OSError as error:  # the errors of requests are OSErrors
+        raise UserError(f"REST catalog at {host}: cannot be reached") from error
+    except (RESTError, NotImplementedError, *UNEXPECTED_ERRORS) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"REST catalog at {place}: {reason}") from error
+        raise UserError(f"REST catalog at {host}: {reason}") from error
     except ValueError as error:
-        raise UserError(f"REST catalog at {place}: it answers as none does") from error
+        raise UserError(
+            f"REST catalog at {host}: it does not answer as a REST catalog does"
+        ) from error
 
 
 def _reason(answer: Any) -> str:
-    """Why a server refuses."""
+    """Return the server's reason for a refusal."""
     try:
         return str(answer.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

@@ -1,9 +1,14 @@
-"""Whether names stand anywhere in a warehouse: in a table, a snapshot or a file.
+"""Names looked for everywhere in a warehouse: in its tables, snapshots and other files.
 
-Every file is read, published or not, and what is packed in it is unpacked: of Parquet every column
-of texts, dictionaries and the writer's own words included, of Avro every record, of DuckDB's files
-the views and tables, of the catalog every row. Iceberg's snapshots are asked which files they show,
-which may lie elsewhere. All else is looked through as it is.
+Every file is read, published or not, and unpacked:
+
+- Parquet: every column of texts, with its dictionaries and statistics, and the writer's metadata
+- Avro: every record
+- DuckDB: the views and tables
+- the catalog: every row
+
+Iceberg's snapshots name the files that they show, which may lie elsewhere. All other files are
+searched as plain bytes.
 """
 
 from __future__ import annotations
@@ -30,28 +35,31 @@ import pyarrow.compute as pc
 
 from schemas import TABLES
 from spark_jobs.errors import UserError
-from spark_jobs.places import ObjectPath, place
-from spark_jobs.warehouse.files import opened
+from spark_jobs.places import ObjectPath, path_of
+from spark_jobs.warehouse.files import open_parquet
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.store import Warehouse
 
 PSEUDONYM = re.compile("(v6:)?([a-z2-7]{16}|[a-z2-7]{26})")
-"""What a keyed pseudonym looks like (see capture/users.py)."""
-AT_ONCE = 1 << 24
-"""Bytes of a file that are looked through at a time."""
-MARK = 16
-"""Bytes at a file's begin that tell what it is."""
+"""The form of a keyed pseudonym (see capture/users.py)."""
+CHUNK_BYTES = 1 << 24
+"""Number of bytes of a file that are searched at a time."""
+MAGIC_BYTES = 16
+"""Number of bytes at a file's start that show its format."""
 CATALOG = "the catalog"
-FAILURES = (
+DAMAGE_ERRORS = (
     OSError, UserError, pa.ArrowException, ValueError, EOFError, LookupError, zlib.error,
     SystemError, MemoryError,
 )  # fmt: skip
-"""What damaged files lead to; the last two, where PyIceberg is told of a size that cannot be."""
+"""The errors that damaged files cause.
+
+PyIceberg raises the last two for a size that cannot be.
+"""
 
 
-class Place(NamedTuple):
-    """Where a name stands: a file or CATALOG, and of a table the column."""
+class Occurrence(NamedTuple):
+    """A place where a name was found: a file or CATALOG, and the column of a table's file."""
 
     path: str
     column: str | None
@@ -60,9 +68,15 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """Of a network whose users have no names of their own: where their names are not those of other
-    people. columns: in those of other networks they are. networks: whose other columns may have
-    theirs. pages: that are of other networks alone, paths under the root."""
+    """The files and columns where a name is that of a network's user, and not of another person.
+
+    It is needed if the network's users have no names of their own.
+
+    - network: the network
+    - columns: columns where, in other networks, the names are those of other people
+    - networks: networks whose other columns may have the user's name
+    - pages: paths below the root of pages that are of other networks alone
+    """
 
     network: str
     columns: frozenset[str]
@@ -70,7 +84,10 @@ class Scope:
     pages: frozenset[str]
 
     def has(self, target: str, column: str | None) -> bool:
-        """Whether a name in a file (path under the root), or a column of it, is the user's."""
+        """Return whether a name in a file, or in its column, is the user's.
+
+        target: the file's path below the root.
+        """
         found = re.search("/network=([^/]+)/", target)
         if not found or found[1] == self.network:
             return target not in self.pages
@@ -78,19 +95,25 @@ class Scope:
 
 
 @dataclass
-class Search:
-    """What was looked into, what was found, and what could not be looked into, a line each."""
+class SearchReport:
+    """The result of a search.
+
+    - names: number of names that were looked for
+    - tables, snapshots, files: numbers of those that were searched
+    - found: where names were found
+    - unread: a line for each thing that could not be searched
+    """
 
     names: int
     tables: int = 0
     snapshots: int = 0
     files: int = 0
-    found: list[Place] = field(default_factory=list)
+    found: list[Occurrence] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
     @property
-    def looked(self) -> str:
-        """What was looked into, in words."""
+    def summary(self) -> str:
+        """A summary of what was searched, in words."""
         parts = [
             f"{count:,} {what}" + ("" if count == 1 else "s")
             for count, what in (
@@ -103,15 +126,20 @@ class Search:
         return f"looked for {names} in {', '.join(parts)} and {CATALOG}"
 
     @property
-    def mistakes(self) -> list[str]:
-        """A line for each place that has a name, or could not be looked into."""
-        return [*(_line(place) for place in sorted(set(self.found), key=repr)), *self.unread]
+    def problems(self) -> list[str]:
+        """A line for each place that has a name, or could not be searched."""
+        return [
+            *(_line(occurrence) for occurrence in sorted(set(self.found), key=repr)),
+            *self.unread,
+        ]
 
 
 class Name:
-    """A name to be looked for: in texts as it is, in files also as HTML, JSON and URLs write it. A
-    pseudonym counts wherever it stands, another name only as a whole word: 10.0.0.1 is not in
-    10.0.0.12."""
+    """A name to look for.
+
+    In texts it is looked for as it is, in files also as HTML, JSON and URLs write it. A pseudonym
+    counts anywhere, another name only as a whole word: 10.0.0.1 is not in 10.0.0.12.
+    """
 
     def __init__(self, text: str):
         self.text = text
@@ -123,160 +151,170 @@ class Name:
         self._pattern, self._bytes = re.compile(pattern), re.compile(pattern.encode())
 
     @cached_property
-    def longest(self) -> int:
-        """Bytes of its longest form."""
+    def max_bytes(self) -> int:
+        """The length of the name's longest form, in bytes."""
         return max(len(form.encode()) for form in self.forms)
 
     def is_in(self, text: str | bytes) -> bool:
-        """Whether it stands in a text."""
+        """Return whether the name stands in a text."""
         if isinstance(text, bytes):
             return self._bytes.search(text) is not None
         return self._pattern.search(text) is not None
 
     def is_among(self, texts: pa.Array) -> bool:
-        """Whether it stands in one of an array's texts."""
+        """Return whether the name stands in one of an array's texts."""
         for form in self.forms:
-            near = pc.match_substring(texts, form)
-            if any(map(self.is_in, texts.filter(pc.fill_null(near, False)).to_pylist())):
+            has_form = pc.match_substring(texts, form)
+            if any(map(self.is_in, texts.filter(pc.fill_null(has_form, False)).to_pylist())):
                 return True
         return False
 
 
-def look_for(warehouse: Warehouse, names: Iterable[str], scope: Scope | None = None) -> Search:
-    """Look for names everywhere in a warehouse; scope: where they are not other people's."""
-    wanted = [Name(name) for name in names]
-    search = Search(len(wanted))
-    root = warehouse.root.resolve()
-    files = {str(path): path for path in _files_below(root, search)}
-    published = [path for paths in warehouse.tables().values() for path in paths]
-    elsewhere = [
-        *(root / path.relative_to(warehouse.root) for path in published),
-        *_shown(warehouse, search),
-    ]
-    files |= {str(path): path for path in elsewhere if str(path) not in files and path.exists()}
+def search_names(
+    warehouse: Warehouse, names: Iterable[str], scope: Scope | None = None
+) -> SearchReport:
+    """Look for names everywhere in a warehouse.
 
-    def look(path: Path) -> tuple[list[Place], str | None]:
+    scope: where the names are not those of other people; None: everywhere.
+    """
+    searched = [Name(name) for name in names]
+    report = SearchReport(len(searched))
+    root = warehouse.root.resolve()
+    files = {str(path): path for path in _files_below(root, report)}
+    published = [path for paths in warehouse.files_by_table().values() for path in paths]
+    other_paths = [
+        *(root / path.relative_to(warehouse.root) for path in published),
+        *_snapshot_files(warehouse, report),
+    ]
+    files |= {str(path): path for path in other_paths if str(path) not in files and path.exists()}
+
+    def search_file(path: Path) -> tuple[list[Occurrence], str | None]:
         target = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-        found: list[Place] = []
+        found: list[Occurrence] = []
         try:
-            for column, name in _in_file(path, target, wanted):
+            for column, name in _hits_in_file(path, target, searched):
                 if scope is None or scope.has(target, column):
-                    found.append(Place(str(path), column, name.text))
+                    found.append(Occurrence(str(path), column, name.text))
         except FileNotFoundError:  # a job has removed it meanwhile
             return [], None
-        except FAILURES as error:
+        except DAMAGE_ERRORS as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            return found, f"{path}: cannot be looked into: {reason}"
+            return found, f"{path}: cannot be searched: {reason}"
         return found, None
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for found, unread in pool.map(look, [files[name] for name in sorted(files)]):
-            search.found += found
-            search.unread += [unread] if unread else []
-    of_tables = {
+        for found, unread in pool.map(search_file, [files[name] for name in sorted(files)]):
+            report.found += found
+            report.unread += [unread] if unread else []
+    table_names = {
         path.relative_to(root).parts[0]
         for path in files.values()
         if path.suffix == ".parquet" and path.is_relative_to(root)
     }
-    search.files, search.tables = len(files), len(of_tables.intersection(TABLES))
+    report.files, report.tables = len(files), len(table_names.intersection(TABLES))
     for text in warehouse.catalog_texts():
-        search.found += [Place(CATALOG, None, name.text) for name in wanted if name.is_in(text)]
-    return search
+        report.found += [
+            Occurrence(CATALOG, None, name.text) for name in searched if name.is_in(text)
+        ]
+    return report
 
 
-def _line(place: Place) -> str:
-    column = f" in column {place.column}" if place.column else ""
-    mend = "" if place.path == CATALOG else ": remove the file, or the name from it"
-    return f"{place.path}: {place.name} is there still{column}{mend}"
+def _line(occurrence: Occurrence) -> str:
+    column = f" in column {occurrence.column}" if occurrence.column else ""
+    remedy = "" if occurrence.path == CATALOG else ": remove the file, or the name from it"
+    return f"{occurrence.path}: still contains {occurrence.name}{column}{remedy}"
 
 
-def _files_below(root: Path, search: Search) -> Iterator[Path]:
-    """All files under the root; tells of folders that cannot be listed."""
+def _files_below(root: Path, report: SearchReport) -> Iterator[Path]:
+    """Yield all files below the root; report folders that cannot be listed."""
     if isinstance(root, ObjectPath):
-        yield from (root / path for path, _ in root.tree())
+        yield from (root / path for path, _ in root.walk())
         return
 
-    def tell(error: OSError) -> None:
-        search.unread.append(f"{error.filename}: cannot be looked into: {error.strerror}")
+    def add_unread(error: OSError) -> None:
+        report.unread.append(f"{error.filename}: cannot be searched: {error.strerror}")
 
-    for folder, _, names in os.walk(root, onerror=tell):
+    for folder, _, names in os.walk(root, onerror=add_unread):
         yield from (path for name in names if (path := Path(folder, name)).is_file())
 
 
-def _shown(warehouse: Warehouse, search: Search) -> list[Path]:
-    """The data files that Iceberg's snapshots show; counts these."""
-    from spark_jobs.warehouse.iceberg import shown_by
+def _snapshot_files(warehouse: Warehouse, report: SearchReport) -> list[Path]:
+    """Return the data files that Iceberg's snapshots show; count the snapshots."""
+    from spark_jobs.warehouse.iceberg import files_by_snapshot
 
     found: set[str] = set()
-    for table, location in warehouse.snapshots().items():
+    for table, location in warehouse.metadata_locations().items():
         try:
-            shown = shown_by(location)
-        except FAILURES as error:
-            search.unread.append(f"snapshots of {table}: cannot be looked into: {error}")
+            shown = files_by_snapshot(location)
+        except DAMAGE_ERRORS as error:
+            report.unread.append(f"snapshots of {table}: cannot be searched: {error}")
             continue
-        search.snapshots += len(shown)
+        report.snapshots += len(shown)
         found = found.union(*shown.values())
-    return [place(path) for path in sorted(found)]
+    return [path_of(path) for path in sorted(found)]
 
 
 Hit = tuple[str | None, Name]
-"""A column, if the file is of a table, and what stands there."""
+"""A name that was found, and its column if the file is of a table."""
 
 
-def _in_file(path: Path, target: str, names: list[Name]) -> Iterator[Hit]:
-    """The names that a file has, or its path under the root."""
+def _hits_in_file(path: Path, target: str, names: list[Name]) -> Iterator[Hit]:
+    """Yield the names that a file's content has, or its path below the root."""
     with path.open("rb", buffering=0) as file:
-        mark = file.read(MARK)
-    looked: Iterator[Any]
+        magic = file.read(MAGIC_BYTES)
+    texts: Iterator[Any]
     yield from ((None, name) for name in names if name.is_in(target))
-    if mark[:4] == b"PAR1" or path.suffix == ".parquet":
-        yield from _in_parquet(path, names)
+    if magic[:4] == b"PAR1" or path.suffix == ".parquet":
+        yield from _hits_in_parquet(path, names)
         return
-    if mark[:4] == b"Obj\1":
-        looked = _avro_texts(path)
-    elif mark[8:12] == b"DUCK":
-        looked = _duckdb_texts(path)
+    if magic[:4] == b"Obj\1":
+        texts = _avro_texts(path)
+    elif magic[8:12] == b"DUCK":
+        texts = _duckdb_texts(path)
     else:
-        looked = iter(())
-    pieces = _pieces(path, mark, max(name.longest for name in names))
-    for piece in (part for parts in (looked, pieces) for part in parts):
-        yield from ((None, name) for name in names if name.is_in(piece))
+        texts = iter(())
+    chunks = _chunks(path, magic, max(name.max_bytes for name in names))
+    for chunk in (part for parts in (texts, chunks) for part in parts):
+        yield from ((None, name) for name in names if name.is_in(chunk))
 
 
-def _pieces(path: Path, mark: bytes, longest: int) -> Iterator[bytes]:
-    """A file's bytes, unpacked where it is gzip; what may be cut is in two pieces."""
+def _chunks(path: Path, magic: bytes, max_bytes: int) -> Iterator[bytes]:
+    """Yield a file's bytes, decompressed if it is gzip.
+
+    The chunks overlap, so that a name at a boundary is whole in one of them.
+    """
     with ExitStack() as stack:
-        unpacked: Any = stack.enter_context(path.open("rb"))
-        if mark[:2] == b"\x1f\x8b":
-            unpacked = stack.enter_context(gzip.open(unpacked))
-        end = b""
-        while piece := unpacked.read(AT_ONCE):
-            yield end + piece
-            end = (end + piece)[-longest - 2 :]
+        source: Any = stack.enter_context(path.open("rb"))
+        if magic[:2] == b"\x1f\x8b":
+            source = stack.enter_context(gzip.open(source))
+        tail = b""
+        while chunk := source.read(CHUNK_BYTES):
+            yield tail + chunk
+            tail = (tail + chunk)[-max_bytes - 2 :]
 
 
-def _in_parquet(path: Path, names: list[Name]) -> Iterator[Hit]:
-    """The names in columns of texts, in their statistics and in what the writer added."""
-    with opened(path) as file:
+def _hits_in_parquet(path: Path, names: list[Name]) -> Iterator[Hit]:
+    """Yield the names in columns of texts, in their statistics and in the writer's metadata."""
+    with open_parquet(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
-    texts = [one.name for one in schema if _has_texts(one.type)]
-    added = [part for item in (metadata.metadata or {}).items() for part in item]
-    yield from ((None, name) for name in names for part in added if name.is_in(part))
-    alone = [one for one in texts if _is_text(schema.field(one).type)]
-    with opened(path, read_dictionary=alone) as file:
+    text_columns = [column.name for column in schema if _has_texts(column.type)]
+    metadata_texts = [text for item in (metadata.metadata or {}).items() for text in item]
+    yield from ((None, name) for name in names for text in metadata_texts if name.is_in(text))
+    dictionary_columns = [column for column in text_columns if _is_text(schema.field(column).type)]
+    with open_parquet(path, read_dictionary=dictionary_columns) as file:
         for number in range(metadata.num_row_groups):
-            for column in texts:
+            for column in text_columns:
                 rows = file.read_row_group(number, columns=[column])
                 for chunk in rows.column(0).chunks if rows.num_columns else ():
-                    for part in _texts_of(chunk):
-                        yield from ((column, name) for name in names if name.is_among(part))
+                    for text in _texts_of(chunk):
+                        yield from ((column, name) for name in names if name.is_among(text))
             group = metadata.row_group(number)
-            for at in range(group.num_columns):
-                limits = group.column(at).statistics
-                if limits is not None and limits.physical_type == "BYTE_ARRAY":
-                    for limit in (limits.min, limits.max) if limits.has_min_max else ():
+            for index in range(group.num_columns):
+                statistics = group.column(index).statistics
+                if statistics is not None and statistics.physical_type == "BYTE_ARRAY":
+                    for limit in (statistics.min, statistics.max) if statistics.has_min_max else ():
                         yield from (
-                            (group.column(at).path_in_schema, name)
+                            (group.column(index).path_in_schema, name)
                             for name in names
                             if name.is_in(limit)
                         )
@@ -293,7 +331,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _has_texts(type_: pa.DataType) -> bool:
-    """Whether values of this type have texts in them."""
+    """Return whether values of a type contain texts."""
     if pa.types.is_dictionary(type_):
         return _has_texts(type_.value_type)
     parts = [type_.field(n).type for n in range(type_.num_fields)]
@@ -301,7 +339,7 @@ def _has_texts(type_: pa.DataType) -> bool:
 
 
 def _texts_of(array: pa.Array) -> Iterator[pa.Array]:
-    """All texts that an array has, those of its dictionary that no row has included."""
+    """Yield all texts of an array, dictionary entries that no row uses included."""
     if isinstance(array, pa.DictionaryArray):
         yield from _texts_of(array.dictionary)
     elif isinstance(array, pa.MapArray):
@@ -317,25 +355,27 @@ def _texts_of(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _avro_texts(path: Path) -> Iterator[str]:
-    """The records of an Avro file, as Iceberg's manifests and lists of them are."""
+    """Yield the records of an Avro file; Iceberg's manifests and manifest lists are such files."""
     from pyiceberg.avro.file import AvroFile
 
-    from spark_jobs.warehouse.place_io import PlaceFile
+    from spark_jobs.warehouse.path_io import PathFile
 
-    file: AvroFile[Any] = AvroFile(PlaceFile(str(path)))
+    file: AvroFile[Any] = AvroFile(PathFile(str(path)))
     with file as records:
         yield from map(repr, records)
 
 
 def _duckdb_texts(path: Path) -> Iterator[str]:
-    """The views of a DuckDB file, and the rows of tables that somebody may have made in it. Of a
-    copy: somebody may have locked the file."""
+    """Yield the views of a DuckDB file, and the rows of tables that somebody may have made in it.
+
+    A copy is read, for somebody may have locked the file.
+    """
     import duckdb
 
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, "copy.duckdb")
-        with path.open("rb") as source, copy.open("wb") as to:
-            shutil.copyfileobj(source, to)
+        with path.open("rb") as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
         try:
             with duckdb.connect(copy, read_only=True) as connection:
                 views = "select sql from duckdb_views() where not internal"
@@ -346,7 +386,7 @@ def _duckdb_texts(path: Path) -> Iterator[str]:
                     rows = connection.execute(
                         f'select rows::varchar from "{schema}"."{table}" as rows'
                     )
-                    while some := rows.fetchmany(10_000):
-                        yield from (text for (text,) in some)
+                    while batch := rows.fetchmany(10_000):
+                        yield from (text for (text,) in batch)
         except duckdb.Error as error:
             raise OSError(str(error).splitlines()[0]) from error

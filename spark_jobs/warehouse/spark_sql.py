@@ -13,37 +13,42 @@ from spark_jobs.errors import UserError
 from spark_jobs.places import SCHEME, in_object_store
 from spark_jobs.warehouse.store import Warehouse
 
-HELD: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
-"""By which version of the views a session reads."""
+LOCKED_VERSIONS: WeakKeyDictionary[SparkSession, IO[bytes] | None] = WeakKeyDictionary()
+"""The lock on the version of the tables that each session reads."""
 
-AS_THEY_ARE = ("__globPaths__", False)
-"""Paths stand for themselves, whatever is in them (DataSource.GLOB_PATHS_KEY)."""
+NO_GLOB = ("__globPaths__", False)
+"""The option by which Spark takes paths as they are (DataSource.GLOB_PATHS_KEY)."""
 
 
 def read_table(
     spark: SparkSession, warehouse: Warehouse, table: Table, files: list[Path]
 ) -> DataFrame:
-    """These files as a DataFrame with their partition columns; a column that an earlier version
-    did not have is null."""
+    """Return files of a table as a DataFrame, with their partition columns.
+
+    A column that an earlier version did not have is null.
+    """
     schema = from_arrow_schema(table.arrow_with_partitions)
     if not files:
         return spark.createDataFrame([], schema)
-    base = _as_spark_says(warehouse.root / table.name)
-    paths = [_as_spark_says(path) for path in files]
-    reader = spark.read.schema(schema).option("basePath", base).option(*AS_THEY_ARE)
+    base = _spark_path(warehouse.root / table.name)
+    paths = [_spark_path(path) for path in files]
+    reader = spark.read.schema(schema).option("basePath", base).option(*NO_GLOB)
     return reader.parquet(*paths).select(schema.names)
 
 
-def _as_spark_says(path: Path) -> str:
+def _spark_path(path: Path) -> str:
     text = str(path.absolute())
     return f"s3a{text.removeprefix(SCHEME)}" if in_object_store(path) else text
 
 
 def register(spark: SparkSession, warehouse: Warehouse) -> None:
-    """Every table as a temporary view of what is published now, and stays until the session ends or
-    they are registered anew."""
+    """Register every table as a temporary view of what is published now.
+
+    The views stay as they are until the session ends or this function is called again. Raises
+    UserError if Spark cannot read the warehouse.
+    """
     if in_object_store(warehouse.root) and not reads_object_stores(spark):
-        raise UserError(f"{warehouse.root}: Spark needs the package {S3A} to read a bucket")
-    HELD[spark] = warehouse.hold()
-    for table, files in warehouse.tables().items():
+        raise UserError(f"{warehouse.root}: Spark needs the package {S3A} to read an object store")
+    LOCKED_VERSIONS[spark] = warehouse.lock_version()
+    for table, files in warehouse.files_by_table().items():
         read_table(spark, warehouse, table, files).createOrReplaceTempView(table.name)

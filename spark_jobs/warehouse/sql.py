@@ -1,4 +1,4 @@
-"""The marts' SQL over some of the tables' files, by DuckDB in this process or by Spark."""
+"""The marts' SQL over files of the tables, run by DuckDB in this process or by Spark."""
 
 import os
 from collections.abc import Iterator
@@ -14,49 +14,55 @@ from spark_jobs.engine.tasks import by_spark
 from spark_jobs.marts import functions
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.store import Warehouse
-from spark_jobs.warehouse.views import reach, rows_of, sql_type
+from spark_jobs.warehouse.views import files_query, register_object_store, sql_type
 
-GIB_A_CORE = 1
-"""Memory of DuckDB, less than a worker's; what is more it writes to a folder."""
+GIB_PER_CORE = 1
+"""DuckDB's memory limit per core, less than a worker's; beyond that it writes to a folder."""
 
 
 class Engine(Protocol):
-    """What runs SQL, with functions.FUNCTIONS."""
+    """An engine that runs SQL with functions.FUNCTIONS."""
 
     def read(self, table: Table, files: list[Path]) -> None:
-        """Let a table be these files of it."""
+        """Make a table available, with the rows of these files."""
 
-    def view(self, name: str, query: str, keep: bool = False) -> None:
-        """Name a query; keep: its rows too, for those that read it."""
+    def view(self, name: str, query: str, cache: bool = False) -> None:
+        """Give a query a name; cache: keep its rows, too, for several queries that read them."""
 
     def table(self, name: str, query: str) -> None:
-        """Name the rows of a query, which are few."""
+        """Give the rows of a query, which are few, a name."""
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        """The query's rows, with these columns, sorted by them all."""
+        """Return a query's rows with these columns, sorted by all of them."""
 
 
 @contextmanager
-def engine(warehouse: Warehouse, at_once: int = 1) -> Iterator[Engine]:
-    """Spark where it does the work (see at_most), else DuckDB; at_once: of how many that share the
-    cores. Spark is asked for in the main thread alone: another would begin a second session."""
-    if at_once == 1 and _is_spark(warehouse):
-        from spark_jobs.engine.spark import in_one_line
+def engine(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
+    """Return a context with an engine: Spark if it does the work (see max_engines), else DuckDB.
 
-        with in_one_line("marts"), by_spark_sql(warehouse) as spark:
+    concurrent: the number of engines that share the cores. Spark is used in the main thread only,
+    for another thread would begin a second session.
+    """
+    if concurrent == 1 and _uses_spark(warehouse):
+        from spark_jobs.engine.spark import as_user_error
+
+        with as_user_error("marts"), by_spark_sql(warehouse) as spark:
             yield spark
     else:
-        with by_duckdb(warehouse, at_once) as duck:
+        with by_duckdb(warehouse, concurrent) as duck:
             yield duck
 
 
-def at_most(warehouse: Warehouse) -> int:
-    """How many engines can be at work at once: one of Spark, where it is asked to do the work (see
-    engine/tasks.py) and can read the files; one of DuckDB for each core."""
-    return 1 if _is_spark(warehouse) else _cores()
+def max_engines(warehouse: Warehouse) -> int:
+    """Return the maximum number of engines that can run at the same time.
+
+    This is one of Spark, if it does the work (see engine/tasks.py) and can read the files; else one
+    of DuckDB for each core.
+    """
+    return 1 if _uses_spark(warehouse) else _cores()
 
 
-def _is_spark(warehouse: Warehouse) -> bool:
+def _uses_spark(warehouse: Warehouse) -> bool:
     if not by_spark():
         return False
     from spark_jobs.engine.spark import reads_object_stores, spark_session
@@ -69,18 +75,21 @@ def _cores() -> int:
 
 
 @contextmanager
-def by_duckdb(warehouse: Warehouse, at_once: int = 1) -> Iterator[Engine]:
-    """DuckDB on this machine's cores, or on its share of them where there are so many at once."""
-    cores = max(1, _cores() // at_once)
+def by_duckdb(warehouse: Warehouse, concurrent: int = 1) -> Iterator[Engine]:
+    """Yield a DuckDB engine.
+
+    It uses this machine's cores, or its share of them if several engines run at the same time.
+    """
+    cores = max(1, _cores() // concurrent)
     with (
         warehouse.staging() as staging,
         duckdb.connect(config={"temp_directory": str(staging.folder)}) as connection,
     ):
         connection.execute(f"set threads = {cores}")
-        connection.execute(f"set memory_limit = '{GIB_A_CORE * cores}GiB'")
+        connection.execute(f"set memory_limit = '{GIB_PER_CORE * cores}GiB'")
         connection.execute("set timezone = 'UTC'")
-        reach(connection, warehouse.root)
-        for statement in functions.for_duckdb():
+        register_object_store(connection, warehouse.root)
+        for statement in functions.duckdb_statements():
             connection.execute(statement)
         yield _DuckDB(connection)
 
@@ -90,13 +99,13 @@ class _DuckDB:
         self._connection = connection
 
     def read(self, table: Table, files: list[Path]) -> None:
-        self.view(table.name, rows_of(table, files))
+        self.view(table.name, files_query(table, files))
 
-    def view(self, name: str, query: str, keep: bool = False) -> None:
-        self._connection.execute(f"create temp {'table' if keep else 'view'} {name} as {query}")
+    def view(self, name: str, query: str, cache: bool = False) -> None:
+        self._connection.execute(f"create temp {'table' if cache else 'view'} {name} as {query}")
 
     def table(self, name: str, query: str) -> None:
-        self.view(name, query, keep=True)
+        self.view(name, query, cache=True)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
         return self._connection.sql(_cast(query, schema)).to_arrow_table().cast(schema)
@@ -109,24 +118,24 @@ def _cast(query: str, schema: pa.Schema) -> str:
 
 @contextmanager
 def by_spark_sql(warehouse: Warehouse) -> Iterator[Engine]:
-    """Spark, with the session there is."""
+    """Yield an engine of Spark, in the present session."""
     from spark_jobs.engine.spark import spark_session
 
     spark = spark_session()
-    for statement in functions.for_spark():
+    for statement in functions.spark_statements():
         spark.sql(statement)
-    made = _Spark(spark, warehouse)
+    engine_ = _Spark(spark, warehouse)
     try:
-        yield made
+        yield engine_
     finally:
-        for frame in made.kept:
+        for frame in engine_.cached:
             frame.unpersist()
 
 
 class _Spark:
     def __init__(self, session: Any, warehouse: Warehouse):
         self._session, self._warehouse = session, warehouse
-        self.kept: list[Any] = []
+        self.cached: list[Any] = []
 
     def read(self, table: Table, files: list[Path]) -> None:
         from spark_jobs.warehouse.spark_sql import read_table
@@ -134,18 +143,18 @@ class _Spark:
         frame = read_table(self._session, self._warehouse, table, files)
         frame.createOrReplaceTempView(table.name)
 
-    def view(self, name: str, query: str, keep: bool = False) -> None:
-        frame = self._session.sql(functions.as_spark(query))
-        if keep:
-            self.kept.append(frame.cache())
+    def view(self, name: str, query: str, cache: bool = False) -> None:
+        frame = self._session.sql(functions.translate_to_spark(query))
+        if cache:
+            self.cached.append(frame.cache())
         frame.createOrReplaceTempView(name)
 
     def table(self, name: str, query: str) -> None:
-        """The driver has the rows: Spark fails to plan views of views of views with functions."""
-        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        """Collect the rows, as Spark fails to plan views of views of views with functions."""
+        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
         self._session.createDataFrame(rows).createOrReplaceTempView(name)
 
     def rows(self, query: str, schema: pa.Schema) -> pa.Table:
-        rows = self._session.sql(functions.as_spark(query)).toArrow()
+        rows = self._session.sql(functions.translate_to_spark(query)).toArrow()
         rows = rows.select(schema.names).cast(schema)
         return rows.sort_by([(name, "ascending") for name in schema.names])

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from schemas import Table
 from spark_jobs.places import in_object_store, remove_all
-from spark_jobs.warehouse.disk import file_name, told_if_full
+from spark_jobs.warehouse.disk import file_name, report_full_disk
 from spark_jobs.warehouse.files import Staged, TableWriter, Written
 
 OWNER = "owner.lock"
@@ -23,32 +23,42 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Staging:
-    """Files of one change to the tables under a root, written where no reader looks: to a folder
-    or, where the root is in a bucket, where they will be, each with its future partition. files:
-    those that are written; given: also those that a task may write; folder: for what need not
-    stay."""
+    """The new files of one change to the tables below a root.
+
+    They are written to a folder where no reader looks. In an object store they are written to their
+    targets. Each has its future partition.
+
+    - files: the files that are complete
+    - assigned: all paths that were assigned, also for a task that may write there
+    - folder: a folder for temporary files
+    """
 
     def __init__(self, root: Path, folder: Path):
         self.root, self.folder = root, folder
         self.files: list[Written] = []
-        self.given: list[Staged] = []
+        self.assigned: list[Staged] = []
 
     @contextmanager
     def part(self) -> Iterator[Staging]:
-        """What one task writes of a change, maybe in another process; on an error, nothing. Raises
-        UserError where the disk is full."""
-        part = Staging(self.root, self.folder)
+        """Yield a Staging for the files of one task, maybe in another process.
+
+        On an error, its files are removed. Raises UserError if the disk is full.
+        """
+        task_staging = Staging(self.root, self.folder)
         size = 0
-        with told_if_full(self.root, lambda: size):
+        with report_full_disk(self.root, lambda: size):
             try:
-                yield part
+                yield task_staging
             except BaseException:
-                size = sum(written.content.size for written in part.files)
-                remove_all(staged.path for staged in part.given)
+                size = sum(written.content.size for written in task_staging.files)
+                remove_all(staged.path for staged in task_staging.assigned)
                 raise
 
     def path(self, table: Table, network: str, date: datetime.date | None, stem: str) -> Staged:
-        """Where to write a Parquet file of a partition."""
+        """Return where to write a Parquet file of a partition.
+
+        stem: the first part of the file's name.
+        """
         version = uuid.uuid4().hex
         parts = [table.name, f"network={network}"]
         if len(table.partitions) > 1:
@@ -57,8 +67,8 @@ class Staging:
         path = (
             self.root / target if in_object_store(self.root) else self.folder / f"{version}.parquet"
         )
-        self.given.append(Staged(target, path))
-        return self.given[-1]
+        self.assigned.append(Staged(target, path))
+        return self.assigned[-1]
 
     @contextmanager
     def writer(
@@ -69,7 +79,7 @@ class Staging:
         stem: str,
         dictionaries: bool = True,
     ) -> Iterator[TableWriter]:
-        """A writer of a file of a partition; dictionaries: see TableWriter."""
+        """Yield a writer of a file of a partition; dictionaries: see TableWriter."""
         with TableWriter(table, self.path(table, network, date, stem), dictionaries) as writer:
             yield writer
         self.files.append(writer.written)
@@ -77,21 +87,25 @@ class Staging:
     def write(
         self, table: Table, network: str, date: datetime.date | None, stem: str, rows: pa.Table
     ) -> None:
-        """Rows as one file of a partition; their columns must be the schema's."""
+        """Write rows, with the schema's columns, as one file of a partition."""
         rows = rows.select(table.arrow.names)
         with self.writer(table, network, date, stem, dictionaries=False) as writer:
             writer.write_table(rows if rows.schema == table.arrow else rows.cast(table.arrow))
 
 
 def has_columns_of(table: Table, path: Path) -> bool:
-    """Whether a file's name says that it has all columns that the table has now (see Staging.path);
-    that of earlier versions says nothing."""
+    """Return whether a file has all present columns of a table, by its name (see Staging.path).
+
+    The names of files of earlier versions do not show that.
+    """
     return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
 
 
-def claim(folder: Path) -> IO[str]:
-    """Make a folder that is this process's as long as the returned file is open; of its neighbours,
-    those are removed whose owner was killed. One process at a time may call it."""
+def claim_folder(folder: Path) -> IO[str]:
+    """Create a folder that is this process's as long as the returned file is open.
+
+    Removes neighbouring folders whose owner was killed. One process at a time may call it.
+    """
     folder.mkdir(parents=True)
     owner = (folder / OWNER).open("w")
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -106,6 +120,6 @@ def _remove_if_orphaned(folder: Path) -> None:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    except OSError:  # killed before it had an owner
+    except OSError:  # its process was killed before it locked the folder
         pass
     shutil.rmtree(folder, ignore_errors=True)

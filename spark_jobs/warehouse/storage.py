@@ -1,4 +1,4 @@
-"""Where a warehouse's files lie: in a folder, or in a bucket of an object store."""
+"""The place of a warehouse's files: a folder, or a prefix in an object store."""
 
 from __future__ import annotations
 
@@ -22,94 +22,108 @@ from spark_jobs.places import (
     write_if_unchanged,
 )
 from spark_jobs.warehouse import versions
-from spark_jobs.warehouse.disk import bytes_in, replacing, sync, told_if_full
+from spark_jobs.warehouse.disk import folder_size, replacing, report_full_disk, sync
 from spark_jobs.warehouse.files import Staged
-from spark_jobs.warehouse.staging import Staging, claim
+from spark_jobs.warehouse.staging import Staging, claim_folder
 
 STAGING, VERSIONS = "_staging", "_views"
 VIEWS = "warehouse.duckdb"
-SEEN_S = 60
-"""How long a bucket's list is believed."""
+LISTING_TTL_S = 60
+"""Time for which an object store's listing counts as current (s)."""
 
 
 class Storage(Protocol):
-    """What differs between a folder and a bucket."""
+    """The operations that differ between a folder and an object store.
 
-    def staging(self, alone: AbstractContextManager[None]) -> AbstractContextManager[Staging]:
-        """A place to write files that nobody reads yet; what is not settled is removed. alone: so
-        that one process at a time is at work."""
+    A target is a file's path below the root.
+    """
 
-    def entrust(self, files: Iterable[Staged]) -> None:
-        """Leave files to the catalog, which is about to name them: from now on they are removed
-        only as it says. Whether it names them is not certain if its answer is lost."""
+    def staging(self, lock: AbstractContextManager[None]) -> AbstractContextManager[Staging]:
+        """Return a context with a place to write files that nobody reads yet.
 
-    def discard(self, files: Iterable[Staged]) -> None:
-        """Remove staged files, but for those that are entrusted to the catalog."""
+        At its end, files that were not moved to their targets are removed. lock: a context that one
+        process at a time enters.
+        """
 
-    def settle(self, files: Iterable[Staged]) -> None:
-        """Let files be at their targets, and stay whatever happens."""
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
+        """Leave it to the catalog alone to decide about files, which it is about to register.
+
+        From now on remove_staged() leaves them. If the answer of the catalog's database is lost, it
+        is not certain whether the catalog knows them.
+        """
+
+    def remove_staged(self, files: Iterable[Staged]) -> None:
+        """Remove staged files, except those that were left to the catalog."""
+
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
+        """Move staged files to their targets, where they stay."""
 
     def size(self, target: str) -> int | None:
-        """How many bytes a file has; None: it is missing."""
+        """Return a file's size in bytes; None if it is missing."""
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """The paths under the root of all files in a folder and those in it."""
+        """Yield the targets of all files in a folder and its subfolders."""
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """Which of these files were last written before a time (ns since 1970)."""
+        """Return those of the files that were last written before a time (ns since 1970)."""
 
-    def hold(self) -> IO[bytes] | None:
-        """Keep what the views list until this is closed, where the storage can; see versions.py."""
+    def lock_version(self) -> IO[bytes] | None:
+        """Lock the present version of the views, if the storage can do that; see versions.lock."""
 
-    def seen_views(self) -> str | None:
-        """What tells the views that are in place from others."""
+    def views_tag(self) -> str | None:
+        """Return a tag that distinguishes the present views from others."""
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
-        """Put views in place, and know them as long as somebody reads by them; seen: which they
-        replace. Raises UserError if others are in place by now."""
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
+        """Replace the views, and keep track of the new version as long as somebody reads it.
 
-    def oldest_open(self, before_ns: int) -> int:
-        """Since when somebody may have views open; before_ns at most."""
+        tag: that of the views to replace. Raises UserError if others were put there meanwhile.
+        """
 
-    def remove_begun(self, before_ns: int) -> None:
-        """Remove what jobs began to write before beside the tables and did not end."""
+    def oldest_open_ns(self, before_ns: int) -> int:
+        """Return when the oldest version that somebody may have open was published.
+
+        Returns before_ns if that is earlier.
+        """
+
+    def remove_temporary_files(self, before_ns: int) -> None:
+        """Remove files beside the tables that jobs began to write before a time and left."""
 
 
 def storage_of(root: Path) -> Storage:
-    """What a warehouse's root is."""
+    """Return the storage of a warehouse's root."""
     return ObjectStore(cast(ObjectPath, root)) if in_object_store(root) else Folder(root)
 
 
 class Folder:
-    """A folder of this machine, or of a network's file system."""
+    """A folder of this machine, or of a network file system."""
 
     def __init__(self, root: Path):
         self._root = root
 
     @contextmanager
-    def staging(self, alone: AbstractContextManager[None]) -> Iterator[Staging]:
-        """See Storage. Raises UserError where the disk is full."""
+    def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
+        """Implement Storage.staging. Raises UserError if the disk is full."""
         folder = self._root / STAGING / uuid.uuid4().hex
         written = 0
-        with self.hold() or nullcontext(), told_if_full(self._root, lambda: written):
-            with alone:
-                owner = claim(folder)
+        with self.lock_version() or nullcontext(), report_full_disk(self._root, lambda: written):
+            with lock:
+                owner = claim_folder(folder)
             with owner:
                 try:
                     yield Staging(self._root, folder)
                 finally:
-                    written = bytes_in(folder)
+                    written = folder_size(folder)
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def entrust(self, files: Iterable[Staged]) -> None:
-        """See Storage: what the catalog names lies elsewhere."""
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.leave_to_catalog; nothing is to do, as staged files lie elsewhere."""
 
-    def discard(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+    def remove_staged(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.remove_staged."""
         remove_all(staged.path for staged in files)
 
-    def settle(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.move_to_targets."""
         for staged in files:
             sync(staged.path)
             final = self._root / staged.target
@@ -117,20 +131,23 @@ class Folder:
             staged.path.replace(final)
 
     def size(self, target: str) -> int | None:
-        """See Storage. A Path takes ten times as long, and a run asks for all."""
+        """Implement Storage.size.
+
+        pathlib takes ten times as long, and a run asks for all files.
+        """
         try:
             return os.stat(f"{self._root}/{target}").st_size  # noqa: PTH116
         except FileNotFoundError:
             return None
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """See Storage."""
-        begin = len(str(self._root)) + 1
-        for below, _, names in os.walk(self._root / folder):
-            yield from (f"{below[begin:]}/{name}" for name in names)
+        """Implement Storage.files_below."""
+        prefix_length = len(str(self._root)) + 1
+        for subfolder, _, names in os.walk(self._root / folder):
+            yield from (f"{subfolder[prefix_length:]}/{name}" for name in names)
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """See Storage."""
+        """Implement Storage.changed_before."""
         found = set()
         for target in targets:
             with suppress(FileNotFoundError):
@@ -138,69 +155,71 @@ class Folder:
                     found.add(target)
         return found
 
-    def hold(self) -> IO[bytes] | None:
-        """See Storage."""
-        return versions.hold(self._root / VIEWS)
+    def lock_version(self) -> IO[bytes] | None:
+        """Implement Storage.lock_version."""
+        return versions.lock(self._root / VIEWS)
 
-    def seen_views(self) -> None:
-        """See Storage: a lock holds until its holder ends."""
+    def views_tag(self) -> None:
+        """Implement Storage.views_tag: no tag is needed, for a lock holds until its holder ends."""
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
-        """See Storage."""
-        with replacing(self._root / VIEWS, made.stat().st_size) as fresh:
-            shutil.copyfile(made, fresh)
-            versions.keep(fresh, self._root / VERSIONS, since_ns)
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
+        """Implement Storage.replace_views."""
+        with replacing(self._root / VIEWS, new.stat().st_size) as temporary:
+            shutil.copyfile(new, temporary)
+            versions.link(temporary, self._root / VERSIONS, since_ns)
 
-    def oldest_open(self, before_ns: int) -> int:
-        """See Storage."""
-        return versions.oldest_open(self._root / VERSIONS, before_ns)
+    def oldest_open_ns(self, before_ns: int) -> int:
+        """Implement Storage.oldest_open_ns."""
+        return versions.oldest_open_ns(self._root / VERSIONS, before_ns)
 
-    def remove_begun(self, before_ns: int) -> None:
-        """See Storage and disk.replacing."""
-        for begun in self._root.glob(".*"):
-            if begun.is_file() and begun.stat().st_mtime_ns < before_ns:
-                begun.unlink(missing_ok=True)
+    def remove_temporary_files(self, before_ns: int) -> None:
+        """Implement Storage.remove_temporary_files; see disk.replacing."""
+        for temporary in self._root.glob(".*"):
+            if temporary.is_file() and temporary.stat().st_mtime_ns < before_ns:
+                temporary.unlink(missing_ok=True)
 
 
 class ObjectStore:
-    """What lies in a bucket below a key. Files are written where they will be, for nobody reads
-    what the journal does not list; who reads is not known, so that only the grace time is left to
-    them."""
+    """A prefix in an object store.
+
+    Files are written to their targets, for nobody reads what the catalog does not list. Readers are
+    not known, so they only have the grace time.
+    """
 
     def __init__(self, root: ObjectPath):
         self._root = root
-        self._entrusted: set[Staged] = set()
+        self._left_to_catalog: set[Staged] = set()
         self._sizes: dict[str, int] = {}
-        self._seen_s: float | None = None
+        self._listed_s: float | None = None
 
     @contextmanager
-    def staging(self, alone: AbstractContextManager[None]) -> Iterator[Staging]:
-        """See Storage."""
+    def staging(self, lock: AbstractContextManager[None]) -> Iterator[Staging]:
+        """Implement Storage.staging."""
         with tempfile.TemporaryDirectory(prefix="giscope-") as folder:
             staging = Staging(cast(Path, self._root), Path(folder))
             try:
                 yield staging
             except BaseException:
-                self.discard(staging.given)
+                self.remove_staged(staging.assigned)
                 raise
 
-    def entrust(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
-        self._entrusted.update(files)
+    def leave_to_catalog(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.leave_to_catalog."""
+        self._left_to_catalog.update(files)
 
-    def discard(self, files: Iterable[Staged]) -> None:
-        """See Storage."""
-        remove_all([staged.path for staged in files if staged not in self._entrusted])
+    def remove_staged(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.remove_staged."""
+        remove_all([staged.path for staged in files if staged not in self._left_to_catalog])
 
-    def settle(self, files: Iterable[Staged]) -> None:
-        """See Storage: they are there."""
+    def move_to_targets(self, files: Iterable[Staged]) -> None:
+        """Implement Storage.move_to_targets: they are there already."""
 
     def size(self, target: str) -> int | None:
-        """See Storage: of all at once, as they were a little ago."""
+        """Implement Storage.size, from a listing that is at most LISTING_TTL_S old."""
         now_s = time.monotonic()
-        if self._seen_s is None or now_s - self._seen_s > SEEN_S:
-            self._sizes = {path: status.st_size for path, status in self._root.tree()}
-            self._seen_s = now_s
+        if self._listed_s is None or now_s - self._listed_s > LISTING_TTL_S:
+            self._sizes = {path: status.st_size for path, status in self._root.walk()}
+            self._listed_s = now_s
         if target not in self._sizes:
             try:
                 self._sizes[target] = (self._root / target).stat().st_size
@@ -209,32 +228,32 @@ class ObjectStore:
         return self._sizes[target]
 
     def files_below(self, folder: str) -> Iterator[str]:
-        """See Storage."""
-        return (f"{folder}/{path}" for path, _ in (self._root / folder).tree())
+        """Implement Storage.files_below."""
+        return (f"{folder}/{path}" for path, _ in (self._root / folder).walk())
 
     def changed_before(self, targets: Iterable[str], ns: int) -> set[str]:
-        """See Storage."""
-        asked = set(targets)
-        return {p for p, status in self._root.tree() if p in asked and status.st_mtime_ns < ns}
+        """Implement Storage.changed_before."""
+        wanted = set(targets)
+        return {p for p, status in self._root.walk() if p in wanted and status.st_mtime_ns < ns}
 
-    def hold(self) -> None:
-        """See Storage."""
+    def lock_version(self) -> None:
+        """Implement Storage.lock_version: there is no lock."""
 
-    def seen_views(self) -> str | None:
-        """See Storage."""
+    def views_tag(self) -> str | None:
+        """Implement Storage.views_tag."""
         return tag_of(cast(Path, self._root / VIEWS))
 
-    def replace_views(self, made: Path, since_ns: int, seen: str | None) -> None:
-        """See Storage."""
+    def replace_views(self, new: Path, since_ns: int, tag: str | None) -> None:
+        """Implement Storage.replace_views."""
         views = cast(Path, self._root / VIEWS)
         try:
-            write_if_unchanged(views, made.read_bytes(), seen)
+            write_if_unchanged(views, new.read_bytes(), tag)
         except ConflictError as error:
             raise UserError(f"{views}: another job replaced it meanwhile; run again") from error
 
-    def oldest_open(self, before_ns: int) -> int:
-        """See Storage."""
+    def oldest_open_ns(self, before_ns: int) -> int:
+        """Implement Storage.oldest_open_ns."""
         return before_ns
 
-    def remove_begun(self, before_ns: int) -> None:
-        """See Storage: objects are there whole or not at all."""
+    def remove_temporary_files(self, before_ns: int) -> None:
+        """Implement Storage.remove_temporary_files: an object is complete, or it does not exist."""

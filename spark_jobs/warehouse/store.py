@@ -1,11 +1,29 @@
-"""Where tables lie, and how they change: whole or not at all. Nothing else knows a path.
+"""The warehouse: tables in Parquet files that change as a whole, or not at all.
 
-Parquet files lie in TABLE/network=N/date=D/. What is published together (all packets of a
-capture, all tables of a day) is a unit; one transaction of the journal (see journal.py) publishes
-it. The jobs read what the journal says; other readers the Iceberg tables in CATALOG or the views in
-VIEWS, both of which every job brings up to date when it ends. Files that a change superseded stay
-KEEP, with the snapshots of Iceberg that show them, and longer as long as somebody has views open
-that list them; those of an interrupted change as long. The first job that ends later removes them.
+A warehouse is a folder, or a prefix in an object store. It has
+
+- the Parquet files of the tables: TABLE/network=N/date=D/NAME.parquet,
+- the catalog, which knows what is published (see catalog.py),
+- an Iceberg table for each table, and DuckDB views in the file VIEWS, for other readers.
+
+No other module knows these paths.
+
+A *unit* is what is published as a whole, such as all packets of a capture or all tables of a day. A
+*target* is a file's path below the warehouse's root, as the catalog has it.
+
+A job changes a unit in four steps:
+
+1. It writes the unit's new files to a staging folder, which no reader looks into.
+2. It registers the files in the catalog, so that the catalog knows them if the job is killed.
+3. It moves the files to their targets.
+4. One transaction of the catalog publishes them. The unit's earlier files are *superseded* then.
+
+The jobs read the files that the catalog lists. Other readers use the Iceberg tables or the views.
+At its end every job updates these (update_views).
+
+Superseded files, and the Iceberg snapshots that show them, stay for GRACE_TIME, and as long as
+somebody has views open that list them. So do the files of an interrupted change. The first job that
+ends later removes them.
 """
 
 from __future__ import annotations
@@ -28,112 +46,135 @@ import xxhash
 
 from schemas import NETWORKS, TABLES, Table
 from spark_jobs.errors import UserError
-from spark_jobs.places import in_object_store, place, remove_all
+from spark_jobs.places import in_object_store, path_of, remove_all
 from spark_jobs.sources import version
 from spark_jobs.warehouse import orphans
-from spark_jobs.warehouse.commits import Commit, Content, Unit, content_of
-from spark_jobs.warehouse.compaction import lost, merge, small_files, split
-from spark_jobs.warehouse.disk import told_if_full
-from spark_jobs.warehouse.files import Written, described, microseconds, moment
-from spark_jobs.warehouse.identity import Claim
-from spark_jobs.warehouse.journal import (
+from spark_jobs.warehouse.catalog import (
     CATALOG_VARIABLE,
     MERGED,
     REST_VARIABLE,
     REST_WAREHOUSE,
-    Changes,
+    CatalogChange,
     File,
-    Journal,
-    Published,
-    Shown,
-    Stored,
-    Update,
+    FileChanges,
+    MergedPart,
+    MetadataChange,
+    TableUpdate,
+    UnitCatalog,
     database_of,
 )
+from spark_jobs.warehouse.compaction import merge, missing_part, small_files, split
+from spark_jobs.warehouse.disk import report_full_disk
+from spark_jobs.warehouse.files import Written, content_and_rows, microseconds, to_datetime
+from spark_jobs.warehouse.identity import IdentityCheck
 from spark_jobs.warehouse.orphans import Orphans
 from spark_jobs.warehouse.staging import Staging
 from spark_jobs.warehouse.storage import STAGING, VIEWS, storage_of
-from spark_jobs.warehouse.views import create_views, may_ask, reach, write_views
+from spark_jobs.warehouse.units import Content, PublishedUnit, Unit, content_of
+from spark_jobs.warehouse.views import create_views, may_read, register_object_store, write_views
 
 if TYPE_CHECKING:
     import duckdb
 
-KEEP = timedelta(days=5)
-"""How long a superseded file stays at least: Iceberg's own max-snapshot-age."""
+GRACE_TIME = timedelta(days=5)
+"""The default time for which superseded files stay: Iceberg's own max-snapshot-age."""
 PAGE = 4096
-"""The least that the catalog's database writes."""
-EVER_NS = (1 << 63) - 1
-"""Later than any time that is recorded, whatever the clock said when it was."""
-FORGOTTEN = Unit("made", "all", "what is forgotten")
-TOLD = Unit("made", "all", "REST catalog")
+"""The smallest number of bytes that the catalog's database writes."""
+END_OF_TIME_NS = (1 << 63) - 1
+"""A time after all recorded times, even if a clock was wrong when they were recorded."""
+HISTORY_HORIZON = Unit("made", "all", "what is forgotten")
+"""The unit whose facts are the history horizon.
+
+- until_ns: what was superseded before this time is removed (ns since 1970)
+- erased_ns: the same for single tables: table -> time
+"""
+REST_CATALOG = Unit("made", "all", "REST catalog")
+"""The unit whose facts record the state in which the REST catalog was last synchronized."""
 METADATA = "metadata"
-"""The folder of a table's."""
-FACTS_KEPT = Unit("made", "all", "facts kept")
-KINDS_KEPT = ("network", "forgotten", "purged")
-FACTS = "giscope."
-"""What the names of table properties begin with that have facts of units of these kinds."""
-ROOMS_OF_VIEWS = ("schemas", "spark_jobs/warehouse")
+"""The folder of a table's Iceberg metadata, in the table's folder."""
+FACTS_BACKUP = Unit("made", "all", "facts kept")
+"""The unit whose facts record which facts the Iceberg table of the networks has."""
+BACKED_UP_KINDS = ("network", "forgotten", "purged")
+"""The kinds of units whose facts no file has, so that they are also Iceberg table properties."""
+FACTS_PREFIX = "giscope."
+"""The first part of the names of these table properties."""
+VIEW_SOURCES = ("schemas", "spark_jobs/warehouse")
+"""The source folders that determine the views; a change there rebuilds the views."""
 
 
 class Change(NamedTuple):
-    """What a unit is to be: these facts, these staged files (see Staging.files), and of its present
-    ones those with these paths, which stay (see Warehouse.unmerged)."""
+    """The next version of a unit.
+
+    - unit: the unit
+    - files: its new files, staged (see Staging.files)
+    - facts: what the job records about how it made the unit (JSON); they replace the earlier facts
+    - unchanged: targets of the unit's present files that it keeps. Its other present files are
+      superseded. See Warehouse.unmerge.
+    """
 
     unit: Unit
     files: list[Written]
     facts: dict[str, Any]
-    stay: Collection[str] = ()
+    unchanged: Collection[str] = ()
 
 
-class Held(NamedTuple):
-    """How many files a warehouse has of a kind, and their bytes."""
+class FileCount(NamedTuple):
+    """The number of a warehouse's files of one kind, and their total size in bytes."""
 
-    what: str
+    label: str
     files: int
     size: int | None
 
 
 class Warehouse:
-    """All tables under one folder; keep: see KEEP; catalog: the URI of its database, by default
-    what CATALOG_VARIABLE names, or a file in it; catalog_is_lost: it is to be made again (see
-    restore). Raises UserError if the catalog is another warehouse's (see identity.py)."""
+    """All tables below one root."""
 
     def __init__(
         self,
         root: Path,
-        keep: timedelta = KEEP,
+        grace_time: timedelta = GRACE_TIME,
         catalog: str | None = None,
         catalog_is_lost: bool = False,
     ):
+        """Open a warehouse, which need not exist yet.
+
+        grace_time: see GRACE_TIME. catalog: the URI of the catalog's database. The default is the
+        value of the environment variable CATALOG_VARIABLE or, without it, a file in the warehouse.
+        catalog_is_lost: the catalog is to be rebuilt; see restore.
+
+        Raises UserError if the catalog is another warehouse's (see identity.py).
+        """
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
-                    f"{root}: {part} in it would be taken for a partition of the tables"
+                    f"{root}: its part {part} would be taken for a partition of the tables: "
+                    "rename it"
                 )
-        self.root, self.keep, self._storage = root, keep, storage_of(root)
+        self.root, self.grace_time, self._storage = root, grace_time, storage_of(root)
         uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
         self._database = database_of(root, uri)
-        self._claim = Claim(root, self._database, lambda: any(self._all_files()))
-        self._journal = Journal(self._database, self._claim)
-        self._later, self._catalog_is_lost = False, catalog_is_lost
-        self.untold: UserError | None = None
-        """Why a site's REST catalog could not be told of the last change."""
-        self.too_many = False
-        """Whether there were more orphans than are removed unasked."""
+        self._identity = IdentityCheck(root, self._database, lambda: any(self._all_files()))
+        self._catalog = UnitCatalog(self._database, self._identity)
+        self._update_deferred, self._catalog_is_lost = False, catalog_is_lost
+        self.sync_error: UserError | None = None
+        """The error of the last synchronization of the REST catalog, if it failed."""
+        self.too_many_orphans = False
+        """True if the last clean-up found more orphans than it may remove unasked."""
         if catalog_is_lost:
-            self._claim.expect_loss()
+            self._identity.expect_lost_catalog()
         else:
-            self._claim.check()
+            self._identity.check()
 
     def staging(self) -> AbstractContextManager[Staging]:
-        """A place to write a change's files; what is not published is removed, at once or, where
-        the job was killed, by the next one. What is published stays meanwhile, for the change to be
-        made of.
+        """Return a context with a place for a change's new files.
 
-        Raises UserError where the disk is full.
+        At its end, files that are not published are removed. If the job is killed, the next job
+        removes them. Meanwhile published files stay, as the change may be made of them.
+
+        Raises UserError if the disk is full.
         """
-        if not (self._claim.tied or self._catalog_is_lost):
-            self._journal.begin_catalog()
+        if not (self._identity.is_confirmed or self._catalog_is_lost):
+            self._catalog.create()
         return self._storage.staging(self.locked(STAGING))
 
     def publish(
@@ -141,312 +182,354 @@ class Warehouse:
         unit: Unit,
         files: Iterable[Written],
         facts: dict[str, Any],
-        stay: Collection[str] = (),
+        unchanged: Collection[str] = (),
     ) -> None:
-        """Let a unit be a Change of these; see publish_all."""
-        self.publish_all([Change(unit, list(files), facts, stay)])
+        """Publish the next version of one unit; see Change and publish_all."""
+        self.publish_all([Change(unit, list(files), facts, unchanged)])
 
     def publish_all(self, changes: list[Change]) -> None:
-        """Replace units by their staged files, at one stroke.
+        """Publish the next versions of units, all in one transaction.
 
-        What they replace stays, for those who read it; see update_views.
+        The files that they supersede stay for those who read them; see update_views.
         """
-        known = [Published(c.unit, c.facts, [*map(_file, c.files)], c.stay) for c in changes]
-        size = sum(file.content.size for change in known for file in change.files)
-        with told_if_full(self.root, lambda: size + PAGE), self.locked("publish"):
-            for change in known:
-                self._split_merged(change.unit)
+        for_catalog = [
+            CatalogChange(c.unit, c.facts, [*map(_file, c.files)], c.unchanged) for c in changes
+        ]
+        size = sum(file.content.size for change in for_catalog for file in change.files)
+        with report_full_disk(self.root, lambda: size + PAGE), self.locked("publish"):
+            for change in for_catalog:
+                self._split_merged_files_of(change.unit)
             now = time.time_ns()
-            self._storage.entrust(file.staged for change in changes for file in change.files)
-            self._journal.begin(known, now)
-            self._storage.settle(file.staged for change in changes for file in change.files)
-            self._journal.publish(known, now)
+            self._storage.leave_to_catalog(
+                file.staged for change in changes for file in change.files
+            )
+            self._catalog.register(for_catalog, now)
+            self._storage.move_to_targets(
+                file.staged for change in changes for file in change.files
+            )
+            self._catalog.publish(for_catalog, now)
 
-    def unmerged(self, unit: Unit) -> Commit:
-        """The unit as it stands, its rows in files of its own."""
+    def unmerge(self, unit: Unit) -> PublishedUnit:
+        """Split the merged files that hold rows of a unit; return the unit."""
         with self.locked("publish"):
-            self._split_merged(unit)
-        commit = self.commit(unit)
-        assert commit is not None
-        return commit
+            self._split_merged_files_of(unit)
+        published = self.published(unit)
+        assert published is not None
+        return published
 
-    def discard(self, files: Iterable[Written]) -> None:
-        """Remove staged files that are not to be published; not those that the catalog may name."""
-        self._storage.discard(file.staged for file in files)
+    def remove_staged(self, files: Iterable[Written]) -> None:
+        """Remove staged files that are not to be published, unless the catalog may list them."""
+        self._storage.remove_staged(file.staged for file in files)
 
-    def _split_merged(self, unit: Unit) -> None:
-        for merged in self._journal.merged_with(unit):
-            self._split(*merged)
+    def _split_merged_files_of(self, unit: Unit) -> None:
+        for merged in self._catalog.merged_files_of(unit):
+            self._split_merged_file(*merged)
 
     def locked(
         self, name: str, wait: Callable[[], None] | None = None
     ) -> AbstractContextManager[None]:
-        """One process at a time per name; wait() is called before another is waited for."""
+        """Return a context that one process at a time enters, for each name.
+
+        wait() is called before the process waits for another one.
+        """
         return self._database.locked(name, wait)
 
-    def commit(self, unit: Unit) -> Commit | None:
-        """The unit as it stands, or None."""
-        return self._journal.commit(unit)
+    def published(self, unit: Unit) -> PublishedUnit | None:
+        """Return a unit as it is published now; None if it is not."""
+        return self._catalog.published(unit)
 
-    def commits(self, kind: str, network: str | None = None) -> list[Commit]:
-        """All units of a kind, by network and name."""
-        return [c for group in self._journal.groups(network, kind) for c in group.commits]
+    def published_units(self, kind: str, network: str | None = None) -> list[PublishedUnit]:
+        """Return all published units of a kind, by network and name."""
+        return [
+            published
+            for group in self._catalog.unit_groups(network, kind)
+            for published in group.units
+        ]
 
     def days(self, kind: str, network: str | None = None) -> list[tuple[str, datetime.date]]:
-        """(network, day) of every unit of a kind that is published by day, sorted."""
-        return [(c.unit.network, c.unit.day) for c in self.commits(kind, network)]
+        """Return the sorted (network, day) of all units of a kind that is published by day."""
+        return [(p.unit.network, p.unit.day) for p in self.published_units(kind, network)]
 
     def files(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[Path]:
-        """The published Parquet files of a table, sorted by path."""
+        """Return the sorted paths of a table's published Parquet files."""
         return [self.root / target for target in self._targets(table, network, date)]
 
-    def contents(
+    def content_hashes(
         self, table: Table, network: str | None = None, date: datetime.date | None = None
     ) -> list[str]:
-        """What tells a table's rows from others: of each file its bytes' hash, sorted: the same
-        where the same was published again."""
+        """Return the sorted hashes of a table's files, as their units published them.
+
+        The hashes are the same as before if the same bytes are published again, or merged.
+        """
         return sorted(
             found
-            for group in self._journal.groups(network)
+            for group in self._catalog.unit_groups(network)
             for found in group.hashes(table.name, _day(date))
         )
 
     def _targets(self, table: Table, network: str | None, date: datetime.date | None) -> list[str]:
-        groups = self._journal.groups(network)
+        groups = self._catalog.unit_groups(network)
         return sorted(t for group in groups for t in group.targets(table.name, _day(date)))
 
     def files_by_date(self, table: Table, network: str) -> dict[datetime.date, list[Path]]:
-        """A network's published files of a table that has dates, by day."""
+        """Return a network's published files of a table that is partitioned by date, by day."""
         found: dict[datetime.date, list[Path]] = {}
         for path in self.files(table, network):
             day = path.parent.name.removeprefix("date=")
             found.setdefault(datetime.date.fromisoformat(day), []).append(path)
         return found
 
-    def unit_files(self, commit: Commit, table: Table) -> list[Path]:
-        """The Parquet files that a unit's rows of one table are in: maybe with those of others of
-        its kind."""
-        return [self.root / file for file in commit.files if file.startswith(f"{table.name}/")]
+    def unit_files(self, published: PublishedUnit, table: Table) -> list[Path]:
+        """Return the Parquet files that hold a unit's rows of a table.
+
+        A merged file also holds rows of other units of the same kind.
+        """
+        return [self.root / file for file in published.files if file.startswith(f"{table.name}/")]
 
     def connect(
-        self, query: str | None = None, at: datetime.datetime | None = None
+        self, query: str | None = None, as_of: datetime.datetime | None = None
     ) -> duckdb.DuckDBPyConnection:
-        """SQL over every table: one view each, empty where nothing has been published. With the
-        query that is to be asked, of the tables that it may be about only: a view of many files
-        takes its time. What it shows stays as it is as long as it is open. at: as the tables were
-        then.
+        """Return a DuckDB connection with a view of each table, empty if nothing is published.
 
-        Raises UserError where what was published then is not kept any more.
+        The views show what is published now as long as the connection is open. query: the query
+        that will be run; then only tables that it may read get a view, for a view of many files
+        takes time. as_of: show the tables as they were at this time.
+
+        Raises UserError if files of that time are removed already.
         """
-        held = self.hold()
-        tables = [t for t in TABLES.values() if query is None or may_ask(query, t.name)]
+        version_lock = self.lock_version()
+        tables = [t for t in TABLES.values() if query is None or may_read(query, t.name)]
         names = [table.name for table in tables]
-        targets = self._journal.paths(names, self._kept(at, names) if at else None)
-        files = self._tables_of(targets, self.root.resolve())
+        targets = self._catalog.paths(names, self._checked_time(as_of, names) if as_of else None)
+        files = self._by_table(targets, self.root.resolve())
         connection = self.connect_to({table: files[table] for table in tables})
-        if held:
-            weakref.finalize(connection, held.close)
+        if version_lock:
+            weakref.finalize(connection, version_lock.close)
         return connection
 
-    def _kept(self, at: datetime.datetime, tables: Iterable[str]) -> int:
-        """A time (ns since 1970) of which everything of these tables is there."""
-        forgotten = self.commit(FORGOTTEN)
-        facts: dict[str, Any] = forgotten.facts if forgotten else {"until_ns": 0}
+    def _checked_time(self, as_of: datetime.datetime, tables: Iterable[str]) -> int:
+        """Return a time in ns since 1970. Raises UserError if it is before the history horizon."""
+        horizon = self.published(HISTORY_HORIZON)
+        facts: dict[str, Any] = horizon.facts if horizon else {"until_ns": 0}
         erased = facts.get("erased_ns", {})
         until_ns = max([facts["until_ns"], *(erased.get(table, 0) for table in tables)])
-        ns = microseconds(at) * 1000
+        ns = microseconds(as_of) * 1000
         if ns < until_ns:
-            until = moment(until_ns // 1000)
+            until = to_datetime(until_ns // 1000)
             raise UserError(
-                f"{self.root}: as it was at {at:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
+                f"{self.root}: its state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
                 f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
             )
         return ns
 
-    def hold(self) -> IO[bytes] | None:
-        """Keep what is published now, though it be superseded meanwhile; see versions.hold."""
-        return self._storage.hold()
+    def lock_version(self) -> IO[bytes] | None:
+        """Lock what is published now, so that its files stay until the returned file is closed.
+
+        See versions.lock.
+        """
+        return self._storage.lock_version()
 
     def connect_to(self, tables: Mapping[Table, list[Path]]) -> duckdb.DuckDBPyConnection:
-        """SQL over some files of some tables."""
+        """Return a DuckDB connection with views of some files of some tables."""
         import duckdb
 
         connection = duckdb.connect()
         connection.execute("set timezone = 'UTC'")
-        reach(connection, self.root)
+        register_object_store(connection, self.root)
         create_views(connection, tables)
         return connection
 
     @contextmanager
-    def one_update(self) -> Iterator[None]:
-        """Several jobs that update the views once, at their end, or where they are broken off."""
-        self._later = True
+    def update_views_once(self) -> Iterator[None]:
+        """Run several jobs and update the views once, when the last job ends or one fails."""
+        self._update_deferred = True
         try:
             yield
         except (UserError, OSError):
-            self._later = False
+            self._update_deferred = False
             with suppress(UserError, OSError):
                 self.update_views()
             raise
-        self._later = False
+        self._update_deferred = False
         self.update_views()
 
     def update_views(self) -> None:
-        """Make the Iceberg tables and the views in VIEWS those of what is published; then remove
-        what was superseded, as far as nobody can be reading it.
+        """Update the Iceberg tables and the views in VIEWS to what is published.
 
-        VIEWS is replaced, never changed, so that nobody who reads it locks it or is locked out.
+        Then remove superseded files that nobody can be reading. The file VIEWS is replaced, never
+        changed, so that its readers neither lock it nor are locked out.
         """
-        if self._later:
+        if self._update_deferred:
             return
-        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
-            now, seen = time.time_ns(), self._storage.seen_views()
-            targets = self._published()
-            inputs = fingerprint(str(self.root.resolve()), targets, version(*ROOMS_OF_VIEWS))
-            if not self.is_made(VIEWS, inputs):
+        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
+            now, tag = time.time_ns(), self._storage.views_tag()
+            targets = self._published_paths()
+            inputs = fingerprint(str(self.root.resolve()), targets, version(*VIEW_SOURCES))
+            if not self.is_up_to_date(VIEWS, inputs):
                 damaged = self.damaged()
-                sound = [target for target in targets if target not in damaged]
-                self._make_views(self._tables_of(sound, self.root.resolve()), now, seen)
-                self.made(VIEWS, inputs)
-            before_ns = self._storage.oldest_open(self._before(now))
-            self._show(before_ns)
-        self._tell_rest_catalog()
-        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
+                intact = [target for target in targets if target not in damaged]
+                self._write_views(self._by_table(intact, self.root.resolve()), now, tag)
+                self.record_built(VIEWS, inputs)
+            before_ns = self._storage.oldest_open_ns(self._grace_begin_ns(now))
+            self._update_iceberg_tables(before_ns)
+        self._sync_rest_catalog()
+        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
             self._remove_superseded(before_ns)
-            self._storage.remove_begun(before_ns)
+            self._storage.remove_temporary_files(before_ns)
 
     def compact(self) -> tuple[int, int]:
-        """Merge small files of captures (see compaction.py); returns how many files into how many.
-        What they had is what the merged ones have, all at one stroke a file."""
-        from_files = into = 0
-        for parts in small_files(self.commits("capture")):
-            sound = [part for part in parts if not self._wrong(part.target, part.content, True)]
-            with self.staging() as staging:
-                for written, merged in merge(self.root, sound, staging):
-                    if self._merge(written, [part.target for part in merged]):
-                        from_files, into = from_files + len(merged), into + 1
-        return from_files, into
+        """Merge small files of captures (see compaction.py).
 
-    def _merge(self, written: Written, paths: list[str]) -> bool:
-        """Publish a merged file; False where what it was made of was replaced meanwhile."""
+        Returns the number of files that were merged, and the number of merged files. Each merged
+        file replaces its parts in one transaction.
+        """
+        parts_count = merged_count = 0
+        for parts in small_files(self.published_units("capture")):
+            intact = [part for part in parts if not self._damage(part.target, part.content, True)]
+            with self.staging() as staging:
+                for written, merged in merge(self.root, intact, staging):
+                    if self._publish_merged(written, [part.target for part in merged]):
+                        parts_count, merged_count = parts_count + len(merged), merged_count + 1
+        return parts_count, merged_count
+
+    def _publish_merged(self, written: Written, paths: list[str]) -> bool:
+        """Publish a merged file; return False if one of its parts was replaced meanwhile."""
         merged = _file(written)
         with self.locked("publish"):
             now = time.time_ns()
-            self._storage.entrust([written.staged])
-            self._journal.begin([Published(Unit(MERGED, "all"), {}, [merged])], now)
-            self._storage.settle([written.staged])
-            return self._journal.merge(merged, paths, now)
+            self._storage.leave_to_catalog([written.staged])
+            self._catalog.register([CatalogChange(Unit(MERGED, "all"), {}, [merged])], now)
+            self._storage.move_to_targets([written.staged])
+            return self._catalog.merge(merged, paths, now)
 
-    def _split(self, path: str, content: Content) -> None:
-        """Let a merged file's rows be in others again. Where it is missing or broken so are these,
-        as damaged tells, until each capture is read again."""
+    def _split_merged_file(self, path: str, content: Content) -> None:
+        """Replace a merged file by files of its parts.
+
+        If the merged file is missing or damaged, the parts are published as missing. `damaged` then
+        reports them until each capture is read again.
+        """
         with self.staging() as staging:
-            sound = not self._wrong(path, content, whole=True)
-            written = split(self.root, path, staging) if sound else {}
+            intact = not self._damage(path, content, all_bytes=True)
+            written = split(self.root, path, staging) if intact else {}
             parts = [
-                Stored(unit, _file(written[unit.name]) if sound else lost(file, unit.name, staging))
-                for unit, file in self._journal.stored_in(path)
+                MergedPart(
+                    unit,
+                    _file(written[unit.name]) if intact else missing_part(file, unit.name, staging),
+                )
+                for unit, file in self._catalog.files_in_merged(path)
             ]
             now = time.time_ns()
-            self._storage.entrust(file.staged for file in written.values())
-            self._journal.begin_split(parts, now)
-            self._storage.settle(file.staged for file in written.values())
-            self._journal.split(path, parts, now)
+            self._storage.leave_to_catalog(file.staged for file in written.values())
+            self._catalog.register_split(parts, now)
+            self._storage.move_to_targets(file.staged for file in written.values())
+            self._catalog.split(path, parts, now)
 
-    def maintain(self, remove_orphans: bool = False) -> list[Held]:
-        """Merge small files of captures; bring the Iceberg tables up to date, also with the
-        schemas, and make those anew that show other files than they should; forget what was
-        replaced, and remove orphans (see orphans.py), also recent ones and many if remove_orphans;
-        returns what became of files, and what is there then. See untold and too_many, too."""
+    def maintain(self, remove_orphans: bool = False) -> list[FileCount]:
+        """Merge small files, update all Iceberg tables, and remove superseded and orphan files.
 
+        - Iceberg tables follow the schemas. Tables that show wrong files are rebuilt.
+        - Orphans are removed as orphans.py allows. remove_orphans: also recent ones, and many.
+
+        Returns counts of files. Also sets sync_error and too_many_orphans.
+        """
         merged, into = self.compact()
         before = self._all_files()
         with self.locked("views"):
-            self._journal.hide(self.holes())
+            self._catalog.drop_iceberg_tables(self.iceberg_mismatches())
         self.update_views()
         with self.locked("views"):
-            self._show(0, TABLES)
-        self._tell_rest_catalog(again=True)
+            self._update_iceberg_tables(0, TABLES)
+        self._sync_rest_catalog(force=True)
         with self.locked("views"), self.locked("publish"):
-            known, metadata = self._journal.known_files(), self._metadata()
+            known, metadata = self._catalog.known_files(), self._metadata_files()
             found = self._remove_orphans(remove_orphans)
-        published, left = set(self._published()), self._all_files()
+        published, remaining = set(self._published_paths()), self._all_files()
         return [
-            Held("published", len(published), self._bytes(published & left)),
-            Held("superseded, and still kept", *self._held(known - published)),
-            Held("Iceberg's metadata", *self._held(metadata)),
-            Held("orphans, left for now", *self._held(left & (found.removable | found.recent))),
-            Held("of other names, left", *self._held(found.foreign)),
-            Held("removed", len(before - left), None),
-            Held("small ones merged", merged, None),
-            Held("into", into, None),
+            FileCount("published", len(published), self._total_size(published & remaining)),
+            FileCount("superseded, still kept", *self._count_and_size(known - published)),
+            FileCount("Iceberg's metadata", *self._count_and_size(metadata)),
+            FileCount(
+                "orphans, kept for now",
+                *self._count_and_size(remaining & (found.removable | found.recent)),
+            ),
+            FileCount("files of other names, kept", *self._count_and_size(found.foreign)),
+            FileCount("removed", len(before - remaining), None),
+            FileCount("small files merged", merged, None),
+            FileCount("merged files written", into, None),
         ]
 
-    def _metadata(self) -> set[str]:
-        """The files of the Iceberg tables' metadata, and of a REST catalog's: their paths under the
-        root."""
+    def _metadata_files(self) -> set[str]:
+        """Return the metadata files of the Iceberg tables and of the REST catalog."""
         from spark_jobs.warehouse.iceberg import files_of
 
-        begin = len(str(self.root.resolve())) + 1
-        places = self._journal.snapshots().values()
-        told = self.commit(TOLD)
-        of_server = told.facts["files"] if told else []
-        return {file[begin:] for place in places for file in files_of(place)}.union(of_server)
+        prefix_length = len(str(self.root.resolve())) + 1
+        locations = self._catalog.metadata_locations().values()
+        synced = self.published(REST_CATALOG)
+        server_files = synced.facts["files"] if synced else []
+        return {
+            file[prefix_length:] for location in locations for file in files_of(location)
+        }.union(server_files)
 
-    def holes(self) -> dict[str, str]:
-        """The Iceberg tables that show other files than the journal says, and a line about each."""
+    def iceberg_mismatches(self) -> dict[str, str]:
+        """Return a line for each Iceberg table that shows wrong files, by table.
+
+        Right are the files that the catalog lists.
+        """
         from spark_jobs.warehouse.iceberg import shown_files
 
         found = {}
-        for table, location in self._journal.snapshots().items():
+        for table, location in self._catalog.metadata_locations().items():
             if not location.startswith(f"{self.root.resolve()}/"):
-                continue  # the warehouse was moved: the next job makes it anew
-            shown, listed = shown_files(location), self._journal.listed(table)
+                continue  # the warehouse was moved: the next job rebuilds the table
+            shown, listed = shown_files(location), self._catalog.listed_files(table)
             if shown != listed:
                 found[table] = (
                     f"{self.root}: the Iceberg table {table} lacks {len(listed - shown):,} files "
-                    f"and has {len(shown - listed):,} others: giscope maintain makes it anew"
+                    f"and has {len(shown - listed):,} others: giscope maintain makes a new one"
                 )
         return found
 
-    def _held(self, targets: Collection[str]) -> tuple[int, int]:
-        return len(targets), self._bytes(targets)
+    def _count_and_size(self, targets: Collection[str]) -> tuple[int, int]:
+        return len(targets), self._total_size(targets)
 
-    def _bytes(self, targets: Iterable[str]) -> int:
+    def _total_size(self, targets: Iterable[str]) -> int:
         return sum(self._storage.size(target) or 0 for target in targets)
 
-    def _before(self, now_ns: int) -> int:
-        """What was replaced before goes."""
-        return now_ns - self.keep // timedelta(microseconds=1) * 1000
+    def _grace_begin_ns(self, now_ns: int) -> int:
+        """Return the time before which superseded files may be removed."""
+        return now_ns - self.grace_time // timedelta(microseconds=1) * 1000
 
     def _all_files(self) -> set[str]:
-        """Every file of a table, and of its Iceberg metadata."""
+        """Return every file in the tables' folders, Iceberg metadata included."""
         return {path for table in TABLES for path in self._storage.files_below(table)}
 
-    def _show(self, before_ns: int, also: Iterable[str] = ()) -> None:
-        """Let the Iceberg tables show what is published, and be what the schemas say (of others
-        that are asked for, too). Snapshots that were replaced before are forgotten."""
-        snapshots = self._journal.snapshots()
+    def _update_iceberg_tables(self, before_ns: int, also: Iterable[str] = ()) -> None:
+        """Update the Iceberg tables to what is published, and to the schemas.
+
+        Tables without changes are left out, unless `also` names them. Snapshots that were replaced
+        before before_ns are dropped.
+        """
+        locations = self._catalog.metadata_locations()
         root = str(self.root.resolve())
-        if any(not location.startswith(f"{root}/") for location in snapshots.values()):
-            self._journal.hide_all()  # it was moved
-            snapshots = {}
-        new = [name for name in TABLES if name not in snapshots]
-        facts = self._facts_to_keep()
+        if any(not location.startswith(f"{root}/") for location in locations.values()):
+            self._catalog.drop_all_iceberg_tables()  # the warehouse was moved
+            locations = {}
+        new = [name for name in TABLES if name not in locations]
+        facts = self._facts_to_back_up()
         inputs = fingerprint(facts)
-        told = self.is_current(FACTS_KEPT, inputs)
-        changes = {name: Changes() for name in (*also, *new)}
-        if not told:
-            changes[NETWORKS.name] = Changes()
-        changes |= self._journal.changes()
-        self._update(
+        backed_up = self.is_current(FACTS_BACKUP, inputs)
+        changes = {name: FileChanges() for name in (*also, *new)}
+        if not backed_up:
+            changes[NETWORKS.name] = FileChanges()
+        changes |= self._catalog.pending_changes()
+        self._write_iceberg_metadata(
             [
-                Update(
+                TableUpdate(
                     name,
                     root,
-                    snapshots.get(name),
+                    locations.get(name),
                     change,
                     before_ns,
                     properties=facts if name == NETWORKS.name else {},
@@ -454,253 +537,288 @@ class Warehouse:
                 for name, change in changes.items()
             ]
         )
-        if not told:
-            self.publish(FACTS_KEPT, [], {"inputs": inputs})
+        if not backed_up:
+            self.publish(FACTS_BACKUP, [], {"inputs": inputs})
 
-    def _facts_to_keep(self) -> dict[str, str]:
-        """Facts that no file tells, as properties of the Iceberg table of the networks: a catalog
-        that is lost is made again with them."""
+    def _facts_to_back_up(self) -> dict[str, str]:
+        """Return facts that no file has, as properties of the Iceberg table of the networks.
+
+        They let a lost catalog be rebuilt.
+        """
         return {
-            f"{FACTS}{commit.unit.kind}.{commit.unit.network}.{commit.unit.name}": json.dumps(
-                commit.facts
+            f"{FACTS_PREFIX}{one.unit.kind}.{one.unit.network}.{one.unit.name}": json.dumps(
+                one.facts
             )
-            for kind in KINDS_KEPT
-            for commit in self.commits(kind)
+            for kind in BACKED_UP_KINDS
+            for one in self.published_units(kind)
         }
 
-    def published_files(self) -> tuple[dict[str, set[str]], dict[Unit, dict[str, Any]]]:
-        """By table, the files that the newest Iceberg metadata show, of which the catalog may know
-        nothing; and the facts that they tell of units (see _facts_to_keep)."""
-        from spark_jobs.warehouse.iceberg import newest
+    def read_iceberg_metadata(self) -> tuple[dict[str, set[str]], dict[Unit, dict[str, Any]]]:
+        """Return what the newest Iceberg metadata say, for a catalog that may know nothing.
+
+        Returns the files that they show, by table, and facts of units (see _facts_to_back_up).
+        """
+        from spark_jobs.warehouse.iceberg import read_newest
 
         shown, facts = {}, {}
         for table in TABLES:
             names = [p for p in self._storage.files_below(table) if f"/{METADATA}/" in p]
-            found = newest(str(self.root.resolve()), names)
+            found = read_newest(str(self.root.resolve()), names)
             if found is None:
                 continue
             shown[table], properties = found
             for name, text in properties.items():
-                if name.startswith(FACTS):
-                    kind, _, rest = name.removeprefix(FACTS).partition(".")
-                    network, _, of = rest.rpartition(".")
-                    facts[Unit(kind, network, of)] = json.loads(text)
+                if name.startswith(FACTS_PREFIX):
+                    kind, _, rest = name.removeprefix(FACTS_PREFIX).partition(".")
+                    network, _, unit_name = rest.rpartition(".")
+                    facts[Unit(kind, network, unit_name)] = json.loads(text)
         return shown, facts
 
     def restore(
         self, units: Mapping[Unit, tuple[dict[str, Any], list[str]]], staged: list[Written]
     ) -> None:
-        """Let a catalog that has nothing have these units, with these facts and files, at one
-        stroke; staged: those of the files that are not in their places yet. What was before is not
-        known."""
+        """Publish these units, with their facts and files, in a catalog that has nothing.
+
+        All are published in one transaction. staged: files that are not at their targets yet.
+        Earlier versions are not known, so the history horizon is now.
+        """
         with self.locked("publish"):
-            self._storage.settle(file.staged for file in staged)
-            known = [
-                Published(unit, facts, [File(t, *described(self.root / t)) for t in files])
+            self._storage.move_to_targets(file.staged for file in staged)
+            changes = [
+                CatalogChange(
+                    unit, facts, [File(t, *content_and_rows(self.root / t)) for t in files]
+                )
                 for unit, (facts, files) in units.items()
             ]
-            forgotten = Published(FORGOTTEN, {"until_ns": time.time_ns()}, [])
-            self._journal.restore([*known, forgotten])
+            horizon = CatalogChange(HISTORY_HORIZON, {"until_ns": time.time_ns()}, [])
+            self._catalog.restore([*changes, horizon])
 
-    def _update(self, updates: list[Update]) -> None:
-        """Bring Iceberg tables up to date, all at one stroke."""
+    def _write_iceberg_metadata(self, updates: list[TableUpdate]) -> None:
+        """Write the next metadata of Iceberg tables; set them all in one transaction."""
         if not updates:
             return
-        from spark_jobs.warehouse.iceberg import update
+        from spark_jobs.warehouse.iceberg import write_metadata
 
-        made = [(wanted, update(wanted)) for wanted in updates]
-        self._journal.show({w.table: Shown(w.location, to.location, w.changes) for w, to in made})
-        for _, updated in made:
-            remove_all(map(place, updated.unneeded))
+        done = [(update, write_metadata(update)) for update in updates]
+        self._catalog.set_metadata(
+            {u.table: MetadataChange(u.location, new.location, u.changes) for u, new in done}
+        )
+        for _, new in done:
+            remove_all(map(path_of, new.unneeded))
 
-    def _tell_rest_catalog(self, again: bool = False) -> None:
-        """Let a site's REST catalog, if there is one, have the Iceberg tables as they are; again:
-        though it was told. What goes wrong is `untold`: no job of ours needs it."""
-        uri, self.untold = os.environ.get(REST_VARIABLE), None
+    def _sync_rest_catalog(self, force: bool = False) -> None:
+        """Synchronize a site's REST catalog, if there is one, with the Iceberg tables.
+
+        force: also if nothing changed. A failure is printed and kept in sync_error. It does not
+        stop the job, as no job of giscope reads the REST catalog.
+        """
+        uri, self.sync_error = os.environ.get(REST_VARIABLE), None
         if not uri:
             return
         with self.locked("REST catalog"):
-            snapshots = self._journal.snapshots()
-            inputs = fingerprint(uri, os.environ.get(REST_WAREHOUSE), sorted(snapshots.items()))
-            told = self.commit(TOLD)
-            if told and told.facts["inputs"] == inputs and not again:
+            locations = self._catalog.metadata_locations()
+            inputs = fingerprint(uri, os.environ.get(REST_WAREHOUSE), sorted(locations.items()))
+            synced = self.published(REST_CATALOG)
+            if synced and synced.facts["inputs"] == inputs and not force:
                 return
-            from spark_jobs.warehouse.rest_catalog import follow
+            from spark_jobs.warehouse.rest_catalog import sync_tables
 
             try:
-                files = follow(uri, snapshots)
+                files = sync_tables(uri, locations)
             except UserError as error:
-                self.untold = error
-                print(f"giscope: {error}; the next job tells it again", file=sys.stderr)
+                self.sync_error = error
+                print(f"giscope: {error}; the next job tries again", file=sys.stderr)
                 return
             root = f"{self.root.resolve()}/"
-            ours = sorted(file.removeprefix(root) for file in files)
-            self.publish(TOLD, [], {"inputs": inputs, "files": ours})
+            paths = sorted(file.removeprefix(root) for file in files)
+            self.publish(REST_CATALOG, [], {"inputs": inputs, "files": paths})
 
-    def _make_views(
-        self, tables: Mapping[Table, list[Path]], since_ns: int, seen: str | None
+    def _write_views(
+        self, tables: Mapping[Table, list[Path]], since_ns: int, tag: str | None
     ) -> None:
-        with tempfile.TemporaryDirectory() as elsewhere:
-            made = Path(elsewhere) / VIEWS
-            write_views(made, tables)
-            self._storage.replace_views(made, since_ns, seen)
+        with tempfile.TemporaryDirectory() as folder:
+            new = Path(folder) / VIEWS
+            write_views(new, tables)
+            self._storage.replace_views(new, since_ns, tag)
 
-    def remembered(self, name: str, inputs: str, answer: Callable[[], Any]) -> Any:
-        """The answer (of what JSON can hold) to a question, asked once of the same inputs."""
-        commit = self.commit(Unit("made", "all", name))
-        if commit is None or commit.facts["inputs"] != inputs:
-            self.made(name, inputs, answer=answer())
-            return self.remembered(name, inputs, answer)
-        return commit.facts["answer"]
+    def cached_result(self, name: str, inputs: str, compute: Callable[[], Any]) -> Any:
+        """Return the result of compute(), which runs only if the inputs have changed.
 
-    def is_made(self, name: str, inputs: str) -> bool:
-        """Whether a file beside the tables is there and was made of these inputs."""
+        The catalog keeps the result, which must be JSON, under the name.
+        """
+        published = self.published(Unit("made", "all", name))
+        if published is None or published.facts["inputs"] != inputs:
+            self.record_built(name, inputs, answer=compute())
+            return self.cached_result(name, inputs, compute)
+        return published.facts["answer"]
+
+    def is_up_to_date(self, name: str, inputs: str) -> bool:
+        """Return whether a file beside the tables exists and was built from these inputs."""
         return (self.root / name).exists() and self.is_current(Unit("made", "all", name), inputs)
 
-    def made(self, name: str, inputs: str, **facts: Any) -> None:
-        """Remember what a file beside the tables was made of, and facts of it."""
+    def record_built(self, name: str, inputs: str, **facts: Any) -> None:
+        """Record the inputs from which a file beside the tables was built, and more facts."""
         self.publish(Unit("made", "all", name), [], {"inputs": inputs, **facts})
 
-    def tables(self) -> dict[Table, list[Path]]:
-        """The published Parquet files of every table."""
-        return self._tables_of(self._published(), self.root)
+    def files_by_table(self) -> dict[Table, list[Path]]:
+        """Return the published Parquet files of every table."""
+        return self._by_table(self._published_paths(), self.root)
 
-    def _published(self) -> list[str]:
-        """Every published file's path under the root, sorted."""
-        return sorted(t for group in self._journal.groups() for t in group.units)
+    def _published_paths(self) -> list[str]:
+        """Return the sorted targets of all published files."""
+        return sorted(t for group in self._catalog.unit_groups() for t in group.by_file)
 
-    def _tables_of(self, targets: list[str], root: Path) -> dict[Table, list[Path]]:
+    def _by_table(self, targets: list[str], root: Path) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
         for target in targets:
             found[target.partition("/")[0]].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
-    def purged(self, network: str, *tables: Table) -> datetime.date:
-        """Before which day something was removed from these tables, so that what was made of it
-        stays as it is (see jobs/removal.py); date.min: nothing was."""
-        found = [self.commit(_purged(network, table)) for table in tables]
-        days = [datetime.date.fromisoformat(commit.facts["before"]) for commit in found if commit]
+    def purged_before(self, network: str, *tables: Table) -> datetime.date:
+        """Return the day before which data of one of these tables was purged; date.min if none was.
+
+        What was made of purged data stays as it is (see jobs/remove_data.py).
+        """
+        found = [self.published(_purge_unit(network, table)) for table in tables]
+        days = [datetime.date.fromisoformat(one.facts["before"]) for one in found if one]
         return max(days, default=datetime.date.min)
 
-    def purge(self, network: str, table: Table, before: datetime.date) -> None:
-        """Remember that a table's days before one were removed."""
-        if before > self.purged(network, table):
-            self.publish(_purged(network, table), [], {"before": before.isoformat()})
+    def record_purge(self, network: str, table: Table, before: datetime.date) -> None:
+        """Record that a table's days before a day were purged."""
+        if before > self.purged_before(network, table):
+            self.publish(_purge_unit(network, table), [], {"before": before.isoformat()})
 
-    def erase(self, tables: Iterable[Table]) -> None:
-        """Remove what was replaced of these tables, whoever reads it or might look back to it, and
-        what jobs that were killed have left. The journal says what was replaced, and no clock."""
+    def erase_history(self, tables: Iterable[Table]) -> None:
+        """Remove all superseded files of these tables, and what killed jobs left behind.
+
+        Readers do not keep such files, and earlier versions of these tables cannot be queried any
+        more. The catalog decides what is superseded, not a clock.
+        """
         self.update_views()
         with self.staging():
-            pass  # what killed jobs staged is gone
+            pass  # this removes the staged files of killed jobs
         names = [table.name for table in tables]
-        with told_if_full(self.root, lambda: PAGE), self.locked("views"):
-            self._show(EVER_NS, names)
-            self._remove_superseded(EVER_NS, names)
-            self._storage.remove_begun(EVER_NS)
+        with report_full_disk(self.root, lambda: PAGE), self.locked("views"):
+            self._update_iceberg_tables(END_OF_TIME_NS, names)
+            self._remove_superseded(END_OF_TIME_NS, names)
+            self._storage.remove_temporary_files(END_OF_TIME_NS)
             with self.locked("publish"):
                 self._remove_orphans()
-        self._tell_rest_catalog()
+        self._sync_rest_catalog()
 
-    def _remove_orphans(self, wished: bool = False) -> Orphans:
-        """Remove orphans, as far as orphans.py allows it; wished: the user asks for all of them. Of
-        a bucket the recent ones stay: a job may be at work on them. So does metadata, if that of a
-        REST catalog is not known. Returns what there was; see too_many."""
-        known = self._journal.known_files()
-        unknown = self._all_files() - known - self._metadata()
-        if self.untold:
+    def _remove_orphans(self, force: bool = False) -> Orphans:
+        """Remove orphan files as orphans.py allows; return those that were found.
+
+        force: the user asks to remove all of them. In an object store the recent ones stay even
+        then, for a job may be at work on them. Metadata stay if the REST catalog's are not known.
+        Sets too_many_orphans.
+        """
+        known = self._catalog.known_files()
+        unknown = self._all_files() - known - self._metadata_files()
+        if self.sync_error:
             unknown = {path for path in unknown if f"/{METADATA}/" not in path}
-        stay = timedelta(0) if wished and not in_object_store(self.root) else orphans.STAY
-        before_ns = time.time_ns() - stay // timedelta(microseconds=1) * 1000
+        min_age = timedelta(0) if force and not in_object_store(self.root) else orphans.MIN_AGE
+        before_ns = time.time_ns() - min_age // timedelta(microseconds=1) * 1000
         old = self._storage.changed_before(unknown, before_ns)
-        found = orphans.orphans_of(unknown, old, known)
-        self.too_many = found.too_many and not wished
-        if not self.too_many:
+        found = orphans.classify_orphans(unknown, old, known)
+        self.too_many_orphans = found.too_many and not force
+        if not self.too_many_orphans:
             remove_all(self.root / path for path in found.removable)
         return found
 
     def _remove_superseded(self, before_ns: int, tables: Collection[str] = ()) -> None:
-        """Remove what was superseded before, first from the history of the Iceberg tables; tables:
-        of these alone."""
+        """Remove files that were superseded before a time (ns since 1970).
+
+        They go first from the history of the Iceberg tables. tables: only files of these tables.
+        """
         with self.locked("publish"):
-            gone = self._journal.gone(before_ns)
+            removable = self._catalog.removable_files(before_ns)
         if tables:
-            gone = {path: ns for path, ns in gone.items() if path.partition("/")[0] in tables}
-        if not gone:
+            removable = {
+                path: ns for path, ns in removable.items() if path.partition("/")[0] in tables
+            }
+        if not removable:
             return
-        root, snapshots = str(self.root.resolve()), self._journal.snapshots()
+        root, locations = str(self.root.resolve()), self._catalog.metadata_locations()
         last: dict[str, int] = {}
-        for path, since_ns in gone.items():
+        for path, since_ns in removable.items():
             table = path.partition("/")[0]
             last[table] = max(since_ns, last.get(table, 0))
-        self._update(
+        self._write_iceberg_metadata(
             [
-                Update(table, root, snapshots[table], Changes(), before_ns, since_ns)
+                TableUpdate(table, root, locations[table], FileChanges(), before_ns, since_ns)
                 for table, since_ns in last.items()
             ]
         )
         until_ns = max(min(before_ns, time.time_ns()), *last.values())
-        self._look_back_no_further(until_ns, tables)
-        remove_all(self.root / path for path in gone)
-        self._journal.forget(gone)
+        self._record_history_horizon(until_ns, tables)
+        remove_all(self.root / path for path in removable)
+        self._catalog.forget_files(removable)
 
-    def _look_back_no_further(self, before_ns: int, tables: Collection[str]) -> None:
-        """Remember that what was replaced before is gone, of these tables or of all."""
-        forgotten = self.commit(FORGOTTEN)
-        facts: dict[str, Any] = forgotten.facts if forgotten else {"until_ns": 0}
+    def _record_history_horizon(self, before_ns: int, tables: Collection[str]) -> None:
+        """Record that earlier versions before a time are removed, of some tables or of all."""
+        horizon = self.published(HISTORY_HORIZON)
+        facts: dict[str, Any] = horizon.facts if horizon else {"until_ns": 0}
         erased = facts.get("erased_ns", {}) | dict.fromkeys(tables, before_ns)
         until_ns = facts["until_ns"] if tables else before_ns
-        self.publish(FORGOTTEN, [], {"until_ns": until_ns, "erased_ns": erased})
+        self.publish(HISTORY_HORIZON, [], {"until_ns": until_ns, "erased_ns": erased})
 
-    def snapshots(self) -> dict[str, str]:
-        """Where the metadata of each Iceberg table are, by table."""
-        return self._journal.snapshots()
+    def metadata_locations(self) -> dict[str, str]:
+        """Return the location of each Iceberg table's metadata, by table."""
+        return self._catalog.metadata_locations()
 
     def catalog_texts(self) -> Iterator[str]:
-        """All texts that the catalog's database has."""
-        return self._journal.texts()
+        """Yield every text value in the catalog's database."""
+        return self._catalog.all_texts()
 
     def damaged(
-        self, whole: bool = False, network: str | None = None, date: datetime.date | None = None
+        self, all_bytes: bool = False, network: str | None = None, date: datetime.date | None = None
     ) -> dict[str, str]:
-        """Published files (paths under the root) that are missing, or not what was published (by
-        their size; whole: by all their bytes), and a line about each. network, date: only their
-        files."""
-        of_date = f"/date={date}/" if date else ""
+        """Return, by target, a line for each published file that is missing or has changed.
+
+        By default only the file's size is compared; all_bytes: also the hash of its bytes. network,
+        date: only files of this network or day.
+        """
+        date_folder = f"/date={date}/" if date else ""
         return {
-            target: f"{self.root / target}: {wrong} ({_of(commits)})"
-            for group in self._journal.groups(network)
-            for target, commits in group.units.items()
-            if of_date in target
-            and (wrong := self._wrong(target, commits[0].stored[target], whole))
+            target: f"{self.root / target}: {damage} ({_names_of(units)})"
+            for group in self._catalog.unit_groups(network)
+            for target, units in group.by_file.items()
+            if date_folder in target
+            and (damage := self._damage(target, units[0].stored_in[target], all_bytes))
         }
 
     def is_current(self, unit: Unit, inputs: str) -> bool:
-        """Whether a unit was made of these inputs, and is there."""
-        commit = self.commit(unit)
-        return commit is not None and commit.facts["inputs"] == inputs and self.is_whole(commit)
+        """Return whether a unit was made of these inputs and is intact."""
+        published = self.published(unit)
+        return (
+            published is not None
+            and published.facts["inputs"] == inputs
+            and self.is_intact(published)
+        )
 
-    def is_whole(self, commit: Commit) -> bool:
-        """Whether its files are there, each as large as it was published."""
-        return not any(self._wrong(*item, whole=False) for item in commit.stored.items())
+    def is_intact(self, published: PublishedUnit) -> bool:
+        """Return whether all files of a unit exist with the size that was published."""
+        return not any(self._damage(*item, all_bytes=False) for item in published.stored_in.items())
 
-    def _wrong(self, target: str, content: Content, whole: bool) -> str | None:
+    def _damage(self, target: str, content: Content, all_bytes: bool) -> str | None:
+        """Return what is wrong with a published file, in words; None if nothing is."""
         size = self._storage.size(target)
         if size is None:
             return "is missing"
         if size != content.size:
             return f"has {size:,} bytes, {content.size:,} were published"
-        if whole and content_of(self.root / target) != content:
-            return "has other bytes than were published; remove it, and it is made again"
+        if all_bytes and content_of(self.root / target) != content:
+            return "has other bytes than were published; remove it, and the next run makes it again"
         return None
 
 
-def fingerprint(*facts: Any) -> str:
-    """What something is made of, as a hash: another one where any of it has changed."""
-    return xxhash.xxh3_64_hexdigest(repr(facts).encode())
+def fingerprint(*inputs: Any) -> str:
+    """Return a hash of inputs, which differs if any of them has changed."""
+    return xxhash.xxh3_64_hexdigest(repr(inputs).encode())
 
 
-def _purged(network: str, table: Table) -> Unit:
+def _purge_unit(network: str, table: Table) -> Unit:
     return Unit("purged", network, table.name)
 
 
@@ -708,9 +826,9 @@ def _file(written: Written) -> File:
     return File(written.staged.target, written.content, written.rows)
 
 
-def _of(commits: list[Commit]) -> str:
-    """Whose a file is."""
-    (unit, *others) = (commit.unit for commit in commits)
+def _names_of(units: list[PublishedUnit]) -> str:
+    """Return the units that a file belongs to, in words."""
+    (unit, *others) = (published.unit for published in units)
     more = f" and {len(others):,} more" if others else ""
     return f"{unit.kind} {unit.name}{more} of {unit.network}"
 

@@ -1,58 +1,75 @@
-"""Packets of an address to the subscribers that had it."""
+"""Packets of an address assigned to the subscribers that had the address."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 EARLY_US = 1_000_000
-"""Packets may be seen so long before the message that tells whose they are."""
+"""Time by which packets may precede the message that names their subscriber (µs)."""
 LATE_US = 60_000_000
-"""What comes to an address so long after its subscriber has left is still meant for him."""
+"""Time after a lease's end for which packets still belong to its subscriber (µs)."""
 
 
 def split_users(
     codes: np.ndarray, ts: np.ndarray, addresses: list[str], rows: pa.Table
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Packets' users, where an address went from one subscriber to another.
+    """Return packets' users, if an address went from one subscriber to another.
 
-    codes: each packet's address, as its place in `addresses`; ts: its time (us); rows: of the
-    table leases. Returns each packet's user, as a place in the two lists returned: users' keys (the
-    subscriber's, or the address where no lease is known) and their addresses.
+    - codes: each packet's address, as an index into `addresses`
+    - ts: each packet's time (µs)
+    - addresses: the addresses
+    - rows: rows of the table leases
+
+    Returns each packet's user, as an index into two lists, and these lists: the users' keys (the
+    subscriber, or the address if no lease is known), and their addresses.
     """
-    place = {address: code for code, address in enumerate(addresses)}
+    code_of = {address: code for code, address in enumerate(addresses)}
     rows = rows.filter(pc.is_in(rows["address"], pa.array(addresses, pa.string())))
     if not len(rows):
         return codes, addresses, addresses
-    rows, begin, end = spans_of(rows)
+    rows, begin, end = lease_spans(rows)
     subscribers, subscriber = np.unique(rows["subscriber"].to_numpy(), return_inverse=True)
-    of = np.array([place[address] for address in rows["address"].to_pylist()], np.int64)
-    order = np.argsort(of, kind="stable")
-    of, subscriber, begin, end = of[order], subscriber[order], begin[order], end[order]
+    address_codes = np.array(
+        [code_of[address] for address in rows["address"].to_pylist()], np.int64
+    )
+    order = np.argsort(address_codes, kind="stable")
+    address_codes, subscriber, begin, end = (
+        address_codes[order],
+        subscriber[order],
+        begin[order],
+        end[order],
+    )
     origin = min(begin.min(), ts.min())
     span = max(begin.max(), ts.max()) - origin + 1
-    last = (
+    latest = (
         np.searchsorted(
-            of * span + begin - origin, codes.astype(np.int64) * span + ts - origin, "right"
+            address_codes * span + begin - origin,
+            codes.astype(np.int64) * span + ts - origin,
+            "right",
         )
         - 1
     )
-    held = (last >= 0) & (of[last] == codes) & (ts < end[last])
-    kinds = len(subscribers) + 1
+    is_leased = (latest >= 0) & (address_codes[latest] == codes) & (ts < end[latest])
+    base = len(subscribers) + 1
     pairs, users = np.unique(
-        codes.astype(np.int64) * kinds + np.where(held, subscriber[last] + 1, 0),
+        codes.astype(np.int64) * base + np.where(is_leased, subscriber[latest] + 1, 0),
         return_inverse=True,
     )
-    held_by, of_pair = pairs % kinds, pairs // kinds
+    subscriber_codes, pair_codes = pairs % base, pairs // base
     keys = [
-        str(subscribers[who - 1]) if who else addresses[code]
-        for who, code in zip(held_by.tolist(), of_pair.tolist(), strict=True)
+        str(subscribers[subscriber_code - 1]) if subscriber_code else addresses[code]
+        for subscriber_code, code in zip(
+            subscriber_codes.tolist(), pair_codes.tolist(), strict=True
+        )
     ]
-    return users, keys, [addresses[code] for code in of_pair.tolist()]
+    return users, keys, [addresses[code] for code in pair_codes.tolist()]
 
 
-def spans_of(rows: pa.Table) -> tuple[pa.Table, np.ndarray, np.ndarray]:
-    """Rows of the table leases by address and time, and int64[n] from when until when (us) packets
-    of the address are the subscriber's."""
+def lease_spans(rows: pa.Table) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """Return leases by address and time, and int64[n] begin and end of each (µs).
+
+    Within these times, packets of the address belong to the subscriber.
+    """
     rows = rows.sort_by([("address", "ascending"), ("start_ts", "ascending")])
     begin = rows["start_ts"].cast(pa.int64()).to_numpy() - EARLY_US
     end = rows["end_ts"].cast(pa.int64()).to_numpy()

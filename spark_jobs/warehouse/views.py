@@ -1,4 +1,4 @@
-"""The tables as DuckDB views over their Parquet files, with the schemas' words as comments."""
+"""The tables as DuckDB views over their Parquet files, with the schemas' comments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from spark_jobs.warehouse.staging import has_columns_of
 if TYPE_CHECKING:
     import duckdb
 
-CATALOG = re.compile(
+READS_ALL_TABLES = re.compile(
     r"\b(show|desc|describe|summarize|pragma|export|import|copy|query\w*|information_schema"
     r"|pg_\w+|duckdb_\w+|sqlite_\w+)\b",
     re.IGNORECASE,
 )
-"""What asks of all tables, or of some by no name."""
-PATTERN = re.compile(r"[*?[]")
+"""Words of queries that read all tables, or tables that they do not name."""
+GLOB_CHARACTERS = re.compile(r"[*?[]")
 SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.bool_(): "BOOLEAN",
@@ -35,25 +35,27 @@ SQL_TYPES = {
 }
 
 
-def may_ask(query: str, name: str) -> bool:
-    """Whether a query may be about a table: it has its name, or asks of the catalog."""
-    return name.lower() in query.lower() or CATALOG.search(query) is not None
+def may_read(query: str, name: str) -> bool:
+    """Return whether a query may read a table: it has the table's name, or reads all tables."""
+    return name.lower() in query.lower() or READS_ALL_TABLES.search(query) is not None
 
 
 def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, list[Path]]) -> None:
-    """One view a table, empty where it has no files. All in one transaction: each would wait for
-    the disk."""
+    """Create a view for each table, empty if the table has no files.
+
+    All are created in one transaction, for each transaction waits for the disk.
+    """
     connection.begin()
     for table, files in tables.items():
-        view = f'view "{table.name}" is {_text(f"one row is {table.row}")}'
+        view = f'view "{table.name}" is {_sql_string(f"one row is {table.row}")}'
         comments = [
-            f'column "{table.name}"."{column.name}" is {_text(column.comment)}'
+            f'column "{table.name}"."{column.name}" is {_sql_string(column.comment)}'
             for column in (*table.partitions, *table.columns)
         ]
         connection.execute(
             ";".join(
                 [
-                    f'create view "{table.name}" as {rows_of(table, files)}',
+                    f'create view "{table.name}" as {files_query(table, files)}',
                     *(f"comment on {text}" for text in (view, *comments)),
                 ]
             )
@@ -62,56 +64,70 @@ def create_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[Table, l
 
 
 def write_views(path: Path, tables: Mapping[Table, list[Path]]) -> None:
-    """A DuckDB database with the tables' views; see create_views. A UserError where its disk is
-    full, which DuckDB does not tell."""
+    """Write a DuckDB database with the tables' views; see create_views.
+
+    Raises UserError if the disk is full, which DuckDB does not report.
+    """
     import duckdb
 
     roots = [file for files in tables.values() for file in files[:1]]
     try:
         with duckdb.connect(path) as connection:
-            reach(connection, *roots)
+            register_object_store(connection, *roots)
             create_views(connection, tables)
         with duckdb.connect(path, read_only=True) as connection:
             views = connection.execute("select view_name from duckdb_views() where not internal")
-            there = {name for (name,) in views.fetchall()}
+            created = {name for (name,) in views.fetchall()}
     except duckdb.Error as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from error
-    if there != {table.name for table in tables}:
-        raise UserError(f"{path}: cannot be written whole: is its disk full?")
+    if created != {table.name for table in tables}:
+        raise UserError(f"{path}: cannot be written completely: is its disk full?")
 
 
-def rows_of(table: Table, files: list[Path]) -> str:
-    """The query that reads these files. Files of an earlier version may lack columns: these are
-    null there. To see which they have, DuckDB opens each of them; of those that are named for the
-    present columns only the first, and then those that a query asks for."""
+def files_query(table: Table, files: list[Path]) -> str:
+    """Return the query that reads a table's files.
+
+    A column that a file of an earlier version lacks is null. To see the columns of files, DuckDB
+    opens each of them. Of files whose names show the present columns, it opens only the first, and
+    then those that a query needs.
+    """
     types = {field.name: sql_type(field.type) for field in table.arrow_with_partitions}
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
     present = [path for path in files if has_columns_of(table, path)]
     earlier = [path for path in files if not has_columns_of(table, path)]
     parts = [
         f"select {nulls} where false",
-        *(_read(table, some, same) for some, same in ((present, True), (earlier, False)) if some),
+        *(
+            _read(table, group, same_columns)
+            for group, same_columns in ((present, True), (earlier, False))
+            if group
+        ),
     ]
     return " union all by name ".join(parts)
 
 
-def _read(table: Table, files: list[Path], same: bool) -> str:
-    """A query that reads files with their partition columns; same: all have the same columns."""
-    paths = ", ".join(map(_text, duckdb_paths(files)))
-    hive = ", ".join(f"{_text(c.name)}: {_text(sql_type(c.read_as))}" for c in table.partitions)
+def _read(table: Table, files: list[Path], same_columns: bool) -> str:
+    """Return the query that reads files with their partition columns.
+
+    same_columns: all files have the same columns.
+    """
+    paths = ", ".join(map(_sql_string, duckdb_paths(files)))
+    hive = ", ".join(
+        f"{_sql_string(c.name)}: {_sql_string(sql_type(c.stored_type))}" for c in table.partitions
+    )
     return (
-        f"select * from read_parquet([{paths}], union_by_name = {not same}, "
+        f"select * from read_parquet([{paths}], union_by_name = {not same_columns}, "
         f"hive_partitioning = true, hive_types = {{{hive}}})"
     )
 
 
 def duckdb_paths(files: Iterable[Path]) -> list[str]:
-    """Files for DuckDB's read_parquet, to which *, ? and [ stand for others."""
-    return [PATTERN.sub(r"[\g<0>]", str(path.absolute())) for path in files]
+    """Return files' paths for DuckDB's read_parquet, to which *, ? and [ are wildcards."""
+    return [GLOB_CHARACTERS.sub(r"[\g<0>]", str(path.absolute())) for path in files]
 
 
-def reach(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
-    """Let DuckDB read files below these, wherever they are."""
+def register_object_store(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
+    """Enable DuckDB to read files below these roots, also in an object store."""
     if any(map(in_object_store, roots)):
         from spark_jobs.warehouse.object_store_fsspec import ObjectStores
 
@@ -119,7 +135,7 @@ def reach(connection: duckdb.DuckDBPyConnection, *roots: Path) -> None:
 
 
 def sql_type(type_: pa.DataType) -> str:
-    """A column's type in SQL. Raises KeyError: no table has such a column so far."""
+    """Return a column's type in SQL. Raises KeyError for types that no table has."""
     if pa.types.is_list(type_):
         return f"{sql_type(type_.value_type)}[]"
     if pa.types.is_map(type_):
@@ -127,5 +143,5 @@ def sql_type(type_: pa.DataType) -> str:
     return SQL_TYPES[type_]
 
 
-def _text(value: str) -> str:
+def _sql_string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"

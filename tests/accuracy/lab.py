@@ -152,7 +152,7 @@ def _probabilities(item: WorkItem) -> Iterator[tuple[int, float]]:
         return iter(())
     probability = partition.access_losses.probability
     at = np.flatnonzero(probability > 0)
-    at = at[partition.connections.mine[partition.connection_of(at)]]
+    at = at[partition.connections.starts_in_window[partition.connection_of(at)]]
     frame = partition.packets.frame[partition.segments.place[at]]
     return zip(frame.tolist(), probability[at].tolist(), strict=True)
 

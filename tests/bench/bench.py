@@ -23,7 +23,7 @@ from rich.table import Table as Grid
 
 from schemas import FLOWS, PACKETS
 from spark_jobs.engine.tasks import run_tasks
-from spark_jobs.jobs.flows import flows, make_flows, work_items
+from spark_jobs.jobs.flows import make_flows, publish_flows, work_items
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
@@ -164,7 +164,7 @@ def main() -> None:
         warehouse = Warehouse(folder / "warehouse")
         ingest_s, _, ingest_memory = measured(lambda: ingest(warehouse, work))
         count = rows(warehouse, "packets")
-        flows_s, _, flows_memory = measured(lambda: flows(warehouse, [(network, DAY)]))
+        flows_s, _, flows_memory = measured(lambda: publish_flows(warehouse, [(network, DAY)]))
 
         speeds = Grid(title=f"{count:,} packets, {os.cpu_count()} cores", title_justify="left")
         for heading in ("step", "s", "million packets/s", "peak memory of a worker, MiB"):

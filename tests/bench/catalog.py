@@ -23,8 +23,8 @@ from rich.table import Table as Grid
 from schemas import MARTS, PACKETS, QUALITY, TABLES, Table
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.files import read_rows
-from spark_jobs.warehouse.journal import CATALOG
 
 NETWORK, DAY = "aa-gprs", date(2004, 3, 2)
 FIRST = date(2001, 1, 1)
@@ -100,7 +100,9 @@ def main(days: int) -> None:
         for n in range(1, days + 1):
             day = FIRST + timedelta(n)
             published = seconds(partial(publish, warehouse, rows, day))
-            shown = seconds(partial(warehouse._show, time.time_ns() - int(KEPT * 1e9 * a_run)))
+            shown = seconds(
+                partial(warehouse._update_iceberg_tables, time.time_ns() - int(KEPT * 1e9 * a_run))
+            )
             if n in TOLD or n == days:
                 views = seconds(warehouse.update_views)
                 metadata = [

@@ -116,11 +116,11 @@ def merged(sources: list[Path], target: Path) -> int:
     base = np.cumsum([0, *(len(data) for data, _ in parts)])
     data = np.concatenate([data for data, _ in parts])
     for (_, frames), begin in zip(parts, base, strict=False):
-        frames["at"] += begin
+        frames["offset"] += begin
         frames["ts"] += BEGIN_US - frames["ts"].min()
     frames = np.concatenate([frames for _, frames in parts])
     frames = frames[np.argsort(frames["ts"], kind="stable")]
-    head = frames["at"].astype(np.int64) - RECORD_HEADER
+    head = frames["offset"].astype(np.int64) - RECORD_HEADER
     _put32(data, head, frames["ts"] // 1_000_000)
     _put32(data, head + 4, frames["ts"] % 1_000_000)
     size = frames["captured"].astype(np.int64) + RECORD_HEADER

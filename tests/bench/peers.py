@@ -56,7 +56,9 @@ def ingest_all(warehouse: Warehouse, network: Network, capture: Path) -> None:
 
 def packets_of(warehouse: Warehouse, network: Network) -> int:
     """How many packets the warehouse has of a network."""
-    return sum(capture.facts["packets"] for capture in warehouse.commits("capture", network.name))
+    return sum(
+        capture.facts["packets"] for capture in warehouse.published_units("capture", network.name)
+    )
 
 
 class Task(NamedTuple):

@@ -19,7 +19,7 @@ def records(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """The capture's bytes and its records: (uint8[m], FRAME[n])."""
     with CaptureStream(path) as stream:
         pieces = []
-        while stream.more():
+        while stream.read_more():
             pieces.append(stream.window[stream.start : stream.end].copy())
             stream.start = stream.end
     data = np.concatenate(pieces)
@@ -32,7 +32,7 @@ def records(path: Path) -> tuple[np.ndarray, np.ndarray]:
         False,
         RECORD_HEADER,
         4,
-        framing.LARGEST_RECORD,
+        framing.MAX_RECORD_BYTES,
         101,
         frames,
     )

@@ -70,7 +70,7 @@ def read_source(paths: Sequence[Path]) -> Source:
     base = np.cumsum([0, *(len(data) for data, _ in parts)])
     data = np.concatenate([data for data, _ in parts])
     frames = [frames for _, frames in parts]
-    ip = np.concatenate([f["at"] + start for f, start in zip(frames, base, strict=False)])
+    ip = np.concatenate([f["offset"] + start for f, start in zip(frames, base, strict=False)])
     since = np.concatenate([f["ts"] - f["ts"].min() for f in frames])
     size = np.concatenate([f["captured"].astype(np.int64) + RECORD_HEADER for f in frames])
     of_capture = np.repeat(np.arange(len(parts)), [len(f) for f in frames])

@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "capture"))
 from zeek_logs import header, lines, minimal_rows
 
 from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.reader import Reading
+from spark_jobs.capture.reader import ReadStats
 from spark_jobs.capture.zeek_log import read_zeek_log
 
 ROOT = Path(__file__).parents[2]
@@ -41,9 +41,9 @@ def write(path: Path, rows: int) -> Path:
 def read(path: Path) -> tuple[int, float]:
     """(rows, CPU seconds) of a log, read once its functions are compiled."""
     prefixes = subscriber_prefixes([ip_network(SUBSCRIBERS)])
-    for _ in read_zeek_log(path.with_name("warm.log"), prefixes, Reading()):
+    for _ in read_zeek_log(path.with_name("warm.log"), prefixes, ReadStats()):
         pass
-    reading, started = Reading(), time.process_time()
+    reading, started = ReadStats(), time.process_time()
     for _ in read_zeek_log(path, prefixes, reading):
         pass
     return reading.frames, time.process_time() - started

@@ -12,8 +12,8 @@ import pyarrow as pa
 from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
-from spark_jobs.capture.fragments import with_fragments_joined
-from spark_jobs.capture.reader import RUN_PACKETS, Reading, Run, read_capture
+from spark_jobs.capture.fragments import join_fragments
+from spark_jobs.capture.reader import BATCH_PACKETS, PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
 
 SUBSCRIBERS = ("10.64.0.0/14", "2001:db8:64::/48")
@@ -63,15 +63,15 @@ class Read:
 def table_of(
     path: Path,
     subscribers: Iterable[str] = SUBSCRIBERS,
-    run_packets: int = RUN_PACKETS,
-    reader: Callable[..., Iterator[Run]] = read_capture,
-) -> tuple[pa.Table | None, Reading]:
+    batch_packets: int = BATCH_PACKETS,
+    reader: Callable[..., Iterator[PacketBatch]] = read_capture,
+) -> tuple[pa.Table | None, ReadStats]:
     """The packets table of a capture file, fragments joined, in order of frame, uplink first."""
     prefixes = subscriber_prefixes([ip_network(text) for text in subscribers])
-    reading = Reading()
+    reading = ReadStats()
     tables = [
         table.cast(PACKETS.arrow)
-        for run in with_fragments_joined(reader(path, prefixes, reading, run_packets), reading)
+        for run in join_fragments(reader(path, prefixes, reading, batch_packets), reading)
         for _, table in packet_tables(run, path.name, 3, UserKeys("n"))
     ]
     if not tables:
@@ -81,11 +81,11 @@ def table_of(
 
 
 def rows_of(
-    path: Path, subscribers: Iterable[str] = SUBSCRIBERS, run_packets: int = RUN_PACKETS
+    path: Path, subscribers: Iterable[str] = SUBSCRIBERS, batch_packets: int = BATCH_PACKETS
 ) -> Read:
-    table, reading = table_of(path, subscribers, run_packets)
+    table, reading = table_of(path, subscribers, batch_packets)
     rows = table.to_pylist() if table else []
-    return Read(rows, reading.frames, dict(reading.skipped), reading.content, reading.notes)
+    return Read(rows, reading.frames, dict(reading.skipped), reading.content_hash, reading.notes)
 
 
 def read(data: bytes, **options) -> Read:

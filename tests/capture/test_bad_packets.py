@@ -126,7 +126,7 @@ def test_addresses_chosen_to_collide_take_no_long_time():
     start = time.perf_counter()
     for low in range(30_000):
         high = low * 0x9E3779B97F4A7C15 & 2**64 - 1
-        table.number(high, low)
+        table.add(high, low)
     assert len(table) == 30_000
     assert time.perf_counter() - start < 5
 
@@ -136,6 +136,6 @@ def test_a_new_address_in_every_packet_is_read_in_bounded_runs():
     packets = [
         changed(SYN, 12, struct.pack(">II", 0x0A400000 + i, server + i)) for i in range(40_000)
     ]
-    found = read(pcap(timed(packets)), run_packets=10_000)
+    found = read(pcap(timed(packets)), batch_packets=10_000)
     assert len({row["user"] for row in found.rows}) == 40_000
     assert len({row["server"] for row in found.rows}) == 40_000

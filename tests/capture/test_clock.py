@@ -21,10 +21,10 @@ from zeek_logs import log
 
 from schemas import PACKETS
 from spark_jobs.capture.addresses import subscriber_prefixes
-from spark_jobs.capture.clock import MOST_STEPS, on_one_clock
-from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.clock import MAX_CLOCK_STEPS, correct_clock_steps
+from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -133,12 +133,14 @@ def frames(script: Iterable[Packet], stamp: Callable[[Packet], int] = lambda p: 
     return [Frame(packet.bytes, NOON + stamp(packet)) for packet in script]
 
 
-def told(tmp_path: Path, records: Sequence[Frame], write=pcap, run_packets: int = 1 << 20) -> Told:
+def told(
+    tmp_path: Path, records: Sequence[Frame], write=pcap, batch_packets: int = 1 << 20
+) -> Told:
     path = tmp_path / "c.pcap"
     path.write_bytes(write(records))
-    reading = Reading()
+    reading = ReadStats()
     prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
-    runs = on_one_clock(read_capture(path, prefixes, reading, run_packets), reading)
+    runs = correct_clock_steps(read_capture(path, prefixes, reading, batch_packets), reading)
     return Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
 
 
@@ -203,25 +205,25 @@ def test_data_before_an_ack_of_other_data_is_no_step(tmp_path):
     assert (set(found.steps), found.skipped) == ({0}, {})
 
 
-@pytest.mark.parametrize("run_packets", [1, 8, 100, 600])
-def test_step_near_a_runs_end(tmp_path, run_packets):
+@pytest.mark.parametrize("batch_packets", [1, 8, 100, 600])
+def test_step_near_a_runs_end(tmp_path, batch_packets):
     """The reader hands on runs of at least a walk's frames: here the file is cut into them."""
     script = many()
     records = frames(script, back(300 * MS, 900 * MS))
     path = tmp_path / "c.pcap"
     path.write_bytes(pcap(records))
     prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
-    reading = Reading()
+    reading = ReadStats()
 
     def cut():
         for run in read_capture(path, prefixes, reading):
-            room = np.empty(run_packets, run.rows.dtype)  # used again, as the reader's is
-            for at in range(0, len(run.rows), run_packets):
-                piece = room[: len(run.rows[at : at + run_packets])]
-                piece[:] = run.rows[at : at + run_packets]
+            room = np.empty(batch_packets, run.rows.dtype)  # used again, as the reader's is
+            for at in range(0, len(run.rows), batch_packets):
+                piece = room[: len(run.rows[at : at + batch_packets])]
+                piece[:] = run.rows[at : at + batch_packets]
                 yield replace(run, rows=piece)
 
-    runs = [run.rows.copy() for run in on_one_clock(cut(), reading)]
+    runs = [run.rows.copy() for run in correct_clock_steps(cut(), reading)]
     found = Told(np.concatenate(runs), dict(reading.skipped))
     assert_one_step(found, script, 900 * MS, 300 * MS)
 
@@ -240,7 +242,7 @@ def test_more_steps_than_a_column_counts(tmp_path):
     ats = range(SECOND, 31 * SECOND, 100 * MS)
     found = told(tmp_path, frames(script, back(50 * MS, *ats)))
     assert found.skipped["clock_backwards"] == len(ats)
-    assert found.steps[-1] == MOST_STEPS
+    assert found.steps[-1] == MAX_CLOCK_STEPS
     assert found.keeps_order
 
 
@@ -388,9 +390,9 @@ def test_zeek_log_is_read_by_the_same_clock(tmp_path):
     ]
     path = tmp_path / "giscope_packets.log"
     path.write_text(log(rows))
-    reading = Reading()
+    reading = ReadStats()
     prefixes = subscriber_prefixes([ip_network("10.64.0.0/14")])
-    runs = on_one_clock(read_zeek_log(path, prefixes, reading), reading)
+    runs = correct_clock_steps(read_zeek_log(path, prefixes, reading), reading)
     found = Told(np.concatenate([run.rows.copy() for run in runs]), dict(reading.skipped))
     assert_one_step(found, script, 400 * MS, 300 * MS)
 
@@ -412,7 +414,7 @@ def flows_of(warehouse: Warehouse, network: Network, path: Path) -> tuple[list[d
     mobiles = network.model_copy(update={"subscribers": [ip_network("10.64.0.0/14")]})
     result = ingest_capture(warehouse, mobiles, path)
     assert result.error is None
-    flows(warehouse, [(mobiles, day) for day in result.dates])
+    publish_flows(warehouse, [(mobiles, day) for day in result.dates])
     warehouse.update_views()
     found = warehouse.connect().execute("from flows order by start_ts").to_arrow_table()
     return found.to_pylist(), result.skipped

@@ -295,9 +295,9 @@ def test_compression_makes_no_difference_to_a_larger_file(lab, whole, tmp_path, 
     assert table == whole
 
 
-@pytest.mark.parametrize("run_packets", [1, 1000, 29_999])
-def test_rows_do_not_depend_on_the_run_size(lab, whole, run_packets):
-    table, _ = table_of(lab, run_packets=run_packets)
+@pytest.mark.parametrize("batch_packets", [1, 1000, 29_999])
+def test_rows_do_not_depend_on_the_run_size(lab, whole, batch_packets):
+    table, _ = table_of(lab, batch_packets=batch_packets)
     assert table == whole
 
 
@@ -305,7 +305,7 @@ def test_rows_do_not_depend_on_the_run_size(lab, whole, run_packets):
 def test_rows_do_not_depend_on_how_many_frames_are_decoded_at_once(
     lab, whole, monkeypatch, frames_at_once
 ):
-    monkeypatch.setattr(reader, "FRAMES_AT_ONCE", frames_at_once)
+    monkeypatch.setattr(reader, "MAX_FRAMES_PER_WALK", frames_at_once)
     table, _ = table_of(lab)
     assert table == whole
 

@@ -15,8 +15,8 @@ from layers import DOWN, UP, UP6
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from zeek_logs import log
 
-from spark_jobs.capture.duplicates import FEWEST_TOLD, without_duplicates
-from spark_jobs.capture.reader import Reading, Run, read_capture
+from spark_jobs.capture.duplicates import MIN_DECIDED, drop_duplicates
+from spark_jobs.capture.reader import PacketBatch, ReadStats, read_capture
 from spark_jobs.capture.zeek_log import read_zeek_log
 
 MS = 1000
@@ -30,17 +30,19 @@ def kept(tmp_path: Path, frames: list[Frame], **options) -> tuple[list[int], int
     return kept_of(path, read_capture, **options)
 
 
-def kept_of(path: Path, reader: Callable[..., Iterator[Run]], **options) -> tuple[list[int], int]:
+def kept_of(
+    path: Path, reader: Callable[..., Iterator[PacketBatch]], **options
+) -> tuple[list[int], int]:
     table, reading = table_of(path, reader=once(reader), **options)
     assert table is not None
     return table["frame"].to_pylist(), reading.skipped["duplicate"]
 
 
-def once(reader: Callable[..., Iterator[Run]]) -> Callable[..., Iterator[Run]]:
+def once(reader: Callable[..., Iterator[PacketBatch]]) -> Callable[..., Iterator[PacketBatch]]:
     """The reader, without copies."""
 
-    def read(path: Path, prefixes, reading: Reading, run_packets: int) -> Iterator[Run]:
-        return without_duplicates(reader(path, prefixes, reading, run_packets), reading)
+    def read(path: Path, prefixes, reading: ReadStats, batch_packets: int) -> Iterator[PacketBatch]:
+        return drop_duplicates(reader(path, prefixes, reading, batch_packets), reading)
 
     return read
 
@@ -201,7 +203,7 @@ def test_copies_are_told_across_runs(tmp_path):
     """A run ends behind each batch of frames, and addresses are numbered anew in the next."""
     frames = [at(SEGMENT, 0, id=i + 1, src=f"198.51.{i >> 8}.{i & 255}") for i in range(9000)]
     again = [at(SEGMENT, 1 + i, id=i + 1, src=f"198.51.{i >> 8}.{i & 255}") for i in range(9000)]
-    numbers, copies = kept(tmp_path, frames + again, run_packets=1000)
+    numbers, copies = kept(tmp_path, frames + again, batch_packets=1000)
     assert (numbers, copies) == (list(range(1, 9001)), 9000)
 
 
@@ -258,7 +260,7 @@ def test_two_mirrored_ports_give_the_rows_of_one(tmp_path):
     single, found, copies = both(tmp_path, 0, 3)
     kept = len(found) - len(single)
     assert kept + copies == len(single)
-    assert kept < FEWEST_TOLD
+    assert kept < MIN_DECIDED
     until = found["ts"][len(found) // 100]
     assert found.filter(pc.greater(found["ts"], until)).num_rows == (
         single.filter(pc.greater(single["ts"], until)).num_rows

@@ -323,7 +323,7 @@ def test_a_datagram_goes_on_in_the_next_run(read):
     other = bytes(IP(src="10.64.9.9", dst=SERVER) / SACK)
     pieces = cut(tcp(1000, SACK), 400, 800)
     packets = [other, pieces[0], *filler(9000), other, pieces[2], *filler(9000), pieces[1]]
-    found = read(timed(packets, 10), run_packets=1000)
+    found = read(timed(packets, 10), batch_packets=1000)
     joined = [row for row in found.rows if row["ip_proto"] == 6 and row["downlink"]]
     assert [content(row) for row in joined] == only(read, whole(tcp(1000, SACK)))
     assert joined[0]["frame"] == len(packets) == found.frames
@@ -334,7 +334,7 @@ def test_a_datagram_goes_on_in_the_next_run(read):
 def test_what_is_not_complete_when_the_file_ends_is_counted_once(read):
     first, second, _ = cut(tcp(1000), 400, 800)
     packets = [first, *filler(9000), second, *filler(9000)]
-    found = read(timed(packets, 10), run_packets=1000)
+    found = read(timed(packets, 10), batch_packets=1000)
     assert sorted(found.numbers) == list(range(1, len(packets) + 1))
     assert found.skipped == {"fragments_unjoined": 2}
 
@@ -342,7 +342,7 @@ def test_what_is_not_complete_when_the_file_ends_is_counted_once(read):
 def test_what_waited_too_long_is_not_handed_on(read):
     first, second = cut(tcp(1000), 400)
     frames = [Frame(first), *(Frame(ACK, NOON + 31 * S) for _ in range(9000))]
-    found = read([*frames, Frame(second, NOON + 31 * S)], run_packets=1000)
+    found = read([*frames, Frame(second, NOON + 31 * S)], batch_packets=1000)
     assert found.numbers == list(range(1, 9003))
     assert found.skipped == {"fragments_unjoined": 2}
 

@@ -51,10 +51,10 @@ def accounts_for_every_frame(found) -> bool:
 
 
 @fuzz
-@given(file=damaged(SEEDS), run_packets=st.sampled_from([1, 5, 1 << 20]))
-def test_damaged_captures_are_read_and_every_frame_accounted_for(file, run_packets):
+@given(file=damaged(SEEDS), batch_packets=st.sampled_from([1, 5, 1 << 20]))
+def test_damaged_captures_are_read_and_every_frame_accounted_for(file, batch_packets):
     try:
-        found = read(file, run_packets=run_packets)
+        found = read(file, batch_packets=batch_packets)
     except UserError:
         return
     assert accounts_for_every_frame(found)

@@ -180,7 +180,7 @@ def test_a_hole_that_takes_no_room_on_disk_is_given_up(tmp_path):
 @pytest.mark.parametrize("pack", [bytes, zstandard.compress])
 def test_a_long_stretch_of_damage_is_no_reason_to_give_up(monkeypatch, header, records, pack):
     """As long as the file, plain; or thirty times as long as what it takes on disk."""
-    monkeypatch.setattr(reader, "MOST_IN_VAIN", 1000)
+    monkeypatch.setattr(reader, "MAX_UNPARSED_BYTES", 1000)
     good = b"".join(records)
     noise = os.urandom(100_000)
     found = read(pack(header + good + noise + bytes(3_000_000) + good))

@@ -6,9 +6,9 @@ from ipaddress import IPv6Address, ip_address, ip_network
 import numpy as np
 import pytest
 
-from spark_jobs.capture.address_text import packed, text_of
-from spark_jobs.capture.addresses import halves
-from spark_jobs.capture.owners import NOBODY, Owners
+from spark_jobs.capture.address_text import format_address, parse_address
+from spark_jobs.capture.addresses import split_halves
+from spark_jobs.capture.network_lookup import NO_NETWORK, NetworkLookup
 
 OWN, FAR = "10.64.0.0/14", "203.0.113.0/24"
 FAR_USER = "203.0.113.77"
@@ -37,9 +37,9 @@ def teredo(client: str, server: str = "192.0.2.1") -> str:
 def owner(address: str, *subscribers: list[str], nat64: tuple[str, ...] = ()) -> tuple[int, str]:
     """The network's place, and the IPv4 address by which it is told."""
     networks = [tuple(map(ip_network, prefixes)) for prefixes in subscribers or ([OWN], [FAR])]
-    owners = Owners(networks, tuple(map(ip_network, nat64)))
-    (whose,), (told_by,) = owners.of(halves([packed(address)]))
-    return int(whose), text_of(bytes(8) + int(told_by).to_bytes(8, "big")) if told_by else ""
+    owners = NetworkLookup(networks, tuple(map(ip_network, nat64)))
+    (whose,), (told_by,) = owners.find(split_halves([parse_address(address)]))
+    return int(whose), format_address(bytes(8) + int(told_by).to_bytes(8, "big")) if told_by else ""
 
 
 RFC_6052 = {
@@ -59,8 +59,8 @@ def test_addresses_behind_a_translator_are_told_as_in_its_rfc(prefix):
     assert ip_address(embedded(prefix, "192.0.2.33")) == ip_address(address)
     networks = ([OWN], ["192.0.2.33"])
     assert owner(address, *networks, nat64=(prefix,)) == (1, "192.0.2.33")
-    assert owner(address, *networks) == (NOBODY, "")
-    assert owner(address, [OWN], ["192.0.2.32"], nat64=(prefix,)) == (NOBODY, "")
+    assert owner(address, *networks) == (NO_NETWORK, "")
+    assert owner(address, [OWN], ["192.0.2.32"], nat64=(prefix,)) == (NO_NETWORK, "")
 
 
 EMBEDDING = {
@@ -83,7 +83,7 @@ def test_an_address_that_embeds_a_subscribers_is_told(kind):
     address = EMBEDDING[kind]
     assert owner(address) == (1, FAR_USER)
     assert owner(address, [FAR], [OWN]) == (0, FAR_USER)
-    assert owner(address, [OWN], ["203.0.112.0/24"]) == (NOBODY, "")
+    assert owner(address, [OWN], ["203.0.112.0/24"]) == (NO_NETWORK, "")
 
 
 def test_a_mapped_address_is_that_of_ipv4():
@@ -98,9 +98,9 @@ def test_who_relays_is_told_but_gives_no_name():
 def test_what_only_looks_alike_is_nobodys():
     """A site's NAT64 prefix that begins as a subscriber's address would: what follows says no."""
     alike = "64:ff9b:1:cb00:71:4d00:c633:6401"
-    assert owner(alike) == (NOBODY, "")
-    assert owner("2003:cb00:714d::1") == (NOBODY, "")
-    assert owner("2001:db8::203.0.113.77") == (NOBODY, "")
+    assert owner(alike) == (NO_NETWORK, "")
+    assert owner("2003:cb00:714d::1") == (NO_NETWORK, "")
+    assert owner("2001:db8::203.0.113.77") == (NO_NETWORK, "")
 
 
 def test_of_several_networks_the_own_one_counts_then_the_longest_prefix():
@@ -112,8 +112,10 @@ def test_of_several_networks_the_own_one_counts_then_the_longest_prefix():
 
 
 def test_many_are_told_at_once():
-    addresses = [packed(text) for text in (FAR_USER, "192.0.2.1", "10.64.0.9", EMBEDDING["6to4"])]
-    owners = Owners([(ip_network(OWN),), (ip_network(FAR),)])
-    whose, told_by = owners.of(halves(addresses))
-    assert whose.tolist() == [1, NOBODY, 0, 1]
+    addresses = [
+        parse_address(text) for text in (FAR_USER, "192.0.2.1", "10.64.0.9", EMBEDDING["6to4"])
+    ]
+    owners = NetworkLookup([(ip_network(OWN),), (ip_network(FAR),)])
+    whose, told_by = owners.find(split_halves(addresses))
+    assert whose.tolist() == [1, NO_NETWORK, 0, 1]
     assert np.flatnonzero(told_by).tolist() == [3]

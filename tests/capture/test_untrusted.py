@@ -24,8 +24,8 @@ from schemas.zeek import ACCOUNTING_LOG, LOGS, MONITOR_LOG, PACKET_LOG, Log
 from spark_jobs.capture import FrontEnd, untrusted, zeek_lines
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.files import find_captures
-from spark_jobs.capture.reader import Reading, read_capture
-from spark_jobs.capture.site_logs import read_site_log
+from spark_jobs.capture.operator_logs import read_operator_log
+from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_lines import is_zeek_log, log_kind
 from spark_jobs.capture.zeek_log import read_zeek_log
@@ -94,12 +94,12 @@ def rows_of(kind: Log) -> Callable[[Path], object]:
     """What reads a kind of log, without what catches its errors."""
     if kind is PACKET_LOG:
         return lambda path: sum(
-            len(run.rows) for run in read_zeek_log.__wrapped__(path, PREFIXES, Reading())
+            len(run.rows) for run in read_zeek_log.__wrapped__(path, PREFIXES, ReadStats())
         )
 
     def read(path: Path) -> int:
         keys = UserKeys("n", b"k" * 32)
-        found = read_site_log.__wrapped__(path, kind, PREFIXES, Reading(), "c", 4, keys)
+        found = read_operator_log.__wrapped__(path, kind, PREFIXES, ReadStats(), "c", 4, keys)
         return sum(map(len, found))
 
     return read
@@ -108,7 +108,7 @@ def rows_of(kind: Log) -> Callable[[Path], object]:
 PARSERS: dict[str, Callable[[Path], object]] = {
     "is_zeek_log": is_zeek_log.__wrapped__,
     "log_kind": log_kind.__wrapped__,
-    "captures": lambda path: list(read_capture.__wrapped__(path, PREFIXES, Reading())),
+    "captures": lambda path: list(read_capture.__wrapped__(path, PREFIXES, ReadStats())),
     "networks file": load_networks,
 } | {name: rows_of(kind) for name, kind in KINDS.items()}
 FRAMES = timed([SYN, DATA[:72]] * 5)
@@ -186,10 +186,10 @@ def test_a_bad_first_line_of_a_json_log_is_counted_and_the_others_kept(tmp_path,
 def test_a_separator_that_is_none_is_named_and_the_rows_are_kept(tmp_path, line):
     path = tmp_path / "giscope_packets.log"
     path.write_bytes(in_tsv(PACKET_LOG.path, PACKET).replace(b"#separator \\x09", line.encode()))
-    reading = Reading()
+    reading = ReadStats()
     (run,) = read_zeek_log(path, PREFIXES, reading)
     assert len(run.rows) == 1
-    assert reading.notes[0] == f"{path}:1: #separator is no character: taken for a tab"
+    assert reading.notes[0] == f"{path}:1: #separator is not one character: a tab is assumed"
 
 
 def test_times_as_numbers_and_as_texts_in_one_log_are_both_read(tmp_path):
@@ -254,5 +254,5 @@ def test_front_ends_are_all_guarded():
     from spark_jobs.capture.front_end import READERS
 
     assert set(READERS) == set(FrontEnd) - {FrontEnd.AUTO}
-    for reader in (*READERS.values(), read_site_log, is_zeek_log, log_kind):
+    for reader in (*READERS.values(), read_operator_log, is_zeek_log, log_kind):
         assert hasattr(reader, "__wrapped__")

@@ -17,8 +17,8 @@ from schemas.zeek import COLUMNS_SCRIPT, PACKET_LOG, columns_script
 from spark_jobs.capture import FrontEnd, zeek_log
 from spark_jobs.capture.addresses import subscriber_prefixes
 from spark_jobs.capture.columns import packet_tables
-from spark_jobs.capture.front_end import chosen_front_end, subscribers_script
-from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.front_end import choose_front_end, subscribers_script
+from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.users import UserKeys
 from spark_jobs.capture.zeek_log import read_zeek_log
 from spark_jobs.errors import UserError
@@ -62,9 +62,9 @@ def prefixes() -> np.ndarray:
     return subscriber_prefixes([ip_network(POOL), ip_network("2001:db8::/32")])
 
 
-def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, Reading]:
+def read(path: Path, reader=read_zeek_log, **options) -> tuple[pa.Table, ReadStats]:
     """All rows in the file's order."""
-    reading = Reading()
+    reading = ReadStats()
     tables = [
         table
         for run in reader(path, prefixes(), reading, **options)
@@ -142,7 +142,7 @@ def test_missing_required_column_is_named_with_file_and_line(tmp_path):
 def test_extra_column_is_named_and_ignored(tmp_path):
     table, reading = read(written(tmp_path, log([DATA], [*NAMES, "uid"])))
     assert len(table) == 1
-    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: columns not known: uid"]
+    assert reading.notes == [f"{tmp_path}/giscope_packets.log:7: unknown columns: uid"]
 
 
 def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):
@@ -150,7 +150,7 @@ def test_cut_last_line_is_counted_and_the_rest_kept(tmp_path):
     table, reading = read(path)
     assert len(table) == 1
     assert reading.skipped == {"truncated_file": 1, "not_closed": 1}
-    assert reading.notes[0] == f"{path}:10: the last line is cut; it is left out"
+    assert reading.notes[0] == f"{path}:10: the last line is incomplete and was skipped"
 
 
 def test_missing_close_is_counted_and_all_rows_kept(tmp_path):
@@ -222,7 +222,7 @@ def test_strangers_are_counted_not_kept(tmp_path):
 def test_runs_hold_their_own_sack_blocks(tmp_path):
     rows = [DATA | {"sack": f"{i},{i + 1}"} for i in range(50)]
     path = written(tmp_path, "".join(log(rows[i : i + 10]) for i in range(0, 50, 10)))
-    table, _ = read(path, run_packets=7)
+    table, _ = read(path, batch_packets=7)
     assert table["sack"].to_pylist() == [[i, i + 1] for i in range(50)]
 
 
@@ -236,9 +236,9 @@ def test_ingest_takes_a_log_and_says_which_front_end(warehouse, tmp_path, networ
 
 def test_auto_goes_by_what_the_file_is(tmp_path):
     capture = CAPTURES / LOGS["gprs-aa-peak"]
-    assert chosen_front_end(FrontEnd.AUTO, capture) == FrontEnd.BUILTIN
-    assert chosen_front_end(FrontEnd.AUTO, written(tmp_path, log([]))) == FrontEnd.ZEEK_LOG
-    assert chosen_front_end(FrontEnd.AUTO, written(tmp_path, as_json([DATA]))) == FrontEnd.ZEEK_LOG
+    assert choose_front_end(FrontEnd.AUTO, capture) == FrontEnd.BUILTIN
+    assert choose_front_end(FrontEnd.AUTO, written(tmp_path, log([]))) == FrontEnd.ZEEK_LOG
+    assert choose_front_end(FrontEnd.AUTO, written(tmp_path, as_json([DATA]))) == FrontEnd.ZEEK_LOG
 
 
 def test_columns_script_is_current():
@@ -306,9 +306,9 @@ def test_fast_way_takes_what_the_careful_one_does(tmp_path_factory, changes):
     rows = [(PING if i % 3 == 0 else DATA) | change for i, change in enumerate(changes)]
     path = written(tmp_path_factory.mktemp("log"), log(rows))
     both = []
-    for separators in (zeek_log.TSV, None):
+    for separators in (zeek_log.DEFAULT_TSV, None):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(zeek_log, "TSV", separators)
+            patch.setattr(zeek_log, "DEFAULT_TSV", separators)
             table, reading = read(path)
             both.append((table.to_pylist(), reading.skipped))
     assert both[0] == both[1]

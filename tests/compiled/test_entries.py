@@ -9,7 +9,7 @@ from importlib import import_module
 
 from conftest import ROOT
 
-from spark_jobs.compiled.entries import compile_entry, read_type, tell_type
+from spark_jobs.compiled.entries import compile_entry, type_from_json, type_to_json
 from spark_jobs.sources import ENTRIES
 
 LINES = ENTRIES.read_text().splitlines()
@@ -37,7 +37,7 @@ def test_an_entry_for_a_record_with_fewer_fields_is_passed_over():
 def test_types_are_read_as_they_were_told():
     for line in LINES:
         _, *arguments = json.loads(line)
-        told = [tell_type(read_type(argument)) for argument in arguments]
+        told = [type_to_json(type_from_json(argument)) for argument in arguments]
         assert json.loads(json.dumps(told)) == arguments
 
 

@@ -87,7 +87,7 @@ def test_a_warehouse_may_have_any_name(tmp_path, name):
 def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     first = country_views_folder({"AA"}, views, tmp_path)
     assert country_views_folder({"AA"}, views, tmp_path) == first
-    demo.warehouse.made(VIEWS, "of other tables")
+    demo.warehouse.record_built(VIEWS, "of other tables")
     demo.warehouse.update_views()
     second = country_views_folder({"AA"}, views, tmp_path)
     assert second != first
@@ -95,7 +95,7 @@ def test_a_publication_makes_the_views_anew(demo, views, tmp_path):
     os.utime(first, (0, 0))
     country_views_folder(set(), views, tmp_path)
     assert first.exists()
-    demo.warehouse.made(VIEWS, "of other tables")
+    demo.warehouse.record_built(VIEWS, "of other tables")
     demo.warehouse.update_views()
     country_views_folder({"AA"}, views, tmp_path)
     assert second.exists()

@@ -10,7 +10,7 @@ from compared import compared, of_other_users, selection_of
 
 from infra.superset.peak import COMPARED, DAYS, SPANS
 from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons
-from spark_jobs.report.metrics import SHOWN
+from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, select
 
 FIRST_DAY = datetime.date(2004, 3, 1)
@@ -36,8 +36,8 @@ def agree(selection: Selection) -> int:
         row = shown.pop((comparison.network.name, comparison.metric))
         agree_with_regression(comparison, plain.loc[(comparison.network.name, comparison.metric)])
         assert row["sentence"] == comparison.sentence
-        assert row["significant"] == comparison.claimed
-        scale = SHOWN[comparison.metric].unit.scale
+        assert row["significant"] == comparison.significant
+        scale = SHOWN_METRICS[comparison.metric].unit.scale
         theirs = comparison.difference
         assert row["peak"] == (theirs.first and pytest.approx(scale * theirs.first))
         assert row["off_peak"] == (theirs.second and pytest.approx(scale * theirs.second))
@@ -59,7 +59,7 @@ def agree_with_regression(comparison: Comparison, plain: pd.Series) -> None:
     if theirs.interval:
         ends = theirs.interval.low, theirs.interval.high
         assert ends == pytest.approx((plain["low"], plain["high"]), rel=1e-6, abs=1e-12)
-    assert comparison.claimed == plain["claimed"]
+    assert comparison.significant == plain["claimed"]
 
 
 @pytest.mark.parametrize("how", ["demo", "plain_demo"])
@@ -67,7 +67,7 @@ def test_of_the_demo(how, request):
     """Only one of its networks has an off-peak. With pseudonyms and without, for which users are in
     a group together hangs on that."""
     selection = select(request.getfixturevalue(how).warehouse, None, None, None)
-    assert agree(selection) == len(SHOWN)
+    assert agree(selection) == len(SHOWN_METRICS)
     alone = {
         row["sentence"] for (name, _), row in page_rows(selection).items() if name != "aa-gprs"
     }

@@ -180,7 +180,7 @@ def test_a_filter_changes_the_numbers_to_those_of_giscope_sql(server, page, colu
 
 def test_the_warehouse_changes_under_open_dashboards(server, page):
     before = (server.warehouse.root / VIEWS).stat().st_ino
-    server.warehouse.made(VIEWS, "of other tables")
+    server.warehouse.record_built(VIEWS, "of other tables")
     server.warehouse.update_views()
     assert (server.warehouse.root / VIEWS).stat().st_ino != before
     page.goto(f"{server.address}/superset/dashboard/giscope-overview/")
@@ -341,7 +341,7 @@ def test_a_warehouse_that_is_not_there_is_refused_in_one_line(tmp_path):
 
 def publish_marts_again(warehouse: Warehouse) -> None:
     """The same rows in files of other names."""
-    for commit in warehouse.commits("marts"):
+    for commit in warehouse.published_units("marts"):
         with warehouse.staging() as staging:
             for target in commit.files:
                 name, network, *_ = target.split("/")
@@ -355,7 +355,7 @@ def publish_marts_again(warehouse: Warehouse) -> None:
 def test_charts_have_their_answers_while_jobs_publish(server, browser, opened):
     asked, expected = table1(opened)
     stop, rounds = Event(), []
-    warehouse = Warehouse(server.warehouse.root, keep=timedelta(seconds=PUBLISHED_S))
+    warehouse = Warehouse(server.warehouse.root, grace_time=timedelta(seconds=PUBLISHED_S))
 
     def publish() -> None:
         while not stop.is_set():

@@ -16,7 +16,7 @@ from object_store import new_bucket, object_store
 from test_spark_sql import SPARK, WAIT_S, free_port
 
 from schemas import INGEST_LOG, MARTS, NETWORKS, TABLES
-from spark_jobs.places import place
+from spark_jobs.places import path_of
 from spark_jobs.warehouse import Warehouse
 
 GISCOPE = Path(sys.executable).with_name("giscope")
@@ -88,7 +88,7 @@ def as_on_one_machine(root: Path, one: Path) -> bool:
     assert contents(root) == contents(one)
     warehouse, other = Warehouse(root), Warehouse(one)
     for table in set(TABLES.values()) - {INGEST_LOG, NETWORKS, *MARTS}:
-        assert warehouse.contents(table) == other.contents(table), table.name
+        assert warehouse.content_hashes(table) == other.content_hashes(table), table.name
     return True
 
 
@@ -96,7 +96,7 @@ def as_on_one_machine(root: Path, one: Path) -> bool:
 def test_a_cluster_makes_of_a_bucket_what_one_machine_makes_of_a_folder(
     cluster, demo, environment, tmp_path
 ):
-    bucket = place(f"s3://{new_bucket(environment)}")
+    bucket = path_of(f"s3://{new_bucket(environment)}")
     for path in CAPTURES.glob("*/*.pcap*"):
         (bucket / "captures" / path.parent.name / path.name).write_bytes(path.read_bytes())
     run = [GISCOPE, "run", "--warehouse", str(bucket / "w"), "--networks", NETWORKS_FILE]
@@ -109,7 +109,7 @@ def test_a_cluster_makes_of_a_bucket_what_one_machine_makes_of_a_folder(
 def test_a_worker_that_is_killed_costs_nothing_but_time(cluster, demo, environment, tmp_path, when):
     """As soon as the first files of a table are written. Captures are in a folder that all have,
     named as it is called from here."""
-    root = place(f"s3://{new_bucket(environment)}/w")
+    root = path_of(f"s3://{new_bucket(environment)}/w")
     shutil.copytree(CAPTURES, tmp_path / "captures")
     run = [GISCOPE, "run", "--warehouse", str(root), "--networks", NETWORKS_FILE, "captures"]
     job = subprocess.Popen(run, env=cluster.environment, cwd=tmp_path)

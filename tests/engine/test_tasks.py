@@ -11,7 +11,7 @@ import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT
 
 from schemas import MARTS, TABLES
-from spark_jobs.engine.memory import LOST
+from spark_jobs.engine.memory import WORKER_KILLED
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse
@@ -64,7 +64,7 @@ def test_a_tasks_error_is_raised_as_it_is():
 def test_a_killed_process_is_told_in_a_line_and_the_next_tasks_run():
     with pytest.raises(UserError) as error:
         run_tasks(die, [1], "die")
-    assert str(error.value) == LOST.format("die")
+    assert str(error.value) == WORKER_KILLED.format("die")
     assert run_tasks(double, [4], "double") == [8]
 
 
@@ -103,7 +103,7 @@ def test_what_fails_by_spark_is_told_in_a_line(tmp_path):
     assert mistake == "-3: below nought"
     assert refused == "[Errno 2] No such file or directory: '/nowhere/at/all'"
     assert bug == "work: Spark could not do it: KeyError: -3"
-    assert done.stderr == f"giscope: {LOST.format('work')}\n"
+    assert done.stderr == f"giscope: {WORKER_KILLED.format('work')}\n"
     assert done.returncode == 2
 
 

@@ -163,8 +163,8 @@ def packets(exchange: str | Iterable[Packet]) -> tuple[Packets, Names]:
         sack_edges=column((edge for p in rows for edge in p.edges), np.uint32),
         options_cut=column((p.cut for p in rows), bool),
         clock_steps=column((p.steps for p in rows), np.uint8),
-        sent_before=downlink_bytes_before(downlink, ip_len),
-        outside=np.zeros(len(rows), bool),
+        downlink_bytes_before=downlink_bytes_before(downlink, ip_len),
+        out_of_window=np.zeros(len(rows), bool),
     )
     return record, Names(users, users, servers, ["net"])
 

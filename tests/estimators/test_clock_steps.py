@@ -30,8 +30,8 @@ def test_round_trips_across_a_step_tell_nothing_of_the_user():
     assert flow["rtt_access_min"] == pytest.approx(0.1)
     assert stepped["rtt_access_min"] is None
     made = partition(transfer(1) + "\n" + transfer(2, 10, 0.001, steps_from=6))
-    assert made.base_us.tolist() == [100_000]
-    assert partition(transfer(1) + "\n" + transfer(2, 10, 0.001)).base_us.tolist() == [1000]
+    assert made.base_rtt_us.tolist() == [100_000]
+    assert partition(transfer(1) + "\n" + transfer(2, 10, 0.001)).base_rtt_us.tolist() == [1000]
 
 
 def test_links_come_from_connections_without_a_step():

@@ -1,7 +1,7 @@
 """delay_spikes: RTTs on the access side that are of a sudden far above the running mean.
 
 Segments of 1000 bytes are sent one at a time, each with a round trip of 700 ms, a second apart, if
-not said otherwise; `single` ACKs may wait for half a second, so what counts is above that.
+not said otherwise; `maybe_delayed` ACKs may wait for half a second, so what counts is above that.
 """
 
 from dataclasses import replace

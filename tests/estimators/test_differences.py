@@ -8,8 +8,8 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from spark_jobs.estimators.by_user import effective
-from spark_jobs.estimators.differences import Interval, Sums, difference, supported
+from spark_jobs.estimators.by_user import effective_groups
+from spark_jobs.estimators.differences import Interval, Sums, difference, significant
 
 USERS = 40
 PAGES = 400
@@ -43,14 +43,14 @@ def test_interval_holds_the_true_difference_as_often_as_it_promises(true):
 
 
 def test_large_difference_is_found():
-    found = supported(pages(0.05)[:10])
+    found = significant(pages(0.05)[:10])
     assert sum(found) >= 9
 
 
 def test_false_alarms_are_fewer_than_one_page_in_twenty():
     """Twenty metrics on a page, none of which differs."""
     found = pages(0.0)
-    alarms = [any(supported(found[start : start + 20])) for start in range(0, PAGES, 20)]
+    alarms = [any(significant(found[start : start + 20])) for start in range(0, PAGES, 20)]
     assert np.mean(alarms) <= 0.1  # of 20 pages
 
 
@@ -101,9 +101,9 @@ def test_holm_asks_more_where_more_is_looked_at():
         found = difference(equal([1.0] * 3), equal([0.0] * 3))
         return type(found)(1.0, 0.0, Interval(0.1, 1.9, p))
 
-    assert supported([with_p(0.04)]) == [True]
-    assert supported([with_p(0.04), with_p(0.04)]) == [False, False]
-    assert supported([with_p(0.001), with_p(0.04), difference(equal([1.0]), equal([1.0]))]) == [
+    assert significant([with_p(0.04)]) == [True]
+    assert significant([with_p(0.04), with_p(0.04)]) == [False, False]
+    assert significant([with_p(0.001), with_p(0.04), difference(equal([1.0]), equal([1.0]))]) == [
         True, True, False,
     ]  # fmt: skip
 
@@ -124,12 +124,12 @@ def test_errors_and_claims_are_statsmodels():
         fit = sm.WLS(ratio, sm.add_constant(is_first), weights=denominator).fit(
             cov_type="cluster", cov_kwds={"groups": np.concatenate([first.group, second.group])}
         )
-        freedom = min(effective(first.denominator), effective(second.denominator)) - 1
+        freedom = min(effective_groups(first.denominator), effective_groups(second.denominator)) - 1
         reach = stats.t.ppf(0.975, freedom) * fit.bse[1]
         assert found.interval.high - found.estimate == pytest.approx(reach, rel=1e-9)
         assert found.estimate == pytest.approx(fit.params[1])
         told.append(found)
     p = [found.interval.p**4 for found in told]
     rarer = [replace(f, interval=replace(f.interval, p=x)) for f, x in zip(told, p, strict=True)]
-    assert supported(rarer) == multipletests(p, 0.05, "holm")[0].tolist()
-    assert 0 < sum(supported(rarer)) < len(rarer)
+    assert significant(rarer) == multipletests(p, 0.05, "holm")[0].tolist()
+    assert 0 < sum(significant(rarer)) < len(rarer)

@@ -10,7 +10,7 @@ import pytest
 from exchange import Packet, partition, tables
 from segments import ACK, DATA, RTT_US, SLOT_US, acked, later, opened, sent, started
 
-from spark_jobs.estimators.loss.found import EVIDENCE
+from spark_jobs.estimators.loss.evidence import EVIDENCE
 
 T = 5_000_000
 FIRST = 5000

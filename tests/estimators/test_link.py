@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.estimators.loss import link, queue
-from spark_jobs.estimators.loss.observation import TRANSMISSION
 from spark_jobs.estimators.loss.link import PATH, Traffic
+from spark_jobs.estimators.loss.observation import TRANSMISSION
 
 BASE, PACE = 50_000.0, 2.0
 

@@ -7,8 +7,8 @@ from segments import RTT_US, acked, later, sent, started
 
 from spark_jobs.compiled import compiled
 from spark_jobs.estimators.loss import search
-from spark_jobs.estimators.loss.observation import connection_observation, read_user
 from spark_jobs.estimators.loss.link import PATH
+from spark_jobs.estimators.loss.observation import connection_observation, read_user
 
 T = 30 * SECOND
 

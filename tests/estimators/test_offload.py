@@ -171,7 +171,7 @@ def test_users_after_one_with_merged_packets_keep_their_own():
     )
     made = partition(exchange)
     assert made.packets.first.tolist() == [0, 4 + 10 + 1, 4 + 10 + 1 + 2]
-    assert made.packets.sent_before[-1] == 44 + 10 * 1500 + 3040 + 40
+    assert made.packets.downlink_bytes_before[-1] == 44 + 10 * 1500 + 3040 + 40
     assert made.connections.user.tolist() == [0, 1]
 
 

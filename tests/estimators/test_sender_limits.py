@@ -191,16 +191,16 @@ def test_intervals_follow_each_other():
     lines = [*opened(), sent(BEGIN, 1), acked(BEGIN + RTT_US, 1), replace(acked(asks, 1), data=200)]
     answer = replace(sent(asks + 100_000 + 3 * SECOND, 2), ack=500)
     made = partition([*lines, answer, replace(acked(answer.us + RTT_US, 2), seq=500)])
-    found = intervals(made.moments(0))
+    found = intervals(made.server_states(0))
     begins = [OPENED, OPENED + 1, BEGIN + RTT_US, asks, answer.us + RTT_US]
-    half = made.servers["round_trip"][0] / 2
+    half = made.servers["internet_rtt"][0] / 2
     assert found["limit"].tolist() == [MOBILE, SERVER, MOBILE, SERVER]
     assert found["start"].tolist() == [NOON + at + half for at in begins[:-1]]
     assert found["end"].tolist() == [NOON + at + half for at in begins[1:]]
 
 
 def test_intervals_of_what_was_not_limited():
-    assert len(intervals(partition(opened()).moments(0))) == 0
+    assert len(intervals(partition(opened()).server_states(0))) == 0
 
 
 def test_request_that_comes_late_is_the_mobiles():

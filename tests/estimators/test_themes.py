@@ -18,7 +18,7 @@ from replies import BEGIN, FIN, MS, SECOND, TIMEOUT_US, bare, duplicates, flight
 from scapy.layers.inet import IP, TCP
 from segments import DATA, RTT_US, acked, opened, sent
 
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest_capture
 
 T = BEGIN
@@ -463,7 +463,7 @@ def captured(warehouse, network, in_this_process, tmp_path) -> Callable[..., Row
         path.write_bytes(pcap(frames))
         result = ingest_capture(warehouse, network, path)
         assert (result.error, result.skipped) == (None, {})
-        flows(warehouse, [(network, day) for day in result.dates])
+        publish_flows(warehouse, [(network, day) for day in result.dates])
         warehouse.update_views()
         connection = warehouse.connect()
         return {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.estimators.sender.replay import RTO
-from spark_jobs.estimators.sender.samples import SAMPLE
-from spark_jobs.estimators.sender.timeouts import in_order, latest_us
+from spark_jobs.estimators.sender.rtt_sampling import SAMPLE
+from spark_jobs.estimators.sender.timeouts import in_order, latest_rtt_us
 
 
 def found(dtype: np.dtype, records: int, connections: int, late: int) -> np.ndarray:
@@ -45,11 +45,11 @@ def test_the_latest_round_trip_is_the_connections_own(late):
         mine = trips[(trips["connection"] == timer["connection"]) & (trips["ts"] <= timer["ts"])]
         expected.append(mine["rtt"][-1] if len(mine) else np.nan)
     assert np.isnan(expected).any()
-    np.testing.assert_array_equal(latest_us(timers, trips), expected)
+    np.testing.assert_array_equal(latest_rtt_us(timers, trips), expected)
 
 
 def test_without_round_trips_none_is_known():
     timers = found(RTO, 3, 1, 0)
-    assert np.isnan(latest_us(timers, np.zeros(0, SAMPLE))).all()
-    assert len(latest_us(timers[:0], found(SAMPLE, 3, 1, 0))) == 0
+    assert np.isnan(latest_rtt_us(timers, np.zeros(0, SAMPLE))).all()
+    assert len(latest_rtt_us(timers[:0], found(SAMPLE, 3, 1, 0))) == 0
     assert len(in_order(timers[:0])) == 0

@@ -5,7 +5,7 @@ from exchange import Packet, flow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.estimators.volumes import MOST_HOLES
+from spark_jobs.estimators.volumes import MAX_HOLES
 
 
 def up(exchange):
@@ -235,11 +235,11 @@ def test_data_follows_the_syn_that_was_accepted(second):
 
 def test_of_very_many_holes_the_oldest_are_forgotten():
     islands = [
-        Packet(i, "down", frozenset({"ACK"}), seq=20 * i, data=10) for i in range(MOST_HOLES + 2)
+        Packet(i, "down", frozenset({"ACK"}), seq=20 * i, data=10) for i in range(MAX_HOLES + 2)
     ]
     fillings = [Packet(p.us + 10_000, p.way, p.flags, seq=p.seq + 10, data=10) for p in islands]
     seen, filled = 10 * len(islands), 10 * len(islands)
-    assert seen + 10 * MOST_HOLES <= down(islands + fillings) <= seen + filled
+    assert seen + 10 * MAX_HOLES <= down(islands + fillings) <= seen + filled
 
 
 segments = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), min_size=1, max_size=40)

@@ -218,7 +218,7 @@ def test_schema_as_markdown_is_one_section_a_table(giscope):
     section = giscope("schema", "losses", "--format", "markdown").stdout
     assert section in page
     for column in TABLES["losses"].columns:
-        assert f"| `{column.name}` | {column.read_as} | {column.unit} |" in section
+        assert f"| `{column.name}` | {column.stored_type} | {column.unit} |" in section
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -332,7 +332,7 @@ def test_marts_with_too_little_memory_say_so_in_a_line(giscope, demo, tmp_path, 
     shutil.copytree(demo.warehouse.root, root)
     for path in root.glob("table1_summary/**/*.parquet"):
         path.unlink()
-    monkeypatch.setattr(sql, "GIB_A_CORE", 0.0001)
+    monkeypatch.setattr(sql, "GIB_PER_CORE", 0.0001)
     answer = giscope("marts", "--warehouse", root)
     assert answer.status == 2
     (line,) = answer.stderr.splitlines()

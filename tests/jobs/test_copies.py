@@ -13,7 +13,7 @@ from conftest import count
 from scapy.layers.inet import IP, TCP
 
 import spark_jobs.jobs.ingest as job
-from spark_jobs.capture import sketch
+from spark_jobs.capture import packet_sample
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 from tests.bench.mix import EXCHANGE, FIRST_USER, RECORD, short_exchanges
@@ -57,7 +57,9 @@ REWRITTEN: dict[str, Callable[[list[Frame]], bytes]] = {
 }
 
 
-def ingested(warehouse: Warehouse, network: Network, **files: bytes) -> dict[str, job.Ingested]:
+def ingested(
+    warehouse: Warehouse, network: Network, **files: bytes
+) -> dict[str, job.CaptureOutcome]:
     """What became of captures of these bytes, one after the other."""
     found = {}
     for name, data in files.items():
@@ -234,11 +236,11 @@ def test_job_killed_while_it_replaces_a_part_is_finished_by_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_give_way", killed)
+        patch.setattr(job, "_publish_replaced", killed)
         with pytest.raises(KeyboardInterrupt):
             ingested(warehouse, network, whole=pcap(frames))
     [again] = job.ingest(warehouse, [(network, tmp_path / "whole.pcap")])
-    assert again.already
+    assert again.unchanged
     assert count(warehouse) == len(frames)
 
 
@@ -246,7 +248,7 @@ def test_captures_without_a_sample_are_compared_too(warehouse, network, tmp_path
     """As an earlier version left them."""
     frames = traffic(tmp_path, LARGE)
     with monkeypatch.context() as patch:
-        patch.setattr(sketch, "KEPT_AS", "of no use")
+        patch.setattr(packet_sample, "METADATA_KEY", "of no use")
         ingested(warehouse, network, a=pcap(frames))
     found = ingested(warehouse, network, b=pcapng(frames))
     assert "100% of its packets are in a.pcap" in found["b"].error

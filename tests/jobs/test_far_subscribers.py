@@ -21,7 +21,7 @@ from schemas import PACKETS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.files import read_rows
@@ -200,13 +200,13 @@ def test_no_byte_has_an_address_of_either(captures, tmp_path, pseudonyms):
         ("aa", "bb", B6, B4, SERVER4),
         ("bb", "aa", A6, A4, SERVER6),
     ):
-        v4_name = keys[far].of_address(v4)
-        expected = {v4_name, f"v6:{v4_name}", keys[far].of_address(direct), server}
+        v4_name = keys[far].key_of_address(v4)
+        expected = {v4_name, f"v6:{v4_name}", keys[far].key_of_address(direct), server}
         assert names(root, mine) == expected
         assert names(root, mine, table="flows") == expected
         assert names(root, mine, "service", "sessions") == {"http"}
         assert names(root, mine, table="application_log") == expected
-        assert {v4_name, keys[far].of_address(direct)} == names(root, far, "user")
+        assert {v4_name, keys[far].key_of_address(direct)} == names(root, far, "user")
 
 
 def test_one_that_is_there_is_found(captures, tmp_path):
@@ -228,8 +228,8 @@ def test_of_one_without_pseudonyms_the_other_says_what_its_networks_file_says_of
     assert all(re.fullmatch("(v6:)?[a-z2-7]{16}", name) for name in names(root, "aa"))
     assert not networks["aa"].others
     keys = user_keys(networks["aa"])
-    v4_name = keys.of_address(A4)
-    assert names(root, "bb") == {v4_name, f"v6:{v4_name}", keys.of_address(A6), SERVER6}
+    v4_name = keys.key_of_address(A4)
+    assert names(root, "bb") == {v4_name, f"v6:{v4_name}", keys.key_of_address(A6), SERVER6}
 
 
 def test_no_byte_of_a_whole_run_has_an_address_of_either(captures, tmp_path):
@@ -258,7 +258,7 @@ def test_a_network_that_is_added_has_the_others_captures_read_again(captures, tm
     for text in (alone, FILE, FILE + WITHIN_AA):
         path.write_text(text)
         (done,) = ingest(store, [(load_networks(path)["aa"], capture)])
-        read.append((done.already, B4 in names(store.root, "aa")))
+        read.append((done.unchanged, B4 in names(store.root, "aa")))
     assert read == [(False, True), (False, False), (True, False)]
 
 
@@ -279,14 +279,14 @@ def test_the_other_networks_periods_hold(of_days, monkeypatch, tmp_path):
     days = date(2004, 3, 2), date(2004, 3, 3)
     for day in days:
         rows = read_rows(PACKETS, warehouse.files(PACKETS, "aa", day))
-        expected = user_keys(networks["bb"]).on(day).of_address(B4)
+        expected = user_keys(networks["bb"]).for_day(day).key_of_address(B4)
         assert set(rows["server"].to_pylist()) == {expected}
     assert len(names(warehouse.root, "aa")) == 2
     assert len(names(warehouse.root, "aa", "user")) == 1
     flows_job.bring_up_to_date(warehouse, [networks["aa"]])
     (flow,) = warehouse.connect().sql("from flows").to_arrow_table().to_pylist()
     assert flow["payload_bytes_down"] == 900
-    assert flow["server"] == user_keys(networks["bb"]).on(days[0]).of_address(B4)
+    assert flow["server"] == user_keys(networks["bb"]).for_day(days[0]).key_of_address(B4)
     whole = flows_job.read_user(warehouse, "aa", days[0], flow["user"])
     assert len(whole.packets.ts) == 9
     monkeypatch.delenv(SECRET_VARIABLE)
@@ -299,13 +299,15 @@ def test_names_of_a_network_that_is_known_no_more_stay():
     """Though the own network has periods, too."""
     day, next_day = date(2004, 3, 2), date(2004, 3, 3)
     own, far = (UserKeys(name, SECRET, key_period="day") for name in ("aa", "bb"))
-    name = far.on(day).of_address(B4)
-    assert own.on(day).renamed([name], own.on(next_day), far_ends=True) == [name]
-    with pytest.raises(UserError, match="aa: pseudonyms of 2004-03-02 are of another key"):
-        own.on(day).renamed([name], own.on(next_day))
-    knows = replace(own, others=(far,))
-    renamed = knows.on(day).renamed([name], knows.on(next_day))
-    assert renamed == [far.on(next_day).of_address(B4)]
+    name = far.for_day(day).key_of_address(B4)
+    assert own.for_day(day).translate([name], own.for_day(next_day), far_ends=True) == [name]
+    with pytest.raises(
+        UserError, match="aa: the pseudonyms of 2004-03-02 were made with another key"
+    ):
+        own.for_day(day).translate([name], own.for_day(next_day))
+    knows = replace(own, other_networks=(far,))
+    renamed = knows.for_day(day).translate([name], knows.for_day(next_day))
+    assert renamed == [far.for_day(next_day).key_of_address(B4)]
 
 
 def test_captures_with_far_subscribers_are_told_from_their_copies(captures, tmp_path):
@@ -327,7 +329,7 @@ def test_who_is_forgotten_goes_where_the_address_is_embedded_too(captures, tmp_p
     store, network = Warehouse(root), networks["aa"]
     (done,) = ingest(store, [(network, path)])
     assert done.error is None
-    name = user_keys(network).of_address(A4)
+    name = user_keys(network).key_of_address(A4)
     assert f"v6:{name}" in names(root, "aa")
     forget(store, network, [name])
     assert not {name, f"v6:{name}"} & (names(root, "aa") | names(root, "aa", "user"))

@@ -56,7 +56,7 @@ def test_data_in_fragments_is_data_of_the_flow(warehouse, network):
     """Three segments of 1,400 B in two fragments each, one round trip, nothing lost."""
     result = ingest_capture(warehouse, network, REPORTS / "min_ip_fragments.pcap")
     assert (result.error, result.skipped) == (None, {"fragments_joined": 3})
-    job.flows(warehouse, [(network, date(2023, 11, 14))])
+    job.publish_flows(warehouse, [(network, date(2023, 11, 14))])
     asked = """
         select payload_bytes_down, acked_unseen_bytes, lost_internet, lost_access, retransmissions, "single"
         from flows
@@ -71,7 +71,7 @@ def put(warehouse: Warehouse, network: Network, name: str, frames: list[Frame]) 
 
 
 def flows_of(warehouse: Warehouse, network: Network, *days: date) -> pa.Table:
-    job.flows(warehouse, [(network, day) for day in days])
+    job.publish_flows(warehouse, [(network, day) for day in days])
     query = f"select {', '.join(FLOWS.arrow.names)}, date from flows order by start_ts, flow_id"
     return warehouse.connect().sql(query).to_arrow_table()
 
@@ -159,7 +159,7 @@ def made_otherwise(tmp_path: Path, network: Network, captures: list[Path]) -> li
     warehouse = Warehouse(tmp_path / "otherwise")
     for path in captures:
         assert ingest_capture(warehouse, network, path).error is None
-    job.flows(warehouse, [(network, DAY_BEFORE)])
+    job.publish_flows(warehouse, [(network, DAY_BEFORE)])
     query = f"select {', '.join(FLOWS.arrow.names)} from flows order by flow_id"
     return warehouse.connect().sql(query).to_arrow_table().to_pylist()
 
@@ -174,7 +174,7 @@ def test_same_flows_with_other_partitions(demo, networks, tmp_path, partitions):
 
 
 def test_same_flows_when_a_partition_is_read_in_parts(demo, networks, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "PART_PACKETS", 2000)
+    monkeypatch.setattr(job, "MAX_TASK_PACKETS", 2000)
     assert made_otherwise(tmp_path, networks["bb-gprs"], [CAPTURE]) == shipped(demo, "bb-gprs")
 
 
@@ -201,14 +201,14 @@ def test_same_flows_when_the_capture_is_split(demo, networks, tmp_path):
 
 def test_rerun_gives_the_same_rows_and_ids(demo, networks):
     before = shipped(demo, "aa-gprs")
-    job.flows(demo.warehouse, [(networks["aa-gprs"], DAY_BEFORE)])
+    job.publish_flows(demo.warehouse, [(networks["aa-gprs"], DAY_BEFORE)])
     assert shipped(demo, "aa-gprs") == before
     assert len({flow["flow_id"] for flow in before}) == len(before)
 
 
 def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
     put(warehouse, network, "a.pcap", handshake(MIDNIGHT - 10 * US))
-    job.flows(warehouse, [(network, DAY_BEFORE)])
+    job.publish_flows(warehouse, [(network, DAY_BEFORE)])
     assert job.is_current(warehouse, network, DAY_BEFORE)
     put(warehouse, network, "b.pcap", [down(MIDNIGHT + 5 * US, "A", 301, 101, 1000)])
     assert not job.is_current(warehouse, network, DAY_BEFORE)
@@ -217,7 +217,7 @@ def test_day_is_stale_once_its_neighbour_arrives(warehouse, network):
 def test_no_task_has_more_than_a_cores_share_of_the_day(demo, networks, monkeypatch):
     """Where its packets are of several users; the largest tasks are the first."""
     network = networks["bb-gprs"]
-    monkeypatch.setattr(job, "TOGETHER_PACKETS", (1, 1))
+    monkeypatch.setattr(job, "JOINT_TASK_PACKETS", (1, 1))
 
     def read_by_tasks(cores: int) -> list[int]:
         monkeypatch.setattr(job.os, "sched_getaffinity", lambda pid: set(range(cores)))

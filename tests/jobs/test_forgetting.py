@@ -34,13 +34,13 @@ from spark_jobs.capture.users import UserKeys, user_keys
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Unit, Warehouse, search
-from spark_jobs.warehouse.journal import CATALOG, Journal
-from spark_jobs.warehouse.place_io import PlaceFile
+from spark_jobs.warehouse.catalog import CATALOG, UnitCatalog
+from spark_jobs.warehouse.path_io import PathFile
 from spark_jobs.warehouse.search import CATALOG as IN_CATALOG
-from spark_jobs.warehouse.search import Name, look_for
+from spark_jobs.warehouse.search import Name, search_names
 
 US = 1_000_000
 YEAR_S = 366 * 86_400
@@ -72,15 +72,15 @@ def again(warehouse, network, capture: Path, written_s: float = NOON) -> None:
     """Have a capture read again."""
     os.utime(capture, (written_s, written_s))
     (result,) = ingest_job.ingest(warehouse, [(network, capture)])
-    assert (result.error, result.already) == (None, False)
+    assert (result.error, result.unchanged) == (None, False)
 
 
 def called(network, address: str = USER) -> str:
-    return user_keys(network).of_address(address)
+    return user_keys(network).key_of_address(address)
 
 
 def called_on(network, day: date, address: str) -> str:
-    return user_keys(network).on(day).of_address(address)
+    return user_keys(network).for_day(day).key_of_address(address)
 
 
 def ask(warehouse, query: str) -> list[tuple]:
@@ -100,7 +100,7 @@ def parquet_files(root: Path) -> set[Path]:
 
 
 def published(warehouse) -> set[Path]:
-    return {path for paths in warehouse.tables().values() for path in paths}
+    return {path for paths in warehouse.files_by_table().values() for path in paths}
 
 
 @contextmanager
@@ -119,11 +119,11 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
     )
     assert len(times(warehouse, user)) == 3
 
-    assert removal.forget(warehouse, network, [user]) == 3
+    assert remove_data.forget(warehouse, network, [user]) == 3
 
     assert times(warehouse, user) == []
     assert len(times(warehouse, called(network, OTHER))) == 1
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     again(warehouse, network, capture)
     assert times(warehouse, user) == []
     soon = int(time.time()) + 3600
@@ -134,12 +134,12 @@ def test_packets_of_after_now_go_and_stay_out_and_later_ones_are_kept(warehouse,
 def test_who_comes_back_is_kept_when_another_one_is_forgotten(warehouse, network):
     soon, user = int(time.time()) + 3600, called(network)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER))
-    removal.forget(warehouse, network, [user])
+    remove_data.forget(warehouse, network, [user])
     put(warehouse, network, "b", (soon, USER), (soon, OTHER))
     flows_job.bring_up_to_date(warehouse, [network])
     links = f"""select count(*) from links where "user" = '{user}'"""
     before = ask(warehouse, links)
-    removal.forget(warehouse, network, [called(network, OTHER)])
+    remove_data.forget(warehouse, network, [called(network, OTHER)])
     assert times(warehouse, user) == [soon]
     assert ask(warehouse, links) == before
 
@@ -151,17 +151,17 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
     with clock_ahead(monkeypatch, YEAR_S):
         again(warehouse, network, capture)
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "publish", lambda *_: 1 / 0)
+            patch.setattr(UnitCatalog, "publish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 again(warehouse, network, capture, NOON + 1)
     assert len(parquet_files(warehouse.root)) > len(published(warehouse))
 
-    removal.forget(warehouse, network, [called(network)])
+    remove_data.forget(warehouse, network, [called(network)])
 
     assert parquet_files(warehouse.root) == published(warehouse)
-    assert removal.prove(warehouse, network, [called(network)]).mistakes == []
+    assert remove_data.search_for_users(warehouse, network, [called(network)]).problems == []
     with pytest.raises(UserError, match="is not kept: what was replaced before"):
-        warehouse.connect(at=datetime.now(UTC))
+        warehouse.connect(as_of=datetime.now(UTC))
 
 
 def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network):
@@ -176,30 +176,30 @@ def test_messages_of_the_next_period_do_not_bring_a_user_back(warehouse, network
     leases = "select date, subscriber from leases order by all"
     (day, user), (next_day, next_user) = ask(warehouse, leases)
     assert (day, user != next_user) == (DAY, True)
-    assert removal.forget(warehouse, network, [user]) == 3
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert remove_data.forget(warehouse, network, [user]) == 3
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, leases) == [(next_day, next_user)]
     other = called_on(network, DAY, OTHER)
-    assert removal.forget(warehouse, network, [other]) > 0
-    assert removal.prove(warehouse, network, [other]).mistakes == []
+    assert remove_data.forget(warehouse, network, [other]) > 0
+    assert remove_data.search_for_users(warehouse, network, [other]).problems == []
 
 
 @pytest.mark.parametrize("version", ["earlier", "present"])
 def test_no_dictionary_has_a_user_of_whom_no_row_tells(warehouse, network, monkeypatch, version):
     """As earlier versions wrote logs: with the users of all days in the dictionaries of each."""
     if version == "earlier":
-        monkeypatch.setattr(ingest_job, "_encoded_anew", lambda rows: rows)
+        monkeypatch.setattr(ingest_job, "_with_compact_dictionaries", lambda rows: rows)
     days = [NOON + 24 * HOUR * n for n in range(2)]
     put_messages(
         warehouse, network, *(message(day, STOP, who) for day, who in zip(days, "ab", strict=True))
     )
-    user = user_keys(network).of_identity("a")
+    user = user_keys(network).key_of_identity("a")
     there = {
-        place.path for place in look_for(warehouse, [user]).found if "accounting" in place.path
+        place.path for place in search_names(warehouse, [user]).found if "accounting" in place.path
     }
     assert len(there) == {"earlier": 2, "present": 1}[version]
-    removal.forget(warehouse, network, [user])
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    remove_data.forget(warehouse, network, [user])
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*) from accounting") == [(1,)]
 
 
@@ -209,8 +209,8 @@ def test_packets_of_an_earlier_version_are_forgotten(warehouse, network):
     [path] = warehouse.files(PACKETS, network.name, DAY)
     pq.write_table(pq.read_table(path, partitioning=None).drop_columns("clock_steps"), path)
     user = called_on(network, DAY, USER)
-    assert removal.forget(warehouse, network, [user]) > 0
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert remove_data.forget(warehouse, network, [user]) > 0
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     assert ask(warehouse, "select count(*), max(clock_steps) from packets") == [(1, 0)]
 
 
@@ -233,7 +233,7 @@ def make(warehouse, networks) -> None:
         put(warehouse, network, "b", (NOON + 60, USER), (NOON + 61, OTHER))
     flows_job.bring_up_to_date(warehouse, networks)
     for name in networks:
-        marts_job.marts(warehouse, network=name.name)
+        marts_job.update_marts(warehouse, network=name.name)
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_the_proof_fails_where_the_name_is_left(here, networks, capsys):
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("giscope: looked for 1 name in ")
     assert told[1:] == [
-        f"giscope: {here}/w/notes.txt: {user} is there still: remove the file, or the name from it"
+        f"giscope: {here}/w/notes.txt: still contains {user}: remove the file, or the name from it"
     ]
 
 
@@ -293,7 +293,7 @@ def test_nobody_of_an_unknown_name_is_forgotten(here, networks, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        f"giscope: {here}/w: nobody of the name {name} is known in aa-gprs; nothing was removed: "
+        f"giscope: {here}/w: no user named {name} is known in aa-gprs; nothing was removed: "
         "giscope pseudonym prints a user's name"
         for name in unknown
     ]
@@ -312,9 +312,9 @@ def test_who_is_only_in_what_was_replaced_is_known(here, networks):
     for n, name in enumerate("ab"):
         put(warehouse, network, name, (NOON + n, OTHER))
     flows_job.bring_up_to_date(warehouse, [network])
-    assert look_for(warehouse, [user]).found
+    assert search_names(warehouse, [user]).found
     forget(here, user)
-    assert not look_for(warehouse, [user]).mistakes
+    assert not search_names(warehouse, [user]).problems
 
 
 class BrokenOffError(Exception):
@@ -322,26 +322,26 @@ class BrokenOffError(Exception):
 
 
 def break_off(patch, at: int) -> list[int]:
-    """Let this process change nothing any more from the nth change on: of the journal, or of files.
+    """Let this process change nothing any more from the nth change on: of the catalog, or of files.
     Returns a list that has, then, an item for each change."""
     seen: list[int] = []
-    change, remove = Journal._transaction, removal_of_files()
+    change, remove = UnitCatalog._transaction, removal_of_files()
 
     def count() -> None:
         seen.append(1)
         if len(seen) >= at:
             raise BrokenOffError
 
-    def counted(journal):
+    def counted(catalog):
         count()
-        return change(journal)
+        return change(catalog)
 
     def counted_removal(paths):
         for path in list(paths):
             count()
             remove([path])
 
-    patch.setattr(Journal, "_transaction", counted)
+    patch.setattr(UnitCatalog, "_transaction", counted)
     patch.setattr("spark_jobs.warehouse.store.remove_all", counted_removal)
     return seen
 
@@ -386,12 +386,12 @@ def test_a_removal_broken_off_anywhere_is_ended_by_the_next(
     with monkeypatch.context() as patch:
         break_off(patch, 2 + round(part * (changes - 2)))
         with pytest.raises(BrokenOffError):
-            removal.forget(Warehouse(here / "w"), network, [user], networks.values())
-    assert removal.is_pending(Warehouse(here / "w"))
+            remove_data.forget(Warehouse(here / "w"), network, [user], networks.values())
+    assert remove_data.is_pending(Warehouse(here / "w"))
     ENDINGS[ending](here)
     warehouse = Warehouse(here / "w")
-    assert not removal.is_pending(warehouse)
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert not remove_data.is_pending(warehouse)
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
 
 
 @pytest.fixture(scope="module")
@@ -402,7 +402,7 @@ def changes(both, networks, tmp_path_factory) -> int:
         run_in_this_process(patch)
         seen = break_off(patch, 10_000)
         user = called(networks["aa-gprs"])
-        removal.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
+        remove_data.forget(Warehouse(folder / "w"), networks["aa-gprs"], [user], networks.values())
     assert len(seen) > 20
     return len(seen)
 
@@ -413,7 +413,9 @@ def test_a_removal_that_did_not_begin_changes_nothing(here, networks, monkeypatc
     with monkeypatch.context() as patch:
         break_off(patch, 1)
         with pytest.raises(BrokenOffError):
-            removal.forget(Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values())
+            remove_data.forget(
+                Warehouse(here / "w"), networks["aa-gprs"], [user], networks.values()
+            )
     assert state(here / "w") == before
 
 
@@ -422,7 +424,7 @@ def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
     here, networks, monkeypatch, at
 ):
     warehouse = Warehouse(here / "w")
-    purge = partial(removal.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
+    purge = partial(remove_data.purge_networks, warehouse, "aa-gprs", date(2100, 1, 1), [PACKETS])
     with monkeypatch.context() as patch:
         break_off(patch, at)
         with pytest.raises(BrokenOffError):
@@ -430,7 +432,7 @@ def test_a_purge_broken_off_is_ended_by_a_removal_of_another_network(
     forget(here, called(networks["bb-gprs"]), network="bb-gprs")
     left = parquet_files(here / "w" / "packets" / "network=aa-gprs")
     assert left == set()
-    assert Warehouse(here / "w").purged("aa-gprs", PACKETS) == date(2100, 1, 1)
+    assert Warehouse(here / "w").purged_before("aa-gprs", PACKETS) == date(2100, 1, 1)
 
 
 def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks, capsys):
@@ -445,7 +447,7 @@ def test_a_damaged_file_stops_the_removal_until_it_is_made_again(here, networks,
     broken.unlink()
     command(here, "run", "--networks", here / "networks.toml", captures_of(here))
     forget(here, user)
-    assert not look_for(Warehouse(root), [user]).mistakes
+    assert not search_names(Warehouse(root), [user]).problems
 
 
 @pytest.fixture
@@ -461,24 +463,24 @@ def apart(networks):
 def test_a_user_goes_from_the_tables_of_other_networks(warehouse, apart, monkeypatch):
     """As the far end of others' connections."""
     aa, bb = apart
-    user, as_server = called(bb, OF_BB), UserKeys._of_server
+    user, as_server = called(bb, OF_BB), UserKeys._server_name
 
     def of_server(keys, address):
         text = as_server(keys, address)
         return user if text == OF_BB else text
 
-    monkeypatch.setattr(UserKeys, "_of_server", of_server)
+    monkeypatch.setattr(UserKeys, "_server_name", of_server)
     capture = put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     put(warehouse, aa, "to-server", (NOON + 9, USER))
     put(warehouse, bb, "c", (NOON, OF_BB))
     flows_job.bring_up_to_date(warehouse, [aa, bb])
-    marts_job.marts(warehouse)
+    marts_job.update_marts(warehouse)
     counted = "select sum(flows)::int from table1_summary where network = 'aa-gprs'"
     assert ask(warehouse, counted) == [(2,)]
 
-    assert removal.forget(warehouse, bb, [user], apart) > 2
+    assert remove_data.forget(warehouse, bb, [user], apart) > 2
 
-    assert removal.prove(warehouse, bb, [user], apart).mistakes == []
+    assert remove_data.search_for_users(warehouse, bb, [user], apart).problems == []
     assert ask(warehouse, "select distinct server from flows") == [(SERVER,)]
     assert ask(warehouse, counted) == [(1,)]
     again(warehouse, aa, capture)
@@ -490,12 +492,12 @@ def test_a_network_that_the_file_does_not_have_is_made_without_the_user(
 ):
     aa, bb = apart
     user = called(bb, OF_BB)
-    monkeypatch.setattr(UserKeys, "_of_server", lambda *_: user)
+    monkeypatch.setattr(UserKeys, "_server_name", lambda *_: user)
     put(warehouse, aa, "to-bb", (NOON, USER), server=OF_BB)
     flows_job.bring_up_to_date(warehouse, [aa])
-    marts_job.marts(warehouse)
-    removal.forget(warehouse, bb, [user], [bb])
-    assert removal.prove(warehouse, bb, [user], [bb]).mistakes == []
+    marts_job.update_marts(warehouse)
+    remove_data.forget(warehouse, bb, [user], [bb])
+    assert remove_data.search_for_users(warehouse, bb, [user], [bb]).problems == []
     assert ask(warehouse, "select count(*) from flows") == [(0,)]
     assert ask(warehouse, "select sum(flows) from table1_summary") == [(None,)]
 
@@ -510,14 +512,14 @@ def test_addresses_that_are_kept_are_other_users_in_other_networks(warehouse, ne
     capture = put(warehouse, cc, "to-aa", (NOON, OF_BB), (NOON, "10.128.0.2"), server=USER)
     for network in (aa, bb):
         put(warehouse, network, "a", (NOON, USER), (NOON + 1, "10.64.0.12"))
-    assert removal.forget(warehouse, aa, [USER], every) == 3
+    assert remove_data.forget(warehouse, aa, [USER], every) == 3
     whose = ask(warehouse, 'select network, "user" from packets order by all')
     assert whose == [("aa-gprs", "10.64.0.12"), ("bb-gprs", USER), ("bb-gprs", "10.64.0.12")]
-    assert removal.prove(warehouse, aa, [USER], every).mistakes == []
+    assert remove_data.search_for_users(warehouse, aa, [USER], every).problems == []
     again(warehouse, cc, capture)
     assert ask(warehouse, "select count(*) from packets where network = 'cc'") == [(0,)]
-    with pytest.raises(UserError, match=f"nobody of the name {SERVER} is known in aa-gprs"):
-        removal.forget(warehouse, aa, [SERVER], every)
+    with pytest.raises(UserError, match=f"no user named {SERVER} is known in aa-gprs"):
+        remove_data.forget(warehouse, aa, [SERVER], every)
 
 
 PLANTED = "abcdefghijklmnop"
@@ -563,7 +565,7 @@ def in_manifest(root: Path) -> Path:
     path = root / "flows" / "metadata" / "planted.avro"
     schema = Schema(NestedField(1, "path", StringType(), required=True))
     with AvroOutputFile(
-        PlaceFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
+        PathFile(str(path)), schema, "planted", metadata={"write.avro.compression-codec": "gzip"}
     ) as file:
         file.write_block([Record(f"x/{PLANTED}.parquet")] * 100)
     assert PLANTED.encode() not in path.read_bytes()
@@ -593,7 +595,7 @@ def in_report(root: Path) -> Path:
 def in_page(root: Path) -> Path:
     path = root / "plots" / "flow-1.html"
     path.parent.mkdir()
-    path.write_text(" " * (search.AT_ONCE - 5) + PLANTED + " " * 99)
+    path.write_text(" " * (search.CHUNK_BYTES - 5) + PLANTED + " " * 99)
     return path
 
 
@@ -624,12 +626,12 @@ PLACES = [
 
 def test_the_proof_finds_what_is_planted(here):
     warehouse = Warehouse(here / "w")
-    assert look_for(warehouse, [PLANTED]).mistakes == []
+    assert search_names(warehouse, [PLANTED]).problems == []
     warehouse.catalog_texts = lambda: iter(())  # type: ignore[method-assign]
     # SQLite, when it is asked, would take away what is planted beside the catalog.
     planted = {str(plant(here / "w")) for plant in PLACES}
     assert len(planted) == len(PLACES)
-    found = look_for(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
+    found = search_names(warehouse, [PLANTED, "zyxwvutsrqponmlk"])
     assert {place.path for place in found.found} == planted
     assert {place.name for place in found.found} == {PLANTED}
     assert found.unread == []
@@ -658,21 +660,23 @@ def test_the_proof_looks_into_every_column_of_texts_of_every_table(here):
         warehouse.publish(unit, staging.files, {})
     assert len(planted) > 50
     for _ in ("published", "superseded"):
-        assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+        assert {tuple(place) for place in search_names(warehouse, [PLANTED]).found} == set(planted)
         warehouse.publish(unit, [], {})
     warehouse.update_views()
-    assert {tuple(place) for place in look_for(warehouse, [PLANTED]).found} == set(planted)
+    assert {tuple(place) for place in search_names(warehouse, [PLANTED]).found} == set(planted)
 
 
 def test_the_proof_looks_into_the_catalog_and_what_snapshots_show_elsewhere(here, monkeypatch):
     warehouse = Warehouse(here / "w")
     warehouse.publish(Unit("made", "all", "x"), [], {"note": PLANTED * 1000})
-    assert IN_CATALOG in {place.path for place in look_for(warehouse, [PLANTED]).found}
+    assert IN_CATALOG in {place.path for place in search_names(warehouse, [PLANTED]).found}
     warehouse.publish(Unit("made", "all", "x"), [], {})
     path = here / "elsewhere.parquet"
     pq.write_table(pa.table({"user": [PLANTED]}), path)
-    monkeypatch.setattr("spark_jobs.warehouse.iceberg.shown_by", lambda _: {1: {str(path)}})
-    assert str(path) in {place.path for place in look_for(warehouse, [PLANTED]).found}
+    monkeypatch.setattr(
+        "spark_jobs.warehouse.iceberg.files_by_snapshot", lambda _: {1: {str(path)}}
+    )
+    assert str(path) in {place.path for place in search_names(warehouse, [PLANTED]).found}
 
 
 def test_what_cannot_be_looked_into_is_told(here):
@@ -684,11 +688,11 @@ def test_what_cannot_be_looked_into_is_told(here):
     }
     for name, mark in marks.items():
         (here / "w" / name).write_bytes(mark + bytes(range(1, 100)))
-    told = look_for(Warehouse(here / "w"), [PLANTED]).unread
+    told = search_names(Warehouse(here / "w"), [PLANTED]).unread
     assert [line.partition(": ")[0] for line in told] == [
         str(here / "w" / name) for name in sorted(marks)
     ]
-    assert all(": cannot be looked into: " in line and "\n" not in line for line in told)
+    assert all(": cannot be searched: " in line and "\n" not in line for line in told)
 
 
 def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, partition, tmp_path):
@@ -697,14 +701,14 @@ def test_a_user_goes_from_a_partition_and_the_proof_looks_into_it(networks, part
     warehouse = Warehouse(root)
     put(warehouse, network, "a", (NOON, USER), (NOON, OTHER), folder=tmp_path / "captures")
     flows_job.bring_up_to_date(warehouse, [network])
-    found = look_for(warehouse, [user])
+    found = search_names(warehouse, [user])
     assert {one.column for one in found.found} == {"user"}
-    assert found.files == len(list(root.tree()))
-    assert removal.forget(warehouse, network, [user]) == 2
-    assert removal.prove(warehouse, network, [user]).mistakes == []
+    assert found.files == len(list(root.walk()))
+    assert remove_data.forget(warehouse, network, [user]) == 2
+    assert remove_data.search_for_users(warehouse, network, [user]).problems == []
     (root / "report.html").write_bytes(f"<b>{user}</b>".encode())
-    (told,) = removal.prove(warehouse, network, [user]).mistakes
-    assert told.startswith(f"{root}/report.html: {user} is there still")
+    (told,) = remove_data.search_for_users(warehouse, network, [user]).problems
+    assert told.startswith(f"{root}/report.html: still contains {user}")
 
 
 @pytest.mark.parametrize(

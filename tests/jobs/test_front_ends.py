@@ -43,7 +43,7 @@ def test_another_front_end_means_reading_again(warehouse, network, tmp_path, mon
     capture = tmp_path / "a.pcap"
     capture.write_bytes(pcap([ping(0)]))
     already = [
-        job.ingest(warehouse, [(network, capture)], front_end)[0].already
+        job.ingest(warehouse, [(network, capture)], front_end)[0].unchanged
         for front_end in (FrontEnd.BUILTIN, FrontEnd.AUTO, FrontEnd.ZEEK, FrontEnd.ZEEK)
     ]
     assert already == [False, True, False, True]
@@ -157,5 +157,5 @@ def test_log_of_a_time_without_packets_is_ingested_with_none(warehouse, network,
     first, second = job.ingest(warehouse, [(network, quiet), (network, cut)])
     assert (first.error, first.packets, first.dates) == (None, 0, [])
     assert "no packet of a subscriber" in second.error
-    assert job.ingest(warehouse, [(network, quiet)])[0].already
+    assert job.ingest(warehouse, [(network, quiet)])[0].unchanged
     assert count(warehouse) == 0

@@ -40,7 +40,7 @@ def test_unchanged_capture_is_not_read_again(warehouse, tmp_path, network):
     capture = write(tmp_path / "a.pcap", packet(MIDNIGHT))
     ingest_capture(warehouse, network, capture)
     (again,) = ingest(warehouse, [(network, capture)])
-    assert again.already
+    assert again.unchanged
     assert (again.frames, again.packets) == (1, 1)
 
 

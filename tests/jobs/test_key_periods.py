@@ -22,11 +22,11 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.leases as leases_job
 from schemas import ACCOUNTING, APPLICATION_LOG, FLOWS, LEASES, PACKETS
 from schemas.zeek import ACCOUNTING_LOG
-from spark_jobs.capture.removed import KEYS
+from spark_jobs.capture.removal_filter import KEY_COLUMNS
 from spark_jobs.capture.users import SECRET_VARIABLE, UserKeys, key_bytes, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks, period_of
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
@@ -51,10 +51,10 @@ def rows_of(warehouse: Warehouse, network: Network, table, day: date) -> pa.Tabl
     """A table's rows of a day, with users called as they are for ever: the rest of the row but for
     flow_id, which is made of that, in a fixed order."""
     rows = read_rows(table, warehouse.files(table, network.name, day))
-    keys, lasting = user_keys(network).on(day), user_keys(with_period(network, None))
-    for name in set(KEYS) & set(rows.column_names):
+    keys, lasting = user_keys(network).for_day(day), user_keys(with_period(network, None))
+    for name in set(KEY_COLUMNS) & set(rows.column_names):
         texts = rows[name].to_pylist()
-        called = keys.renamed([text or "" for text in texts], lasting)
+        called = keys.translate([text or "" for text in texts], lasting)
         at = rows.column_names.index(name)
         column = [new if old else None for new, old in zip(called, texts, strict=True)]
         rows = rows.set_column(at, name, pa.array(column, pa.string()))
@@ -148,7 +148,7 @@ def test_a_plot_is_whole_with_the_key_and_ends_at_midnight_without(both, monkeyp
     (lasting, network), (warehouse, other) = both
     rows = read_rows(FLOWS, warehouse.files(FLOWS, other.name, BEFORE)).to_pylist()
     user = next(row["user"] for row in rows if row["end_ts"].date() == AFTER)
-    (mine,) = user_keys(other).on(BEFORE).renamed([user], user_keys(network))
+    (mine,) = user_keys(other).for_day(BEFORE).translate([user], user_keys(network))
     whole = flows_job.read_user(lasting, network.name, BEFORE, mine)
     with_key = flows_job.read_user(warehouse, other.name, BEFORE, user)
     assert with_key.packets.ts.tolist() == whole.packets.ts.tolist()
@@ -202,7 +202,7 @@ def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
     chosen = next(
         user
         for user in counts[BEFORE]
-        if keys.on(BEFORE).renamed([user], keys.on(AFTER))[0] in counts[AFTER]
+        if keys.for_day(BEFORE).translate([user], keys.for_day(AFTER))[0] in counts[AFTER]
     )
     assert forget(warehouse, network, [chosen]) == counts[BEFORE][chosen]
     ingest(warehouse, [(network, across)])
@@ -218,28 +218,30 @@ def test_who_is_forgotten_is_so_in_that_period(both, across, tmp_path):
 def test_a_warehouse_stays_with_its_period(both, across):
     warehouse, network = both[1]
     (refused,) = ingest(warehouse, [(with_period(network, "month"), across)])
-    assert "are pseudonyms of another key or key_period: that one" in refused.error
+    assert "are pseudonyms of another key or key_period: use that one" in refused.error
 
 
 @pytest.mark.parametrize("address", ["10.64.0.1", "2001:db8::1"])
 def test_names_of_a_period(address):
     keys = UserKeys("a", SECRET, key_period="month")
     days = [date(2004, 1, 31), date(2004, 2, 1), date(2004, 2, 29)]
-    names = [keys.on(day).of_address(address) for day in days]
+    names = [keys.for_day(day).key_of_address(address) for day in days]
     assert names[0] != names[1] == names[2]
     assert all(re.fullmatch("(v6:)?[a-z2-7]{26}", name) for name in names)
     assert (":" in names[0]) == (":" in address)
-    assert keys.on(days[0]).renamed(names[:1], keys.on(days[1])) == names[1:2]
+    assert keys.for_day(days[0]).translate(names[:1], keys.for_day(days[1])) == names[1:2]
     lasting = UserKeys("a", SECRET)
-    assert keys.on(days[0]).renamed(names[:1], lasting) == [lasting.of_address(address)]
-    assert {keys.on(day).partition(name, 1000) for day, name in zip(days, names, strict=True)} == {
-        lasting.partition(lasting.of_address(address), 1000)
-    }
+    assert keys.for_day(days[0]).translate(names[:1], lasting) == [lasting.key_of_address(address)]
+    assert {
+        keys.for_day(day).partition(name, 1000) for day, name in zip(days, names, strict=True)
+    } == {lasting.partition(lasting.key_of_address(address), 1000)}
     assert len(set(map(key_bytes, names))) == 2
     others = ["198.51.100.1", "2001:db8::5", ""]
-    assert keys.on(days[0]).renamed(others, keys.on(days[1])) == others
-    with pytest.raises(UserError, match="a: pseudonyms of 2004-01 are of another key"):
-        UserKeys("a", OTHER, key_period="month").on(days[0]).renamed(names[:1], keys.on(days[1]))
+    assert keys.for_day(days[0]).translate(others, keys.for_day(days[1])) == others
+    with pytest.raises(UserError, match="a: the pseudonyms of 2004-01 were made with another key"):
+        UserKeys("a", OTHER, key_period="month").for_day(days[0]).translate(
+            names[:1], keys.for_day(days[1])
+        )
 
 
 def test_periods_follow_each_other():
@@ -268,12 +270,13 @@ def test_the_command_asks_for_the_day(tmp_path):
         )
 
     keys = user_keys(network)
-    assert told("--date", BEFORE).stdout.strip() == keys.on(BEFORE).of_address(address)
+    assert told("--date", BEFORE).stdout.strip() == keys.for_day(BEFORE).key_of_address(address)
     assert told("--date", BEFORE).stdout != told("--date", "2004-04-01").stdout
     shown = told()
     assert (shown.returncode, shown.stderr) == (
         2,
-        f"giscope: pseudonym: {network.name} has others each month: --date tells which\n",
+        f"giscope: pseudonym: pseudonyms of {network.name} change every month: "
+        "give the day with --date\n",
     )
 
 
@@ -283,7 +286,7 @@ def test_a_period_asks_for_keyed_pseudonyms(tmp_path):
     file.write_text(
         text.replace("[[network]]", '[[network]]\nkey_period = "month"\npseudonyms = "prefix"', 1)
     )
-    with pytest.raises(UserError, match="key_period is of keyed pseudonyms: these are prefix"):
+    with pytest.raises(UserError, match='key_period needs pseudonyms = "keyed", not "prefix"'):
         load_networks(file)
 
 

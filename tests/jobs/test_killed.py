@@ -14,10 +14,10 @@ import psutil
 import pytest
 from conftest import CAPTURES, NETWORKS_FILE, ROOT, contents
 
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.jobs.ingest import ingest_capture
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.search import look_for
+from spark_jobs.warehouse.search import search_names
 from spark_jobs.warehouse.store import STAGING
 
 JOB = """
@@ -132,11 +132,11 @@ def is_made_whole(root: Path, captures: Path, expected: dict[str, tuple]) -> Non
     done = counted_run(root, captures, 0)
     assert done.returncode == 0, done.stderr
     assert contents(root) == expected
-    warehouse = Warehouse(root, keep=timedelta(0))
+    warehouse = Warehouse(root, grace_time=timedelta(0))
     warehouse.update_views()
-    published = {path for files in warehouse.tables().values() for path in files}
+    published = {path for files in warehouse.files_by_table().values() for path in files}
     assert set(root.rglob("*.parquet")) == published
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
     assert [path for path in root.rglob(".*") if path.is_file()] == []
     assert list((root / STAGING).iterdir()) == []
 
@@ -171,7 +171,7 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     root = Path(shutil.copytree(made, tmp_path / "w", copy_function=shutil.copy2))
     killed = counted(root, 1 + kill * (touches - 1) // (KILLS // 2 - 1), ["forget", *words])
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    begun = removal.is_pending(Warehouse(root))
+    begun = remove_data.is_pending(Warehouse(root))
     query = "select \"user\" from flows where network = 'bb-gprs' limit 1"
     ((other,),) = Warehouse(root).connect(query).execute(query).fetchall()
     of_bb = [*words[:3], "bb-gprs", "--user", other]
@@ -179,10 +179,10 @@ def test_a_removal_killed_anywhere_is_ended_by_the_next(few_captures, forgetting
     ending = (*nexts, command(root, few_captures))[kill % 3]
     done = counted(root, 0, ending)
     assert done.returncode == 0, done.stderr
-    assert ("ending a removal that was broken off" in done.stderr) == begun
-    assert not removal.is_pending(Warehouse(root))
-    if begun or not look_for(Warehouse(root), words[-1:]).found:
-        assert look_for(Warehouse(root), words[-1:]).mistakes == []
+    assert ("finishing a removal that was interrupted" in done.stderr) == begun
+    assert not remove_data.is_pending(Warehouse(root))
+    if begun or not search_names(Warehouse(root), words[-1:]).found:
+        assert search_names(Warehouse(root), words[-1:]).problems == []
         assert counted(root, 0, ["forget", *words]).stdout.startswith("0 rows removed")
 
 

@@ -169,7 +169,7 @@ def capture(warehouse, network, *frames: Frame) -> None:
 
 def users(warehouse, network) -> list[str]:
     """Of the day's flows, as they begin."""
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     found = warehouse.connect().execute('select "user" from flows order by start_ts, user_port')
     return [user for (user,) in found.fetchall()]
 
@@ -204,11 +204,11 @@ def test_others_traffic_before_the_address_changed_hands_is_no_background(wareho
         )
     )
     capture(warehouse, network, *frames, up(NOON + 1, "A", 2, 10))
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     background = "select setup_background from flows"
     assert warehouse.connect().execute(background).fetchall() == [(True,)]
     put(warehouse, network, message(NOON - HOUR, START, "a"), message(NOON - 1.5, START, "b"))
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     assert warehouse.connect().execute(background).fetchall() == [(False,)]
 
 

@@ -18,13 +18,13 @@ from test_warehouse import Killed, data_files, dying
 from schemas import INGEST_LOG, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.jobs import copies
+from spark_jobs.jobs import duplicate_captures
 from spark_jobs.jobs import flows as flows_job
 from spark_jobs.jobs.ingest import ingest, ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Unit, Warehouse, compaction
-from spark_jobs.warehouse.journal import CATALOG
+from spark_jobs.warehouse.catalog import CATALOG
 
 DAY = date(2004, 3, 2)
 PIECES = 5
@@ -64,7 +64,7 @@ def ingested(captures, networks, tmp_path_factory) -> Path:
 @pytest.fixture
 def warehouse(ingested, tmp_path, monkeypatch) -> Warehouse:
     """A copy of it; few files are enough to be merged."""
-    monkeypatch.setattr(compaction, "FEWEST", 3)
+    monkeypatch.setattr(compaction, "MIN_FILES", 3)
     shutil.copytree(ingested, tmp_path / "w")
     return Warehouse(tmp_path / "w", timedelta(1))
 
@@ -73,42 +73,42 @@ def rows(warehouse: Warehouse, at: datetime | None = None) -> list[tuple]:
     """Of each capture, its packets and what ingest_log says of them, as SQL sees them."""
     query = """select capture, count(*), sum(ip_len), any_value(log.packets) from packets
         full join ingest_log as log using (capture) group by capture order by capture"""
-    return warehouse.connect(at=at).execute(query).fetchall()
+    return warehouse.connect(as_of=at).execute(query).fetchall()
 
 
 def hashes(warehouse: Warehouse) -> dict[str, list[str]]:
-    return {t.name: warehouse.contents(t) for t in (PACKETS, INGEST_LOG, *ROWS)}
+    return {t.name: warehouse.content_hashes(t) for t in (PACKETS, INGEST_LOG, *ROWS)}
 
 
 def test_days_made_of_merged_files_are_the_same_bytes(warehouse, network):
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     expected, seen = hashes(warehouse), rows(warehouse)
     assert warehouse.compact() == (2 * PIECES, 2)
     assert [len(warehouse.files(table)) for table in (PACKETS, INGEST_LOG)] == [1, 1]
     assert rows(warehouse) == seen
     assert flows_job.stale_days(warehouse, [network]) == []
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     assert hashes(warehouse) == expected
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
     assert warehouse.compact() == (0, 0), "nothing is merged twice"
 
 
 def test_merged_captures_across_midnight_make_the_same_days(network, tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path / "w")
-    monkeypatch.setattr(compaction, "FEWEST", 3)
+    monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, MIDNIGHT - 5, a=9, c=10, b=11)
     days = [(network, DAY), (network, DAY + timedelta(1))]
-    flows_job.flows(warehouse, days)
+    flows_job.publish_flows(warehouse, days)
     expected = hashes(warehouse)
     assert warehouse.compact() == (9, 3)
-    flows_job.flows(warehouse, days)
+    flows_job.publish_flows(warehouse, days)
     assert hashes(warehouse) == expected
 
 
 def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
     seen, (path, *_) = rows(warehouse), warehouse.files(PACKETS)
     row_groups = compaction.read_metadata(path).num_row_groups
-    monkeypatch.setattr(compaction, "MOST_ROW_GROUPS", 2 * row_groups)
+    monkeypatch.setattr(compaction, "MAX_ROW_GROUPS", 2 * row_groups)
     assert warehouse.compact() == (4 + PIECES, 2 + 1)
     assert len(warehouse.files(PACKETS)) == 3
     assert rows(warehouse) == seen
@@ -116,7 +116,7 @@ def test_a_merged_file_has_as_much_as_it_may(warehouse, monkeypatch):
 
 def test_unchanged_captures_are_known_in_merged_files(warehouse, network, captures):
     warehouse.compact()
-    assert all(result.already for result in ingest(warehouse, [(network, p) for p in captures]))
+    assert all(result.unchanged for result in ingest(warehouse, [(network, p) for p in captures]))
 
 
 def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, captures):
@@ -124,9 +124,9 @@ def test_a_capture_that_is_read_again_has_the_bytes_it_had(warehouse, network, c
     warehouse.compact()
     captures[0].touch()
     (result,) = ingest(warehouse, [(network, captures[0])])
-    assert not result.already
-    assert warehouse.contents(PACKETS) == before["packets"]
-    assert len(set(warehouse.contents(INGEST_LOG)) & set(before["ingest_log"])) == PIECES - 1
+    assert not result.unchanged
+    assert warehouse.content_hashes(PACKETS) == before["packets"]
+    assert len(set(warehouse.content_hashes(INGEST_LOG)) & set(before["ingest_log"])) == PIECES - 1
     assert len(warehouse.files(PACKETS)) == PIECES
 
 
@@ -146,15 +146,16 @@ def test_a_replaced_capture_counts_once(warehouse, network, tmp_path, captures):
     for store in (warehouse, never_merged):
         replaced(store, network, tmp_path, captures)
     assert rows(warehouse) == rows(never_merged) != before
-    assert warehouse.contents(PACKETS) == never_merged.contents(PACKETS)
+    assert warehouse.content_hashes(PACKETS) == never_merged.content_hashes(PACKETS)
     assert warehouse.compact() == (2 * PIECES, 2)
     assert rows(warehouse) == rows(never_merged)
 
 
 def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures, monkeypatch):
     def samples() -> list[list[int]]:
-        commits = warehouse.commits("capture")
-        return [copies._packets_of(warehouse, commit).sample.tolist() for commit in commits]
+        commits = warehouse.published_units("capture")
+        compared = [duplicate_captures._capture_packets(warehouse, commit) for commit in commits]
+        return [capture.sample.tolist() for capture in compared]
 
     before = samples()
     assert all(before)
@@ -164,7 +165,7 @@ def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures
         if merged:
             warehouse.compact()
         for enough in (1, 1 << 30):  # by samples, by all packets
-            monkeypatch.setattr(copies, "ENOUGH", enough)
+            monkeypatch.setattr(duplicate_captures, "MIN_SAMPLE_PACKETS", enough)
             told = ingest_capture(warehouse, network, copy).error
             assert f"100% of its packets are in {captures[2].name}, ingested already" in told
     assert samples()[:-1] == before
@@ -172,7 +173,7 @@ def test_copies_are_found_in_merged_files(warehouse, network, tmp_path, captures
 
 def test_a_copy_is_of_one_of_the_captures_in_a_merged_file(network, tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path / "w")
-    monkeypatch.setattr(compaction, "FEWEST", 3)
+    monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, a=5, b=6, c=7)
     warehouse.compact()
     copy = tmp_path / "copy.pcap"
@@ -209,7 +210,7 @@ def test_earlier_times_are_told_until_they_are_forgotten(warehouse, network, tmp
     assert data_files(warehouse) == {*warehouse.files(PACKETS), *warehouse.files(INGEST_LOG)}
     assert len(data_files(warehouse)) == 2
     with pytest.raises(UserError, match="is not kept"):
-        warehouse.connect(at=times[0])
+        warehouse.connect(as_of=times[0])
 
 
 def test_iceberg_has_each_row_once(warehouse, network, tmp_path, captures):
@@ -236,7 +237,7 @@ def test_a_lost_merged_file_is_told_and_its_captures_are_read_again(
     warehouse.compact()
     (merged,) = warehouse.files(PACKETS)
     damage(merged)
-    (told,) = warehouse.damaged(whole=True).values()
+    (told,) = warehouse.damaged(all_bytes=True).values()
     assert str(merged) in told
     assert told.endswith("(capture 5.pcap and 4 more of aa-gprs)")
     files = ["--warehouse", str(warehouse.root), "--networks", str(NETWORKS_FILE)]
@@ -244,7 +245,7 @@ def test_a_lost_merged_file_is_told_and_its_captures_are_read_again(
         main(["check", *files])
     assert told in capsys.readouterr().err
     main(["run", *files, str(captures[0].parents[1])])
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
     assert rows(warehouse) == seen
 
 
@@ -258,7 +259,7 @@ def test_captures_lost_with_a_merged_file_are_told_each_when_one_is_back(
     told = list(warehouse.damaged().values())
     assert len(told) == PIECES - 1
     assert all("is missing (capture" in line for line in told)
-    assert warehouse.is_whole(warehouse.commit(Unit("capture", "aa-gprs", captures[0].name)))
+    assert warehouse.is_intact(warehouse.published(Unit("capture", "aa-gprs", captures[0].name)))
 
 
 def test_a_damaged_file_is_not_merged(warehouse):
@@ -268,7 +269,7 @@ def test_a_damaged_file_is_not_merged(warehouse):
     damaged.write_bytes(content)
     assert warehouse.compact() == (2 * PIECES - 1, 2)
     assert damaged in warehouse.files(PACKETS)
-    assert len(warehouse.damaged(whole=True)) == 1
+    assert len(warehouse.damaged(all_bytes=True)) == 1
 
 
 def test_what_is_replaced_meanwhile_is_not_merged(
@@ -291,14 +292,14 @@ STEPS = 21
 """Of merging two tables' files of three captures, then replacing one: a merged file is begun, moved
 and takes the place of others; two are split, each into three; the capture's own two files are
 published. The last one is not reached."""
-CALLS = (["replace"], ["begin", "publish", "merge", "begin_split", "split"])
+CALLS = (["replace"], ["register", "publish", "merge", "register_split", "split"])
 """The steps' methods, of Path and of Journal."""
 
 
 @pytest.mark.parametrize("step", range(STEPS))
 def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypatch, step):
     warehouse = Warehouse(tmp_path / "w", timedelta(0))
-    monkeypatch.setattr(compaction, "FEWEST", 3)
+    monkeypatch.setattr(compaction, "MIN_FILES", 3)
     ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
 
     def seen() -> list[int]:
@@ -316,7 +317,7 @@ def test_a_job_killed_at_any_step_leaves_old_or_new(network, tmp_path, monkeypat
     warehouse.maintain()
     assert seen() == [1, 4, 3]
     assert len(data_files(warehouse)) == 2
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
 
 
 def test_a_catalog_of_an_earlier_version_gets_what_it_lacks(warehouse):
@@ -336,4 +337,4 @@ def test_maintain_tells_what_it_merged(warehouse, capsys):
         for line in capsys.readouterr().out.splitlines()
         if "│" in line
     )
-    assert (told["small ones merged"], told["into"]) == (str(2 * PIECES), "2")
+    assert (told["small files merged"], told["merged files written"]) == (str(2 * PIECES), "2")

@@ -26,11 +26,11 @@ from schemas import (
     Table,
 )
 from schemas.flows import LIMITS
-from spark_jobs.capture.decode import COUNTED
+from spark_jobs.capture.decode import COUNTED_REASONS
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import _batches as batches
-from spark_jobs.jobs.marts import marts
-from spark_jobs.marts import SHARED, SQL
+from spark_jobs.jobs.marts import update_marts
+from spark_jobs.marts import SHARED_VIEWS, SQL_FOLDER
 from spark_jobs.warehouse import Warehouse, sql
 
 
@@ -39,11 +39,13 @@ def rows(demo, query: str) -> list[tuple]:
 
 
 def test_every_mart_has_its_sql_and_every_sql_its_mart():
-    assert {path.stem for path in SQL.glob("*.sql")} == {t.name for t in MARTS} | {*SHARED}
+    assert {path.stem for path in SQL_FOLDER.glob("*.sql")} == {t.name for t in MARTS} | {
+        *SHARED_VIEWS
+    }
 
 
 def test_every_counted_reason_is_documented():
-    assert set(COUNTED) <= set(SKIP_REASONS)
+    assert set(COUNTED_REASONS) <= set(SKIP_REASONS)
 
 
 def test_table1_counts_what_the_mobiles_opened(demo):
@@ -206,12 +208,12 @@ def test_table3_means_are_the_flows(demo):
 
 
 def test_marts_are_made_once(demo):
-    marts(demo.warehouse)
-    assert marts(demo.warehouse) == []
+    update_marts(demo.warehouse)
+    assert update_marts(demo.warehouse) == []
 
 
 def test_sql_files_say_what_a_row_is():
-    for path in SQL.glob("*.sql"):
+    for path in SQL_FOLDER.glob("*.sql"):
         head = Path(path).read_text().split("select")[0]
         assert "-- One row:" in head, path.name
 
@@ -362,7 +364,7 @@ def test_a_user_with_two_stalls_at_once_counts_once(warehouse, demo, network):
     }
     publish_network(warehouse, network)
     publish(warehouse, network.name, DAY, tables)
-    marts(warehouse)
+    update_marts(warehouse)
     query = """
         select class, hour, bin, users_at_once, stalls, round(seconds, 3), lost_stalls, lost,
             rto_stalls
@@ -397,7 +399,7 @@ def of_a_day(warehouse, demo, network):
     def ask(tables: dict[Table, list[dict]], query: str) -> list[tuple]:
         publish_network(warehouse, network)
         publish(warehouse, network.name, DAY, tables)
-        marts(warehouse)
+        update_marts(warehouse)
         return warehouse.connect().sql(query).fetchall()
 
     return ask
@@ -783,7 +785,7 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
     days = demo.warehouse.days("day")
     assert len(days) == 3
     assert list(batches(demo.warehouse, days)) == [days]
-    monkeypatch.setattr("spark_jobs.jobs.marts.BYTES_AT_ONCE", 1)
+    monkeypatch.setattr("spark_jobs.jobs.marts.MAX_BATCH_BYTES", 1)
     assert list(batches(demo.warehouse, days)) == [[day] for day in days]
     assert list(batches(demo.warehouse, [])) == []
 
@@ -791,7 +793,7 @@ def test_days_are_made_at_once_as_far_as_they_fit(demo, monkeypatch):
 def test_several_makers_never_ask_for_spark(warehouse, monkeypatch):
     """In their threads it would begin another session; where it cannot read the bucket that the
     warehouse is in, they work beside the one that there is."""
-    monkeypatch.setattr(sql, "_is_spark", None)
+    monkeypatch.setattr(sql, "_uses_spark", None)
     with sql.engine(warehouse, 2) as duck:
         assert duck.rows("select 1 as one", pa.schema([("one", pa.int64())])).num_rows == 1
 
@@ -801,7 +803,7 @@ def test_makers_share_the_days_evenly(demo, monkeypatch):
     first, second, third = days = demo.warehouse.days("day")
     assert list(batches(demo.warehouse, days, 2)) == [[first, second], [third]]
     assert list(batches(demo.warehouse, days, 8)) == [[first], [second], [third]]
-    monkeypatch.setattr("spark_jobs.jobs.marts.DAYS_AT_ONCE", 2)
+    monkeypatch.setattr("spark_jobs.jobs.marts.MAX_BATCH_DAYS", 2)
     assert list(batches(demo.warehouse, days, 1)) == [[first, second], [third]]
     assert list(batches(demo.warehouse, days, 2)) == [[first], [second], [third]]
 
@@ -812,13 +814,13 @@ def test_however_many_make_them_marts_are_the_same_to_the_byte(demo, tmp_path, m
     days = warehouse.days("day")
 
     def contents() -> list:
-        return [warehouse.contents(table, *day) for table in MARTS for day in days]
+        return [warehouse.content_hashes(table, *day) for table in MARTS for day in days]
 
     before = contents()
     for makers in (1, 3):
-        monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", [f"as {makers} make them"])
-        monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _, n=makers: n)
-        assert marts(warehouse) == days
+        monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", [f"as {makers} make them"])
+        monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _, n=makers: n)
+        assert update_marts(warehouse) == days
         assert contents() == before
 
 
@@ -827,16 +829,16 @@ def test_where_one_batch_fails_the_others_are_whole(demo, tmp_path, monkeypatch)
     shutil.copytree(demo.warehouse.root, tmp_path / "w")
     warehouse = Warehouse(tmp_path / "w")
     days = warehouse.days("day")
-    monkeypatch.setattr("spark_jobs.warehouse.sql.at_most", lambda _: 3)
-    monkeypatch.setattr("spark_jobs.jobs.marts.CELLS", ["again"])
+    monkeypatch.setattr("spark_jobs.warehouse.sql.max_engines", lambda _: 3)
+    monkeypatch.setattr("spark_jobs.jobs.marts.GROUP_COLUMNS", ["again"])
     [broken] = warehouse.files(RTO_VALUES, *days[0])
     kept = broken.read_bytes()
     broken.write_bytes(b"PAR1")
     with pytest.raises(duckdb.Error):
-        marts(warehouse)
+        update_marts(warehouse)
     broken.write_bytes(kept)
-    assert days[0] in marts(warehouse)
-    assert marts(warehouse) == []
+    assert days[0] in update_marts(warehouse)
+    assert update_marts(warehouse) == []
 
 
 def test_examples_are_the_connections_held_up_the_longest(demo):
@@ -871,6 +873,6 @@ def test_of_equal_examples_the_first_is_named(warehouse, demo, network):
     ]
     publish_network(warehouse, network)
     publish(warehouse, network.name, DAY, {FLOWS: made})
-    marts(warehouse)
+    update_marts(warehouse)
     found = warehouse.connect().execute("select cause, flow_id, held_up from examples").fetchall()
     assert found == [("server", 4, 5.0)]

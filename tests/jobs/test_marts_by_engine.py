@@ -26,7 +26,7 @@ from schemas import (
 from schemas.flows import LIMITS
 from spark_jobs.estimators.by_user import GROUPS
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import results_of
+from spark_jobs.jobs.marts import mart_rows
 from spark_jobs.warehouse import Warehouse
 from spark_jobs.warehouse.sql import by_duckdb, by_spark_sql
 
@@ -85,9 +85,9 @@ def same(mine: object, theirs: object) -> bool:
 
 def rows_of_both(warehouse: Warehouse, days: list) -> dict[str, tuple[list, list]]:
     with by_duckdb(warehouse) as sql:
-        by_duck = dict(results_of(sql, warehouse, days))
+        by_duck = dict(mart_rows(sql, warehouse, days))
     with by_spark_sql(warehouse) as sql:
-        by_spark = dict(results_of(sql, warehouse, days))
+        by_spark = dict(mart_rows(sql, warehouse, days))
     return {t.name: (by_duck[t.name].to_pylist(), by_spark[t.name].to_pylist()) for t in MARTS}
 
 
@@ -200,7 +200,7 @@ def test_every_mart_of_odd_values_is_the_same(odd):
 def test_hours_are_the_local_ones(odd):
     """As Python's zoneinfo has them."""
     with by_duckdb(odd) as sql:
-        rows = dict(results_of(sql, odd, odd.days("day")))["table1_summary"].to_pylist()
+        rows = dict(mart_rows(sql, odd, odd.days("day")))["table1_summary"].to_pylist()
     found, expected = Counter(), Counter()
     for row in rows:
         found[row["network"], row["date"], row["hour"]] += row["flows"]
@@ -215,10 +215,14 @@ def test_hours_are_the_local_ones(odd):
 
 def test_what_marts_count_is_placed_once(odd):
     """Also at the ends of a network's dates, and on the nights on which clocks are changed."""
-    pairs = (("placed", FLOWS), ("placed_links", LINKS), ("rate_periods", CHANNEL_RATES))
+    pairs = (
+        ("located_connections", FLOWS),
+        ("located_links", LINKS),
+        ("rate_periods", CHANNEL_RATES),
+    )
     schema = pa.schema([("count", pa.int64())])
     with by_duckdb(odd) as sql:
-        list(results_of(sql, odd, odd.days("day")))
+        list(mart_rows(sql, odd, odd.days("day")))
         for view, table in pairs:
             found, there = (
                 sql.rows(f"select count(*) as count from {name}", schema)["count"][0].as_py()

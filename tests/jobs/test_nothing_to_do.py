@@ -14,8 +14,8 @@ from many_days import write_captures
 from schemas import MARTS
 from spark_jobs.report import REPORT, bring_up_to_date
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
+from spark_jobs.warehouse.catalog import LOCKS
 from spark_jobs.warehouse.files import read_rows
-from spark_jobs.warehouse.journal import LOCKS
 
 MAKERS = ("duckdb", "numba", "pandas", "plotly", "pyspark", "scipy.special", "statsmodels")
 RUN = f"""
@@ -81,7 +81,7 @@ def test_report_is_made_again_when_a_mart_changes(made):
     bring_up_to_date(warehouse)
     assert page.stat().st_mtime_ns == before
     day = Unit.of_day("marts", "aa-gprs", DAY)
-    facts = warehouse.commit(day).facts
+    facts = warehouse.published(day).facts
     with warehouse.staging() as staging:
         for table in MARTS[:-1]:
             rows = read_rows(table, warehouse.files(table, "aa-gprs", DAY))

@@ -9,7 +9,7 @@ from conftest import DAY
 
 from spark_jobs.cli import main
 from spark_jobs.jobs.plot import bring_up_to_date
-from spark_jobs.report import PLOTS, REPORT, plot_name
+from spark_jobs.report import PLOTS, REPORT, plot_file_name
 from spark_jobs.report import bring_up_to_date as make_report
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -38,7 +38,7 @@ def test_page_is_written_needs_nothing_and_its_place_is_printed(demo, tmp_path, 
 def test_several_go_to_a_folder(demo, tmp_path, capsys, monkeypatch):
     ids = some_flows(demo, 2)
     main(command(demo, *ids, "--output", tmp_path))
-    written = [str(tmp_path / plot_name(flow_id)) for flow_id in ids]
+    written = [str(tmp_path / plot_file_name(flow_id)) for flow_id in ids]
     assert capsys.readouterr().out.splitlines() == written
     monkeypatch.chdir(tmp_path)
     Path(written[0]).unlink()
@@ -93,8 +93,8 @@ def test_examples_are_the_longest(made):
         .fetchall()
     )
     text = (made.root / REPORT).read_text(encoding="utf-8")
-    row = next(r for r in text.split("<tr>") if "recovery: losses were repaired" in r)
-    assert f'href="{PLOTS}/{plot_name(flow_id)}"' in row
+    row = next(r for r in text.split("<tr>") if "recovery: the server recovered from losses" in r)
+    assert f'href="{PLOTS}/{plot_file_name(flow_id)}"' in row
 
 
 def test_pages_are_made_again_where_they_are_gone_and_others_removed(made):
@@ -106,7 +106,7 @@ def test_pages_are_made_again_where_they_are_gone_and_others_removed(made):
     bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
     (folder / "flow-1.html").touch()
-    made.made(PLOTS, "of something else")
+    made.record_built(PLOTS, "of something else")
     bring_up_to_date(made)
     assert set(folder.iterdir()) == set(before)
 
@@ -117,9 +117,9 @@ def test_connection_whose_packets_are_gone(demo, tmp_path, capsys):
     (flow_id,) = (
         Warehouse(root).connect().sql("select min(flow_id) from flows where network = 'aa-gprs'")
     ).fetchall()[0]
-    for commit in Warehouse(root).commits("capture", "aa-gprs"):
+    for commit in Warehouse(root).published_units("capture", "aa-gprs"):
         Warehouse(root).publish(commit.unit, {}, commit.facts)
     with pytest.raises(SystemExit):
         main(["plot", "--warehouse", str(root), str(flow_id)])
     assert capsys.readouterr().err == f"giscope: {root}: no packets of flow {flow_id}\n"
-    assert Warehouse(root).commit(Unit.of_day("day", "aa-gprs", DAY)) is not None
+    assert Warehouse(root).published(Unit.of_day("day", "aa-gprs", DAY)) is not None

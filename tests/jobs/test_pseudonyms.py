@@ -18,10 +18,10 @@ import pytest
 from conftest import NETWORKS_FILE, contents
 
 from spark_jobs.capture import users
-from spark_jobs.capture.address_text import packed
+from spark_jobs.capture.address_text import parse_address
 from spark_jobs.capture.addresses import AddressTable, subscriber_prefixes
-from spark_jobs.capture.prefix_preserving import anonymized
-from spark_jobs.capture.reader import Reading, read_capture
+from spark_jobs.capture.prefix_preserving import anonymize
+from spark_jobs.capture.reader import ReadStats, read_capture
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE, UserKeys, key_bytes, user_keys
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest
@@ -44,7 +44,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess:
 def subscribers(capture: Path, network: Network) -> set[str]:
     """The addresses of the subscribers in a capture."""
     found: set[str] = set()
-    for read in read_capture(capture, subscriber_prefixes(network.subscribers), Reading()):
+    for read in read_capture(capture, subscriber_prefixes(network.subscribers), ReadStats()):
         found.update(read.addresses.texts(np.unique(read.rows["user"])))
     return found
 
@@ -191,25 +191,28 @@ def test_who_has_the_key_finds_one_subscriber(few_captures, networks, known, tmp
     told = [run(*of, "--address", address).stdout.strip() for address in sorted(mine)[:3]]
     assert len(set(told)) == 3
     assert set(told) <= {user for (user,) in users}
-    assert {user for (user,) in users} == {user_keys(network).of_address(one) for one in mine}
+    assert {user for (user,) in users} == {user_keys(network).key_of_address(one) for one in mine}
     wrong = run(*of, "--address", "10.64.1")
-    assert (wrong.returncode, wrong.stderr) == (2, "giscope: --address 10.64.1: no address\n")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "giscope: --address 10.64.1: not an IP address\n",
+    )
     assert run(*of).returncode == 2
 
 
 def test_pseudonyms_are_of_one_key_and_network():
     keys = UserKeys("a", SECRET)
-    assert re.fullmatch("[a-z2-7]{16}", keys.of_address("10.64.0.1"))
-    assert keys.of_address("10.64.0.1") == keys.of_address("::ffff:10.64.0.1")
+    assert re.fullmatch("[a-z2-7]{16}", keys.key_of_address("10.64.0.1"))
+    assert keys.key_of_address("10.64.0.1") == keys.key_of_address("::ffff:10.64.0.1")
     others = {
-        UserKeys("a", OTHER).of_address("10.64.0.1"),
-        UserKeys("b", SECRET).of_address("10.64.0.1"),
-        keys.of_address("10.64.0.2"),
-        keys.of_identity("10.64.0.1"),
+        UserKeys("a", OTHER).key_of_address("10.64.0.1"),
+        UserKeys("b", SECRET).key_of_address("10.64.0.1"),
+        keys.key_of_address("10.64.0.2"),
+        keys.key_of_identity("10.64.0.1"),
     }
-    assert len(others | {keys.of_address("10.64.0.1")}) == 5
+    assert len(others | {keys.key_of_address("10.64.0.1")}) == 5
     assert "secret" not in repr(keys)
-    assert UserKeys("a").of_address("2001:db8::0:1") == "2001:db8::1"
+    assert UserKeys("a").key_of_address("2001:db8::0:1") == "2001:db8::1"
 
 
 def test_a_container_reads_the_key_among_its_secrets(tmp_path, monkeypatch):
@@ -219,7 +222,7 @@ def test_a_container_reads_the_key_among_its_secrets(tmp_path, monkeypatch):
     path.chmod(0o444)
     monkeypatch.delenv(SECRET_VARIABLE, raising=False)
     monkeypatch.setenv(FILE_VARIABLE, str(path))
-    with pytest.raises(UserError, match="others can read"):
+    with pytest.raises(UserError, match="other users can read"):
         users.secret()
     monkeypatch.setattr(users, "CONTAINER_SECRETS", tmp_path)
     assert users.secret() == SECRET
@@ -233,7 +236,7 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     command = [*command, few_captures / "aa-gprs/peak.pcap", "--warehouse"]
     first, again = run(*command, tmp_path / "w"), run(*command, tmp_path / "w")
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
-    assert f"made the key of the pseudonyms, to be kept: {path}" in first.stderr
+    assert f"made the key of the pseudonyms, back it up: {path}" in first.stderr
     assert "key" not in again.stderr
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -247,26 +250,26 @@ def test_the_key_is_made_once_for_its_owner_alone(few_captures, tmp_path, monkey
     assert shown.returncode == 2
     assert (
         shown.stderr
-        == f"giscope: {path}: others can read the key of the pseudonyms: chmod 600 {path}\n"
+        == f"giscope: {path}: other users can read the key of the pseudonyms: run chmod 600 {path}\n"
     )
     path.chmod(0o600)
     path.write_text("abc\n")
     shown = run(*command, tmp_path / "x")
     assert (shown.returncode, shown.stderr) == (
         2,
-        f"giscope: {path}: is no key of 64 hexadecimal digits\n",
+        f"giscope: {path}: not a key of 64 hexadecimal digits\n",
     )
     path.unlink()
     shown = run("pseudonym", "--networks", NETWORKS_FILE, "--network", "aa-gprs", "--name", "1")
     assert shown.stderr == (
-        f"giscope: {path}: no key of the pseudonyms: No such file or directory\n"
+        f"giscope: {path}: cannot read the key of the pseudonyms: No such file or directory\n"
     )
 
 
 def refusal(warehouse, network, capture) -> str:
     """Why nothing of a network is ingested."""
     (refused,) = ingest(warehouse, [(network, capture)])
-    assert refused.of_network
+    assert refused.network_refused
     return refused.error
 
 
@@ -280,7 +283,7 @@ def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatc
     before = contents(keyed.root), contents(old.root)
     of_another = "of another key or key_period: that one, or another warehouse"
     assert of_another in refusal(keyed, plain, capture)
-    plainly = "are plain addresses: --plain-addresses, or another warehouse"
+    plainly = "are plain addresses: use --plain-addresses, or another warehouse"
     assert plainly in refusal(old, network, capture)
     monkeypatch.setitem(os.environ, SECRET_VARIABLE, OTHER.hex())
     assert "pseudonyms of another key" in refusal(keyed, network, capture)
@@ -290,10 +293,10 @@ def test_one_user_never_becomes_two(few_captures, networks, tmp_path, monkeypatc
 def test_two_subscribers_never_become_one(monkeypatch):
     monkeypatch.setattr("spark_jobs.capture.users.PSEUDONYM_BYTES", 1)
     table = AddressTable(subscriber_prefixes([ip_network("2001:db8::/32")]), 300)
-    numbers = np.array([table.number(0x20010DB8 << 32, low) for low in range(300)])
+    numbers = np.array([table.add(0x20010DB8 << 32, low) for low in range(300)])
     with pytest.raises(UserError, match="a: two addresses have the same pseudonym"):
-        UserKeys("a", SECRET).texts(table, numbers)
-    assert len(set(UserKeys("a", SECRET).texts(table, numbers[:2]))) == 2
+        UserKeys("a", SECRET).names(table, numbers)
+    assert len(set(UserKeys("a", SECRET).names(table, numbers[:2]))) == 2
 
 
 SAMPLE_KEY = bytes.fromhex("1522178d33a4cf80130a5b1649907d10d8988f8379796527 62574c2d2a842202")
@@ -323,9 +326,9 @@ OF_IPV6 = {
 @pytest.mark.parametrize("published", [SAMPLE, OF_IPV6])
 def test_prefixes_are_kept_as_published(published):
     given = [ip_address(text).packed for text in published]
-    found = [str(ip_address(one)) for one in anonymized(given, SAMPLE_KEY)]
+    found = [str(ip_address(one)) for one in anonymize(given, SAMPLE_KEY)]
     assert found == list(published.values())
-    assert anonymized([], SAMPLE_KEY) == []
+    assert anonymize([], SAMPLE_KEY) == []
 
 
 def common_bits(a: str, b: str) -> int:
@@ -337,14 +340,14 @@ def test_pools_are_kept_where_a_site_asks_for_it(few_captures, networks, tmp_pat
     network = networks["aa-gprs"].model_copy(update={"pseudonyms": "prefix"})
     keys = user_keys(network)
     mine = sorted(subscribers(few_captures / "aa-gprs/peak.pcap", network))
-    called = [keys.of_address(one) for one in mine]
+    called = [keys.key_of_address(one) for one in mine]
     assert not set(called) & set(mine)
     assert len(set(called)) == len(mine)
     for n in range(1, len(mine)):
         assert common_bits(mine[0], mine[n]) == common_bits(called[0], called[n])
-    assert UserKeys("other", SECRET, True).of_address(mine[0]) != UserKeys(
+    assert UserKeys("other", SECRET, True).key_of_address(mine[0]) != UserKeys(
         "a", SECRET, True
-    ).of_address(mine[0])
+    ).key_of_address(mine[0])
     warehouse = Warehouse(tmp_path / "w")
     ingest(warehouse, [(network, few_captures / "aa-gprs/peak.pcap")])
     users = warehouse.connect().execute('select distinct "user" from packets').fetchall()
@@ -387,12 +390,14 @@ def test_the_version_of_ip_is_told_by_a_pseudonym():
     """Headers of IPv6 are longer: of how many packets a merged one was depends on it."""
     for kind in ("kept", "hashed"):
         keys = UserKeys("a", SECRET, servers=kind)
-        assert re.fullmatch("v6:[a-z2-7]{16}", keys.of_address("2001:db8::1"))
+        assert re.fullmatch("v6:[a-z2-7]{16}", keys.key_of_address("2001:db8::1"))
         table = AddressTable(subscriber_prefixes([ip_network("10.0.0.0/8")]), 300)
-        number = table.number(0x20010DB8 << 32, 1)
-        (server,) = keys.texts(table, np.array([number]))
+        number = table.add(0x20010DB8 << 32, 1)
+        (server,) = keys.names(table, np.array([number]))
         assert ":" in server
-        assert key_bytes(server) == (packed(server) if kind == "kept" else key_bytes(server[3:]))
+        assert key_bytes(server) == (
+            parse_address(server) if kind == "kept" else key_bytes(server[3:])
+        )
 
 
 def test_servers_are_not_hashed_without_a_key(tmp_path):
@@ -400,5 +405,5 @@ def test_servers_are_not_hashed_without_a_key(tmp_path):
     begin = 'name = "aa-gprs"'
     more = f'{begin}\npseudonyms = "none"\nservers = "hashed"'
     file.write_text(NETWORKS_FILE.read_text().replace(begin, more))
-    with pytest.raises(UserError, match="hashed with the key of the pseudonyms: these are none"):
+    with pytest.raises(UserError, match='pseudonyms = "none" has none'):
         load_networks(file)

@@ -15,9 +15,9 @@ from scapy.layers.inet import IP
 from schemas import FLOWS, INGEST_LOG, MARTS, QUALITY
 from spark_jobs.errors import UserError
 from spark_jobs.jobs import quality
-from spark_jobs.jobs.flows import flows
+from spark_jobs.jobs.flows import publish_flows
 from spark_jobs.jobs.ingest import ingest
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.networks import QualityLimits, load_networks
 from spark_jobs.tables.flows import RATES as RATES_OF_TRANSFERS
 
@@ -58,7 +58,7 @@ LIMITS = QualityLimits(skipped_share=0.01, acked_unseen_share=0.001, without_syn
 
 
 def failed(limits: QualityLimits = LIMITS, **measured: object) -> list[str]:
-    return [c.measure for c in quality.judge(GOOD | measured, limits) if not c.passed]
+    return [c.measure for c in quality.evaluate(GOOD | measured, limits) if not c.passed]
 
 
 def test_good_day_passes():
@@ -106,7 +106,7 @@ def test_at_the_limit_or_not_measurable_passes(measured):
 @pytest.mark.parametrize(("cut", "told"), [(0, False), (10, False), (11, True), (1000, True)])
 def test_many_options_cut_ask_for_a_larger_snap_length(cut, told):
     measured = GOOD | {"options_cut": cut}
-    [check] = (c for c in quality.judge(measured, LIMITS) if c.measure == "options_cut_share")
+    [check] = (c for c in quality.evaluate(measured, LIMITS) if c.measure == "options_cut_share")
     assert (check.value, check.passed) == (cut / 1000, True)
     assert ("raise the snap length" in check.finding) == told
 
@@ -206,7 +206,7 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
     ingest(warehouse, work)
     publish(warehouse, network.name, DAY, {FLOWS: [flow(demo)]})
     assert not quality.check(warehouse, [network])[0].held
-    assert marts(warehouse) == [(network.name, DAY)]
+    assert update_marts(warehouse) == [(network.name, DAY)]
 
     def published() -> int:
         [[flows]] = warehouse.connect().sql("select sum(flows) from table1_summary").fetchall()
@@ -219,16 +219,16 @@ def test_held_day_keeps_its_marts_until_released(warehouse, demo, network):
     earlier = flow(demo)["start_ts"] - timedelta(hours=6)
     bad = [flow(demo, start_ts=earlier), flow(demo, start_ts=earlier, flow_id=1)]
     publish(warehouse, network.name, DAY, {FLOWS: bad})
-    assert marts(warehouse, leave) == []
+    assert update_marts(warehouse, leave) == []
     [verdict] = quality.check(warehouse, [network])
     assert (verdict.held, verdict.fresh) == (True, True)
-    assert marts(warehouse, leave) == []
+    assert update_marts(warehouse, leave) == []
     assert published() == 1
 
     quality.release(warehouse, network, DAY, "holiday")
     [verdict] = quality.check(warehouse, [network])
     assert (verdict.held, verdict.fresh, verdict.released) == (False, False, "holiday")
-    assert marts(warehouse, leave) == [(network.name, DAY)]
+    assert update_marts(warehouse, leave) == [(network.name, DAY)]
     assert published() == 2
     with pytest.raises(UserError, match="not held back"):
         quality.release(warehouse, network, DAY, "again")
@@ -238,16 +238,16 @@ def test_a_release_stands_where_the_same_flows_are_made_again(warehouse, few_cap
     """As each day's are, when the next day's packets come."""
     strict = network.model_copy(update={"quality": QualityLimits(peak_flows=1_000_000)})
     ingest(warehouse, [(strict, few_captures / "aa-gprs/peak.pcap")])
-    flows(warehouse, [(strict, DAY)])
+    publish_flows(warehouse, [(strict, DAY)])
     assert quality.check(warehouse, [strict])[0].held
     quality.release(warehouse, strict, DAY, "holiday")
-    assert marts(warehouse) == [(network.name, DAY)]
+    assert update_marts(warehouse) == [(network.name, DAY)]
     before = warehouse.files(FLOWS)
-    flows(warehouse, [(strict, DAY)])
+    publish_flows(warehouse, [(strict, DAY)])
     assert warehouse.files(FLOWS) != before
     [verdict] = quality.check(warehouse, [strict])
     assert (verdict.held, verdict.released) == (False, "holiday")
-    assert marts(warehouse) == []
+    assert update_marts(warehouse) == []
 
 
 def test_file_that_gives_nothing_counts_for_the_day_of_its_folder(warehouse, tmp_path, network):
@@ -339,7 +339,7 @@ def test_capture_that_misses_packets_says_nothing_of_them(warehouse, tmp_path, n
     keep, check = THINNED[what]
     network = network.model_copy(update={"quality": QualityLimits(without_syn_share=1)})
     ingest(warehouse, [(network, thinned(tmp_path / "thinned.pcap", keep))])
-    flows(warehouse, [(network, DAY)])
+    publish_flows(warehouse, [(network, DAY)])
     [verdict] = quality.check(warehouse, [network])
     connection = warehouse.connect()
     failed = connection.sql("select measure from quality where not passed").fetchall()
@@ -371,7 +371,7 @@ def test_packets_of_two_ports_in_two_files_are_told(warehouse, tmp_path, network
     b = thinned(tmp_path / "b.pcap", lambda number, by_mobile: number % 2 == 1 or shared, 3)
     work = [(network, a), (network, b)]
     ingest(warehouse, work)
-    flows(warehouse, [(network, DAY)])
+    publish_flows(warehouse, [(network, DAY)])
     quality.check(warehouse, [network])
     asked = "select value, passed from quality where measure = 'copied_share'"
     [(value, passed)] = warehouse.connect().sql(asked).fetchall()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import UserError
-from spark_jobs.query_limits import MEMORY, SCRATCH, SQL_SECONDS, Limits
+from spark_jobs.query_limits import DISK_BYTES_PER_MEMORY_BYTE, MEMORY, SQL_SECONDS, Limits
 
 MIB = 2**20
 CROSS_JOIN = "range(10000000) a(i), range(10000000) b(j)"
@@ -192,4 +192,4 @@ def test_duckdb_takes_the_limits(tmp_path):
     query = "select current_setting('memory_limit'), current_setting('max_temp_directory_size')"
     printed = sql(tmp_path, "--format", "csv", query, GISCOPE_QUERY_MEMORY="1.5GiB").stdout
     assert printed.splitlines()[1] == "1.5 GiB,6.0 GiB"
-    assert SCRATCH * Limits.of(SQL_SECONDS, "1.5GiB").memory == 6 * 1024 * MIB
+    assert DISK_BYTES_PER_MEMORY_BYTE * Limits.of(SQL_SECONDS, "1.5GiB").memory == 6 * 1024 * MIB

@@ -39,7 +39,7 @@ def read_only(demo, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("read-only") / "w"
     shutil.copytree(demo.warehouse.root, root)
     copy, day = Warehouse(root), Unit.of_day("day", "bb-gprs", DAY)
-    copy.publish(day, {}, copy.commit(day).facts | {"inputs": ""})
+    copy.publish(day, {}, copy.published(day).facts | {"inputs": ""})
     for path in [root, *root.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     return root

@@ -14,7 +14,7 @@ from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import ingest_capture, publish_network
 from spark_jobs.jobs.rebuild import rebuild
 from spark_jobs.warehouse import Warehouse, compaction
-from spark_jobs.warehouse.journal import CATALOG
+from spark_jobs.warehouse.catalog import CATALOG
 
 FILES = "--networks", str(NETWORKS_FILE)
 
@@ -50,8 +50,8 @@ def test_every_table_is_there_again(full, few_captures, capsys):
     main(["maintain", "--warehouse", str(full), "--rebuild-catalog"])
     assert capsys.readouterr().err == ""
     assert contents(full) == before
-    assert Warehouse(full).damaged(whole=True) == {}
-    assert Warehouse(full).holes() == {}
+    assert Warehouse(full).damaged(all_bytes=True) == {}
+    assert Warehouse(full).iceberg_mismatches() == {}
     run(full, few_captures)
     assert contents(full) == before
     assert "unchanged" not in capsys.readouterr().out
@@ -72,10 +72,10 @@ def test_captures_that_are_gone_stay(full, tmp_path):
 
 
 def test_merged_files_are_those_of_their_captures(tmp_path, network, monkeypatch, in_this_process):
-    monkeypatch.setattr(compaction, "FEWEST", 2)
+    monkeypatch.setattr(compaction, "MIN_FILES", 2)
     warehouse = Warehouse(tmp_path / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2, c=3)
-    before = [warehouse.contents(table) for table in (PACKETS, INGEST_LOG)]
+    before = [warehouse.content_hashes(table) for table in (PACKETS, INGEST_LOG)]
     warehouse.maintain()
     assert len(warehouse.files(PACKETS)) == 1
     warehouse._database.close()
@@ -83,7 +83,7 @@ def test_merged_files_are_those_of_their_captures(tmp_path, network, monkeypatch
     rebuild(warehouse.root)
     again = Warehouse(warehouse.root)
     assert packets_of(again) == [1, 2, 3]
-    assert [again.contents(table) for table in (PACKETS, INGEST_LOG)] == before
+    assert [again.content_hashes(table) for table in (PACKETS, INGEST_LOG)] == before
     ingest_syns(again, network, tmp_path, b=5)
     assert packets_of(again) == [1, 5, 3]
 
@@ -105,13 +105,13 @@ def test_who_was_forgotten_stays_forgotten(full, few_captures):
 
 def test_removed_days_stay_removed(full, few_captures):
     main(["purge", "--warehouse", str(full), "--table", "packets", "--before", "2005-01-01"])
-    flows = Warehouse(full).contents(FLOWS)
+    flows = Warehouse(full).content_hashes(FLOWS)
     lose(full)
     rebuild(full)
-    assert Warehouse(full).purged("aa-gprs", PACKETS) == date(2005, 1, 1)
+    assert Warehouse(full).purged_before("aa-gprs", PACKETS) == date(2005, 1, 1)
     run(full, few_captures)
     assert Warehouse(full).files(PACKETS) == []
-    assert Warehouse(full).contents(FLOWS) == flows
+    assert Warehouse(full).content_hashes(FLOWS) == flows
 
 
 def test_another_key_is_refused_still(full, networks, monkeypatch):
@@ -142,7 +142,7 @@ def test_older_metadata_stand_in_for_damaged_ones(full):
     newest = max((full / "packets/metadata").glob("*.json"), key=lambda path: path.name)
     newest.with_name("99999-" + newest.name[6:]).write_text("{")
     lose(full)
-    assert rebuild(full).not_told == []
+    assert rebuild(full).missing == []
 
 
 def test_what_cannot_be_found_is_named(full):
@@ -150,8 +150,8 @@ def test_what_cannot_be_found_is_named(full):
     (lost,) = Warehouse(full).files(FLOWS, "bb-gprs")
     lost.unlink()
     lose(full)
-    told = rebuild(full).not_told
-    assert f"{full / 'packets'}: without readable Iceberg metadata: its files are left out" in told
+    told = rebuild(full).missing
+    assert f"{full / 'packets'}: has no readable Iceberg metadata: its files are left out" in told
     assert any(line.startswith(f"{lost}: cannot be read") for line in told)
     assert any("0 of 20,000 rows are there: ingest it again" in line for line in told)
 
@@ -171,9 +171,9 @@ def test_a_rebuild_that_is_killed_leaves_no_catalog_that_knows_half(
     def killed(*_: object) -> None:
         raise Killed
 
-    for step in ("begin", "publish"):
+    for step in ("register", "publish"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"spark_jobs.warehouse.journal._{step}", killed)
+            patch.setattr(f"spark_jobs.warehouse.catalog._{step}", killed)
             with pytest.raises(Killed):
                 rebuild(warehouse.root)
         with pytest.raises(UserError, match="does not know this warehouse"):

@@ -14,15 +14,15 @@ from test_pseudonyms import parts_of, run
 
 import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
-from schemas import BY_DAY, EXAMPLES, KEPT_TOGETHER, MARTS, PACKETS, RTO_VALUES, TABLES
+from schemas import DAILY_TABLES, EXAMPLES, MARTS, PACKETS, RETENTION_GROUPS, RTO_VALUES, TABLES
 from spark_jobs.jobs import marts as marts_job
-from spark_jobs.jobs import removal
+from spark_jobs.jobs import remove_data
 from spark_jobs.networks import Retention
 from spark_jobs.tables import ROWS
 from spark_jobs.warehouse import Warehouse
 
 NETWORK = "aa-gprs"
-BY_USER = [t.name for t in (PACKETS, *BY_DAY) if "user" in t.arrow.names]
+BY_USER = [t.name for t in (PACKETS, *DAILY_TABLES) if "user" in t.arrow.names]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def by_network(root: Path, user: str) -> dict[str, list[tuple]]:
     store = Warehouse(root)
     connection = store.connect()
     found = {}
-    for table in (PACKETS, *BY_DAY):
+    for table in (PACKETS, *DAILY_TABLES):
         names = ", ".join(f'"{name}"' for name in table.arrow.names)
         whose = f"\"user\" <> '{user}'" if "user" in table.arrow.names else "true"
         if whose == "true":
@@ -132,7 +132,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
     unit = "select capture, packets, rows from ingest_log where network = 'aa-gprs' order by all"
     counted = "select capture, count(*), count(*) from packets where network = 'aa-gprs' group by 1"
     assert rows(root, unit) == rows(root, f"{counted} order by all")
-    facts = Warehouse(root).commits("capture", NETWORK)[0].facts
+    facts = Warehouse(root).published_units("capture", NETWORK)[0].facts
     sample = sample_of(root)
     for path in captures.rglob("*.pcap"):
         os.utime(path, (NOON, NOON))
@@ -140,7 +140,7 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
         "ingest", "--warehouse", root, "--networks", NETWORKS_FILE, "--network", NETWORK,
         captures / NETWORK,
     ).returncode == 0  # fmt: skip
-    again = Warehouse(root).commits("capture", NETWORK)[0].facts
+    again = Warehouse(root).published_units("capture", NETWORK)[0].facts
     assert {n: facts[n] for n in ("packets", "rows", "values")} == {
         n: again[n] for n in ("packets", "rows", "values")
     }
@@ -148,10 +148,12 @@ def test_what_is_known_of_packets_is_as_if_the_user_had_never_been_seen(here):
 
 
 def sample_of(root: Path):
-    from spark_jobs.capture.sketch import KEPT_AS, from_text
-    from spark_jobs.warehouse.files import metadata_of
+    from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
+    from spark_jobs.warehouse.files import key_value_metadata
 
-    return from_text(metadata_of(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[KEPT_AS])
+    return decode_sample(
+        key_value_metadata(Warehouse(root).files(TABLES["ingest_log"], NETWORK)[0])[METADATA_KEY]
+    )
 
 
 def test_who_reads_the_past_does_not_find_the_user(here):
@@ -159,13 +161,15 @@ def test_who_reads_the_past_does_not_find_the_user(here):
     root, captures = here
     store = Warehouse(root)
     user = user_of_most(root)
-    held = store.hold()
+    held = store.lock_version()
     shutil.copy2(next(captures.rglob("*.pcap")), root.parent / "again.pcap")
     assert forget(root, user).returncode == 0
     assert held
     held.close()
     there = {str(path.relative_to(root)) for path in root.rglob("*.parquet")}
-    published = {str(path.relative_to(root)) for paths in store.tables().values() for path in paths}
+    published = {
+        str(path.relative_to(root)) for paths in store.files_by_table().values() for path in paths
+    }
     assert there == published
     told = run("sql", "--warehouse", root, "--at", "2026-01-01", "select count(*) from packets")
     assert (told.returncode, "is not kept" in told.stderr) == (2, True)
@@ -174,9 +178,9 @@ def test_who_reads_the_past_does_not_find_the_user(here):
 def test_a_removal_that_was_broken_off_is_ended_by_the_next(here, networks, monkeypatch):
     root, _ = here
     user, store = user_of_most(root), Warehouse(root)
-    monkeypatch.setattr(removal, "_rewrite_day", lambda *_: 1 / 0)
+    monkeypatch.setattr(remove_data, "_rewrite_day", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        removal.forget(store, networks[NETWORK], [user])
+        remove_data.forget(store, networks[NETWORK], [user])
     monkeypatch.undo()
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
@@ -186,7 +190,7 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
     root, _ = here
     user = user_of_most(root)
     before = by_network(root, user)
-    monkeypatch.setattr("spark_jobs.warehouse.compaction.FEWEST", 2)
+    monkeypatch.setattr("spark_jobs.warehouse.compaction.MIN_FILES", 2)
     Warehouse(root).maintain()
     assert forget(root, user).returncode == 0
     assert by_network(root, user) == before
@@ -195,8 +199,8 @@ def test_a_forgotten_user_is_in_no_merged_file(here, monkeypatch):
 
 def test_packets_go_and_what_was_made_of_them_stays(here):
     root, captures = here
-    kept = [*BY_DAY, *(mart for mart in MARTS if mart is not EXAMPLES)]
-    before = {table: Warehouse(root).contents(table) for table in kept}
+    kept = [*DAILY_TABLES, *(mart for mart in MARTS if mart is not EXAMPLES)]
+    before = {table: Warehouse(root).content_hashes(table) for table in kept}
     assert all(before[table] for table in (RTO_VALUES, TABLES["table1_summary"]))
     purge = ("purge", "--warehouse", root, "--table", "packets", "--before", "2100-01-01")
     done = run(*purge)
@@ -207,7 +211,7 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
         os.utime(path, (NOON, NOON))
     again = run("run", "--warehouse", root, "--networks", NETWORKS_FILE, captures)
     assert again.returncode == 0, again.stderr
-    assert {table: Warehouse(root).contents(table) for table in kept} == before
+    assert {table: Warehouse(root).content_hashes(table) for table in kept} == before
     assert not list((root / "packets").rglob("*.parquet"))
     assert run("check", "--warehouse", root, "--networks", NETWORKS_FILE).returncode == 0
     assert run(*purge).stdout == "nothing to remove\n"
@@ -215,9 +219,9 @@ def test_packets_go_and_what_was_made_of_them_stays(here):
     user = user_of_flows(root)
     assert forget(root, user).returncode == 0
     assert holders(root, user) == set()
-    assert Warehouse(root).contents(RTO_VALUES)
+    assert Warehouse(root).content_hashes(RTO_VALUES)
     marts = TABLES["table1_summary"]
-    assert Warehouse(root).contents(marts) != before[marts]
+    assert Warehouse(root).content_hashes(marts) != before[marts]
 
 
 def user_of_flows(root: Path) -> str:
@@ -241,21 +245,21 @@ def test_days_go_table_by_table_when_the_networks_file_says_so(here, networks):
     store, network = Warehouse(root), networks[NETWORK]
     (day,) = {day for _, day in store.days("day", NETWORK)}
     (other,) = {n for n, _ in store.days("day")} - {NETWORK}
-    before = {table: store.contents(table, other) for table in TABLES.values()}
+    before = {table: store.content_hashes(table, other) for table in TABLES.values()}
     chosen = network.model_copy(update={"retention": Retention(packets=3, rto_values=5, flows=9)})
 
     def gone(days: int) -> set[str]:
-        return {table.name for table in removal.retain(store, [chosen], day + timedelta(days))}
+        return {table.name for table in remove_data.retain(store, [chosen], day + timedelta(days))}
 
     assert gone(3) == set()
     assert gone(4) == {"packets", "examples"}
     assert gone(5) == set()
     assert gone(6) == {"rto_values"}
-    assert gone(10) == {t.name for t in BY_DAY if t is not RTO_VALUES and before[t]}
-    assert store.contents(TABLES["table1_summary"], NETWORK)
-    assert marts_job.marts(store) == []
+    assert gone(10) == {t.name for t in DAILY_TABLES if t is not RTO_VALUES and before[t]}
+    assert store.content_hashes(TABLES["table1_summary"], NETWORK)
+    assert marts_job.update_marts(store) == []
     assert flows_job.stale_days(store, [chosen]) == []
-    assert {table: store.contents(table, other) for table in TABLES.values()} == before
+    assert {table: store.content_hashes(table, other) for table in TABLES.values()} == before
 
 
 def test_a_table_that_is_not_there_is_told(here, tmp_path):
@@ -272,10 +276,12 @@ def test_a_table_that_is_not_there_is_told(here, tmp_path):
     done = run("purge", "--warehouse", root, "--before", "2004-01-01", "--table", "x")
     assert (done.returncode, done.stderr) == (
         2,
-        "giscope: no table 'x' that has days: giscope schema lists them\n",
+        "giscope: no table 'x' with days: giscope schema lists the tables\n",
     )
     done = run("purge", "--warehouse", root)
-    assert done.stderr == "giscope: purge: either --before (and --table), or --networks\n"
+    assert done.stderr == (
+        "giscope: purge: give either --before (with or without --table), or --networks\n"
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -302,7 +308,7 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
     users = 'select "user", user_port from flows order by all'
     assert rows(warehouse.root, users) == [("a", 1000), ("a", 1001), ("b", 1002)]
 
-    removal.forget(warehouse, plain_network, ["a"])
+    remove_data.forget(warehouse, plain_network, ["a"])
 
     assert rows(warehouse.root, users) == [("b", 1002)]
     assert rows(warehouse.root, "select user_port from packets") == [(1002,)]
@@ -311,10 +317,10 @@ def test_who_is_named_by_radius_goes_with_the_packets_of_the_lease(warehouse, pl
 
 
 def test_every_table_with_days_is_kept_for_a_time():
-    kept = [table for tables in KEPT_TOGETHER.values() for table in tables]
+    kept = [table for tables in RETENTION_GROUPS.values() for table in tables]
     assert len(kept) == len(set(kept))
     assert set(TABLES.values()) - set(kept) == {TABLES["networks"]}
-    assert set(ROWS) == set(BY_DAY)
+    assert set(ROWS) == set(DAILY_TABLES)
     assert Retention(marts=7).days[TABLES["quality"]] == 7
     assert Retention(flows=7, rto_values=5).days[RTO_VALUES] == 5
-    assert date.min == Warehouse(Path("/nonexistent/x")).purged("a", PACKETS)
+    assert date.min == Warehouse(Path("/nonexistent/x")).purged_before("a", PACKETS)

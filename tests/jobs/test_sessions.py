@@ -48,7 +48,7 @@ def capture(warehouse, network, *frames: Frame) -> None:
     assert ingest_job.ingest_capture(warehouse, network, path).error is None
 
 
-def put(warehouse, network, name: str, text: str) -> ingest_job.Ingested:
+def put(warehouse, network, name: str, text: str) -> ingest_job.CaptureOutcome:
     path = warehouse.root.parent / name
     path.write_text(text)
     (result,) = ingest_job.ingest(warehouse, [(network, path)])
@@ -57,7 +57,7 @@ def put(warehouse, network, name: str, text: str) -> ingest_job.Ingested:
 
 
 def rows(warehouse, network, table: str) -> list[dict]:
-    flows_job.flows(warehouse, [(network, DAY)])
+    flows_job.publish_flows(warehouse, [(network, DAY)])
     return warehouse.connect().sql(f"from {table}").to_arrow_table().to_pylist()
 
 
@@ -236,4 +236,4 @@ def test_log_with_nothing_of_a_subscriber_is_no_error(warehouse, network):
     assert put(warehouse, network, "conn.log", text).rows == 0
     path = warehouse.root.parent / "conn.log"
     (again,) = ingest_job.ingest(warehouse, [(network, path)])
-    assert again.already
+    assert again.unchanged

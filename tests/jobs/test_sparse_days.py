@@ -82,15 +82,15 @@ def test_flows_of_a_row_group_of_many_partitions(
 ):
     """The same as of row groups of one bucket each, whether one task reads all or each its own."""
     if not partitions_together:
-        monkeypatch.setattr(flows_job, "TOGETHER_PACKETS", (1, 1))
+        monkeypatch.setattr(flows_job, "JOINT_TASK_PACKETS", (1, 1))
     users = 100
     short_exchanges(tmp_path / "a.pcap", FIRST_USER + np.arange(users))
     found, row_groups = [], []
-    for few in (columns.FEW_PACKETS, 0):
-        monkeypatch.setattr(columns, "FEW_PACKETS", few)
+    for few in (columns.MIN_PACKETS_TO_SPLIT, 0):
+        monkeypatch.setattr(columns, "MIN_PACKETS_TO_SPLIT", few)
         store = Warehouse(tmp_path / f"{few}")
         result = ingest_capture(store, network, tmp_path / "a.pcap")
-        flows_job.flows(store, [(network, day) for day in result.dates])
+        flows_job.publish_flows(store, [(network, day) for day in result.dates])
         query = 'select * from flows order by "user", user_port'
         found.append(store.connect().execute(query).fetchall())
         metadata = "select count(distinct row_group_id) from parquet_metadata(?)"

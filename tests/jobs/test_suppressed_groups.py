@@ -13,10 +13,10 @@ from conftest import DAY, Demo
 from infra.superset.overview import SUPPRESSED_GROUPS
 from schemas import MARTS, TABLES, Table
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import bring_up_to_date as draw_examples
 from spark_jobs.jobs.refresh import refresh_pages
-from spark_jobs.marts.suppressed_groups import WHERE, without_small_groups
+from spark_jobs.marts.suppressed_groups import NETWORK_DAY_COLUMNS, without_small_groups
 from spark_jobs.networks import Network
 from spark_jobs.report import PLOTS, REPORT, bring_up_to_date, write_report
 from spark_jobs.warehouse import Warehouse
@@ -117,7 +117,7 @@ def test_cells_have_the_hour_and_every_category(table: Table):
 def change(warehouse: Warehouse, network: Network, min_users: int) -> list:
     """The days whose marts are made anew."""
     publish_network(warehouse, network.model_copy(update={"min_users": min_users}))
-    return marts(warehouse)
+    return update_marts(warehouse)
 
 
 def files(warehouse: Warehouse, network: str) -> dict[str, bytes]:
@@ -134,7 +134,7 @@ def small(demo: Demo, networks: dict[str, Network], tmp_path_factory) -> Warehou
     warehouse = Warehouse(root)
     bring_up_to_date(warehouse)
     draw_examples(warehouse)
-    assert marts(warehouse) == []
+    assert update_marts(warehouse) == []
     assert change(warehouse, networks["aa-gprs"], FEWEST) == [("aa-gprs", DAY)]
     assert change(warehouse, networks["bb-gprs"], TOO_MANY) == [("bb-gprs", DAY)]
     return warehouse
@@ -154,14 +154,18 @@ def groups_sql(table: Table) -> str:
 @pytest.mark.parametrize("table", MARTS, ids=lambda table: table.name)
 def test_what_is_left_of_a_mart_is_its_cells_of_enough_users(demo, small, table):
     """Value by value; and suppressed_groups counts the others."""
-    names = ", ".join((*WHERE, *table.group_columns))
+    names = ", ".join((*NETWORK_DAY_COLUMNS, *table.group_columns))
     groups = ask(
         demo.warehouse, f"select {names}, {groups_sql(table)} from {table.name} group by all"
     )
     enough = {cell[:-1] for cell in groups if cell[0] == "cc-dialup"}
     enough |= {cell for *cell_, n in groups if (cell := (*cell_,))[0] == "aa-gprs" and n >= FEWEST}
     before = ask(demo.warehouse, f"select {names}, * from {table.name}")
-    wanted = [row for row in before if row[: len(WHERE) + len(table.group_columns)] in enough]
+    wanted = [
+        row
+        for row in before
+        if row[: len(NETWORK_DAY_COLUMNS) + len(table.group_columns)] in enough
+    ]
     assert Counter(wanted) == Counter(ask(small, f"select {names}, * from {table.name}"))
 
     told = f"select network, min_users, groups, suppressed from suppressed_groups where mart = '{table.name}'"
@@ -229,8 +233,8 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
     query = "select sum(suppressed), sum(groups) from suppressed_groups where network = 'aa-gprs'"
     ((suppressed, groups),) = ask(small, query)
     assert 0 < suppressed < groups
-    assert f"aa-gprs: {suppressed:,} of {groups:,} groups are of fewer than {FEWEST} users" in text
-    assert "aa-gprs: each is of one user, and left out (Small groups)." in text
+    assert f"aa-gprs: {suppressed:,} of {groups:,} groups have fewer than {FEWEST} users" in text
+    assert "aa-gprs: left out, as each example is of one user (Suppressed groups)." in text
     query = "select suppressed, groups from suppressed_groups where (network, mart) = ('aa-gprs', 'metrics')"
     ((suppressed, groups),) = ask(small, query)
     words = re.sub(r"<[^>]+>|\s", " ", text).split()
@@ -239,7 +243,7 @@ def test_the_report_says_what_is_left_out(small, tmp_path):
 
 def test_a_report_without_min_users_does_not_speak_of_it(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["cc-dialup"]))
-    assert "Small groups" not in text
+    assert "Suppressed groups" not in text
 
 
 def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
@@ -249,7 +253,7 @@ def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
     warehouse = Warehouse(root)
     publish_network(warehouse, networks["cc-dialup"].model_copy(update={"min_users": FEWEST}))
     text = text_of(write_report(warehouse, tmp_path / "report.html", ["cc-dialup"]))
-    told = "cc-dialup: days from before min_users was set, of which nothing is left out: 1."
+    told = "cc-dialup: days from before min_users was set, with no group left out: 1."
     assert told in text
 
 
@@ -273,7 +277,7 @@ def test_a_dashboard_says_what_is_left_out(small):
 def test_a_report_of_which_all_is_left_out_says_so(small, tmp_path):
     text = text_of(write_report(small, tmp_path / "report.html", ["bb-gprs"]))
     ((groups,),) = ask(small, "select sum(groups) from suppressed_groups where network = 'bb-gprs'")
-    assert f"bb-gprs: {groups:,} of {groups:,} groups are of fewer than {TOO_MANY} users" in text
+    assert f"bb-gprs: {groups:,} of {groups:,} groups have fewer than {TOO_MANY} users" in text
     assert "None is shown." in text
 
 

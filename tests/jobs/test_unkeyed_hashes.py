@@ -20,13 +20,13 @@ from test_pseudonyms import OTHER, SECRET
 
 from schemas import TABLES
 from spark_jobs.capture.files import capture_name
-from spark_jobs.capture.sketch import KEPT_AS, from_text
+from spark_jobs.capture.packet_sample import METADATA_KEY, decode_sample
 from spark_jobs.capture.users import FILE_VARIABLE, SECRET_VARIABLE
 from spark_jobs.errors import UserError
-from spark_jobs.jobs.forgotten import forgotten_unit
+from spark_jobs.jobs.exclusions import forgotten_unit
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.jobs.refresh import refresh
-from spark_jobs.jobs.removal import forget
+from spark_jobs.jobs.remove_data import forget
 from spark_jobs.networks import Network, load_networks
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -48,8 +48,8 @@ def values(root: Path) -> set[str]:
             for column in pq.read_table(path, partitioning=None).columns:
                 found.update(parts(column.to_pylist()))
             metadata = pq.read_metadata(path).metadata or {}
-            if text := metadata.get(KEPT_AS.encode()):
-                found.update(f"sample {key}" for key in from_text(text.decode()))
+            if text := metadata.get(METADATA_KEY.encode()):
+                found.update(f"sample {key}" for key in decode_sample(text.decode()))
     with closing(sqlite3.connect(root / "catalog.sqlite")) as catalog:
         names = catalog.execute("select name from sqlite_master where type = 'table'").fetchall()
         for (name,) in names:
@@ -181,7 +181,7 @@ def read_again(store: Warehouse, network, file: Path) -> None:
     os.utime(file)
     (done,) = ingest(store, [(network, file)])
     assert done.error is None
-    assert not done.already
+    assert not done.unchanged
 
 
 def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tmp_path):
@@ -197,7 +197,7 @@ def test_plain_addresses_need_no_key_until_one_is_removed(plain, monkeypatch, tm
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
     os.utime(file)
     (done,) = ingest(store, [(network, file)])
-    assert "aa: the users who were removed are known by another key" in done.error
+    assert "aa: the users who were removed are recorded with another key" in done.error
     assert users(store) == {NEIGHBOUR}
 
 
@@ -209,7 +209,7 @@ def test_who_was_removed_by_an_earlier_version_stays_out(plain):
     store.publish(unit, [], {"spans": [[unkeyed, 0, 2**60]]})
     read_again(store, network, file)
     assert users(store) == {NEIGHBOUR}
-    assert unkeyed not in json.dumps(store.commit(unit).facts)
+    assert unkeyed not in json.dumps(store.published(unit).facts)
 
 
 def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
@@ -218,10 +218,10 @@ def test_a_pseudonym_is_removed_with_its_key_only(plain, tmp_path, monkeypatch):
     ingest(store, [(network, file)])
     before = users(store)
     monkeypatch.setenv(SECRET_VARIABLE, OTHER.hex())
-    with pytest.raises(UserError, match="pseudonyms of another key: removing one needs that key"):
+    with pytest.raises(UserError, match="pseudonyms of another key: use that key to remove a user"):
         forget(store, network, [min(before)])
     assert users(store) == before
-    assert store.commit(forgotten_unit("aa")) is None
+    assert store.published(forgotten_unit("aa")) is None
 
 
 @pytest.mark.parametrize("text", [FILE, PLAIN])
@@ -235,14 +235,14 @@ def test_copies_of_what_an_earlier_version_read_are_told(tmp_path, text):
     ] * 2
     for file in (pcap_file, log):
         name = capture_name(file)
-        old = store.commit(Unit("capture", "aa", name))
+        old = store.published(Unit("capture", "aa", name))
         raw = xxhash.xxh3_128_hexdigest(file.read_bytes())
         assert (old.facts["content"] == raw) == (text == PLAIN)
-        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored))
+        store.publish(old.unit, [], old.facts | {"content": raw}, set(old.stored_in))
         copy = file.with_name(f"copy-of-{file.name}")
         copy.write_bytes(file.read_bytes())
         (refused,) = ingest(store, [(network, copy)])
         assert refused.duplicate_of == name
         assert "holds the same packets as" in refused.error
     done = ingest(store, [(network, pcap_file), (network, log)])
-    assert [(one.error, one.already) for one in done] == [(None, True)] * 2
+    assert [(one.error, one.unchanged) for one in done] == [(None, True)] * 2

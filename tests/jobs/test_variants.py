@@ -18,7 +18,7 @@ from scapy.layers.inet import IP, TCP
 from zeek_logs import log
 
 from spark_jobs import cli
-from spark_jobs.capture import FrontEnd, files, variants
+from spark_jobs.capture import FrontEnd, capture_variants, files
 from spark_jobs.jobs import ingest as job
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
@@ -95,7 +95,7 @@ def landing(tmp_path: Path) -> Path:
 @pytest.fixture
 def packets_only(tmp_path, monkeypatch) -> None:
     """`giscope run` goes no further."""
-    for step in ("flows.bring_up_to_date", "marts.marts", "plot.bring_up_to_date"):
+    for step in ("flows.bring_up_to_date", "marts.update_marts", "plot.bring_up_to_date"):
         monkeypatch.setattr(f"spark_jobs.jobs.{step}", lambda *_: None)
     monkeypatch.setattr("spark_jobs.jobs.quality.check", lambda *_: [])
     monkeypatch.setattr("spark_jobs.jobs.summary.table1_summary", lambda _: "")
@@ -122,18 +122,18 @@ def test_the_whole_one_is_chosen(tmp_path, state, suffix):
     paths = {"": tmp_path / "x.pcap", "packed": tmp_path / f"x.pcap{suffix.split(' ')[0]}"}
     paths[""].write_bytes(plain)
     paths["packed"].write_bytes(packed)
-    choice = variants.choose([*paths.values()])
+    choice = capture_variants.choose_file([*paths.values()])
     (line,) = choice.notes
-    assert (choice.taken, choice.errors) == (paths[taken], {})
+    assert (choice.chosen, choice.errors) == (paths[taken], {})
     other = paths["packed" if taken == "" else ""]
-    assert line.startswith(f"{other}: left out: {paths[taken]} is read, of which it holds ")
+    assert line.startswith(f"{other}: skipped: {paths[taken]} is read instead; this file holds ")
 
 
 def test_the_other_is_named_in_a_line_and_no_mistake(ingested, tmp_path):
     plain, packed = tmp_path / "x.pcap", tmp_path / "x.pcap.gz"
     plain.write_bytes(WHOLE)
     packed.write_bytes(part(gzip.compress(WHOLE)))
-    told = f"giscope: {packed}: left out: {plain} is read, of which it holds the begin"
+    told = f"giscope: {packed}: skipped: {plain} is read instead; this file holds its beginning"
     for _ in range(2):
         assert ingested(packed, plain) == (0, [told])
         assert count(Warehouse(tmp_path / "w")) == PACKETS
@@ -192,7 +192,9 @@ def test_a_damaged_one_is_an_error_and_the_other_counts(ingested, tmp_path):
     packed.write_bytes(whole[:300] + b"\xff" * 20 + whole[320:])
     status, (line,) = ingested(plain, packed)
     assert status == 2
-    assert line.startswith(f"giscope: {packed}: left out, for {plain} is there: ")
+    assert line.startswith(
+        f"giscope: {packed}: skipped: {plain} is read instead; this file is damaged: "
+    )
     assert count(Warehouse(tmp_path / "w")) == PACKETS
 
 
@@ -204,7 +206,7 @@ def test_another_capture_of_the_same_name_is_an_error_and_does_not_replace_the_f
     ingested(plain)
     packed.write_bytes(gzip.compress(packets(7000, 900)))
     status, (line,) = ingested(packed, plain)
-    assert (status, f"{packed}: has the same capture name as {plain}, and" in line) == (2, True)
+    assert (status, f"{packed}: has the same capture name as {plain}, but" in line) == (2, True)
     assert count(Warehouse(tmp_path / "w")) == PACKETS
 
 
@@ -214,8 +216,8 @@ def test_files_that_are_longer_than_what_is_compared_at_once(tmp_path, monkeypat
     a.write_bytes(part(WHOLE))
     b.write_bytes(zstandard.compress(WHOLE))
     c.write_bytes(gzip.compress(WHOLE[:5000] + b"?" + WHOLE[5001:-9]))
-    choice = variants.choose([a, b, c])
-    assert (choice.taken, len(choice.notes), list(choice.errors)) == (b, 1, [c])
+    choice = capture_variants.choose_file([a, b, c])
+    assert (choice.chosen, len(choice.notes), list(choice.errors)) == (b, 1, [c])
 
 
 def test_two_networks_of_which_one_has_a_pair(ran, landing):
@@ -224,7 +226,7 @@ def test_two_networks_of_which_one_has_a_pair(ran, landing):
     (landing / "aa-gprs" / "x.pcap.gz").write_bytes(gzip.compress(packets(9000))[:100])
     status, told, found = ran()
     assert (status, found) == (0, {"aa-gprs": PACKETS, "bb-gprs": PACKETS})
-    assert any("x.pcap.gz: left out" in line for line in told)
+    assert any("x.pcap.gz: skipped" in line for line in told)
 
 
 def test_a_folder_of_no_network_stops_no_other(ran, landing):
@@ -238,14 +240,14 @@ def test_a_folder_of_no_network_stops_no_other(ran, landing):
 @pytest.mark.parametrize("which", ["aa-gprs", "aa-gprs/2004-03-02"])
 def test_a_folder_that_cannot_be_read_stops_no_other(ran, landing, monkeypatch, which):
     (landing / which).mkdir(parents=True)
-    contents_of = files.contents_of
+    list_folder = files.list_folder
 
     def refused(folder: Path, follow_links: bool = False):
         if folder == landing / which:
             raise PermissionError(13, "Permission denied", str(folder))
-        return contents_of(folder, follow_links)
+        return list_folder(folder, follow_links)
 
-    monkeypatch.setattr(files, "contents_of", refused)
+    monkeypatch.setattr(files, "list_folder", refused)
     status, told, found = ran()
     assert (status, found) == (2, {"bb-gprs": PACKETS})
     assert told[-1] == f"giscope: {landing / which}: Permission denied"
@@ -370,7 +372,7 @@ def test_so_it_is_in_a_folder(ran, landing, soon):
 def test_a_pipe_of_the_shell_is_refused_though_workers_do_not_have_it(
     ingested, tmp_path, soon, monkeypatch
 ):
-    monkeypatch.setattr(job, "_ingest", lambda _, items, *__: [1 / 0 for _ in items])
+    monkeypatch.setattr(job, "_ingest_changed", lambda _, items, *__: [1 / 0 for _ in items])
     read, write = os.pipe()
     os.write(write, WHOLE[:4000])
     os.close(write)

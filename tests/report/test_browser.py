@@ -7,7 +7,7 @@ import pytest
 from conftest import CHROMIUM
 from playwright.sync_api import Browser, Page
 
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.jobs.plot import plot
 from spark_jobs.report import write_report
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 
 @pytest.fixture(scope="module")
 def report(demo, tmp_path_factory) -> Path:
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     return write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
 
 
@@ -142,7 +142,7 @@ def test_ways_are_shown_in_turn(browser, drawn_flow):
     shown = "plot.data.filter(t => t.meta && t.visible).map(t => t.meta[0])"
     page.wait_for_function("plot.data")
     assert set(page.evaluate(shown)) == {"down"}
-    page.click("[data-way=up]")
+    page.click("[data-direction=up]")
     page.wait_for_function(f"!({shown}).includes('down')")
     assert set(page.evaluate(shown)) == {"up"}
-    assert page.locator("[data-way=up]").get_attribute("aria-pressed") == "true"
+    assert page.locator("[data-direction=up]").get_attribute("aria-pressed") == "true"

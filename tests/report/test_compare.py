@@ -18,10 +18,10 @@ from schemas.marts import METRICS
 from spark_jobs.cli import app
 from spark_jobs.errors import UserError
 from spark_jobs.jobs.ingest import publish_network
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import compare, peak, write_report
-from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse
-from spark_jobs.report.metrics import SHOWN
+from spark_jobs.report.compare import OFF_PEAK, PEAK, Comparison, comparisons, parse_subset
+from spark_jobs.report.metrics import SHOWN_METRICS
 from spark_jobs.report.selection import Selection, select
 from spark_jobs.warehouse import Unit, Warehouse
 
@@ -59,7 +59,7 @@ def made_up(demo, network, where, slower: float, lossier: float) -> Warehouse:
                 }
             )
         publish(warehouse, "aa-gprs", day, {FLOWS: rows})
-    marts(warehouse)
+    update_marts(warehouse)
     return warehouse
 
 
@@ -86,14 +86,14 @@ def of(found: list[Comparison], metric: str, network: str = "aa-gprs") -> Compar
 
 
 def test_metrics_shown_are_those_of_the_mart():
-    assert list(SHOWN) == list(METRICS)
+    assert list(SHOWN_METRICS) == list(METRICS)
 
 
 def test_known_difference_is_found(different):
     found = comparisons(chosen(different), PEAK, OFF_PEAK)
     delay, loss = of(found, "setup_delay"), of(found, "loss_access")
-    assert delay.claimed
-    assert loss.claimed
+    assert delay.significant
+    assert loss.significant
     assert delay.difference.interval.low < 0.3 < delay.difference.interval.high
     assert loss.difference.interval.low < 0.012 < loss.difference.interval.high
     assert delay.sentence.startswith("3")
@@ -104,7 +104,7 @@ def test_known_difference_is_found(different):
 def test_none_is_claimed_where_there_is_none(same):
     found = comparisons(chosen(same), PEAK, OFF_PEAK)
     assert {c.metric for c in found} >= {"setup_delay", "loss_access"}
-    assert not any(c.claimed for c in found)
+    assert not any(c.significant for c in found)
     assert "no difference beyond chance" in of(found, "setup_delay").sentence
 
 
@@ -113,24 +113,24 @@ def test_none_is_claimed_where_there_is_none(same):
     [("hours=10-11", "hours=4-5"), ("hours=peak,sack=yes", "hours=off-peak,sack=yes")],
 )
 def test_any_two_selections(different, first, second):
-    found = comparisons(chosen(different), parse(first), parse(second))
-    assert of(found, "loss_access").claimed
+    found = comparisons(chosen(different), parse_subset(first), parse_subset(second))
+    assert of(found, "loss_access").significant
 
 
 def test_options_are_told_by_connections_that_agreed_on_them(different):
-    found = comparisons(chosen(different), parse("sack=yes"), parse("sack=no"))
+    found = comparisons(chosen(different), parse_subset("sack=yes"), parse_subset("sack=no"))
     assert "setup_delay" not in {c.metric for c in found}
-    assert not of(found, "loss_access").claimed
+    assert not of(found, "loss_access").significant
 
 
 def test_flows_and_marts_tell_the_same(demo):
     """By options the flows are read."""
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
-    source = compare._by_options(selection)
+    source = compare._measures_by_options(selection)
     keys = ("network", "metric", "period")
-    of_marts = compare.by(selection, "metrics", keys=keys)
-    of_flows = compare.by(selection, source, keys=keys)
+    of_marts = compare.sums_by(selection, "metrics", keys=keys)
+    of_flows = compare.sums_by(selection, source, keys=keys)
     assert [key for key, _ in of_marts] == [key for key, _ in of_flows]
     for (_, ours), (key, theirs) in zip(of_marts, of_flows, strict=True):
         assert ours.measured == theirs.measured, key
@@ -192,7 +192,7 @@ def metrics_of(warehouse: Warehouse) -> pd.DataFrame:
 def test_differences_are_those_of_the_flows(demo):
     """Values, intervals and what is beyond chance, by pandas and a plain regression from the
     Parquet files. One network has both halves; at peak the others have users in more groups."""
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     found = {
         (c.network.name, c.metric): c for c in comparisons(chosen(demo.warehouse), PEAK, OFF_PEAK)
     }
@@ -204,7 +204,7 @@ def test_differences_are_those_of_the_flows(demo):
         assert (told.first, told.second) == pytest.approx((row["first"], row["second"])), key
         ends = told.interval.low, told.interval.high
         assert ends == pytest.approx((row["low"], row["high"])), key
-        assert found[key].claimed == row["claimed"], key
+        assert found[key].significant == row["claimed"], key
     beyond = {metric for (_, metric), row in expected.iterrows() if row["claimed"]}
     assert beyond == {
         "setup_delay", "rtt_access", "channel_rate", "loss_internet", "throughput", "goodput",
@@ -237,7 +237,7 @@ def test_groups_of_two_networks_are_other_users():
     rows = of_other_users(0.3, draws=1)
     one, other = (rows[rows["period"] == period] for period in ("peak", "off_peak"))
     selection = selection_of(pd.concat([one, other.assign(network="n1", period="peak")]))
-    (found,) = comparisons(selection, parse("network=n0"), parse("network=n1"))
+    (found,) = comparisons(selection, parse_subset("network=n0"), parse_subset("network=n1"))
     others = other.assign(user_group=other["user_group"] + 64)
     (apart,) = compared(pd.concat([one, others])).itertuples()
     (same,) = compared(rows).itertuples()
@@ -248,12 +248,15 @@ def test_groups_of_two_networks_are_other_users():
 
 def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
     """Those that nobody asked for have no note either."""
-    marts(demo.warehouse)
-    first, second = parse("network=aa-gprs,hours=peak"), parse("network=bb-gprs,hours=peak")
-    page = peak.comparison(chosen(demo.warehouse), first, second)
+    update_marts(demo.warehouse)
+    first, second = (
+        parse_subset("network=aa-gprs,hours=peak"),
+        parse_subset("network=bb-gprs,hours=peak"),
+    )
+    page = peak.comparison_section(chosen(demo.warehouse), first, second)
     assert page.notes == []
     assert len(page.tables) == 1
-    page = peak.comparison(chosen(demo.warehouse), PEAK, OFF_PEAK)
+    page = peak.comparison_section(chosen(demo.warehouse), PEAK, OFF_PEAK)
     assert [note.partition(":")[0] for note in page.notes] == ["bb-gprs", "cc-dialup"]
 
 
@@ -271,18 +274,20 @@ def test_page_of_two_networks_says_of_none_that_it_is_not_compared(demo):
 )
 def test_halves_that_are_none(text, reason):
     with pytest.raises(UserError, match=reason):
-        parse(text)
+        parse_subset(text)
 
 
 def test_networks_are_compared_one_with_one(demo):
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     selection = chosen(demo.warehouse)
     pair = comparisons(
-        selection, parse("network=aa-gprs,hours=peak"), parse("network=bb-gprs,hours=peak")
+        selection,
+        parse_subset("network=aa-gprs,hours=peak"),
+        parse_subset("network=bb-gprs,hours=peak"),
     )
     assert {c.network.name for c in pair} == {"aa-gprs"}
     with pytest.raises(UserError, match="nothing to show for 'zz'"):
-        comparisons(selection, parse("network=zz"), parse("hours=peak"))
+        comparisons(selection, parse_subset("network=zz"), parse_subset("hours=peak"))
 
 
 def test_page(different, tmp_path):
@@ -290,7 +295,7 @@ def test_page(different, tmp_path):
     path = write_report(different, tmp_path / "r.html")
     page = Page(path.read_text(encoding="utf-8"))
     assert next(iter(page.rows)) == "compare"
-    told = page.row("compare", SHOWN["loss_access"].title)
+    told = page.row("compare", SHOWN_METRICS["loss_access"].title)
     assert told[0].endswith(" %")
     assert told[2].startswith("● 1.")
     assert 'id="days-aa-gprs"' in path.read_text(encoding="utf-8")
@@ -330,5 +335,5 @@ def test_what_is_of_fewer_than_min_users_is_not_compared(demo, network, tmp_path
     careful = network.model_copy(update={"min_users": 21})
     selection = select(made_up(demo, careful, tmp_path / "w", 0.3, 0.0), None, None, None)
     assert comparisons(selection, PEAK, OFF_PEAK)
-    assert comparisons(selection, parse("hours=peak"), parse("hours=off-peak"))
-    assert comparisons(selection, parse("sack=yes"), parse("sack=no")) == []
+    assert comparisons(selection, parse_subset("hours=peak"), parse_subset("hours=off-peak"))
+    assert comparisons(selection, parse_subset("sack=yes"), parse_subset("sack=no")) == []

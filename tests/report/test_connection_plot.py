@@ -16,24 +16,24 @@ from segments import RTT_US, SLOT_US, acked, opened, sent, started
 from schemas import TABLES
 from spark_jobs.estimators.sender.state import LIMITS
 from spark_jobs.jobs.flows import read_user
-from spark_jobs.report.connection import BESIDE, Connection, connection_of
-from spark_jobs.report.exchange import KINDS, Exchange, exchange_of
-from spark_jobs.report.plot import MOST_DRAWN, figure, thinned
+from spark_jobs.report.connection import DETAIL_TABLES, Connection, read_connection
+from spark_jobs.report.connection_packets import KINDS, ConnectionPackets, packets_of
+from spark_jobs.report.plot import MAX_DRAWN, figure, thinning_notes
 from spark_jobs.report.plot_page import page
 from spark_jobs.tables import ROWS
 
 SECOND = 1_000_000
 
 
-def drawn(lines: list[Packet]) -> tuple[Exchange, Connection]:
+def drawn(lines: list[Packet]) -> tuple[ConnectionPackets, Connection]:
     """The one connection of an exchange."""
     made = partition(sorted(lines, key=lambda p: p.us))
     tables = {table.name: rows(made) for table, rows in ROWS.items()}
     (flow,) = tables["flows"].to_pylist()
     flow |= {"network": "net", "date": datetime.date(2023, 11, 14)}
-    of_flow = [pa.Table.from_pylist(tables[t.name].to_pylist(), t.arrow) for t in BESIDE]
+    of_flow = [pa.Table.from_pylist(tables[t.name].to_pylist(), t.arrow) for t in DETAIL_TABLES]
     connection = Connection(flow, *of_flow)
-    exchange = exchange_of(made, connection)
+    exchange = packets_of(made, connection)
     assert exchange is not None
     return exchange, connection
 
@@ -83,7 +83,7 @@ def test_strokes_are_the_segments_and_lines_the_acks():
         (pytest.approx(first / 1e6 + answered), 1001),
         (pytest.approx(second / 1e6 + answered), 2001),
     ]
-    assert points(graph["window's edge"])[-1][1] == 2001 + 8192
+    assert points(graph["window edge"])[-1][1] == 2001 + 8192
     frame, low, size, seq, high = graph["data"]["customdata"][1]
     assert (low, high, size, seq) == (1001, 2001, 1000, 1500)
     assert frame == 6  # the seventh packet: SYN, SYN ACK, ACK, request, d1, its ACK, d2
@@ -92,17 +92,17 @@ def test_strokes_are_the_segments_and_lines_the_acks():
 def test_outstanding_is_what_is_sent_less_what_is_acknowledged():
     lines = [*opened(), sent(900_000, 1), sent(901_000, 2), acked(1_600_000, 1)]
     graph = traces([*lines, acked(1_700_000, 2)])
-    assert points(graph["outstanding"])[-4:] == [(0.9, 1000), (0.901, 2000), (1.6, 1000), (1.7, 0)]
-    assert graph["window offered"]["y"][-1] == 8192
+    assert points(graph["in flight"])[-4:] == [(0.9, 1000), (0.901, 2000), (1.6, 1000), (1.7, 0)]
+    assert graph["advertised window"]["y"][-1] == 8192
 
 
 def test_retransmissions_are_told_by_cause_and_losses_marked():
     graph = traces(with_timeout())
-    assert strokes(graph["again: timeout"]) == [(3.9, 1, 1001)]
-    assert strokes(graph["again: slow start"]) == [(4.6, 1001, 2001), (4.601, 2001, 3001)]
+    assert strokes(graph["retransmission: RTO expiry"]) == [(3.9, 1, 1001)]
+    assert strokes(graph["retransmission: slow start"]) == [(4.6, 1001, 2001), (4.601, 2001, 3001)]
     assert points(graph["lost on the access side"]) == [(0.9, 501), (0.901, 1501), (0.902, 2501)]
-    assert [at for at, _ in points(graph["timer went off"])] == [3.9]
-    assert "needless: had arrived" not in graph
+    assert [at for at, _ in points(graph["RTO expiry"])] == [3.9]
+    assert "spurious: data had arrived" not in graph
 
 
 def test_needless_retransmission_is_marked():
@@ -111,7 +111,7 @@ def test_needless_retransmission_is_marked():
     lines = [*opened(), sent(at, 1), sent(again, 1), acked(again + 100_000, 1)]
     lines += [acked(again + RTT_US + SLOT_US, 1), sent(again + 2 * SECOND, 2)]
     graph = traces([*lines, acked(again + 2 * SECOND + RTT_US, 2)])
-    assert points(graph["needless: had arrived"]) == [(3.9, 501)]
+    assert points(graph["spurious: data had arrived"]) == [(3.9, 501)]
 
 
 def test_sack_blocks_are_strokes_and_what_came_twice_is_told():
@@ -120,7 +120,7 @@ def test_sack_blocks_are_strokes_and_what_came_twice_is_told():
     lines += [acked(2_600_000, 3), acked(2_700_000, 3, (2, 2))]
     graph = traces(lines)
     assert strokes(graph["SACK blocks"]) == [(1.7, 2001, 3001)]
-    assert strokes(graph["D-SACK: came twice"]) == [(2.7, 1001, 2001)]
+    assert strokes(graph["D-SACK: data arrived twice"]) == [(2.7, 1001, 2001)]
 
 
 def test_numbers_do_not_wrap():
@@ -131,17 +131,17 @@ def test_numbers_do_not_wrap():
 def test_window_of_unknown_scale_is_not_drawn():
     """The SYN was not seen; SYN ACK and what follows was."""
     lines = [replace(p, ws=2) if "SYN" in p.flags else p for p in started()]
-    assert "window's edge" in traces(lines)
+    assert "window edge" in traces(lines)
     exchange, connection = drawn(lines[1:])
-    assert np.isnan(exchange.down.heard["window"]).all()
+    assert np.isnan(exchange.down.acks["window"]).all()
     text = page(connection, exchange)
-    assert "The windows&#39; scale is not known" in text
-    assert "Not both SYNs were seen" in text
+    assert "The window scale is unknown" in text
+    assert "Gi did not see both SYNs" in text
 
 
 def test_scaled_window():
     lines = [replace(p, ws=2) if "SYN" in p.flags else p for p in started(first=1)]
-    assert points(traces(lines)["window offered"])[-1][1] == 4 * 8192
+    assert points(traces(lines)["advertised window"])[-1][1] == 4 * 8192
 
 
 def test_band_is_what_limited_it():
@@ -151,7 +151,7 @@ def test_band_is_what_limited_it():
     assert recovery["end"].max() == pytest.approx(5.3, abs=0.2)
 
 
-def assert_sums_are_the_flows(exchange: Exchange, connection: Connection) -> None:
+def assert_sums_are_the_flows(exchange: ConnectionPackets, connection: Connection) -> None:
     seconds = exchange.intervals["end"] - exchange.intervals["start"]
     for code, name in enumerate(LIMITS):
         mine = seconds[exchange.intervals["limit"] == code].sum()
@@ -174,23 +174,26 @@ def test_bands_of_real_connections_sum_up_to_their_rows(demo):
     )
     assert len(ids) > 9
     for (flow_id,) in ids:
-        connection = connection_of(demo.warehouse, flow_id)
+        connection = read_connection(demo.warehouse, flow_id)
         flow = connection.flow
         made = read_user(demo.warehouse, flow["network"], flow["date"], flow["user"])
-        exchange = exchange_of(made, connection)
+        exchange = packets_of(made, connection)
         assert_sums_are_the_flows(exchange, connection)
-        assert (exchange.down.sent["size"] > 0).sum() == flow["data_packets_down"]
+        assert (exchange.down.segments["size"] > 0).sum() == flow["data_packets_down"]
 
 
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([Packet(0, "up", frozenset({"SYN"}), seq=9)], "What limited it is not known"),
-        ([Packet(0, "up", frozenset({"ACK"}), seq=9, ack=5)], "What limited it is not known"),
-        ([Packet(0, "down", frozenset({"RST"}), seq=9)], "What limited it is not known"),
-        (opened(), "It never stalled"),
-        ([p for p in started() if p.way == "down"], "Gi saw one direction only: down"),
-        ([p for p in started() if p.way == "up"], "Gi saw one direction only: up"),
+        ([Packet(0, "up", frozenset({"SYN"}), seq=9)], "The limits of the transfer are unknown"),
+        (
+            [Packet(0, "up", frozenset({"ACK"}), seq=9, ack=5)],
+            "The limits of the transfer are unknown",
+        ),
+        ([Packet(0, "down", frozenset({"RST"}), seq=9)], "The limits of the transfer are unknown"),
+        (opened(), "The connection never stalled"),
+        ([p for p in started() if p.way == "down"], "Gi saw only one direction: down"),
+        ([p for p in started() if p.way == "up"], "Gi saw only one direction: up"),
         ([replace(p, server="2001:db8::1") for p in started()], "ipv6.addr == 2001:db8::1"),
     ],
     ids=["SYN", "ACK", "RST", "no data", "one way down", "one way up", "IPv6"],
@@ -210,14 +213,14 @@ def test_upload_is_shown_first_where_it_is_more():
 
 def test_what_is_thinned_is_said():
     exchange, _ = drawn(started(first=1))
-    assert thinned(exchange) == []
-    many = replace(exchange.down, sent=np.repeat(exchange.down.sent, MOST_DRAWN))
-    (told,) = thinned(replace(exchange, down=many))
-    assert told.startswith(f"There are {len(many.sent):,} segments one way")
+    assert thinning_notes(exchange) == []
+    many = replace(exchange.down, segments=np.repeat(exchange.down.segments, MAX_DRAWN))
+    (told,) = thinning_notes(replace(exchange, down=many))
+    assert told.startswith(f"There are {len(many.segments):,} segments in one direction")
 
 
 def test_every_cause_of_the_table_is_drawn():
     """The schema lists them in words."""
     meaning = next(c for c in TABLES["retransmissions"].columns if c.name == "cause").meaning
     causes = [kind for kind in KINDS if f"{kind} (" in meaning]
-    assert set(KINDS) - set(causes) == {"new", "again", "probe", "keepalive"}
+    assert set(KINDS) - set(causes) == {"new", "retransmission", "probe", "keepalive"}

@@ -13,10 +13,10 @@ import pytest
 from schemas import CHANNEL_RATES, FLOWS
 from spark_jobs.errors import UserError
 from spark_jobs.estimators.by_user import UNKNOWN
-from spark_jobs.jobs.marts import marts
+from spark_jobs.jobs.marts import update_marts
 from spark_jobs.report import write_report
-from spark_jobs.report.fig07 import _part
-from spark_jobs.report.table3 import turned
+from spark_jobs.report.fig07 import _share_of_time
+from spark_jobs.report.table3 import pooling_reverses
 from spark_jobs.warehouse import Warehouse
 
 
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(demo, tmp_path_factory) -> Page:
-    marts(demo.warehouse)
+    update_marts(demo.warehouse)
     path = write_report(demo.warehouse, tmp_path_factory.mktemp("report") / "report.html")
     return Page(path.read_text(encoding="utf-8"))
 
@@ -137,7 +137,7 @@ def test_numbers_are_those_of_the_flows(demo, page, network):
     shown = page.row("fig08", network)
     assert value(shown[1]) == pytest.approx(100 * (sides == "none").mean(), abs=0.051)
     early = rows[rows["setup_class"].notna()]["setup_retransmission"] == "premature"
-    name = "\N{EM SPACE}" * 2 + "Slight problem: too short a timer"
+    name = "\N{EM SPACE}" * 2 + "Slight problem: timer too short"
     assert value(page.row("fig05", name, network)[1]) == pytest.approx(
         100 * early.mean(), abs=0.051
     )
@@ -185,7 +185,7 @@ def test_bars_of_fig11_have_the_users_intervals(demo, page, network):
     place = np.floor(20 * rows["b_tcp"] / (rows["b_tcp"] + rows["b_other"])).astype(int)
     shown = {r[1]: told(r[2]) for r in page.rows["fig11"] if r[0] == network and len(r) == 3}
     assert len(shown) == place.nunique()
-    for name, at in {"1: alone": 20, "0.70 to below 0.75": 14}.items():
+    for name, at in {"1: single": 20, "0.70 to below 0.75": 14}.items():
         found, low, high = shown[name]
         assert found == pytest.approx(100 * (place == at).mean(), abs=0.051)
         ends = resampled(rows, place == at, pd.Series(1.0, rows.index))
@@ -234,9 +234,9 @@ def test_a_peak_of_few_has_no_interval():
 
     common = [row(user, 10, 500) for user in range(6)]
     for few in ([row(user, 1, 520) for user in range(4)], [row(1, 3, 520), row(2, 2, 520)]):
-        assert _part([*common, *few], few) == UNKNOWN
+        assert _share_of_time([*common, *few], few) == UNKNOWN
     enough = [row(user, 5, 520) for user in range(4)]
-    assert _part([*common, *enough], enough).value == pytest.approx(20 / 80)
+    assert _share_of_time([*common, *enough], enough).value == pytest.approx(20 / 80)
 
 
 def test_nothing_is_said_of_too_few(demo, page):
@@ -267,11 +267,11 @@ def test_networks_are_not_added_up_where_that_turns_an_effect_round():
         row("slow", "yes", 10, 18), row("slow", "no", 90, 20),
         row("fast", "yes", 90, 180), row("fast", "no", 10, 200),
     ]  # fmt: skip
-    assert turned(turned_round, "sack")
-    assert not turned(turned_round[:2], "sack")
+    assert pooling_reverses(turned_round, "sack")
+    assert not pooling_reverses(turned_round[:2], "sack")
     alike = [row("slow", "yes", 50, 18), row("slow", "no", 50, 20),
              row("fast", "yes", 50, 180), row("fast", "no", 50, 200)]  # fmt: skip
-    assert not turned(alike, "sack")
+    assert not pooling_reverses(alike, "sack")
 
 
 def test_page_loads_nothing_from_outside(page):

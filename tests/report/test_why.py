@@ -6,8 +6,8 @@ import pytest
 
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.report.connection import connection_of
-from spark_jobs.report.why import why
+from spark_jobs.report.connection import read_connection
+from spark_jobs.report.why import explanation
 from spark_jobs.warehouse import Warehouse
 
 
@@ -19,15 +19,15 @@ def ask(demo, question: str) -> dict:
 
 
 def test_five_sentences_hold_the_tables_numbers(demo):
-    flow = ask(demo, "retransmissions > 20 and timeouts > 1 and lost_access > 5")
-    speed, limits, losses, retransmissions, stalls = why(
-        connection_of(demo.warehouse, flow["flow_id"])
+    flow = ask(demo, "retransmissions > 20 and rto_expiries > 1 and lost_access > 5")
+    speed, limits, losses, retransmissions, stalls = explanation(
+        read_connection(demo.warehouse, flow["flow_id"])
     )
     assert f"{flow['payload_bytes_down']:,} bytes" in speed
     assert f"{flow['goodput'] / 1000:,.1f} kbit/s" in speed
-    assert f"{flow['lost_access']:,} were lost behind it" in losses
-    assert f"sent {flow['retransmissions']:,} packets again" in retransmissions
-    assert f"went off {flow['rto_expiries']:,} times" in retransmissions
+    assert f"{flow['lost_access']:,} were lost on the access side" in losses
+    assert f"The server retransmitted {flow['retransmissions']:,} packets" in retransmissions
+    assert f"timer expired {flow['rto_expiries']:,} times" in retransmissions
     assert sum(map(int, re.findall(r"(\d+) %", limits))) == pytest.approx(100, abs=3)
     count, seconds = (
         demo.warehouse.connect()
@@ -37,30 +37,32 @@ def test_five_sentences_hold_the_tables_numbers(demo):
     """)
         .fetchall()[0]
     )
-    assert f"It stalled {count} time" in stalls
-    assert f"for {seconds:.1f} s in all" in stalls
+    assert f"The connection stalled {count} time" in stalls
+    assert f"for {seconds:.1f} s in total" in stalls
 
 
 def test_share_named_first_is_the_largest_limit(demo):
     flow = ask(demo, "limited_by = 'receiver' and limited_receiver > 10")
     assert (
         " % the mobile's window was full"
-        in why(connection_of(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
+        in explanation(read_connection(demo.warehouse, flow["flow_id"]))[1].split(",")[1]
     )
 
 
 def test_connection_that_never_came_about_is_not_known(demo):
     flow = ask(demo, "setup_class = 'no_response'")
-    _, limits, losses, retransmissions, stalls = why(connection_of(demo.warehouse, flow["flow_id"]))
-    assert limits == "What limited it is not known."
+    _, limits, losses, retransmissions, stalls = explanation(
+        read_connection(demo.warehouse, flow["flow_id"])
+    )
+    assert limits == "The limits of the transfer are unknown."
     assert losses.startswith("Of 0 data packets")
-    assert retransmissions == "Whether anything was retransmitted, and why, is not known."
-    assert stalls == "It never stalled."
+    assert retransmissions == "The retransmissions are unknown."
+    assert stalls == "The connection never stalled."
 
 
 def test_unknown_flow_is_the_users_mistake(demo, capsys):
     with pytest.raises(UserError, match="no flow 7"):
-        connection_of(demo.warehouse, 7)
+        read_connection(demo.warehouse, 7)
     with pytest.raises(SystemExit) as stop:
         main(["why", "--warehouse", str(demo.warehouse.root), "7"])
     assert stop.value.code == 2
@@ -69,4 +71,4 @@ def test_unknown_flow_is_the_users_mistake(demo, capsys):
 
 def test_empty_warehouse_has_no_flow(tmp_path):
     with pytest.raises(UserError, match="no flow 1"):
-        connection_of(Warehouse(tmp_path), 1)
+        read_connection(Warehouse(tmp_path), 1)

@@ -3,7 +3,7 @@
 import duckdb
 import pandas as pd
 
-from spark_jobs.report import paper, timers
+from spark_jobs.report import paper, retransmissions
 from tests.studies.markdown import mean, number, percent, table
 
 NETWORKS = {"options-classic": "a stack as of 2001", "options-today": "a stack of today"}
@@ -75,7 +75,7 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
     for (sack, timestamps), name in PAIRS.items():
         pair = _pair(of_network, sack, timestamps)
         sent, true_sent = pair.sent.sum(), pair.true_sent.sum()
-        fast, timer = paper.RETRANSMISSIONS[timers.PAIRS[sack, timestamps]]
+        fast, timer = paper.RETRANSMISSIONS[retransmissions.OPTION_PAIRS[sack, timestamps]]
         shares.append(
             (
                 name,

@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from spark_jobs.jobs.flows import flows, stale_days
+from spark_jobs.jobs.flows import publish_flows, stale_days
 from spark_jobs.jobs.ingest import ingest
 from spark_jobs.networks import load_networks
 from spark_jobs.warehouse import Warehouse
@@ -25,7 +25,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConn
     ingest(
         warehouse, [(networks[path.parent.name], path) for path in CAPTURES.glob("*/*.pcap.zst")]
     )
-    flows(warehouse, stale_days(warehouse, networks.values()))
+    publish_flows(warehouse, stale_days(warehouse, networks.values()))
     with connect(warehouse.root) as found:
         yield found
 

@@ -63,7 +63,7 @@ def test_other_bytes_of_the_same_size_are_told(warehouse, capsys):
     flows.write_bytes(content)
     (told,) = checked(warehouse.root, capsys)
     assert told.startswith(f"giscope: {flows}: has other bytes than were published; remove it")
-    assert warehouse.damaged(whole=True, network="bb-gprs") == {}
+    assert warehouse.damaged(all_bytes=True, network="bb-gprs") == {}
 
 
 def test_packets_lost_with_their_capture_are_told_and_the_rest_goes_on(

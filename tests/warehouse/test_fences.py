@@ -23,7 +23,7 @@ from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.places import read_if_changed, write_if_unchanged
 from spark_jobs.warehouse import Unit, Warehouse, object_store_database
-from spark_jobs.warehouse.journal import CATALOG, Changes, Shown
+from spark_jobs.warehouse.catalog import CATALOG, FileChanges, MetadataChange
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -47,8 +47,8 @@ def lossy(store, bucket, monkeypatch) -> Iterator[Path]:
 @pytest.fixture
 def impatient(monkeypatch) -> None:
     """Locks are lost soon, and not renewed: as if their holders stood still."""
-    monkeypatch.setattr(object_store_database, "LOST_S", 0.5)
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 3600)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 3600)
 
 
 def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
@@ -57,7 +57,7 @@ def test_who_lost_a_lock_publishes_nothing(bucket, impatient):
     with one.locked("content-aa-gprs"):
         with other.locked("content-aa-gprs"):
             publish(other, "BB")
-        with pytest.raises(UserError, match="stood still for so long"):
+        with pytest.raises(UserError, match="was stopped for so long"):
             publish(one, "CC")
     assert countries(Warehouse(bucket / "w")) == ["BB"]
     publish(one, "DD")
@@ -74,23 +74,23 @@ def test_who_let_go_of_a_lock_may_have_it_again(bucket):
 
 def test_another_s_lock_is_left_by_who_lost_it(bucket, impatient):
     lock = bucket / "lock"
-    with object_store_database.held(lock):
-        with object_store_database.held(lock) as second:
+    with object_store_database.hold_lock(lock):
+        with object_store_database.hold_lock(lock) as second:
             assert second.took_over
             mine = lock.read_bytes()
             first_tag = write_if_unchanged(bucket / "x", b"1", None)
             assert first_tag
-        assert lock.read_bytes() == object_store_database.FREE
-        assert mine != object_store_database.FREE
-    assert lock.read_bytes() == object_store_database.FREE
+        assert lock.read_bytes() == object_store_database.RELEASED
+        assert mine != object_store_database.RELEASED
+    assert lock.read_bytes() == object_store_database.RELEASED
 
 
 STOPPED = """
 import sys, time
-from spark_jobs.places import place
+from spark_jobs.places import path_of
 from spark_jobs.warehouse import Unit, Warehouse, object_store_database
-object_store_database.RENEWED_S, object_store_database.LOST_S = 0.2, 2.0
-warehouse = Warehouse(place(sys.argv[1]))
+object_store_database.RENEWAL_S, object_store_database.EXPIRY_S = 0.2, 2.0
+warehouse = Warehouse(path_of(sys.argv[1]))
 with warehouse.locked("content-aa-gprs"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -99,8 +99,8 @@ with warehouse.locked("content-aa-gprs"):
 
 
 def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 0.2)
-    monkeypatch.setattr(object_store_database, "LOST_S", 2.0)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0.2)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 2.0)
     root = bucket / "w"
     publish(Warehouse(root), "AA")
     job = subprocess.Popen(
@@ -116,8 +116,8 @@ def test_a_process_that_was_stopped_publishes_nothing(bucket, monkeypatch):
         other.publish(UNIT, [], {"of": "other"})
         os.kill(job.pid, signal.SIGCONT)
         _, told = job.communicate("go\n", timeout=60)
-    assert "stood still for so long" in told
-    assert Warehouse(root).commit(UNIT).facts == {"of": "other"}
+    assert "was stopped for so long" in told
+    assert Warehouse(root).published(UNIT).facts == {"of": "other"}
 
 
 def test_a_lock_lost_with_its_connection_publishes_nothing(uri, tmp_path):
@@ -131,7 +131,7 @@ def test_a_lock_lost_with_its_connection_publishes_nothing(uri, tmp_path):
             )
         with other.locked("content-aa-gprs"):
             publish(other, "BB")
-            with pytest.raises(UserError, match="stood still for so long"):
+            with pytest.raises(UserError, match="was stopped for so long"):
                 publish(one, "CC")
     assert countries(Warehouse(tmp_path)) == ["BB"]
 
@@ -140,29 +140,29 @@ def test_metadata_that_another_job_changed_are_not_replaced(tmp_path):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    before = warehouse._journal.snapshots()["networks"]
+    before = warehouse._catalog.metadata_locations()["networks"]
     publish(warehouse, "BB")
-    changes = warehouse._journal.changes()["networks"]
+    changes = warehouse._catalog.pending_changes()["networks"]
     for stale in (None, "elsewhere"):
         with pytest.raises(UserError, match="Iceberg table networks: another job changed it"):
-            warehouse._journal.show({"networks": Shown(stale, "new", changes)})
-    assert warehouse._journal.snapshots()["networks"] == before
-    assert warehouse._journal.changes()["networks"] == changes
-    warehouse._journal.show({"networks": Shown(before, "new", Changes())})
-    assert warehouse._journal.snapshots()["networks"] == "new"
+            warehouse._catalog.set_metadata({"networks": MetadataChange(stale, "new", changes)})
+    assert warehouse._catalog.metadata_locations()["networks"] == before
+    assert warehouse._catalog.pending_changes()["networks"] == changes
+    warehouse._catalog.set_metadata({"networks": MetadataChange(before, "new", FileChanges())})
+    assert warehouse._catalog.metadata_locations()["networks"] == "new"
 
 
 def test_rows_that_an_iceberg_table_lacks_are_found_and_shown_again(tmp_path, capsys):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    old = warehouse._journal.snapshots()["networks"]
+    old = warehouse._catalog.metadata_locations()["networks"]
     publish(warehouse, "BB")
     warehouse.update_views()
     files = ["--warehouse", str(tmp_path), "--networks", str(NETWORKS_FILE)]
     main(["check", *files])
     capsys.readouterr()
-    with warehouse._journal._transaction() as session:  # as a job that was held up did
+    with warehouse._catalog._transaction() as session:  # as a job that was held up did
         session.execute(
             "update iceberg_tables set metadata_location = ? where table_name = 'networks'", (old,)
         )
@@ -181,12 +181,12 @@ def test_rows_that_an_iceberg_table_lacks_are_found_and_shown_again(tmp_path, ca
 def test_views_that_another_job_replaced_are_not_replaced(bucket, tmp_path):
     warehouse = Warehouse(bucket / "w")
     publish(warehouse, "AA")
-    seen = warehouse._storage.seen_views()
+    tag = warehouse._storage.views_tag()
     warehouse.update_views()
     made = tmp_path / "views"
     made.write_bytes(b"stale")
     with pytest.raises(UserError, match="another job replaced it meanwhile"):
-        warehouse._storage.replace_views(made, 0, seen)
+        warehouse._storage.replace_views(made, 0, tag)
 
 
 def test_a_write_whose_answer_was_lost_counts(lossy):
@@ -202,8 +202,8 @@ def test_nothing_is_lost_with_the_answers_of_a_bucket(lossy, network, tmp_path, 
     ingest_syns(warehouse, network, tmp_path, b=3)
     assert packets_of(Warehouse(lossy / "w")) == [1, 3]
     warehouse.update_views()
-    assert Warehouse(lossy / "w").damaged(whole=True) == {}
-    assert Warehouse(lossy / "w").holes() == {}
+    assert Warehouse(lossy / "w").damaged(all_bytes=True) == {}
+    assert Warehouse(lossy / "w").iceberg_mismatches() == {}
 
 
 def test_a_change_that_another_job_went_on_from_counts(bucket):
@@ -232,8 +232,8 @@ def test_a_change_that_another_job_went_on_from_counts(bucket):
     losing.setattr(object_store_database, "write_if_unchanged", only_catalog)
     one.publish(UNIT, [], {"of": "one"})
     reader = Warehouse(bucket / "w")
-    assert reader.commit(UNIT).facts == {"of": "one"}
-    assert reader.commit(Unit("network", "zz")).facts == {"of": "other"}
+    assert reader.published(UNIT).facts == {"of": "one"}
+    assert reader.published(Unit("network", "zz")).facts == {"of": "other"}
 
 
 def test_published_files_stay_though_their_job_knows_no_answer(bucket, monkeypatch):
@@ -253,8 +253,8 @@ def test_published_files_stay_though_their_job_knows_no_answer(bucket, monkeypat
         staging.write(NETWORKS, "aa-gprs", None, "BB", NETWORKS.arrow.empty_table())
         with pytest.raises(OSError, match="timed out"):
             warehouse.publish(UNIT, staging.files, {"of": "unheard"})
-        warehouse.discard(staging.files)
+        warehouse.remove_staged(staging.files)
     monkeypatch.undo()
     reader = Warehouse(bucket / "w")
-    assert reader.commit(UNIT).facts == {"of": "unheard"}
-    assert reader.damaged(whole=True) == {}
+    assert reader.published(UNIT).facts == {"of": "unheard"}
+    assert reader.damaged(all_bytes=True) == {}

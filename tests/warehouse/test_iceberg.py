@@ -18,10 +18,17 @@ from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.commits import Content
-from spark_jobs.warehouse.iceberg import MANIFESTS, PREVIOUS, update
-from spark_jobs.warehouse.journal import CATALOG, Changes, File, Journal, Update, database_of
-from spark_jobs.warehouse.place_io import PlaceIO
+from spark_jobs.warehouse.catalog import (
+    CATALOG,
+    File,
+    FileChanges,
+    TableUpdate,
+    UnitCatalog,
+    database_of,
+)
+from spark_jobs.warehouse.iceberg import MAX_PREVIOUS_METADATA, MERGE_FACTOR, write_metadata
+from spark_jobs.warehouse.path_io import PathIO
+from spark_jobs.warehouse.units import Content
 
 NOTHING = timedelta(0)
 
@@ -80,17 +87,17 @@ def test_tables_change_at_one_stroke(tmp_path, monkeypatch):
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    before = Journal(database_of(tmp_path)).snapshots()
+    before = UnitCatalog(database_of(tmp_path)).metadata_locations()
     publish(warehouse, "BB")
 
     def killed(*_: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "show", killed)
+        patch.setattr(UnitCatalog, "set_metadata", killed)
         with pytest.raises(Killed):
             warehouse.update_views()
-    assert Journal(database_of(tmp_path)).snapshots() == before
+    assert UnitCatalog(database_of(tmp_path)).metadata_locations() == before
     assert told(iceberg(tmp_path)) == ["AA"]
     left = metadata_files(tmp_path)
     long_ago(tmp_path)
@@ -144,7 +151,7 @@ def test_metadata_are_bounded(tmp_path):
             warehouse.publish(Unit("network", f"n{n // 2}"), staging.files, {})
         warehouse.update_views()
         counts.append(len(metadata_files(tmp_path)))
-    assert max(counts) <= 2 * MANIFESTS + PREVIOUS
+    assert max(counts) <= 2 * MERGE_FACTOR + MAX_PREVIOUS_METADATA
     assert len(told(iceberg(tmp_path))) == len(data_files(warehouse)) == 18
     assert len(iceberg(tmp_path).snapshots()) == 1
 
@@ -153,15 +160,17 @@ def test_manifests_are_merged_once_a_size(tmp_path):
     """A merged one stays as it is until there are as many of its size."""
     warehouse, location = Warehouse(tmp_path), None
     merged = []
-    for n in range(3 * MANIFESTS):
-        change = Changes([File(f"networks/network=n{n}/x.parquet", Content(1, ""), 1)])
-        location = update(Update("networks", str(warehouse.root), location, change, 0)).location
-        manifests = StaticTable.from_metadata(location).current_snapshot().manifests(PlaceIO())
-        assert len(manifests) <= 2 * MANIFESTS
+    for n in range(3 * MERGE_FACTOR):
+        change = FileChanges([File(f"networks/network=n{n}/x.parquet", Content(1, ""), 1)])
+        location = write_metadata(
+            TableUpdate("networks", str(warehouse.root), location, change, 0)
+        ).location
+        manifests = StaticTable.from_metadata(location).current_snapshot().manifests(PathIO())
+        assert len(manifests) <= 2 * MERGE_FACTOR
         assert sum(m.added_files_count + m.existing_files_count for m in manifests) == n + 1
         merged.append({m.manifest_path for m in manifests if m.existing_files_count})
-    assert [len(some) for some in merged[MANIFESTS - 1 :: MANIFESTS]] == [1, 2, 3]
-    assert merged[MANIFESTS - 1] <= merged[-1]
+    assert [len(some) for some in merged[MERGE_FACTOR - 1 :: MERGE_FACTOR]] == [1, 2, 3]
+    assert merged[MERGE_FACTOR - 1] <= merged[-1]
 
 
 def test_what_belongs_to_nothing_is_removed(tmp_path, capsys):
@@ -191,17 +200,19 @@ def test_a_moved_warehouse_is_shown_where_it_is(tmp_path):
 
 
 def test_a_column_more_is_null_in_earlier_files(tmp_path, monkeypatch):
-    def publish_as(table: object, country: str) -> Changes:
+    def publish_as(table: object, country: str) -> FileChanges:
         monkeypatch.setitem(TABLES, "networks", table)
         path = f"networks/network={country}/x.parquet"
         (tmp_path / path).parent.mkdir(parents=True)
         pq.write_table(rows(country).select(table.arrow.names), tmp_path / path)
-        return Changes([File(path, Content((tmp_path / path).stat().st_size, ""), 1)])
+        return FileChanges([File(path, Content((tmp_path / path).stat().st_size, ""), 1)])
 
     earlier = replace(NETWORKS, columns=NETWORKS.columns[:-1])
-    first = update(Update("networks", str(tmp_path), None, publish_as(earlier, "AA"), 0))
+    first = write_metadata(
+        TableUpdate("networks", str(tmp_path), None, publish_as(earlier, "AA"), 0)
+    )
     after = publish_as(NETWORKS, "BB")
-    second = update(Update("networks", str(tmp_path), first.location, after, 0))
+    second = write_metadata(TableUpdate("networks", str(tmp_path), first.location, after, 0))
     found = StaticTable.from_metadata(second.location).scan().to_arrow()
     assert found.column_names == NETWORKS.arrow_with_partitions.names
     assert sorted(found["country"].to_pylist()) == ["AA", "BB"]

@@ -13,7 +13,7 @@ from test_warehouse import publish
 from schemas import TABLES
 from spark_jobs.engine.spark import iceberg_settings
 from spark_jobs.warehouse import Warehouse
-from spark_jobs.warehouse.journal import CATALOG
+from spark_jobs.warehouse.catalog import CATALOG
 
 SESSION = """
 import json, sys

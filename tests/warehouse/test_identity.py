@@ -15,8 +15,8 @@ from schemas import NETWORKS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Unit, Warehouse
+from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.journal import CATALOG
 
 FILES = "--networks", str(NETWORKS_FILE)
 COMMANDS = {
@@ -162,8 +162,8 @@ def test_old_orphans_of_our_names_are_removed(tmp_path):
     assert young.exists()
     assert all(path.exists() for path in foreign)
     assert held["removed"] == 1
-    assert held["orphans, left for now"] == 1
-    assert held["of other names, left"] == 3
+    assert held["orphans, kept for now"] == 1
+    assert held["files of other names, kept"] == 3
 
 
 def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):
@@ -176,7 +176,7 @@ def test_many_orphans_are_removed_by_explicit_wish_only(tmp_path, capsys):
     main(["maintain", "--warehouse", str(warehouse.root), "--remove-orphans"])
     assert not any(path.exists() for path in paths)
     assert len(warehouse.files(NETWORKS)) == 40
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
 
 
 def test_an_old_copy_of_the_catalog_removes_nothing(full, network, tmp_path, capsys):

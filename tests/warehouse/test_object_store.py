@@ -17,10 +17,10 @@ from test_warehouse import assert_one_at_a_time, countries, publish
 from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
-from spark_jobs.places import ConflictError, place, write_if_unchanged
+from spark_jobs.places import ConflictError, path_of, write_if_unchanged
 from spark_jobs.report import REPORT
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse, compaction, object_store_database, orphans
-from spark_jobs.warehouse.journal import CATALOG, LOCKS
+from spark_jobs.warehouse.catalog import CATALOG, LOCKS
 
 UNIT = Unit("network", "aa-gprs")
 
@@ -46,10 +46,10 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
     assert contents(root) == contents(demo.warehouse.root)
     assert (root / REPORT).read_bytes().startswith(b"<!doctype html>")
     assert (root / VIEWS).exists()
-    before = {path: status for path, status in root.tree() if not path.startswith(LOCKS)}
+    before = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
     again = run(*args, str(bucket / "captures"))
     assert again.count("unchanged") == len(list(CAPTURES.glob("*/*.pcap*")))
-    after = {path: status for path, status in root.tree() if not path.startswith(LOCKS)}
+    after = {path: status for path, status in root.walk() if not path.startswith(LOCKS)}
     assert after == before
     main(["check", *args])
     capsys.readouterr()
@@ -63,17 +63,17 @@ def test_the_demo_has_the_tables_of_a_folder(demo, bucket, capsys):
 def test_units_are_published_whole_and_shown(bucket, tmp_path, store):
     root = bucket / "w"
     warehouse = Warehouse(root, timedelta(0))
-    assert warehouse.commits("network") == []
+    assert warehouse.published_units("network") == []
     publish(warehouse, "AA", "BB")
     reader = Warehouse(root)
     assert countries(reader) == ["AA", "BB"]
     then = datetime.now(UTC)
     publish(warehouse, "CC")
     assert countries(reader) == ["CC"]
-    rows = reader.connect(at=then).sql("select country from networks order by all").fetchall()
+    rows = reader.connect(as_of=then).sql("select country from networks order by all").fetchall()
     assert rows == [("AA",), ("BB",)]
     warehouse.update_views()
-    assert [path for path in root.tree() if path[0].endswith(".parquet")] == [
+    assert [path for path in root.walk() if path[0].endswith(".parquet")] == [
         (str(path)[len(str(root)) + 1 :], path.stat()) for path in reader.files(NETWORKS)
     ]
     (tmp_path / CATALOG).write_bytes((root / CATALOG).read_bytes())
@@ -97,10 +97,10 @@ def test_what_a_change_wrote_and_did_not_publish_is_removed(bucket):
     change = ExitStack()
     staging = change.enter_context(warehouse.staging())
     staging.write(NETWORKS, "aa-gprs", None, "AA", NETWORKS.arrow.empty_table())
-    assert len(list((bucket / "w" / "networks").tree())) == 1
+    assert len(list((bucket / "w" / "networks").walk())) == 1
     with suppress(KeyError), change:
         raise KeyError
-    assert list((bucket / "w" / "networks").tree()) == []
+    assert list((bucket / "w" / "networks").walk()) == []
 
 
 def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
@@ -110,17 +110,17 @@ def test_what_a_killed_job_left_is_removed_after_a_day(bucket, monkeypatch):
     stray.write_bytes(b"begun")
     warehouse.maintain(remove_orphans=True)
     assert stray.exists(), "a job may be at work on it"
-    monkeypatch.setattr(orphans, "STAY", timedelta(days=-1))
+    monkeypatch.setattr(orphans, "MIN_AGE", timedelta(days=-1))
     warehouse.maintain()
     assert stray.exists()
-    assert warehouse.too_many
+    assert warehouse.too_many_orphans
     warehouse.maintain(remove_orphans=True)
     assert not stray.exists()
     assert countries(warehouse) == ["AA"]
 
 
 def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "FEWEST", 2)
+    monkeypatch.setattr(compaction, "MIN_FILES", 2)
     warehouse = Warehouse(bucket / "w")
     ingest_syns(warehouse, network, tmp_path, a=1, b=2)
     assert warehouse.compact() == (4, 2)
@@ -128,7 +128,7 @@ def test_small_files_are_merged_and_split(bucket, network, tmp_path, monkeypatch
     ingest_syns(warehouse, network, tmp_path, b=3)
     assert packets_of(warehouse) == [1, 3]
     assert len(warehouse.files(PACKETS)) == 2
-    assert warehouse.damaged(whole=True) == {}
+    assert warehouse.damaged(all_bytes=True) == {}
 
 
 def test_a_missing_file_is_told(bucket):
@@ -143,20 +143,20 @@ def test_a_missing_file_is_told(bucket):
 
 def test_one_at_a_time_has_a_lock(bucket):
     assert_one_at_a_time(Warehouse(bucket / "w"), Warehouse(bucket / "w"))
-    assert all(size == 0 for _, (size, _) in (bucket / "w").tree()), "nobody's"
+    assert all(size == 0 for _, (size, _) in (bucket / "w").walk()), "nobody's"
 
 
 def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 0.05)
-    monkeypatch.setattr(object_store_database, "LOST_S", 1)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0.05)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 1)
     lock, got = bucket / "lock", Event()
 
     def take() -> None:
-        with object_store_database.held(lock):
+        with object_store_database.hold_lock(lock):
             got.set()
 
     taking = Thread(target=take)
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         taking.start()
         assert not got.wait(3)
     assert got.wait(10)
@@ -164,18 +164,18 @@ def test_a_lock_is_renewed_as_long_as_it_is_held(bucket, monkeypatch):
 
 
 def test_a_lock_of_a_killed_job_is_taken_after_a_while(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "LOST_S", 0.5)
+    monkeypatch.setattr(object_store_database, "EXPIRY_S", 0.5)
     lock = bucket / "lock"
     lock.write_bytes(b"of a job that is no more")
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         assert lock.read_bytes() != b"of a job that is no more"
-    assert lock.read_bytes() == object_store_database.FREE
+    assert lock.read_bytes() == object_store_database.RELEASED
 
 
 def test_who_was_taken_for_lost_leaves_another_s_lock(bucket, monkeypatch):
-    monkeypatch.setattr(object_store_database, "RENEWED_S", 0)
+    monkeypatch.setattr(object_store_database, "RENEWAL_S", 0)
     lock = bucket / "lock"
-    with object_store_database.held(lock):
+    with object_store_database.hold_lock(lock):
         lock.write_bytes(b"another's")
     assert lock.read_bytes() == b"another's"
 
@@ -188,7 +188,7 @@ def test_no_change_is_lost_though_locks_fail(bucket, monkeypatch):
     with pytest.raises(UserError, match="another job changed it; try again"):
         one.publish(UNIT, [], {"of": "one"})
     monkeypatch.undo()
-    assert Warehouse(bucket / "w").commit(UNIT).facts == {"of": "other"}
+    assert Warehouse(bucket / "w").published(UNIT).facts == {"of": "other"}
 
 
 def meanwhile(root: Path, other: Warehouse):
@@ -250,7 +250,7 @@ def test_the_keys_of_a_store_may_be_in_files(bucket, store, monkeypatch, tmp_pat
         (tmp_path / name).write_text(f"{store[name]}\n")
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
         monkeypatch.delenv(name)
-    path = place(f"s3://{new_bucket(store)}/x")
+    path = path_of(f"s3://{new_bucket(store)}/x")
     path.write_bytes(b"1")
     assert path.read_bytes() == b"1"
 

@@ -15,13 +15,13 @@ from schemas import NETWORKS, PACKETS
 from spark_jobs.cli import main
 from spark_jobs.errors import UserError
 from spark_jobs.warehouse import Warehouse, compaction
+from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.journal import CATALOG
 
 
 def test_units_are_published_and_shown(uri, tmp_path):
     warehouse = Warehouse(tmp_path, timedelta(0))
-    assert warehouse.commits("network") == []
+    assert warehouse.published_units("network") == []
     publish(warehouse, "AA", "BB")
     reader = Warehouse(tmp_path)
     assert countries(reader) == ["AA", "BB"]
@@ -38,7 +38,7 @@ def test_units_are_published_and_shown(uri, tmp_path):
 
 
 def test_small_files_are_merged_and_split(uri, network, tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "FEWEST", 2)
+    monkeypatch.setattr(compaction, "MIN_FILES", 2)
     warehouse = Warehouse(tmp_path / "w")
 
     ingest_syns(warehouse, network, tmp_path, a=1, b=2)
@@ -65,7 +65,7 @@ def test_one_database_is_one_warehouse_s(uri, tmp_path):
         Warehouse(tmp_path / "two")
     assert countries(Warehouse(tmp_path / "one")) == ["AA"]
     (tmp_path / "one" / MARK).unlink()
-    with one._journal._database.transaction() as session:
+    with one._catalog._database.transaction() as session:
         session.execute("delete from giscope_catalog")
     with pytest.raises(UserError, match="is in use for another warehouse"):
         Warehouse(tmp_path / "two")

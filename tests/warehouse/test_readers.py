@@ -100,7 +100,7 @@ def test_no_reader_of_iceberg_fails_while_jobs_publish(tmp_path):
 
 
 def test_what_nobody_reads_any_more_is_removed(tmp_path):
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     notebook = reader("notebook", warehouse)
@@ -118,12 +118,12 @@ def test_what_nobody_reads_any_more_is_removed(tmp_path):
 
 
 def test_a_superseded_file_stays_for_a_grace_time(tmp_path):
-    warehouse = Warehouse(tmp_path, keep=timedelta(1))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(1))
     publish(warehouse, "AA")
     publish(warehouse, "BB")
     warehouse.update_views()
     assert len(data_files(warehouse)) == 2
-    later = Warehouse(tmp_path, keep=timedelta(0))
+    later = Warehouse(tmp_path, grace_time=timedelta(0))
     later.update_views()
     assert len(data_files(warehouse)) == 1
 
@@ -133,7 +133,7 @@ def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkey
         raise PermissionError
 
     monkeypatch.setattr("os.link", refused)
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     with duckdb.connect(tmp_path / VIEWS, read_only=True) as views:
@@ -141,7 +141,7 @@ def test_a_file_system_without_hard_links_leaves_the_grace_time(tmp_path, monkey
 
 
 def test_a_spark_session_reads_on_what_it_registered(tmp_path):
-    warehouse, spark = Warehouse(tmp_path, keep=timedelta(0)), spark_session()
+    warehouse, spark = Warehouse(tmp_path, grace_time=timedelta(0)), spark_session()
     publish(warehouse, "AA")
     warehouse.update_views()
     register(spark, warehouse)

@@ -21,7 +21,7 @@ from test_warehouse import moved_warehouse, publish
 from schemas import NETWORKS, TABLES
 from spark_jobs.cli import main
 from spark_jobs.warehouse import Warehouse, iceberg, rest_catalog
-from spark_jobs.warehouse.journal import Journal, database_of
+from spark_jobs.warehouse.catalog import UnitCatalog, database_of
 
 ROUNDS = 8
 
@@ -44,7 +44,7 @@ def catalog(server, monkeypatch) -> Iterator[RestCatalog]:
 
 def metadata_of(root: Path, table: str) -> TableMetadata:
     """A table's metadata as giscope has them."""
-    return iceberg.table_at(Journal(database_of(root)).snapshots()[table]).metadata
+    return iceberg.load_table(UnitCatalog(database_of(root)).metadata_locations()[table]).metadata
 
 
 def countries(catalog: RestCatalog) -> list[str]:
@@ -65,7 +65,7 @@ def test_it_has_what_is_published(catalog, tmp_path, monkeypatch):
     ours = metadata_of(tmp_path, "networks")
     assert theirs.snapshots == ours.snapshots
     assert rest_catalog.updates_between("networks", theirs, ours) == []
-    monkeypatch.setattr(rest_catalog, "follow", None)
+    monkeypatch.setattr(rest_catalog, "sync_tables", None)
     warehouse.update_views()  # nothing has changed: it is not asked
 
 
@@ -103,11 +103,11 @@ def test_all_tables_change_at_one_stroke_where_it_can(
         publish(warehouse, "BB")
         ingest_syns(warehouse, network, tmp_path, a=1)
         warehouse.update_views()
-        assert re.search(r"REST catalog at 127\.0\.0\.1:.*main.*1", str(warehouse.untold))
+        assert re.search(r"REST catalog at 127\.0\.0\.1:.*main.*1", str(warehouse.sync_error))
     assert countries(catalog) == (["AA"] if transactions else ["BB"])
     warehouse.update_views()
     assert countries(catalog) == ["BB"]
-    assert warehouse.untold is None
+    assert warehouse.sync_error is None
     assert catalog.load_table("giscope.packets").scan().count() == 1
 
 
@@ -140,7 +140,7 @@ def test_who_reads_sees_old_or_new(catalog, tmp_path):
 def test_its_metadata_are_kept_by_maintain_and_what_is_forgotten_is_gone(
     catalog, tmp_path, monkeypatch
 ):
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     for country in ("AA", "BB", "CC"):
         publish(warehouse, country)
         warehouse.update_views()
@@ -165,7 +165,7 @@ def test_what_is_erased_is_not_told_of_any_more(catalog, tmp_path):
     publish(warehouse, "AA")
     warehouse.update_views()
     publish(warehouse, "BB")
-    warehouse.erase([NETWORKS])
+    warehouse.erase_history([NETWORKS])
     assert len(catalog.load_table("giscope.networks").snapshots()) == 1
     assert countries(catalog) == ["BB"]
 
@@ -184,7 +184,7 @@ def test_a_table_that_others_changed_is_theirs(catalog, tmp_path, capsys):
     catalog.drop_table("giscope.networks")
     warehouse.update_views()
     assert countries(catalog) == ["BB"]
-    assert warehouse.untold is None
+    assert warehouse.sync_error is None
 
 
 def test_another_warehouses_tables_stay(catalog, tmp_path):
@@ -193,13 +193,13 @@ def test_another_warehouses_tables_stay(catalog, tmp_path):
     first.update_views()
     publish(second, "BB")
     second.update_views()
-    assert "another warehouse's" in str(second.untold)
+    assert "another warehouse's" in str(second.sync_error)
     assert countries(catalog) == ["AA"]
 
 
 def test_a_moved_warehouse_is_known_once_its_tables_are_dropped(catalog, tmp_path):
     moved = moved_warehouse(tmp_path)
-    assert "metadata" in str(moved.untold)
+    assert "metadata" in str(moved.sync_error)
     for name in catalog.list_tables("giscope"):
         catalog.drop_table(name)
     moved.update_views()
@@ -227,7 +227,7 @@ def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
     [
         ("http://someone:secret@127.0.0.1:9/api", "127.0.0.1:9", "cannot be reached"),
         ("catalog.example", "catalog.example", "cannot be reached"),
-        ("http://[bad", "http://[bad", "it answers as none does"),
+        ("http://[bad", "http://[bad", "it does not answer as a REST catalog does"),
     ],
 )
 def test_one_that_cannot_be_reached_holds_up_maintain_alone(
@@ -237,7 +237,7 @@ def test_one_that_cannot_be_reached_holds_up_maintain_alone(
     warehouse = Warehouse(tmp_path)
     publish(warehouse, "AA")
     warehouse.update_views()
-    line = f"giscope: REST catalog at {place}: {reason}; the next job tells it again\n"
+    line = f"giscope: REST catalog at {place}: {reason}; the next job tries again\n"
     assert capsys.readouterr().err == line
     with pytest.raises(SystemExit) as ended:
         main(["maintain", "--warehouse", str(tmp_path)])

@@ -150,7 +150,7 @@ def test_thrift_server_answers_beeline_and_follows_the_warehouse(tmp_path):
         warehouse.update_views()
         assert comes(port, "select country from networks", "BB")
         with ThreadPoolExecutor() as pool:
-            busy = Warehouse(warehouse.root, keep=timedelta(seconds=10))
+            busy = Warehouse(warehouse.root, grace_time=timedelta(seconds=10))
             publishing = pool.submit(publish_until, busy, tmp_path / "stop")
             answers = {asked(port, "select country from networks") for _ in range(ASKED)}
             (tmp_path / "stop").touch()

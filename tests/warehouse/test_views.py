@@ -13,10 +13,10 @@ from test_warehouse import countries, data_files, publish
 
 from schemas import LEASES, TABLES
 from spark_jobs.warehouse import VIEWS, Unit, Warehouse
-from spark_jobs.warehouse.commits import content_of
+from spark_jobs.warehouse.catalog import CATALOG
 from spark_jobs.warehouse.files import Staged, Written
 from spark_jobs.warehouse.identity import MARK
-from spark_jobs.warehouse.journal import CATALOG
+from spark_jobs.warehouse.units import content_of
 from spark_jobs.warehouse.views import sql_type
 
 EARLIER = date(2004, 3, 1)
@@ -57,8 +57,11 @@ def test_every_view_and_column_carries_its_meaning(demo):
 
 def test_a_column_comment_holds_meaning_unit_and_source():
     columns = {column.name: column for column in TABLES["flows"].columns}
-    assert columns["setup_delay"].comment == "first SYN to first ACK [s] (INFOCOM III.A)"
-    assert columns["user"].comment.startswith("the subscriber's key: whom")
+    assert (
+        columns["setup_delay"].comment
+        == "time from the first SYN to the first ACK [s] (INFOCOM III.A)"
+    )
+    assert columns["user"].comment.startswith("the user's key: the subscriber")
 
 
 def test_another_program_reads_them_from_another_folder(tmp_path, monkeypatch):
@@ -90,7 +93,7 @@ def test_who_holds_the_file_open_keeps_no_job_from_replacing_it(tmp_path):
 
 def test_views_work_until_they_are_updated(tmp_path):
     """A day made again: the old rows, then the new ones, never an error between."""
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
     warehouse.update_views()
     publish(warehouse, "BB")
@@ -103,9 +106,9 @@ def test_views_work_until_they_are_updated(tmp_path):
 
 
 def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, monkeypatch):
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA")
-    published = warehouse._published
+    published = warehouse._published_paths
 
     def just_before_another() -> list[str]:
         listed = published()
@@ -113,7 +116,7 @@ def test_what_another_job_supersedes_meanwhile_stays_for_the_views(tmp_path, mon
         return listed
 
     with monkeypatch.context() as patch:
-        patch.setattr(warehouse, "_published", just_before_another)
+        patch.setattr(warehouse, "_published_paths", just_before_another)
         warehouse.update_views()
     with opened(warehouse) as connection:
         assert connection.sql("select country from networks").fetchall() == [("AA",)]

@@ -15,7 +15,7 @@ from conftest import EMPTY_IN_DEMO
 
 from schemas import NETWORKS, TABLES
 from spark_jobs.warehouse import Unit, Warehouse
-from spark_jobs.warehouse.journal import Journal, database_of
+from spark_jobs.warehouse.catalog import UnitCatalog, database_of
 from spark_jobs.warehouse.staging import OWNER
 from spark_jobs.warehouse.store import STAGING, VIEWS
 
@@ -92,7 +92,7 @@ def data_files(warehouse: Warehouse) -> set[Path]:
 
 
 def test_replacing_a_unit_replaces_its_rows(tmp_path):
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA", "BB")
     publish(warehouse, "CC")
     warehouse.update_views()
@@ -111,7 +111,7 @@ def test_units_do_not_touch_each_other(tmp_path):
 
 
 STEPS = 7
-"""Of a change of two files: each is moved; the journal is changed twice, before and after; what was
+"""Of a change of two files: each is moved; the catalog is changed twice, before and after; what was
 superseded is removed."""
 
 
@@ -119,7 +119,7 @@ def dying(
     patch: pytest.MonkeyPatch,
     after: int,
     paths: Iterable[str] = ("replace", "unlink"),
-    journal: Iterable[str] = ("begin", "publish"),
+    catalog: Iterable[str] = ("register", "publish"),
 ) -> list[str]:
     """Let the job be killed after so many steps, which are calls of these methods; returns those
     taken."""
@@ -138,14 +138,14 @@ def dying(
 
     for name in paths:
         until_then(Path, name)
-    for name in journal:
-        until_then(Journal, name)
+    for name in catalog:
+        until_then(UnitCatalog, name)
     return taken
 
 
 @pytest.mark.parametrize("step", range(STEPS))
 def test_job_killed_at_any_step_leaves_old_or_new(tmp_path, monkeypatch, step):
-    warehouse = Warehouse(tmp_path, keep=timedelta(0))
+    warehouse = Warehouse(tmp_path, grace_time=timedelta(0))
     publish(warehouse, "AA", "BB")
     with monkeypatch.context() as patch:
         dying(patch, step)
@@ -169,7 +169,7 @@ def test_the_kill_test_reaches_the_end_of_publishing(tmp_path, monkeypatch):
     publish(warehouse, "AA", "BB")
     taken = dying(monkeypatch, STEPS)
     publish(warehouse, "CC", "DD")
-    assert {"begin", "replace", "publish"} <= set(taken)
+    assert {"register", "replace", "publish"} <= set(taken)
     assert len(taken) < STEPS
 
 
@@ -218,7 +218,7 @@ def test_folders_hold_what_is_published_and_what_it_superseded(demo):
     """The latter, of other tests, until its grace time is over."""
     root = demo.warehouse.root
     published = {path for table in TABLES.values() for path in demo.warehouse.files(table)}
-    known = {root / path for path in Journal(database_of(root)).gone(time.time_ns())}
+    known = {root / path for path in UnitCatalog(database_of(root)).removable_files(time.time_ns())}
     assert published <= data_files(demo.warehouse) <= published | known
 
 
@@ -226,8 +226,8 @@ def test_a_reader_sees_each_change_of_another_at_once(tmp_path):
     reader, writer = Warehouse(tmp_path), Warehouse(tmp_path)
     for n in range(100):
         writer.publish(UNIT, {}, {"n": n})
-        assert reader.commit(UNIT).facts["n"] == n
-        (seen,) = reader.commits("network")
+        assert reader.published(UNIT).facts["n"] == n
+        (seen,) = reader.published_units("network")
         assert seen.facts["n"] == n
     publish(writer, "AA")
     (file,) = reader.files(NETWORKS, "aa-gprs")
@@ -244,7 +244,7 @@ def test_a_commit_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr("json.loads", lambda text, loads=json.loads: read.append(1) or loads(text))
     for _ in range(10):
         warehouse.files(NETWORKS, "aa-gprs")
-        warehouse.commits("network")
+        warehouse.published_units("network")
         warehouse.update_views()
     assert not read
 

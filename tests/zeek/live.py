@@ -19,7 +19,7 @@ from conftest import CAPTURES
 from scapy.layers.l2 import ARP, Ether
 from zeek_program import SCRIPTS, SUBSCRIBERS_SCRIPT
 
-from spark_jobs.jobs.ingest import Ingested, ingest_capture
+from spark_jobs.jobs.ingest import CaptureOutcome, ingest_capture
 from spark_jobs.networks import Network
 from spark_jobs.warehouse import Warehouse
 
@@ -203,7 +203,7 @@ def between(begin: float, end: float) -> list[Frame]:
     return [f for f in recorded() if begin <= (f.ts - first) / 1e6 < end]
 
 
-def ingested(warehouse: Warehouse, network: Network, paths: Iterable[Path]) -> list[Ingested]:
+def ingested(warehouse: Warehouse, network: Network, paths: Iterable[Path]) -> list[CaptureOutcome]:
     results = [ingest_capture(warehouse, network, path) for path in paths]
     assert [result.error for result in results] == [None] * len(results)
     warehouse.update_views()

@@ -15,8 +15,8 @@ import spark_jobs.jobs.flows as flows_job
 import spark_jobs.jobs.ingest as ingest_job
 from schemas.accounting import STATUSES
 from schemas.zeek import LOGS
-from spark_jobs.capture.reader import Reading
-from spark_jobs.capture.zeek_lines import log_kind, read_lines
+from spark_jobs.capture.reader import ReadStats
+from spark_jobs.capture.zeek_lines import log_kind, read_log_rows
 from spark_jobs.warehouse import Warehouse
 
 RECORDED = ROOT / "tests/data/applications"
@@ -52,7 +52,7 @@ def verdicts(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[
     done = ingest_job.ingest(warehouse, [(network, path) for path in files])
     assert [result.error for result in done] == [None] * len(files)
     (day,) = done[0].dates
-    flows_job.flows(warehouse, [(network, day)])
+    flows_job.publish_flows(warehouse, [(network, day)])
     found = warehouse.connect().sql('select "user", user_port, request_response from flows')
     by_end = {(user, port): verdict for user, port, verdict in found.fetchall()}
     return {row["exchange"]: by_end[row["client"], int(row["client_port"])] for row in truth(name)}
@@ -160,7 +160,7 @@ def test_radius_log_of_zeek_grants_no_address(warehouse, network):
 def rows_of(path: Path, names: list[str] | None = None) -> list[tuple]:
     """The fields that giscope reads, of each row in the file's order."""
     log = log_kind(path)
-    tables = [table for block in read_lines(path, log, Reading()) for table, _, _ in block]
+    tables = [table for block in read_log_rows(path, log, ReadStats()) for table, _, _ in block]
     table = pa.concat_tables(tables).select(names or list(log.fields))
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

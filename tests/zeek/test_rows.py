@@ -45,7 +45,7 @@ PUBLIC = sorted([*PUBLIC_CAPTURES.glob("*/*.pcapng"), *PUBLIC_CAPTURES.glob("*/*
 pytestmark = pytest.mark.usefixtures("zeek_plugin")
 
 
-def read_by_plugin(path, prefixes, reading, run_packets):
+def read_by_plugin(path, prefixes, reading, batch_packets):
     """As the built-in reader reads the headers that the plugin writes."""
     folder = path.with_name(f"{path.name}.plugin")
     folder.mkdir()
@@ -56,7 +56,7 @@ def read_by_plugin(path, prefixes, reading, run_packets):
         raise UserError(done.stderr)
     headers = folder / "giscope_packets.pcap"
     if headers.exists():
-        yield from read_capture(headers, prefixes, reading, run_packets)
+        yield from read_capture(headers, prefixes, reading, batch_packets)
 
 
 READERS = {"script": read_by_zeek, "plugin": read_by_plugin}
@@ -90,7 +90,7 @@ def plain(path: Path, folder: Path) -> Path:
     """The capture, uncompressed."""
     copy = folder / "plain.pcap"
     with CaptureStream(path) as stream, copy.open("wb") as out:
-        out.writelines(stream.rest())
+        out.writelines(stream.remaining())
     return copy
 
 

@@ -5,33 +5,33 @@ module GiScope;
 
 export {
 	type Info: record {
-		## when the monitor saw it
+		## time at which the monitor saw the packet
 		ts: time &log;
-		## the subscriber's key: its address, or its pseudonym
+		## the user's key: an address or a pseudonym
 		user: addr &log;
-		## the mobile side's TCP or UDP port
+		## the mobile's TCP or UDP port
 		user_port: port &log &optional;
-		## the Internet side's address
+		## the server's address
 		server: addr &log;
-		## the Internet side's TCP or UDP port
+		## the server's TCP or UDP port
 		server_port: port &log &optional;
-		## towards the mobile
+		## true: the packet goes to the mobile; false: it comes from the mobile
 		downlink: bool &log;
-		## protocol above IP, after IPv6 extension headers
+		## number of the protocol above IP, after IPv6 extension headers
 		ip_proto: count &log;
-		## IP total length, from the header; of a datagram in fragments, that of the whole (B)
+		## total length of the IP packet, from its header; of a datagram in fragments, the length of the whole datagram (B)
 		ip_len: count &log;
-		## IPv4 identification; null for IPv6
+		## IPv4 identification. Null for IPv6
 		ip_id: count &log &optional;
 		## time to live or hop limit (hops)
 		ttl: count &log;
-		## the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256; null where there is no TCP header (another protocol, a later fragment that could not be joined, a header that the capture or fragments cut)
+		## the 12 flag bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256. Null if there is no TCP header: another protocol, a later fragment that could not be joined, or a header that the capture or fragments cut
 		tcp_flags: count &log &optional;
 		## sequence number
 		seq: count &log &optional;
-		## acknowledgement number, as on the wire
+		## acknowledgment number, as on the wire
 		ack: count &log &optional;
-		## window as on the wire, not scaled
+		## window, as on the wire, not scaled
 		window: count &log &optional;
 		## TCP payload, by the IP and TCP headers (B)
 		payload_len: count &log &optional;
@@ -39,24 +39,24 @@ export {
 		mss: count &log &optional;
 		## window scale option: shift count (bit)
 		window_scale: count &log &optional;
-		## true where the option is there
+		## SACK-permitted option: true if the packet has it
 		sack_permitted: bool &log &optional;
-		## timestamp option: sender's clock
+		## timestamp option: the sender's clock
 		ts_val: count &log &optional;
-		## timestamp option: echoed clock
+		## timestamp option: the echoed clock
 		ts_ecr: count &log &optional;
-		## SACK block edges: left, right, left, right, ...
+		## edges of the SACK blocks: left, right, left, right, ...
 		sack: vector of count &log &optional;
-		## true where the capture cut the TCP options, so that an option that is null may have been there
+		## true if the capture cut the TCP options, so that an option may have been there though its column is null
 		options_cut: bool &log &optional;
 	};
 
 	type Accounting: record {
-		## when the message was seen
+		## time at which the message was seen
 		ts: time &log;
-		## who sent it
+		## address of the sender
 		nas: addr &log;
-		## Acct-Status-Type; 0: an Access-Accept
+		## Acct-Status-Type; 0 for an Access-Accept
 		status: count &log;
 		## Acct-Session-Id
 		session: string &log &optional;
@@ -71,17 +71,17 @@ export {
 	};
 
 	type Monitor: record {
-		## since when it was counted
+		## time since which the packets are counted
 		ts: time &log;
-		## which Zeek
+		## name of the Zeek process
 		peer: string &log &optional;
-		## packets that it got since the row before
+		## packets that Zeek got since the previous row
 		received: count &log;
-		## packets that it did not get
+		## packets that Zeek did not get
 		dropped: count &log;
-		## acknowledgements of data
+		## acknowledgments of data
 		acks: count &log;
-		## those of data that it did not see
+		## acknowledgments of data that Zeek did not see
 		gaps: count &log;
 	};
 }

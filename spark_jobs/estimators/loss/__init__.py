@@ -10,5 +10,5 @@ access          losses on the access side, in three steps:
   verdict       writes the results
 internet        losses on the Internet side
   recovery      retransmissions that a sender must have made
-  missing       data that had to come and did not
+  sequence_holes  data that had to come and did not
 """

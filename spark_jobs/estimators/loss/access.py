@@ -111,10 +111,10 @@ def access_losses(segments, connections, packets, clean, paths):
 @making
 def _select_connections(connections, user):
     """Return a user's Connections."""
-    begin, end = connections.of_user[user], connections.of_user[user + 1]
+    begin, end = connections.user_offsets[user], connections.user_offsets[user + 1]
     return Connections(
         connections.first[begin : end + 1],
-        connections.of_user[user : user + 2],
+        connections.user_offsets[user : user + 2],
         connections.user[begin:end],
         connections.user_port[begin:end],
         connections.server[begin:end],
@@ -122,7 +122,7 @@ def _select_connections(connections, user):
         connections.start_ts[begin:end],
         connections.end_ts[begin:end],
         connections.sack[begin:end],
-        connections.mine[begin:end],
+        connections.starts_in_window[begin:end],
     )
 
 

@@ -1,52 +1,60 @@
-"""How many downlink packets were lost on the Internet side, where some left no trace, and where a capture
-dropped some.
+"""Expected losses on the Internet side, if some left no trace or a capture dropped packets.
 
-A lost copy of data that nobody missed leaves no trace but in IP IDs that count (see `id_gaps`).
-Elsewhere the share of them is known: a copy is lost as any packet is. Of a user who lost a share p
-of the packets sent to it, for each copy that Gi saw p / (1 - p) were lost on average; some of these
-are found, by what the sender did (see `internet`).
+A lost retransmission of data that had arrived leaves no trace but in IP IDs that count (see
+`id_gaps`). In other connections the share of such losses is known, because a retransmission is lost
+with the same probability as any packet. If a share p of a user's packets is lost, then for each
+retransmission that Gi saw p / (1 - p) were lost on average. The sender's behaviour shows some of
+these (see `internet`).
 
-A capture that drops packets makes gaps in IDs, too. Of the gaps in the sequence space some were
-filled by a retransmission, others were acknowledged, though Gi never saw what filled them: those are drops.
+A capture that drops packets makes gaps in IDs, too. Some gaps in the sequence space were filled by
+a retransmission. Others were acknowledged, though Gi never saw their data: those are drops.
 """
 
 import numpy as np
 
-from spark_jobs.estimators.loss.found import IP_ID, SKIPPED, TIMEOUT
+from spark_jobs.estimators.loss.evidence import IP_ID, SKIPPED, TIMEOUT
 
 
 def without_drops(internet, connections):
-    """The InternetLosses, but for holes still open of users of whose data the capture dropped
-    some; what IDs alone tell of these users has the probability that it is none of the drops."""
-    user, mine = connections.user, connections.mine
-    users = user.max(initial=-1) + 1
-    dropped = np.bincount(user[mine], internet.unseen[mine], users)
+    """Return the InternetLosses without the drops of the capture.
+
+    Holes still open are removed for users of whose data the capture dropped some. For these users,
+    losses that IP IDs alone show get the probability that they are no drops.
+    """
+    user, selected = connections.user, connections.starts_in_window
+    user_count = user.max(initial=-1) + 1
+    dropped = np.bincount(user[selected], internet.unseen_bytes[selected], user_count)
     lost = internet.losses.copy()
-    of = user[lost["connection"]]
+    user_of_loss = user[lost["connection"]]
     by_id = lost["evidence"] == IP_ID
-    filled = np.bincount(of, lost["length"] * (lost["filler"] >= 0), users)
-    lost["probability"][by_id] *= (filled / np.maximum(filled + dropped, 1))[of][by_id]
-    lost["probability"][by_id & (dropped[of] == 0)] = 1.0
-    drops = (lost["filler"] < 0) & (dropped[of] > 0) & ~by_id
+    filled = np.bincount(user_of_loss, lost["length"] * (lost["filler"] >= 0), user_count)
+    lost["probability"][by_id] *= (filled / np.maximum(filled + dropped, 1))[user_of_loss][by_id]
+    lost["probability"][by_id & (dropped[user_of_loss] == 0)] = 1.0
+    drops = (lost["filler"] < 0) & (dropped[user_of_loss] > 0) & ~by_id
     return internet._replace(losses=lost[~drops])
 
 
 def expected_losses(internet, connections):
-    """float64[C]: packets of each connection that are expected to have been lost on the Internet side; of
-    InternetLosses without drops."""
-    lost, user, mine = internet.losses, connections.user, connections.mine
-    count, users = len(user), user.max(initial=-1) + 1
+    """Return float64[C]: expected number of packets of each connection lost on the Internet side.
+
+    internet: InternetLosses without drops.
+    """
+    lost, user, selected = internet.losses, connections.user, connections.starts_in_window
+    count, user_count = len(user), user.max(initial=-1) + 1
     weight = lost["packets"] * lost["probability"]
     found = np.bincount(lost["connection"], weight, count)
-    of_copies = (
-        np.isin(lost["evidence"], (SKIPPED, TIMEOUT)) & ~internet.counted[lost["connection"]]
+    is_retransmission = (
+        np.isin(lost["evidence"], (SKIPPED, TIMEOUT)) & ~internet.counted_by_ids[lost["connection"]]
     )
-    found_copies = np.bincount(lost["connection"], weight * of_copies, count)
+    found_retransmissions = np.bincount(lost["connection"], weight * is_retransmission, count)
 
-    def of_users(values):
-        return np.bincount(user[mine], values[mine], users)
+    def sum_by_user(values):
+        return np.bincount(user[selected], values[selected], user_count)
 
-    copies = np.where(internet.counted, 0, internet.copies)
-    odds = of_users(found) / np.maximum(of_users(internet.sent), 1)  # lost for each that was seen
-    unfound = np.maximum(of_users(copies) * odds - of_users(found_copies), 0)
-    return found + copies * (unfound / np.maximum(of_users(copies), 1))[user]
+    retransmissions = np.where(internet.counted_by_ids, 0, internet.retransmissions)
+    # packets lost for each packet that was seen
+    odds = sum_by_user(found) / np.maximum(sum_by_user(internet.data_packets), 1)
+    not_found = np.maximum(
+        sum_by_user(retransmissions) * odds - sum_by_user(found_retransmissions), 0
+    )
+    return found + retransmissions * (not_found / np.maximum(sum_by_user(retransmissions), 1))[user]

@@ -1,24 +1,25 @@
 """Gaps in a sender's IP IDs: packets that it sent and Gi never saw, missed or not.
 
-Where a sender counts a connection's packets alone by their IDs (see `ip_ids`), each ID that no
-packet came with is a packet lost on the Internet side; what was overtaken comes with its own a little later.
-What it was, its neighbours tell, the packets sent before and after it:
+Some senders count a connection's packets alone by their IP IDs (see `ip_ids`). Then each ID that no
+packet carries is a packet lost on the Internet side. A packet that was reordered comes with its ID
+a little later. The neighbours of a gap, the packets sent before and after it, show what was lost:
 
-- what else tells of it (see `internet`): new data, or a retransmission whose absence showed. A retransmission that
-  is told to be lost though no ID is missing was not;
-- an answer without data, if uplink data was to be acknowledged and no such answer was seen;
-- an earlier copy of the next packet, if that is new though all was acknowledged a timeout ago;
-- new data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent;
-- what follows the retransmission before it (RFC 5681, 3.1: from there on all is retransmitted), but for what
-  the mobile reported by SACK;
-- after a silence longer than a round trip, the last segment as a loss probe (RFC 8985, 7.3), which
-  may be a FIN without data, or the first one not acknowledged (RFC 6298, 5.4);
-- after duplicate ACKs, the segment that they ask for;
-- an earlier copy of the next packet, if that is a retransmission, too.
+- What other evidence shows (see `internet`): new data, or a retransmission that was due. If other
+  evidence shows a lost retransmission, but no ID is missing, it was not lost.
+- An ACK without data, if the server had to acknowledge uplink data and no such ACK was seen.
+- An earlier transmission of the next packet, if that packet is new and all was acknowledged an RTO
+  ago.
+- New data, if the next packet answers duplicate ACKs, but comes after an ACK that let more be sent.
+- The data after the retransmission before the gap (RFC 5681, 3.1: all data from there on is
+  retransmitted), without what the mobile reported by SACK.
+- After a silence longer than an RTT: the last segment as a loss probe (RFC 8985, 7.3), which may be
+  a FIN without data; or the first segment that is not acknowledged (RFC 6298, 5.4).
+- After duplicate ACKs: the segment that they ask for.
+- An earlier transmission of the next packet, if that is a retransmission, too.
 
-That many packets were data is thus known better than which. What nothing gives a reason for was
-spent on others: where this is more than a few of all, or more copies were lost than packets came,
-nothing is told of the connection.
+So the number of lost data packets is better known than their place in the stream. IDs that nothing
+explains went to other packets. If these are more than a few of all, or more retransmissions were
+lost than packets came, the IDs of the connection are not used.
 """
 
 from typing import NamedTuple
@@ -27,300 +28,333 @@ import numpy as np
 
 from spark_jobs.compiled import inner
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.loss.found import (
+from spark_jobs.estimators.loss.evidence import (
     HOLE,
     IP_ID,
-    NOTHING,
-    Shown,
-    lose,
+    NO_PACKET,
+    Detection,
+    add_loss,
 )
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, RST, SYN
 
 GAP = np.dtype(
     [
-        ("low", "i8"),
+        ("first_id", "i8"),
         ("count", "i8"),
-        ("left", "i8"),
-        ("others", "i8"),
-        ("after", "i8"),
-        ("before", "i8"),
-        ("highest", "i8"),
-        ("data", "i8"),
+        ("absent", "i8"),
+        ("late_old_data", "i8"),
+        ("preceding", "i8"),
+        ("following", "i8"),
+        ("highest_sent", "i8"),
+        ("data_end", "i8"),
         ("acked", "i8"),
         ("explained", "i8"),
-        ("copies", "i8"),
-        ("copy", "i8"),
-        ("alone", "i8"),
+        ("retransmissions", "i8"),
+        ("retransmitted_from", "i8"),
+        ("unexplained", "i8"),
     ]
 )
-"""IDs that were passed over: the first, how many there were and how many have not come since;
-others: of those that came, the ones that are not new data; the packets after and before which they
-were sent, as Gi saw them; then, the highest number, where data ended, and what was acknowledged.
+"""IP IDs that were passed over.
 
-explained: of how many that have not come something else tells; copies: how many were copies of
-data, and the number of such; alone: of how many nothing tells."""
+first_id: the first of them
+count: number of them
+absent: number of them that no packet has brought since
+late_old_data: number of packets that brought one since and carry no new data
+preceding, following: indexes of the packets before and after the gap, as Gi saw them
+highest_sent: highest number sent at that time
+data_end: end of the data sent at that time
+acked: highest ACK at that time
+explained: number of absent IDs that other evidence explains
+retransmissions: number of absent IDs that were retransmissions of data
+retransmitted_from: number in the stream where these begin
+unexplained: number of absent IDs that nothing explains
+"""
 
-SERVER_US = 500_000
-"""A server acknowledges within this, delayed ACKs included (RFC 1122, 4.2.3.2)."""
-EARLY = 0.9
-"""An answer comes no earlier than this part of the least round trip: Gi's clock ticks, too."""
-FEW = 0.25
-"""Of the IDs missing, such a share may be there for no reason that we know."""
-DUPLICATES = 3
-"""Duplicate ACKs that tell of a loss (RFC 5681, 3.2)."""
+MAX_ACK_DELAY_US = 500_000
+"""Maximum time in which a server acknowledges, with delayed ACKs (RFC 1122, 4.2.3.2)."""
+MIN_RTT_SHARE = 0.9
+"""Minimum delay of an answer, as a share of the base RTT: Gi's clock has ticks, too."""
+MAX_UNEXPLAINED_SHARE = 0.25
+"""Maximum share of the missing IDs that may be unexplained."""
+DUP_THRESH = 3
+"""Number of duplicate ACKs that indicate a loss (RFC 5681, 3.2)."""
 NO_DATA = np.int64(NONE + 1)
-"""No number of the stream: a packet without data."""
+"""Number that stands for a packet without data."""
 
 
 class Gaps(NamedTuple):
-    """A connection's gaps."""
+    """Gaps of a connection."""
 
     rows: np.ndarray
-    """GAP[..], in order of IDs, the first of which are:"""
-    n: np.ndarray
-    """int64[1]: so many."""
+    """GAP[..], in order of IDs."""
+    size: np.ndarray
+    """int64[1]: number of gaps."""
 
 
-class Sender(NamedTuple):
-    """What is known of a connection's sender."""
+class SenderTraits(NamedTuple):
+    """Properties of a connection's sender."""
 
     sack: bool
-    largest: np.int64
-    """Its largest segment (B)."""
-    round_trip: float
-    """The least on the Internet side (µs), or 0;"""
-    base: float
-    """and behind it."""
+    max_segment: np.int64
+    """Largest segment (B)."""
+    internet_rtt: float
+    """Base RTT on the Internet side (µs); 0: unknown."""
+    access_rtt: float
+    """Base RTT on the access side (µs)."""
     slack: int
-    """By so much a timeout exceeds a round trip on both sides at least (µs)."""
+    """Minimum difference between an RTO and the RTT of both sides (µs)."""
 
 
-class Around(NamedTuple):
-    """What passed between the data sent last before a gap, and the packet behind it."""
+class Surroundings(NamedTuple):
+    """Packets between the last data before a gap and the packet after the gap."""
 
-    data_at: np.int64
-    """That data,"""
+    last_data: np.int64
+    """Index of the segment with this data."""
     acked: np.int64
-    """what was acknowledged when it passed,"""
-    highest: np.int64
-    """and in the end."""
-    silence: np.int64
-    """The longest time without any ACK of data or data (µs),"""
-    silent_at: np.int64
-    """and what was acknowledged then."""
-    duplicates: np.int64
-    """ACKs that acknowledged nothing more,"""
-    repeated: np.int64
-    """and the number of the last of these."""
-    last: np.int64
-    """How long since the last ACK (µs)."""
+    """Highest ACK when it passed."""
+    highest_acked: np.int64
+    """Highest ACK at the end."""
+    max_silence: np.int64
+    """Longest time without an ACK of data, or data (µs)."""
+    acked_in_silence: np.int64
+    """Highest ACK during this silence."""
+    dup_acks: np.int64
+    """Number of ACKs that acknowledged nothing new."""
+    last_dup_ack: np.int64
+    """Number that the last of these acknowledged."""
+    since_last_ack: np.int64
+    """Time since the last ACK (µs)."""
 
 
 @inner
-def note(gaps, stream, sent, acked):
-    """Tell Gaps of a packet whose ID does not follow the latest of the STREAM's; acked: the highest
-    ACK."""
-    number = sent.ip_id
-    if number == 0:
-        return  # none, rather than the one after 65535, which would have followed that
-    ahead = ip_ids.ahead(number, stream.latest_id)
-    if stream.latest_id < 0:
-        stream.latest_id = number
+def add_packet(gaps, stream, transmission, acked):
+    """Update Gaps by a packet whose IP ID does not follow the latest one of the STREAM.
+
+    acked: the highest ACK.
+    """
+    ip_id = transmission.ip_id
+    if ip_id == 0:
+        return  # no ID: a counter that wraps would have gone on from 65535
+    ahead = ip_ids.ahead(ip_id, stream.latest_ip_id)
+    if stream.latest_ip_id < 0:
+        stream.latest_ip_id = ip_id
     elif ahead < 0:
-        _take_away(gaps, stream.latest_id + ahead, sent)
+        _fill_gap(gaps, stream.latest_ip_id + ahead, transmission)
     elif ahead > 0:
-        gap = gaps.rows[gaps.n[0]]
-        gap.low, gap.count = stream.latest_id + 1, ahead - 1
-        gap.left, gap.others, gap.explained = gap.count, 0, 0
-        gap.after, gap.before = stream.last, sent.segment
-        gap.highest, gap.data, gap.acked = stream.highest, stream.data, acked
-        gaps.n[0] += 1
-        stream.latest_id += ahead
-    elif (number - stream.latest_id) & 0xFFFF:
-        if number == (stream.far_id + 1) & 0xFFFF:  # the counter began anew
-            stream.latest_id += 0x20000 + ((number - stream.latest_id) & 0xFFFF)
-        stream.far_id = number
+        gap = gaps.rows[gaps.size[0]]
+        gap.first_id, gap.count = stream.latest_ip_id + 1, ahead - 1
+        gap.absent, gap.late_old_data, gap.explained = gap.count, 0, 0
+        gap.preceding, gap.following = stream.last_segment, transmission.segment_index
+        gap.highest_sent, gap.data_end, gap.acked = stream.highest_sent, stream.data_end, acked
+        gaps.size[0] += 1
+        stream.latest_ip_id += ahead
+    elif (ip_id - stream.latest_ip_id) & 0xFFFF:
+        if ip_id == (stream.distant_ip_id + 1) & 0xFFFF:  # the counter was reset
+            stream.latest_ip_id += 0x20000 + ((ip_id - stream.latest_ip_id) & 0xFFFF)
+        stream.distant_ip_id = ip_id
 
 
 @inner
-def _take_away(gaps, number, sent):
-    """The packet with an ID that is missing has come."""
-    k = gaps.n[0] - 1
-    while k >= 0 and gaps.rows[k].low > number:
+def _fill_gap(gaps, ip_id, transmission):
+    """Fill an ID of a gap: the packet with this ID has come."""
+    k = gaps.size[0] - 1
+    while k >= 0 and gaps.rows[k].first_id > ip_id:
         k -= 1
     if k < 0:
         return
     gap = gaps.rows[k]
-    if gap.left > 0 and number < gap.low + gap.count:
-        gap.left -= 1
-        if sent.data_end == sent.start or sent.start < gap.highest:
-            gap.others += 1
+    if gap.absent > 0 and ip_id < gap.first_id + gap.count:
+        gap.absent -= 1
+        if transmission.data_end == transmission.start or transmission.start < gap.highest_sent:
+            gap.late_old_data += 1
 
 
 @inner
-def explain(gaps, found, begun):
-    """What the losses Found from `begun` on explain of Gaps. Returns whether some are of retransmissions
-    that no ID shows."""
+def explain_by_losses(gaps, losses, first_loss):
+    """Count the absent IDs that losses explain, and return whether some losses have no absent ID.
+
+    The losses are those of the LossList from first_loss on. Those without an absent ID are
+    retransmissions; they are marked by NO_PACKET in shown_by.
+    """
     unshown = False
-    for of_holes in (True, False):
-        for k in range(begun, found.n[0]):
-            loss = found.losses[k]
-            if (loss.evidence == HOLE) != of_holes:
+    for is_hole in (True, False):
+        for k in range(first_loss, losses.size[0]):
+            loss = losses.rows[k]
+            if (loss.evidence == HOLE) != is_hole:
                 continue
-            of_gap = _gap_of(gaps, loss, of_holes)
-            if of_gap >= 0:
-                gaps.rows[of_gap].explained += loss.packets
-            elif not of_holes:
-                loss.shown = NOTHING
+            gap_index = _gap_of_loss(gaps, loss, is_hole)
+            if gap_index >= 0:
+                gaps.rows[gap_index].explained += loss.packets
+            elif not is_hole:
+                loss.shown_by = NO_PACKET
                 unshown = True
     return unshown
 
 
 @inner
-def refuse(found, begun):
-    """Take away the losses Found from `begun` on that no ID shows."""
-    to = begun
-    for k in range(begun, found.n[0]):
-        if found.losses[k].shown != NOTHING:
-            found.losses[to] = found.losses[k]
-            to += 1
-    found.n[0] = to
+def remove_unshown(losses, first_loss):
+    """Remove the losses from first_loss on that no absent ID shows."""
+    kept = first_loss
+    for k in range(first_loss, losses.size[0]):
+        if losses.rows[k].shown_by != NO_PACKET:
+            losses.rows[kept] = losses.rows[k]
+            kept += 1
+    losses.size[0] = kept
 
 
 @inner
-def _gap_of(gaps, loss, is_hole):
-    """The gap that a loss left, or -1: before the packet that showed it; of new data, it may be
-    before a retransmission in between."""
-    k = _gap_up_to(gaps, loss.shown)
+def _gap_of_loss(gaps, loss, is_hole):
+    """Return the index of the gap that a loss left, or -1.
+
+    The gap lies before the packet that showed the loss. For new data it may lie before an earlier
+    retransmission.
+    """
+    k = _last_gap_before(gaps, loss.shown_by)
     while k >= 0:
         gap = gaps.rows[k]
-        if gap.before < loss.shown and (not is_hole or gap.highest != loss.begin):
+        if gap.following < loss.shown_by and (not is_hole or gap.highest_sent != loss.shown_from):
             return -1
-        if gap.explained + loss.packets <= gap.left:
+        if gap.explained + loss.packets <= gap.absent:
             return k
         k -= 1
     return -1
 
 
 @inner
-def _gap_up_to(gaps, segment):
-    """The last gap before a segment, or before an earlier one; or -1."""
-    k, to = 0, gaps.n[0]
-    while k < to:
-        middle = (k + to) >> 1
-        if gaps.rows[middle].before <= segment:
+def _last_gap_before(gaps, segment):
+    """Return the index of the last gap before a segment or an earlier one, or -1."""
+    k, end = 0, gaps.size[0]
+    while k < end:
+        middle = (k + end) >> 1
+        if gaps.rows[middle].following <= segment:
             k = middle + 1
         else:
-            to = middle
+            end = middle
     return k - 1
 
 
 @inner
-def judge(gaps, seen, span, segments, sender):
-    """What each gap is of; whether the IDs count this connection alone, seen packets of which came.
-    span: its segments."""
-    told = alone = copies = 0
-    for k in range(gaps.n[0]):
+def classify(gaps, data_packets, span, segments, sender):
+    """Classify the absent IDs of each gap, and return whether the IDs count this connection alone.
+
+    data_packets: number of data packets seen; span: bounds of the connection's segments.
+    """
+    explained = unexplained = retransmissions = 0
+    for k in range(gaps.size[0]):
         gap = gaps.rows[k]
-        gap.copies = gap.alone = 0
-        if gap.left > gap.explained:
+        gap.retransmissions = gap.unexplained = 0
+        if gap.absent > gap.explained:
             _explain_hole(gap, span[1], segments, sender)
-        if gap.left > gap.explained:
-            _judge(gap, span[0], segments, sender)
-        told += gap.explained
-        copies += gap.copies
-        alone += gap.alone
-    return alone <= FEW * (told + copies + alone) and copies <= seen
+        if gap.absent > gap.explained:
+            _classify_gap(gap, span[0], segments, sender)
+        explained += gap.explained
+        retransmissions += gap.retransmissions
+        unexplained += gap.unexplained
+    return (
+        unexplained <= MAX_UNEXPLAINED_SHARE * (explained + retransmissions + unexplained)
+        and retransmissions <= data_packets
+    )
 
 
 @inner
 def _explain_hole(gap, end, segments, sender):
-    """New data that was missing and is not among the losses was dropped by the capture, or has
-    only been missed; a single number is a FIN's. end: of the connection's segments."""
-    shown = gap.before
-    while shown < end and not _shows(shown, gap.highest, segments):
-        shown += 1
-    hole = segments.number[shown] - gap.highest if shown < end else 0
-    if hole > 0 and (shown == gap.before or hole == 1):
-        pieces = -(-hole // sender.largest) - (gap.count - gap.left - gap.others)
-        gap.explained = max(gap.explained, min(gap.left, pieces))
+    """Explain absent IDs by new data that was missing and is not among the losses.
+
+    The capture dropped this data, or it was reordered. A single number is that of a FIN. end: end
+    of the connection's segments.
+    """
+    shown_by = gap.following
+    while shown_by < end and not _implies_sent(shown_by, gap.highest_sent, segments):
+        shown_by += 1
+    hole = segments.number[shown_by] - gap.highest_sent if shown_by < end else 0
+    if hole > 0 and (shown_by == gap.following or hole == 1):
+        pieces = -(-hole // sender.max_segment) - (gap.count - gap.absent - gap.late_old_data)
+        gap.explained = max(gap.explained, min(gap.absent, pieces))
 
 
 @inner
-def _shows(i, highest, segments):
-    """Whether a segment shows what its sender sent up to the highest number."""
+def _implies_sent(i, highest_sent, segments):
+    """Return whether a segment shows that its sender had sent all up to highest_sent."""
     if not segments.downlink[i] or segments.number[i] == NONE:
         return False
     if segments.tcp_flags[i] & FIN == 0 and segments.payload_len[i] == 0:
-        return segments.number[i] > highest
-    return segments.number[i] >= highest
+        return segments.number[i] > highest_sent
+    return segments.number[i] >= highest_sent
 
 
 @inner
-def _judge(gap, begin, segments, sender):
-    """What the packets are that nothing else explains."""
-    before = gap.before
-    is_bare = segments.payload_len[before] == 0 and segments.tcp_flags[before] & FIN == 0
-    missing = gap.left - gap.explained
-    if segments.probe[gap.after] or segments.probe[before]:
-        gap.explained += missing  # probes come one after another
+def _classify_gap(gap, begin, segments, sender):
+    """Classify the absent IDs of a gap that nothing else explains."""
+    following = gap.following
+    is_bare = segments.payload_len[following] == 0 and segments.tcp_flags[following] & FIN == 0
+    unexplained = gap.absent - gap.explained
+    if segments.probe[gap.preceding] or segments.probe[following]:
+        gap.explained += unexplained  # the absent IDs are those of other probes
         return
-    answers = min(missing, max(_owed(gap, begin, segments, sender) - is_bare, 0))
-    gap.explained += answers
-    missing -= answers
-    if missing == 0:
+    acks = min(unexplained, max(_due_acks(gap, begin, segments, sender) - is_bare, 0))
+    gap.explained += acks
+    unexplained -= acks
+    if unexplained == 0:
         return
-    around = _look_around(gap, begin, segments, sender.sack)
-    in_flight = -(-(gap.highest - around.acked) // sender.largest)
-    if is_bare and missing > max(in_flight, 1) + 1:
+    around = _surroundings(gap, begin, segments, sender.sack)
+    in_flight = -(-(gap.highest_sent - around.acked) // sender.max_segment)
+    if is_bare and unexplained > max(in_flight, 1) + 1:
         return  # another counter's ID: the connection is in TIME-WAIT
-    copy = _copied(gap, around, begin, segments, sender)
-    if copy == NO_DATA:
-        gap.explained += missing
-    elif copy == NONE:
-        gap.alone = missing
+    number = _retransmitted_number(gap, around, begin, segments, sender)
+    if number == NO_DATA:
+        gap.explained += unexplained
+    elif number == NONE:
+        gap.unexplained = unexplained
     else:
-        gap.copies, gap.copy = missing, copy
+        gap.retransmissions, gap.retransmitted_from = unexplained, number
 
 
 @inner
-def _copied(gap, around, begin, segments, sender):
-    """The number of the data that was sent in a gap; NO_DATA of a FIN or an ACK, NONE if there was
-    no reason to send any."""
-    start, length = segments.number[gap.before], segments.payload_len[gap.before]
-    end = segments.number[around.data_at] + segments.payload_len[around.data_at]
-    wait = sender.round_trip + sender.base
-    went_back = end < gap.data and _carries(around.data_at, segments)
-    late = around.last > wait + sender.slack
-    told = around.duplicates >= (1 if sender.sack else DUPLICATES)
-    if gap.acked >= gap.highest and start == gap.highest and late and not told and not went_back:
+def _retransmitted_number(gap, around, begin, segments, sender):
+    """Return the number of the data that was sent in a gap.
+
+    NO_DATA: it was a FIN or an ACK. NONE: the sender had no reason to send any.
+    """
+    start, length = segments.number[gap.following], segments.payload_len[gap.following]
+    end = segments.number[around.last_data] + segments.payload_len[around.last_data]
+    wait = sender.internet_rtt + sender.access_rtt
+    went_back = end < gap.data_end and _has_data_or_fin(around.last_data, segments)
+    is_late = around.since_last_ack > wait + sender.slack
+    has_dup_acks = around.dup_acks >= (1 if sender.sack else DUP_THRESH)
+    if (
+        gap.acked >= gap.highest_sent
+        and start == gap.highest_sent
+        and is_late
+        and not has_dup_acks
+        and not went_back
+    ):
         return start if length > 0 else NO_DATA
-    if around.acked >= gap.data:
+    if around.acked >= gap.data_end:
         return NO_DATA
-    if start == gap.acked < gap.data and around.duplicates and not late and not went_back:
-        return gap.highest
-    if went_back and around.acked <= end and (start != end or around.silence <= wait):
-        if around.highest >= end or around.silence <= wait:
-            return _not_reported(end, gap, begin, segments)
-    if start == gap.highest and around.last > wait and not told:
+    if start == gap.acked < gap.data_end and around.dup_acks and not is_late and not went_back:
+        return gap.highest_sent
+    if went_back and around.acked <= end and (start != end or around.max_silence <= wait):
+        if around.highest_acked >= end or around.max_silence <= wait:
+            return _first_unsacked(end, gap, begin, segments)
+    if start == gap.highest_sent and around.since_last_ack > wait and not has_dup_acks:
         return start if length > 0 else NO_DATA
-    if around.silence > wait:
-        if sender.sack and not told and not _is_probe(around, begin, segments, wait):
-            with_data = segments.number[around.data_at] < gap.data
-            if gap.highest > gap.data and (
-                _end(around.data_at, segments) <= gap.data or not with_data
+    if around.max_silence > wait:
+        if sender.sack and not has_dup_acks and not _was_loss_probe(around, begin, segments, wait):
+            carries_data = segments.number[around.last_data] < gap.data_end
+            if gap.highest_sent > gap.data_end and (
+                _end_number(around.last_data, segments) <= gap.data_end or not carries_data
             ):
                 return NO_DATA
-            return max(gap.data - sender.largest, around.silent_at)
-        return around.silent_at
-    if around.duplicates > 0:
-        return around.repeated
-    if start < gap.data:
+            return max(gap.data_end - sender.max_segment, around.acked_in_silence)
+        return around.acked_in_silence
+    if around.dup_acks > 0:
+        return around.last_dup_ack
+    if start < gap.data_end:
         return start
     retransmitted = _last_retransmission(around, begin, segments, wait)
     return (
-        _not_reported(max(retransmitted, around.acked), gap, begin, segments)
+        _first_unsacked(max(retransmitted, around.acked), gap, begin, segments)
         if retransmitted != NONE
         else NONE
     )
@@ -328,17 +362,20 @@ def _copied(gap, around, begin, segments, sender):
 
 @inner
 def _last_retransmission(around, begin, segments, wait):
-    """The number after the last retransmission within `wait` before the data sent last; NONE: no retransmission."""
+    """Return the number after the last retransmission before the data sent last, or NONE.
+
+    Only retransmissions within `wait` (µs) before this data count.
+    """
     ts, ip_id = segments.ts, segments.ip_id
-    at = around.data_at
-    i = at
-    while i > begin and ts[at] - ts[i] <= wait:
+    last_data = around.last_data
+    i = last_data
+    while i > begin and ts[last_data] - ts[i] <= wait:
         i -= 1
     highest = retransmitted = NONE
     highest_id = np.int64(0)
-    while i < at:
-        if _carries(i, segments):
-            end = _end(i, segments)
+    while i < last_data:
+        if _has_data_or_fin(i, segments):
+            end = _end_number(i, segments)
             if end > highest:
                 highest, highest_id = end, np.int64(ip_id[i])
             elif ip_ids.ahead(ip_id[i], highest_id) > 0:
@@ -348,40 +385,50 @@ def _last_retransmission(around, begin, segments, wait):
 
 
 @inner
-def _is_probe(around, begin, segments, wait):
-    """Whether the data sent last was a loss probe: a retransmission of the last, or new data after a
-    silence (RFC 8985, 7.3)."""
+def _was_loss_probe(around, begin, segments, wait):
+    """Return whether the data sent last was a loss probe.
+
+    A loss probe is a retransmission of the last segment, or new data after a silence (RFC 8985,
+    7.3).
+    """
     number, downlink = segments.number, segments.downlink
-    at = around.data_at
-    earlier = at - 1
-    answers = False
-    while earlier >= begin and not _carries(earlier, segments):
-        answers |= not downlink[earlier] and NONE < number[earlier] < around.acked
+    last_data = around.last_data
+    earlier = last_data - 1
+    ack_between = False
+    while earlier >= begin and not _has_data_or_fin(earlier, segments):
+        ack_between |= not downlink[earlier] and NONE < number[earlier] < around.acked
         earlier -= 1
     if earlier < begin:
         return False
-    again = _end(earlier, segments) >= _end(at, segments)
-    again &= ip_ids.ahead(segments.ip_id[at], np.int64(segments.ip_id[earlier])) > 0
-    return again or (not answers and segments.ts[at] - segments.ts[earlier] > wait)
+    is_retransmission = _end_number(earlier, segments) >= _end_number(last_data, segments)
+    is_retransmission &= (
+        ip_ids.ahead(segments.ip_id[last_data], np.int64(segments.ip_id[earlier])) > 0
+    )
+    return is_retransmission or (
+        not ack_between and segments.ts[last_data] - segments.ts[earlier] > wait
+    )
 
 
 @inner
-def _carries(i, segments):
-    """Whether a segment is of the downlink and carries data or a FIN."""
-    has = segments.payload_len[i] > 0 or segments.tcp_flags[i] & FIN != 0
-    return has and segments.downlink[i] and segments.number[i] != NONE
+def _has_data_or_fin(i, segments):
+    """Return whether a segment is a downlink one and carries data or a FIN."""
+    has_data_or_fin = segments.payload_len[i] > 0 or segments.tcp_flags[i] & FIN != 0
+    return has_data_or_fin and segments.downlink[i] and segments.number[i] != NONE
 
 
 @inner
-def _end(i, segments):
-    """The number after a segment."""
+def _end_number(i, segments):
+    """Return the number after a segment."""
     return segments.number[i] + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
 
 
 @inner
-def _not_reported(number, gap, begin, segments):
-    """The first number from there on that the last ACK before a gap's end did not report."""
-    i = gap.before - 1
+def _first_unsacked(number, gap, begin, segments):
+    """Return the first number from `number` on that the last ACK before a gap's end did not report.
+
+    NO_DATA: it reported all data.
+    """
+    i = gap.following - 1
     while i > begin and (segments.downlink[i] or segments.number[i] == NONE):
         i -= 1
     at, count = segments.sack_at[i], np.int64(segments.sack_count[i])
@@ -390,87 +437,97 @@ def _not_reported(number, gap, begin, segments):
             low = unwrap(segments.sack_edges[k], number)
             high = unwrap(segments.sack_edges[k + 1], number)
             number = high if low <= number < high else number
-    return number if number < gap.data else NO_DATA
+    return number if number < gap.data_end else NO_DATA
 
 
 @inner
-def _look_around(gap, begin, segments, sack):
-    ts, number, downlink, payload_len = (
-        segments.ts,
-        segments.number,
-        segments.downlink,
-        segments.payload_len,
-    )
-    data_at = gap.after
-    while data_at > begin and not _carries(data_at, segments):
-        data_at -= 1
-    i = data_at - 1
+def _surroundings(gap, begin, segments, sack):
+    """Return the Surroundings of a gap."""
+    ts, number = segments.ts, segments.number
+    downlink, payload_len = segments.downlink, segments.payload_len
+    last_data = gap.preceding
+    while last_data > begin and not _has_data_or_fin(last_data, segments):
+        last_data -= 1
+    i = last_data - 1
     while i >= begin and (downlink[i] or number[i] == NONE):
         i -= 1
-    acked = number[i] if i >= begin else number[data_at]
-    highest = silent_at = repeated = acked
-    duplicates = silence = np.int64(0)
-    last = ts[data_at]
-    for i in range(data_at + 1, gap.before + 1):
-        if number[i] == NONE or (downlink[i] and i < gap.before):
+    acked = number[i] if i >= begin else number[last_data]
+    highest_acked = acked_in_silence = last_dup_ack = acked
+    dup_acks = max_silence = np.int64(0)
+    last_at = ts[last_data]
+    for i in range(last_data + 1, gap.following + 1):
+        if number[i] == NONE or (downlink[i] and i < gap.following):
             continue
-        if ts[i] - last > silence:
-            silence, silent_at = ts[i] - last, highest
+        if ts[i] - last_at > max_silence:
+            max_silence, acked_in_silence = ts[i] - last_at, highest_acked
         if downlink[i]:
             continue
-        last = ts[i]
-        if number[i] <= highest and number[i] < gap.highest and payload_len[i] == 0:
+        last_at = ts[i]
+        if number[i] <= highest_acked and number[i] < gap.highest_sent and payload_len[i] == 0:
             if segments.sack_count[i] > 0 or not sack:
-                duplicates += 1
-                repeated = highest
-        highest = max(highest, number[i])
-    since = ts[gap.before] - last
-    return Around(
-        np.int64(data_at), acked, highest, silence, silent_at, duplicates, repeated, since
+                dup_acks += 1
+                last_dup_ack = highest_acked
+        highest_acked = max(highest_acked, number[i])
+    since_last_ack = ts[gap.following] - last_at
+    return Surroundings(
+        np.int64(last_data),
+        acked,
+        highest_acked,
+        max_silence,
+        acked_in_silence,
+        dup_acks,
+        last_dup_ack,
+        since_last_ack,
     )
 
 
 @inner
-def _owed(gap, begin, segments, sender):
-    """How many packets without data the server owed, see Around."""
+def _due_acks(gap, begin, segments, sender):
+    """Return the number of ACKs without data that the server had to send in a gap."""
     ts, flags, up_number = segments.ts, segments.tcp_flags, segments.up_number
-    after, before = gap.after, gap.before
-    sooner = np.int64(EARLY * sender.round_trip)
-    later = np.int64(sender.round_trip) + SERVER_US
-    owed = np.int64(0)
-    bare = NONE  # when the last packet without data passed
-    i = before - 1
-    while i >= begin and ts[i] > ts[after] - later:
+    preceding, following = gap.preceding, gap.following
+    min_delay = np.int64(MIN_RTT_SHARE * sender.internet_rtt)
+    max_delay = np.int64(sender.internet_rtt) + MAX_ACK_DELAY_US
+    due = np.int64(0)
+    last_bare_at = NONE  # when the last packet without data passed
+    i = following - 1
+    while i >= begin and ts[i] > ts[preceding] - max_delay:
         if flags[i] & (SYN | RST):
             i -= 1
             continue
         length = np.int64(segments.payload_len[i]) + (flags[i] & FIN != 0)
         if segments.downlink[i]:
-            if length == 0 and bare == NONE:
-                bare = ts[i]
+            if length == 0 and last_bare_at == NONE:
+                last_bare_at = ts[i]
         elif length > 0:
-            heard = ts[i] + sooner
-            again = up_number[i] + length <= segments.up_number[after]
-            waits = later if again else sooner
-            owed += bare < heard <= ts[before] and ts[after] < ts[i] + waits
+            earliest_answer = ts[i] + min_delay
+            is_retransmission = up_number[i] + length <= segments.up_number[preceding]
+            delay = max_delay if is_retransmission else min_delay
+            due += last_bare_at < earliest_answer <= ts[following] and ts[preceding] < ts[i] + delay
         i -= 1
-    return owed
+    return due
 
 
 @inner
-def emit(gap, found, segments, sender):
-    """Add a gap's copies of data to the losses Found: one after the other, as far as there was so
-    much data."""
-    before = gap.before
-    end = max(gap.data, segments.number[before] + segments.payload_len[before])
-    low = gap.copy
-    for _ in range(gap.copies):
-        high = low + sender.largest
-        if low == segments.number[before]:
-            high = min(high, low + segments.payload_len[before])
+def add_losses(gap, losses, segments, sender):
+    """Add the lost retransmissions of a gap to the LossList.
+
+    They follow each other in the stream, as far as there was so much data.
+    """
+    following = gap.following
+    end = max(gap.data_end, segments.number[following] + segments.payload_len[following])
+    low = gap.retransmitted_from
+    for _ in range(gap.retransmissions):
+        high = low + sender.max_segment
+        if low == segments.number[following]:
+            high = min(high, low + segments.payload_len[following])
         elif low < end:
             high = min(high, end)
-        by = Shown(segments.ts[before], np.int64(before), low, NOTHING)
-        lose(found, low, high, by, IP_ID, 1.0)
-        found.losses[found.n[0] - 1].packets = 1
-        low = high if high < end or gap.copy == gap.highest else gap.copy
+        detection = Detection(segments.ts[following], np.int64(following), low, NO_PACKET)
+        add_loss(losses, low, high, detection, IP_ID, 1.0)
+        losses.rows[losses.size[0] - 1].packets = 1
+        low = (
+            high
+            if high < end or gap.retransmitted_from == gap.highest_sent
+            else gap.retransmitted_from
+        )

@@ -1,32 +1,35 @@
-"""Downlink data lost on the Internet side (INFOCOM 2004, Section V): Gi never saw it, but it was sent.
+"""Downlink data lost on the Internet side: sent, but never seen at Gi (INFOCOM 2004, Section V).
 
 The paper, with Benkő and Veres (GLOBECOM 2002), takes a hole in the sequence space that is filled
-later. A retransmission that is lost, too, leaves none, nor does what nothing followed: of these the
-sender's behaviour tells. Five things are evidence:
+later. A lost retransmission leaves no hole, nor does lost data that nothing followed. In these
+cases the sender's behaviour is the evidence. There are five kinds of evidence:
 
-hole      What came lies higher than what was next, be it data or a packet without, which carries
-          the number of what its sender will send next (RFC 9293, 3.4). A retransmission filled the hole,
-          or it was still open when the connection ended.
-tail      The data came in order, but late. What had no PSH had more behind it in the server's
-          buffer (RFC 9293, 3.9.1.2); if all is acknowledged, the window has room for a segment
-          (for less a sender may wait: RFC 9293, 3.8.6.2.1) and yet the next data takes longer than
-          a timeout, that data had been sent and lost. This is told only of senders that use PSH.
-skipped   A retransmission went past what had to be retransmitted first (see `recovery`), and that came later.
-timeout   ACKs called for a retransmission at once (see `recovery`), but it came only after a timeout.
-ip_id     IP IDs that count the connection's packets alone lack one (see `id_gaps`): that tells of
-          all losses but those that nothing followed, of copies that nobody missed, too.
+hole      A packet carries a number above the next one expected. The packet has data, or it has none
+          and carries the number of what its sender will send next (RFC 9293, 3.4). A retransmission
+          filled the hole, or it was still open when the connection ended.
+tail      Data came in order, but late. A segment without PSH had more data behind it in the
+          server's buffer (RFC 9293, 3.9.1.2). If all is acknowledged, the window has room for a
+          segment, and yet the next data takes longer than an RTO, then this data had been sent
+          before and lost. For less room a sender may wait (RFC 9293, 3.8.6.2.1). This applies only
+          to senders that use PSH.
+skipped   A retransmission passed over data that was due first (see `recovery`) and that came later.
+timeout   ACKs called for a retransmission at once (see `recovery`), but it came only by an RTO
+          expiry.
+ip_id     IP IDs that count packets of this connection alone have a gap (see `id_gaps`). The gap
+          shows all losses but those that nothing followed. It also shows lost retransmissions of
+          data that had arrived.
 
-A timeout is no shorter than a round trip on both sides and `slack_us`; tail and timeout are told
-where the RTT on the Internet side is known: the least of the connection's (see `sender.server`).
+An RTO is not less than the RTT of both sides and `slack_us`. The rules tail and timeout need the
+RTT on the Internet side: the base RTT of the connection (see `sender.server`).
 
-What was overtaken was not lost, and is no retransmission. Who counts by IP IDs sent it before what overtook
-it if its ID is lower; else, if its timestamp is older, or if it comes sooner than the server can
-know of a loss, within a round trip on both sides. Where the one on the Internet side is not known, it is
-undecided what of both happened until a long one has passed.
+A segment that was reordered was not lost, and is no retransmission. If IP IDs show the order, it is
+reordered if its ID is lower than that of the segment that overtook it. Else it is reordered if its
+timestamp is older, or if it comes within an RTT of both sides, sooner than the server can know of a
+loss. If the RTT on the Internet side is unknown, both are possible until a long RTT has passed.
 
-What the mobile acknowledged though Gi never saw it is a drop of the capture; so may be what was
-skipped and then acknowledged, and a hole still open. Of copies that leave no trace where IDs do not
-count, `expected` knows the share.
+Data that the mobile acknowledged though Gi never saw it is a drop of the capture. Data that was
+skipped and then acknowledged may be one, too, and so may a hole that is still open. Lost
+retransmissions that leave no trace, without such IP IDs, are estimated by `expected`.
 """
 
 from typing import NamedTuple
@@ -35,256 +38,283 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.loss import id_gaps, missing, recovery
-from spark_jobs.estimators.loss.found import (
+from spark_jobs.estimators.loss import id_gaps, recovery, sequence_holes
+from spark_jobs.estimators.loss.evidence import (
     HOLE,
     LOSS,
-    NOTHING,
+    NO_PACKET,
     SKIPPED,
     TAIL,
     TIMEOUT,
     UNDECIDED,
-    Found,
-    Shown,
-    lose,
-    with_room,
+    Detection,
+    LossList,
+    add_loss,
+    enlarged,
 )
-from spark_jobs.estimators.loss.missing import MISSING, MOST_HOLES
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.loss.sequence_holes import HOLES, MAX_HOLES
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sequence import NONE, sequence_length, unwrap
 from spark_jobs.estimators.tcp import FIN, PSH, SYN
 
-ROOM = 2 * MOST_HOLES + 2
-"""More losses than one packet or a connection's end tells of."""
+MAX_LOSSES_PER_STEP = 2 * MAX_HOLES + 2
+"""Maximum number of losses that one packet or a connection's end shows."""
 
-UNKNOWN_US = 300_000
-"""A RTT on the Internet side that is not known is taken to be shorter: that of another continent."""
+MAX_UNKNOWN_RTT_US = 300_000
+"""Maximum RTT on the Internet side, if it is unknown: that of another continent (µs)."""
 
 STREAM = np.dtype(
     [
-        ("highest", "i8"),
-        ("largest", "i8"),
-        ("all_acked", "i8"),
+        ("highest_sent", "i8"),
+        ("max_segment", "i8"),
+        ("all_acked_at", "i8"),
         ("last_window", "i8"),
-        ("unseen", "i8"),
-        ("sent", "i8"),
-        ("copies", "i8"),
-        ("data", "i8"),
-        ("latest_id", "i8"),
-        ("far_id", "i8"),
-        ("last", "i8"),
-        ("counts", "?"),
-        ("alone", "?"),
-        ("pushes", "?"),
-        ("pending", "?"),
-        ("opened", "?"),
-        ("scale", "i8"),
-        ("roomy", "?"),
-        ("missing", "?"),
+        ("unseen_bytes", "i8"),
+        ("data_packets", "i8"),
+        ("retransmissions", "i8"),
+        ("data_end", "i8"),
+        ("latest_ip_id", "i8"),
+        ("distant_ip_id", "i8"),
+        ("last_segment", "i8"),
+        ("ids_in_order", "?"),
+        ("ids_exclusive", "?"),
+        ("uses_psh", "?"),
+        ("more_buffered", "?"),
+        ("window_open", "?"),
+        ("window_scale", "i8"),
+        ("window_fits_segment", "?"),
+        ("has_missing", "?"),
     ]
 )
-"""A connection's downlink stream.
+"""Downlink stream of a connection.
 
-highest, data       the highest number sent, and where data ends
-largest             its largest segment (B)
-all_acked           when the mobile last said that it has all (µs)
-last_window         the mobile's
-unseen              bytes acknowledged but never seen
-sent, copies        data packets seen, and those of them that were retransmitted
-latest_id, far_id   the latest IP ID, counted on past 65535, and one that was too far from it
-last                the last packet
-counts, alone       IP IDs tell the order of sending, and count this connection's packets alone
-pushes              the sender uses PSH
-pending             more is in the server's buffer
-opened, roomy       the mobile's window is open, and for a whole segment
-scale               of that window (RFC 7323)
-missing             something is
+highest_sent: highest number sent
+data_end: end of the data sent
+max_segment: largest segment (B)
+all_acked_at: when the mobile last acknowledged all data (µs); or NONE
+last_window: last window of the mobile
+unseen_bytes: bytes acknowledged but never seen
+data_packets: data packets seen
+retransmissions: data packets seen that were retransmissions
+latest_ip_id: latest IP ID, counted on beyond 65535; -1: none yet
+distant_ip_id: last IP ID that was too far from it
+last_segment: index of the last packet
+ids_in_order: IP IDs show the order of sending
+ids_exclusive: IP IDs count packets of this connection alone
+uses_psh: the sender uses PSH
+more_buffered: more data is in the server's buffer
+window_open: the mobile's window is open
+window_fits_segment: the mobile's window has room for a whole segment
+window_scale: shift of this window (RFC 7323)
+has_missing: some data is missing
 """
 
 
 class InternetLosses(NamedTuple):
-    """What Gi never saw of C connections."""
+    """Losses of C connections on the Internet side."""
 
     losses: np.ndarray
     """LOSS[L], by connection."""
-    unseen: np.ndarray
+    unseen_bytes: np.ndarray
     """int64[C]: bytes acknowledged but never seen."""
-    sent: np.ndarray
-    """int64[C]: data packets seen,"""
-    copies: np.ndarray
-    """int64[C]: and how many of these were retransmitted."""
-    counted: np.ndarray
-    """bool[C]: whether IP IDs told of all losses."""
+    data_packets: np.ndarray
+    """int64[C]: data packets seen."""
+    retransmissions: np.ndarray
+    """int64[C]: data packets seen that were retransmissions."""
+    counted_by_ids: np.ndarray
+    """bool[C]: whether IP IDs show all losses."""
 
 
 class Monitor(NamedTuple):
-    """What Gi knows of a connection as it goes on."""
+    """Knowledge about a connection at Gi, updated packet by packet."""
 
     stream: np.ndarray
-    """STREAM[1]"""
+    """STREAM[1]."""
     sender: np.ndarray
-    """SENDER[1]"""
+    """recovery.SENDER[1]."""
     holes: np.ndarray
-    """MISSING[1]: in the sequence space."""
+    """HOLES[1]: missing ranges of the sequence space."""
     skipped: np.ndarray
-    """MISSING[1]: what retransmissions went past."""
-    reported: np.ndarray
-    """REPORTED[1]"""
+    """HOLES[1]: ranges that retransmissions passed over."""
+    sacked: np.ndarray
+    """recovery.SACKED[1]."""
     gaps: id_gaps.Gaps
 
 
-class Sent(NamedTuple):
-    """A downlink segment."""
+class Transmission(NamedTuple):
+    """Downlink segment as Gi saw it."""
 
-    segment: int
-    at: np.int64
-    """When Gi saw it (µs)."""
+    segment_index: int
+    time: np.int64
+    """When it passed Gi (µs)."""
     start: np.int64
+    """First number of its range of the stream."""
     end: np.int64
-    """Its range of the stream,"""
+    """End of its range of the stream."""
     data_end: np.int64
-    """and where its data ends."""
-    stamp: np.int64
+    """End of its data."""
+    ts_val: np.int64
     """Its timestamp, or NONE."""
     ip_id: np.int64
-    """Its IP ID, or NONE where these do not tell the order of sending."""
+    """Its IP ID; NONE: IP IDs do not show the order of sending."""
     pushed: bool
-    """Nothing more was in the server's buffer."""
+    """Whether nothing more was in the server's buffer."""
 
 
 class Delays(NamedTuple):
-    """A connection's times (µs)."""
+    """RTTs of a connection (µs)."""
 
-    base: float
-    """The user's least RTT on the access side,"""
-    internet: float
-    """and the connection's before it; 0: unknown."""
+    access_rtt: float
+    """Base RTT of the user on the access side."""
+    internet_rtt: float
+    """Base RTT of the connection on the Internet side; 0: unknown."""
     slack: int
-    """By so much a timeout exceeds a round trip on both sides at least."""
+    """Minimum difference between an RTO and the RTT of both sides."""
 
 
 @compiled
 def internet_losses(segments, connections, base_us, servers, slack_us=100_000):
-    """InternetLosses of Segments and their Connections.
+    """Return InternetLosses of Segments and their Connections.
 
-    base_us float64[C]: the user's least RTT on the access side (µs); servers: SERVER[C]; slack_us:
+    base_us: float64[C], the user's base RTT on the access side (µs); servers: SERVER[C]; slack_us:
     see Delays.
     """
     first = connections.first
-    most = np.int64(0)
+    max_segments = np.int64(0)
     for c in range(len(first) - 1):
-        most = max(most, first[c + 1] - first[c])
-    found = Found(np.empty(1024, LOSS), np.zeros(1, np.int64))
+        max_segments = max(max_segments, first[c + 1] - first[c])
+    losses = LossList(np.empty(1024, LOSS), np.zeros(1, np.int64))
     count = len(connections.user)
-    unseen, copies = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    sent = np.zeros(count, np.int64)
-    counted = np.zeros(count, np.bool_)
+    unseen_bytes, retransmissions = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    data_packets = np.zeros(count, np.int64)
+    counted_by_ids = np.zeros(count, np.bool_)
     monitor = Monitor(
         np.empty(1, STREAM),
         np.empty(1, recovery.SENDER),
-        np.empty(1, MISSING),
-        np.empty(1, MISSING),
-        np.empty(1, recovery.REPORTED),
-        id_gaps.Gaps(np.empty(most + 1, id_gaps.GAP), np.zeros(1, np.int64)),
+        np.empty(1, HOLES),
+        np.empty(1, HOLES),
+        np.empty(1, recovery.SACKED),
+        id_gaps.Gaps(np.empty(max_segments + 1, id_gaps.GAP), np.zeros(1, np.int64)),
     )
     stream = monitor.stream[0]
     for c in range(len(connections.user)):
         i, end = first[c], first[c + 1]
-        internet_us = 0.0 if np.isnan(servers[c].round_trip) else servers[c].round_trip
+        internet_us = 0.0 if np.isnan(servers[c].internet_rtt) else servers[c].internet_rtt
         delays = Delays(base_us[c], internet_us, slack_us)
-        begun = found.n[0]
-        _begin(monitor, connections.sack[c], base_us[c])
-        stream.pushes, stream.scale = _pushes(i, end, segments), _scale(i, end, segments)
-        stream.counts, stream.alone = servers[c].counts, servers[c].alone
+        first_loss = losses.size[0]
+        _initialize(monitor, connections.sack[c], base_us[c])
+        stream.uses_psh = _uses_psh(i, end, segments)
+        stream.window_scale = _window_scale(i, end, segments)
+        stream.ids_in_order = servers[c].ids_in_order
+        stream.ids_exclusive = servers[c].ids_exclusive
         while i < end:
-            i = _go_through(i, end, segments, monitor, delays, found)
-            if found.n[0] + ROOM > len(found.losses):
-                found = with_room(found)
-        _leave_open(monitor, segments.ts[end - 1], delays, found)
-        for k in range(begun, found.n[0]):
-            loss = found.losses[k]
-            loss.packets = -(-loss.length // stream.largest)
-        counted[c] = stream.alone
-        if stream.alone and (monitor.gaps.n[0] or found.n[0] > begun):
-            found, counted[c] = _count(monitor, begun, (first[c], end), segments, delays, found)
-        found.losses["connection"][begun : found.n[0]] = c
-        unseen[c], sent[c], copies[c] = stream.unseen, stream.sent, stream.copies
-    return InternetLosses(found.losses[: found.n[0]].copy(), unseen, sent, copies, counted)
+            i = _read_segments(i, end, segments, monitor, delays, losses)
+            if losses.size[0] + MAX_LOSSES_PER_STEP > len(losses.rows):
+                losses = enlarged(losses)
+        _add_open_holes(monitor, segments.ts[end - 1], delays, losses)
+        for k in range(first_loss, losses.size[0]):
+            loss = losses.rows[k]
+            loss.packets = -(-loss.length // stream.max_segment)
+        counted_by_ids[c] = stream.ids_exclusive
+        if stream.ids_exclusive and (monitor.gaps.size[0] or losses.size[0] > first_loss):
+            losses, counted_by_ids[c] = _add_id_gap_losses(
+                monitor, first_loss, (first[c], end), segments, delays, losses
+            )
+        losses.rows["connection"][first_loss : losses.size[0]] = c
+        unseen_bytes[c], data_packets[c] = stream.unseen_bytes, stream.data_packets
+        retransmissions[c] = stream.retransmissions
+    return InternetLosses(
+        losses.rows[: losses.size[0]].copy(),
+        unseen_bytes,
+        data_packets,
+        retransmissions,
+        counted_by_ids,
+    )
 
 
 @inner
-def _go_through(i, end, segments, monitor, delays, found):
-    """Segments from i on, as far as there is room for what is found of them; returns the next."""
+def _read_segments(i, end, segments, monitor, delays, losses):
+    """Process segments from i on while there is room for losses, and return the next index."""
     stream, sender = monitor.stream[0], monitor.sender[0]
     number, downlink, sack_count = segments.number, segments.downlink, segments.sack_count
-    while i < end and found.n[0] + ROOM <= len(found.losses):
+    while i < end and losses.size[0] + MAX_LOSSES_PER_STEP <= len(losses.rows):
         if number[i] == NONE and not (downlink[i] and segments.probe[i]):
             i += 1
             continue
         if downlink[i]:
-            sent = _sent(i, segments, stream.counts)
-            if stream.alone and sent.ip_id != NONE:
-                if sent.ip_id == (stream.latest_id + 1) & 0xFFFF:
-                    stream.latest_id += 1
+            transmission = _transmission(i, segments, stream.ids_in_order)
+            if stream.ids_exclusive and transmission.ip_id != NONE:
+                if transmission.ip_id == (stream.latest_ip_id + 1) & 0xFFFF:
+                    stream.latest_ip_id += 1
                 else:
-                    id_gaps.note(monitor.gaps, stream, sent, sender.acked)
-                stream.last = i
+                    id_gaps.add_packet(monitor.gaps, stream, transmission, sender.acked)
+                stream.last_segment = i
             if number[i] == NONE:  # a probe: it has an ID, but brings no data
                 i += 1
                 continue
-            if stream.highest != NONE and _is_amiss(stream, sent, delays):
-                _find(monitor, sent, delays, found)
-            _see(stream, sender, sent)
-        elif stream.highest != NONE:
+            if stream.highest_sent != NONE and _is_unexpected(stream, transmission, delays):
+                _find_losses(monitor, transmission, delays, losses)
+            _on_transmission(stream, sender, transmission)
+        elif stream.highest_sent != NONE:
             ack = _ack(i, segments)
-            repeats = ack.number == sender.acked and ack.number < stream.highest
-            _hear(stream, sender, ack, delays.base)
-            if repeats or stream.missing or sack_count[i]:
-                edges = segments.sack_at[i]
-                blocks = segments.sack_edges[edges : edges + sack_count[i]]
-                _hear_more(monitor, ack, blocks, repeats)
+            repeats = ack.number == sender.acked and ack.number < stream.highest_sent
+            _on_ack(stream, sender, ack, delays.access_rtt)
+            if repeats or stream.has_missing or sack_count[i]:
+                at = segments.sack_at[i]
+                blocks = segments.sack_edges[at : at + sack_count[i]]
+                _update_holes(monitor, ack, blocks, repeats)
             stream.last_window = ack.window
         i += 1
     return i
 
 
 @making
-def _count(monitor, begun, span, segments, delays, found):
-    """Found with what the IP IDs tell, and whether they count this connection alone; begun: where
-    its losses begin; span: its segments."""
+def _add_id_gap_losses(monitor, first_loss, span, segments, delays, losses):
+    """Add the losses that IP IDs show.
+
+    Returns the LossList, and whether the IP IDs count packets of this connection alone.
+
+    first_loss: index of the connection's first loss; span: bounds of its segments.
+    """
     stream, gaps = monitor.stream[0], monitor.gaps
-    sender = id_gaps.Sender(
-        monitor.sender[0].sack, stream.largest, delays.internet, delays.base, delays.slack
+    sender = id_gaps.SenderTraits(
+        monitor.sender[0].sack,
+        stream.max_segment,
+        delays.internet_rtt,
+        delays.access_rtt,
+        delays.slack,
     )
-    if id_gaps.explain(gaps, found, begun):
-        id_gaps.refuse(found, begun)
-    if not id_gaps.judge(gaps, stream.sent, span, segments, sender):
-        return found, False
-    for k in range(gaps.n[0]):
+    if id_gaps.explain_by_losses(gaps, losses, first_loss):
+        id_gaps.remove_unshown(losses, first_loss)
+    if not id_gaps.classify(gaps, stream.data_packets, span, segments, sender):
+        return losses, False
+    for k in range(gaps.size[0]):
         gap = gaps.rows[k]
-        if gap.copies:
-            while found.n[0] + gap.copies > len(found.losses):
-                found = with_room(found)
-            id_gaps.emit(gap, found, segments, sender)
-    return found, True
+        if gap.retransmissions:
+            while losses.size[0] + gap.retransmissions > len(losses.rows):
+                losses = enlarged(losses)
+            id_gaps.add_losses(gap, losses, segments, sender)
+    return losses, True
 
 
 @inner
-def _begin(monitor, sack, base_us):
-    """A connection of which nothing was seen."""
+def _initialize(monitor, sack, base_us):
+    """Initialize the Monitor before the first packet of a connection."""
     stream = monitor.stream[0]
-    stream.highest = stream.data = stream.all_acked = NONE
-    stream.latest_id, stream.far_id, stream.last = -1, -1, -1
-    stream.largest, stream.last_window = 1, -1
-    stream.unseen = stream.sent = stream.copies = 0
-    stream.pending = stream.opened = stream.roomy = stream.missing = False
-    monitor.holes[0].n = monitor.skipped[0].n = monitor.reported[0].n = monitor.gaps.n[0] = 0
-    recovery.begin(monitor.sender[0], sack, np.int64(base_us))
+    stream.highest_sent = stream.data_end = stream.all_acked_at = NONE
+    stream.latest_ip_id, stream.distant_ip_id, stream.last_segment = -1, -1, -1
+    stream.max_segment, stream.last_window = 1, -1
+    stream.unseen_bytes = stream.data_packets = stream.retransmissions = 0
+    stream.more_buffered = stream.has_missing = False
+    stream.window_open = stream.window_fits_segment = False
+    monitor.holes[0].count = monitor.skipped[0].count = 0
+    monitor.sacked[0].count = monitor.gaps.size[0] = 0
+    recovery.initialize(monitor.sender[0], sack, np.int64(base_us))
 
 
 @inner
-def _pushes(start, end, segments):
+def _uses_psh(start, end, segments):
     for i in range(start, end):
         if segments.downlink[i] and segments.tcp_flags[i] & PSH:
             return True
@@ -292,8 +322,8 @@ def _pushes(start, end, segments):
 
 
 @inner
-def _scale(start, end, segments):
-    """The mobile's window scale, by the SYNs that a connection begins with."""
+def _window_scale(start, end, segments):
+    """Return the shift of the mobile's window, from the SYNs that a connection begins with."""
     up = down = np.int64(NO_SCALE)
     i = start
     while i < end and segments.tcp_flags[i] & SYN:
@@ -302,211 +332,233 @@ def _scale(start, end, segments):
         else:
             up = np.int64(segments.window_scale[i])
         i += 1
-    return min(up, LARGEST_SHIFT) if up > NO_SCALE and down > NO_SCALE else np.int64(0)
+    return min(up, MAX_WINDOW_SHIFT) if up > NO_SCALE and down > NO_SCALE else np.int64(0)
 
 
 @inner
 def _ack(i, segments):
-    """Uplink segment i."""
-    echoed = np.int64(segments.ts_ecr[i]) if segments.has_timestamps[i] else NONE
+    """Return the recovery.Ack in uplink segment i."""
+    ts_ecr = np.int64(segments.ts_ecr[i]) if segments.has_timestamps[i] else NONE
     is_pure = segments.payload_len[i] == 0 and segments.tcp_flags[i] & (SYN | FIN) == 0
     window = np.int64(segments.window[i])
-    return recovery.Ack(segments.number[i], segments.ts[i], echoed, window, is_pure)
+    return recovery.Ack(segments.number[i], segments.ts[i], ts_ecr, window, is_pure)
 
 
 @inner
-def _hear(stream, sender, ack, base_us):
-    """The mobile acknowledges; base_us: see Delays."""
-    stream.opened = ack.window > 0
-    stream.roomy = ack.window << stream.scale >= stream.largest
-    if ack.number >= stream.highest:
-        stream.all_acked = ack.at
-    if ack.number > stream.highest:
-        stream.unseen += ack.number - stream.highest
-        stream.highest = ack.number
+def _on_ack(stream, sender, ack, base_us):
+    """Process an ACK of the mobile; base_us: see Delays.access_rtt."""
+    stream.window_open = ack.window > 0
+    stream.window_fits_segment = ack.window << stream.window_scale >= stream.max_segment
+    if ack.number >= stream.highest_sent:
+        stream.all_acked_at = ack.time
+    if ack.number > stream.highest_sent:
+        stream.unseen_bytes += ack.number - stream.highest_sent
+        stream.highest_sent = ack.number
     if ack.number > sender.acked:
-        recovery.acknowledge(sender, ack, base_us, stream.highest)
+        recovery.on_cumulative_ack(sender, ack, base_us, stream.highest_sent)
 
 
 @inner
-def _hear_more(monitor, ack, blocks, repeats):
-    """What an ACK tells of what is missing; repeats: its number was acknowledged before, and more
-    had been sent."""
+def _update_holes(monitor, ack, blocks, repeats):
+    """Update the missing ranges and the duplicate ACKs by an ACK.
+
+    repeats: its number was acknowledged before, and more had been sent.
+    """
     stream, sender = monitor.stream[0], monitor.sender[0]
-    if stream.missing:
-        stream.unseen += missing.acknowledge(monitor.holes[0], ack.number)
-        missing.acknowledge(monitor.skipped[0], ack.number)
-    if repeats and stream.opened:
+    if stream.has_missing:
+        stream.unseen_bytes += sequence_holes.remove_acked(monitor.holes[0], ack.number)
+        sequence_holes.remove_acked(monitor.skipped[0], ack.number)
+    if repeats and stream.window_open:
         same_window = ack.window == stream.last_window
-        in_flight = -(-(stream.highest - ack.number) // stream.largest)
-        recovery.acknowledge_again(sender, ack, same_window, blocks, in_flight)
+        in_flight = -(-(stream.highest_sent - ack.number) // stream.max_segment)
+        recovery.on_duplicate_ack(sender, ack, same_window, blocks, in_flight)
     for k in range(0, len(blocks) - 1, 2):
         low, high = unwrap(blocks[k], ack.number), unwrap(blocks[k + 1], ack.number)
-        if sender.acked < low < high <= stream.highest:
-            recovery.report(monitor.reported[0], low, high, sender)
-            missing.report(monitor.skipped[0], low, high)
-    stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
+        if sender.acked < low < high <= stream.highest_sent:
+            recovery.add_sacked(monitor.sacked[0], low, high, sender)
+            sequence_holes.remove_sacked(monitor.skipped[0], low, high)
+    stream.has_missing = monitor.holes[0].count + monitor.skipped[0].count > 0
 
 
 @inner
-def _sent(i, segments, counts):
-    """Downlink segment i; counts: of a STREAM."""
+def _transmission(i, segments, ids_in_order):
+    """Return the Transmission of downlink segment i; ids_in_order: see STREAM."""
     start, payload_len = segments.number[i], segments.payload_len[i]
-    return Sent(
+    return Transmission(
         i,
         segments.ts[i],
         start,
         start + sequence_length(segments.tcp_flags[i], payload_len),
         start + np.int64(payload_len),
         np.int64(segments.ts_val[i]) if segments.has_timestamps[i] else NONE,
-        np.int64(segments.ip_id[i]) if counts and not segments.tcp_flags[i] & SYN else NONE,
+        np.int64(segments.ip_id[i]) if ids_in_order and not segments.tcp_flags[i] & SYN else NONE,
         segments.tcp_flags[i] & (PSH | FIN) != 0,
     )
 
 
 @inner
-def _see(stream, sender, sent):
-    """The server sends."""
-    stream.largest = max(stream.largest, sent.data_end - sent.start)
-    stream.sent += sent.data_end > sent.start
-    if sent.end > max(sent.start, stream.highest):
-        stream.pending = stream.pushes and sent.data_end > sent.start and not sent.pushed
-        stream.all_acked = NONE
-        stream.data = max(stream.data, sent.data_end)
-    if sent.end > sent.start >= stream.highest:
-        recovery.send(sender, sent.end, sent.at)
-    stream.highest = max(stream.highest, sent.end)
+def _on_transmission(stream, sender, transmission):
+    """Update the stream by a segment of the server."""
+    stream.max_segment = max(stream.max_segment, transmission.data_end - transmission.start)
+    stream.data_packets += transmission.data_end > transmission.start
+    if transmission.end > max(transmission.start, stream.highest_sent):
+        stream.more_buffered = (
+            stream.uses_psh
+            and transmission.data_end > transmission.start
+            and not transmission.pushed
+        )
+        stream.all_acked_at = NONE
+        stream.data_end = max(stream.data_end, transmission.data_end)
+    if transmission.end > transmission.start >= stream.highest_sent:
+        recovery.on_new_data(sender, transmission.end, transmission.time)
+    stream.highest_sent = max(stream.highest_sent, transmission.end)
 
 
 @inner
-def _is_amiss(stream, sent, delays):
-    """Whether a segment is not the next, or comes late."""
-    return sent.start != stream.highest or _is_tail(stream, sent, delays)
+def _is_unexpected(stream, transmission, delays):
+    """Return whether a segment is not the next one in order, or comes late."""
+    return transmission.start != stream.highest_sent or _is_late_tail(stream, transmission, delays)
 
 
 @inner
-def _is_tail(stream, sent, delays):
-    """Whether what was pending comes so late that it had been sent before."""
-    if not stream.pending or not stream.roomy or stream.all_acked == NONE:
+def _is_late_tail(stream, transmission, delays):
+    """Return whether buffered data comes so late that it had been sent before."""
+    if not stream.more_buffered or not stream.window_fits_segment or stream.all_acked_at == NONE:
         return False
-    if sent.data_end == sent.start or delays.internet <= 0:
+    if transmission.data_end == transmission.start or delays.internet_rtt <= 0:
         return False
-    return sent.at - stream.all_acked > delays.base + delays.internet + delays.slack
+    return (
+        transmission.time - stream.all_acked_at
+        > delays.access_rtt + delays.internet_rtt + delays.slack
+    )
 
 
 @inner
-def _find(monitor, sent, delays, found):
-    """What a segment tells of losses that is amiss."""
+def _find_losses(monitor, transmission, delays, losses):
+    """Add the losses that an unexpected segment shows."""
     stream = monitor.stream[0]
-    if sent.start == stream.highest:
-        at = np.int64(sent.segment)
-        by = Shown(stream.all_acked, at, sent.start, at)
-        lose(found, sent.start, sent.data_end, by, TAIL, 1.0)
-    elif sent.start > stream.highest:
-        missing.miss(monitor.holes[0], stream.highest, sent.start, sent)
-    elif sent.end > sent.start:
-        _see_again(monitor, sent, delays, found)
-    stream.missing = monitor.holes[0].n + monitor.skipped[0].n > 0
+    if transmission.start == stream.highest_sent:
+        index = np.int64(transmission.segment_index)
+        detection = Detection(stream.all_acked_at, index, transmission.start, index)
+        add_loss(losses, transmission.start, transmission.data_end, detection, TAIL, 1.0)
+    elif transmission.start > stream.highest_sent:
+        sequence_holes.add(monitor.holes[0], stream.highest_sent, transmission.start, transmission)
+    elif transmission.end > transmission.start:
+        _process_old_data(monitor, transmission, delays, losses)
+    stream.has_missing = monitor.holes[0].count + monitor.skipped[0].count > 0
 
 
 @inner
-def _see_again(monitor, sent, delays, found):
-    """The server sends what lies below the highest number: a hole's filling, or a retransmission."""
+def _process_old_data(monitor, transmission, delays, losses):
+    """Process data below the highest number sent: it fills a hole, or is a retransmission."""
     stream, sender = monitor.stream[0], monitor.sender[0]
-    overtaken = again = False
-    if stream.missing:
-        overtaken, _ = _fill(monitor.holes[0], sent, delays, HOLE, found)
-        _, again = _fill(monitor.skipped[0], sent, delays, SKIPPED, found)
-    if overtaken or sent.data_end == sent.start:
+    is_reordered = was_skipped = False
+    if stream.has_missing:
+        is_reordered, _ = _fill_holes(monitor.holes[0], transmission, delays, HOLE, losses)
+        _, was_skipped = _fill_holes(monitor.skipped[0], transmission, delays, SKIPPED, losses)
+    if is_reordered or transmission.data_end == transmission.start:
         return
-    stream.copies += 1
-    if sent.end <= sender.acked:
+    stream.retransmissions += 1
+    if transmission.end <= sender.acked:
         return
-    by_timer = delays.internet > 0 and sent.start == sender.acked and stream.opened
-    by_timer &= recovery.is_by_timer(sender, sent.at, delays.internet, delays.slack)
-    if by_timer and sender.called != NONE and not again:
-        at = np.int64(sent.segment)
-        by = Shown(sender.called, at, sent.start, at)
-        lose(found, sent.start, sent.data_end, by, TIMEOUT, 1.0)
-    low = max(sender.reach, sender.acked)
-    if low < sent.start and sender.acked != NONE:
-        if not recovery.is_probe(sender, sent.start, sent.end, stream.highest):
-            _skip(monitor, low, sent)
-    anew = not sender.sack and sent.start <= sender.acked and not again
-    recovery.retransmission(sender, sent, stream.highest, by_timer, anew)
+    by_timer = delays.internet_rtt > 0 and transmission.start == sender.acked and stream.window_open
+    by_timer &= recovery.is_by_timer(sender, transmission.time, delays.internet_rtt, delays.slack)
+    if by_timer and sender.due_since != NONE and not was_skipped:
+        index = np.int64(transmission.segment_index)
+        detection = Detection(sender.due_since, index, transmission.start, index)
+        add_loss(losses, transmission.start, transmission.data_end, detection, TIMEOUT, 1.0)
+    low = max(sender.retransmitted_to, sender.acked)
+    if low < transmission.start and sender.acked != NONE:
+        if not recovery.is_probe(sender, transmission.start, transmission.end, stream.highest_sent):
+            _add_skipped(monitor, low, transmission)
+    restarts_order = not sender.sack and transmission.start <= sender.acked and not was_skipped
+    recovery.on_retransmission(sender, transmission, stream.highest_sent, by_timer, restarts_order)
 
 
 @inner
-def _leave_open(monitor, last_ts, delays, found):
-    """What is still missing at the connection's end was lost."""
+def _add_open_holes(monitor, last_ts, delays, losses):
+    """Add what is still missing at the connection's end to the losses."""
     stream, acked, holes = monitor.stream[0], monitor.sender[0].acked, monitor.holes[0]
-    if not holes.n:
+    if not holes.count:
         return
-    in_flight = stream.highest - acked if acked != NONE else 0
-    if stream.alone:
-        missing.keep_open(holes, last_ts - delays.slack, 4 * in_flight)
+    in_flight = stream.highest_sent - acked if acked != NONE else 0
+    if stream.ids_exclusive:
+        sequence_holes.keep_likely_data(holes, last_ts - delays.slack, 4 * in_flight)
     else:
-        missing.keep_open(holes, last_ts - (delays.base + delays.internet), in_flight)
-    for k in range(holes.n):
-        by = Shown(holes.seen[k], holes.shown[k], holes.begin[k], NOTHING)
-        lose(found, holes.low[k], holes.high[k], by, HOLE, 1.0)
+        sequence_holes.keep_likely_data(
+            holes, last_ts - (delays.access_rtt + delays.internet_rtt), in_flight
+        )
+    for k in range(holes.count):
+        detection = Detection(holes.missed_at[k], holes.shown_by[k], holes.first_low[k], NO_PACKET)
+        add_loss(losses, holes.low[k], holes.high[k], detection, HOLE, 1.0)
 
 
 @inner
-def _fill(gaps, sent, delays, evidence, found):
-    """Take away what a segment carries from a MISSING; what was late had been lost. Returns whether
-    any was overtaken, and whether the segment carries any."""
+def _fill_holes(holes, transmission, delays, evidence, losses):
+    """Remove the data of a segment from HOLES, and add it to the losses if it had been lost.
+
+    Returns whether some of it was reordered, and whether the segment carries any missing data.
+    """
     k = 0
-    overtaken = touched = False
-    while k < gaps.n:
-        low, high = max(sent.start, gaps.low[k]), min(sent.end, gaps.high[k])
+    reordered = filled = False
+    while k < holes.count:
+        low, high = max(transmission.start, holes.low[k]), min(transmission.end, holes.high[k])
         if low >= high:
             k += 1
             continue
-        touched = True
-        late = _is_late(gaps, k, sent, delays)
-        overtaken |= late == 0
-        if late > 0 and low < sent.data_end:
-            by = Shown(gaps.seen[k], gaps.shown[k], gaps.begin[k], np.int64(sent.segment))
-            of = evidence if late == 1 else UNDECIDED
-            lose(found, low, min(high, sent.data_end), by, of, late)
-        if missing.cut(gaps, k, low, high):
+        filled = True
+        probability = _loss_probability(holes, k, transmission, delays)
+        reordered |= probability == 0
+        if probability > 0 and low < transmission.data_end:
+            detection = Detection(
+                holes.missed_at[k],
+                holes.shown_by[k],
+                holes.first_low[k],
+                np.int64(transmission.segment_index),
+            )
+            kind = evidence if probability == 1 else UNDECIDED
+            add_loss(losses, low, min(high, transmission.data_end), detection, kind, probability)
+        if sequence_holes.remove_range(holes, k, low, high):
             k += 1
-    return overtaken, touched
+    return reordered, filled
 
 
 @inner
-def _is_late(gaps, k, sent, delays):
-    """The probability that what fills range k of a MISSING had been lost, not overtaken by what
-    showed that it was missing."""
-    if sent.ip_id != NONE and gaps.ip_id[k] != NONE:
-        ahead = ip_ids.ahead(sent.ip_id, gaps.ip_id[k])
+def _loss_probability(holes, k, transmission, delays):
+    """Return the probability that the data that fills range k of HOLES had been lost.
+
+    Otherwise it was overtaken by the segment that showed that it was missing.
+    """
+    if transmission.ip_id != NONE and holes.ip_id[k] != NONE:
+        ahead = ip_ids.ahead(transmission.ip_id, holes.ip_id[k])
         if ahead != 0:
             return 1.0 if ahead > 0 else 0.0
-    waited = sent.at - gaps.seen[k]
-    if sent.stamp != NONE and gaps.ts_val[k] != NONE:
-        age = np.int32(np.uint32(sent.stamp) - np.uint32(gaps.ts_val[k]))
+    waited = transmission.time - holes.missed_at[k]
+    if transmission.ts_val != NONE and holes.ts_val[k] != NONE:
+        age = np.int32(np.uint32(transmission.ts_val) - np.uint32(holes.ts_val[k]))
         if age != 0:
             return 1.0 if age > 0 else 0.0
-    if waited < delays.base + delays.internet:
+    if waited < delays.access_rtt + delays.internet_rtt:
         return 0.0
-    if delays.internet == 0 and waited < delays.base + UNKNOWN_US:
+    if delays.internet_rtt == 0 and waited < delays.access_rtt + MAX_UNKNOWN_RTT_US:
         return 0.5
     return 1.0
 
 
 @inner
-def _skip(monitor, low, sent):
-    """A retransmission goes past what lies from `low` up to it: what of that the mobile has not reported
-    was skipped."""
-    sender, reported, skipped = monitor.sender[0], monitor.reported[0], monitor.skipped[0]
-    low = max(low, sender.blind)
+def _add_skipped(monitor, low, transmission):
+    """Add the data from `low` up to a retransmission to the skipped ranges.
+
+    Data that the mobile has reported by SACK is left out.
+    """
+    sender, sacked, skipped = monitor.sender[0], monitor.sacked[0], monitor.skipped[0]
+    low = max(low, sender.sacked_unknown_below)
     if sender.sack:
-        for k in range(recovery.first_reaching(reported, low), reported.n):
-            if reported.low[k] >= sent.start:
+        for k in range(recovery.first_reaching(sacked, low), sacked.count):
+            if sacked.low[k] >= transmission.start:
                 break
-            if low < reported.low[k]:
-                missing.miss(skipped, low, reported.low[k], sent)
-            low = max(low, reported.high[k])
-    if low < sent.start:
-        missing.miss(skipped, low, sent.start, sent)
+            if low < sacked.low[k]:
+                sequence_holes.add(skipped, low, sacked.low[k], transmission)
+            low = max(low, sacked.high[k])
+    if low < transmission.start:
+        sequence_holes.add(skipped, low, transmission.start, transmission)

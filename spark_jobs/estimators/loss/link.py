@@ -82,13 +82,13 @@ def user_traffic(user, connections, packets, clean):
     begin, end = packets.first[user], packets.first[user + 1]
     n = end - begin
     ack_ts = np.zeros(n, np.int64)
-    k = first_above(clean.connection, 0, len(clean.ts), connections.of_user[user] - 1)
-    while k < len(clean.ts) and clean.connection[k] < connections.of_user[user + 1]:
+    k = first_above(clean.connection, 0, len(clean.ts), connections.user_offsets[user] - 1)
+    while k < len(clean.ts) and clean.connection[k] < connections.user_offsets[user + 1]:
         ack_ts[clean.packet[k] - begin] = clean.ts[k]
         k += 1
     return Traffic(
         packets.ts[begin:end],
-        np.diff(packets.sent_before[begin : end + 1]),
+        np.diff(packets.downlink_bytes_before[begin : end + 1]),
         ack_ts,
         np.zeros(n, np.bool_),
         np.zeros(n),

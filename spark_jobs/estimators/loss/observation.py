@@ -286,7 +286,7 @@ def _read_connection(connection, segments, connections, packets, out, original):
             newest_ts_val = newest_ts_val if tx.overtaken else tx.ts_val
         packet = segments.place[i]
         tx.packet = packet - user_begin
-        tx.size = packets.sent_before[packet + 1] - packets.sent_before[packet]
+        tx.size = packets.downlink_bytes_before[packet + 1] - packets.downlink_bytes_before[packet]
         if highest != NONE and tx.low < min(tx.high, highest):
             for k in range(first_above(highest_sent, 0, n, tx.low), n):
                 if max(tx.low, sent[k].low) < min(tx.high, sent[k].high):
@@ -351,7 +351,7 @@ def _set_unseen_before(begin, end, segments, packets, acks):
     The connection's segments are [begin, end). Other connections' packets may have taken some of
     the IDs that are missing.
     """
-    counts, exclusive = ip_ids.count_these(begin, end, segments, False)
+    counts, exclusive = ip_ids.counter_kind(begin, end, segments, False)
     previous = np.int64(-1)
     m, unseen, shared = 0, np.int64(0), False
     for i in range(begin, end):
@@ -363,7 +363,7 @@ def _set_unseen_before(begin, end, segments, packets, acks):
             step = ip_ids.ahead(segments.ip_id[i], previous_id) if previous >= 0 else np.int64(0)
             known = step > 0
             if known:
-                others = ip_ids.of_others(
+                others = ip_ids.packets_of_others(
                     packets, segments.place[previous], segments.place[i], step
                 )
                 shared |= others > 0

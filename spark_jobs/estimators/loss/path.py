@@ -39,7 +39,7 @@ def ack_owners(clean, connections):
     out = np.empty(len(clean.ts), np.int64)
     for k in range(len(out)):
         c = clean.connection[k]
-        out[k] = connections.user[c] if connections.mine[c] else NO_OWNER
+        out[k] = connections.user[c] if connections.starts_in_window[c] else NO_OWNER
     return out
 
 
@@ -54,7 +54,7 @@ def owner_paths(clean, owner, count, packets):
     before the earlier ACK's packet arrived.
     """
     out = np.zeros(count, PATH)
-    bytes_sent = packets.sent_before[clean.packet + 1]
+    bytes_sent = packets.downlink_bytes_before[clean.packet + 1]
     _set_rtts(out, clean, owner, packets)
     for margin in BUSY_MARGINS:
         busy = _busy_acks(out, margin, clean, owner, packets)
@@ -82,7 +82,7 @@ def _busy_acks(out, margin, clean, owner, packets):
     """
     busy = np.zeros(len(clean.ts), np.bool_)
     for k in range(1, len(clean.ts)):
-        if owner[k] != NO_OWNER and owner[k] == owner[k - 1] and clean.joined[k]:
+        if owner[k] != NO_OWNER and owner[k] == owner[k - 1] and clean.undisturbed[k]:
             arrival = packets.ts[clean.packet[k]] + (1 + margin) * out[owner[k]].base_rtt
             busy[k] = arrival <= clean.ts[k - 1]
     return busy

@@ -8,7 +8,7 @@ gives the backlog (`link`).
 import numpy as np
 
 from spark_jobs.compiled import compiled, compiling
-from spark_jobs.compiled.arrays import places_where
+from spark_jobs.compiled.arrays import true_indices
 from spark_jobs.estimators.loss import link
 from spark_jobs.estimators.loss.link import PATH, RANDOM_LOSS
 
@@ -61,8 +61,8 @@ def fit(path, traffic, known):
     no limit, the clock is corrected by certain ACKs that come late by more than a base RTT.
     """
     trial, best_path = np.empty(1, PATH), path.copy()
-    downlink = places_where(traffic.size > 0)
-    decided = places_where(known[downlink])
+    downlink = true_indices(traffic.size > 0)
+    decided = true_indices(known[downlink])
     traffic = link.select_packets(traffic, downlink)
     lost = traffic.lost[decided]
     best_gain = 0.0

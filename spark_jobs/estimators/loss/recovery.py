@@ -1,29 +1,33 @@
-"""Which retransmissions a sender must have made, told at Gi from the ACKs that it got and its retransmissions.
+"""Retransmissions that a sender must have made, inferred from ACKs and its other retransmissions.
 
-A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmissions from the lowest number that is due to
-the highest: without SACK, after a timeout, all that is not acknowledged; with SACK what is lost and
-not reported by the mobile. So what a retransmission goes past has been retransmitted before.
+A sender that conforms (RFC 5681, 6582, 6675, 8985) retransmits from the lowest number that is due
+to the highest. Without SACK, after an RTO expiry, that is all data that is not acknowledged. With
+SACK it is all that is lost and that the mobile has not reported. So if a retransmission passes over
+such data, this data was retransmitted before.
 
-And with nothing else in flight it retransmissions what lies at the highest ACK at once, whatever its
+With nothing else in flight, a sender retransmits the data at the highest ACK at once, whatever its
 congestion window,
 
-- when duplicate ACKs tell that all else has arrived, three at least (RFC 5681, 3.2; RFC 6675, 5);
-- after a timeout, without SACK, when all that it retransmitted since is acknowledged (RFC 5681, 3.1).
+- when three or more duplicate ACKs report that all else has arrived (RFC 5681, 3.2; RFC 6675, 5);
+- after an RTO expiry, without SACK, when all that it retransmitted since is acknowledged (RFC 5681,
+  3.1).
 
-Without SACK it may also retransmission at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3). That
-is its duty if it has done so in this recovery, for RFC 5681 alone does not ask for it; and if no
-more is in flight than half of what was when the recovery began: RFC 6937 holds retransmissions back only
-above ssthresh, which is no lower (RFC 5681, 3.1). What lies below a retransmission is not due again.
+Without SACK it may also retransmit at each partial ACK of a fast recovery (RFC 6582, 3.2, step 3).
+It must do so under two conditions. It has done so before in this recovery, because RFC 5681 alone
+does not ask for it. And no more is in flight than half of what was when the recovery began. RFC
+6937 delays retransmissions only above ssthresh, which is at least this half (RFC 5681, 3.1). Data
+below a retransmission is not due again.
 
-That an ACK reached the server is told by the retransmission that begins at its number in the end. A sender
-that takes its timeout for spurious stops retransmitting: by timestamps (RFC 3522), so the ACK must echo
-the retransmission; or by the ACKs of new data (RFC 5682), which is seen.
+The retransmission that finally begins at an ACK's number shows that this ACK reached the server. A
+sender that considers its RTO expiry spurious stops retransmitting. It decides so by timestamps (RFC
+3522), so the ACK must echo the retransmission. Or it decides by the ACKs of new data (RFC 5682),
+which Gi sees.
 
-Some wait for the next timeout instead, each time: of one that did so though an ACK showed that its
-retransmission, and more, had arrived, nothing is called for.
+Some senders wait for the next RTO expiry instead, each time. If a sender did so although an ACK
+showed that its retransmission, and more, had arrived, no retransmission is expected of it.
 
-Of a later recovery than the first, duplicate ACKs tell nothing: the sender may have learned from
-the first to await more than three of them (RFC 4653).
+In any recovery but the first, duplicate ACKs are no evidence: the sender may have learned from the
+first to wait for more than three of them (RFC 4653).
 """
 
 from typing import NamedTuple
@@ -34,237 +38,268 @@ from spark_jobs.compiled import inner
 from spark_jobs.estimators.loss.sack import is_d_sack
 from spark_jobs.estimators.sequence import NONE, unwrap
 
-MOST_REPORTED = 256
-"""Ranges that the mobile reported by SACK remembered of a connection."""
-CALLS = 4
-"""Duplicate ACKs that call for a retransmission: three (RFC 5681, 3.2), and one that may have been lost
-between Gi and the server."""
+MAX_SACKED = 256
+"""Maximum number of SACK ranges kept for a connection."""
+MIN_DUP_ACKS = 4
+"""Number of duplicate ACKs that call for a retransmission.
+
+Three (RFC 5681, 3.2), and one that may have been lost between Gi and the server.
+"""
 
 SENDER = np.dtype(
     [
         ("sack", "?"),
         ("acked", "i8"),
         ("recover", "i8"),
-        ("reach", "i8"),
-        ("retransmitted", "i8"),
-        ("retransmitted_ts", "i8"),
-        ("retransmitted_ts_val", "i8"),
-        ("retransmitted_last", "?"),
-        ("duplicates", "i8"),
+        ("retransmitted_to", "i8"),
+        ("retransmission_end", "i8"),
+        ("retransmission_time", "i8"),
+        ("retransmission_ts_val", "i8"),
+        ("no_new_data_since", "?"),
+        ("dup_acks", "i8"),
         ("block_low", "i8"),
         ("block_high", "i8"),
-        ("heard", "i8"),
-        ("called", "i8"),
-        ("timed_out", "?"),
-        ("flight", "i8"),
-        ("advanced", "?"),
-        ("answers", "?"),
-        ("invited", "?"),
-        ("waits", "?"),
-        ("timed", "i8"),
-        ("timed_ts", "i8"),
-        ("round_trip", "i8"),
-        ("blind", "i8"),
+        ("last_ack_at", "i8"),
+        ("due_since", "i8"),
+        ("rto_expired", "?"),
+        ("recovery_flight", "i8"),
+        ("ack_is_partial", "?"),
+        ("answers_partial_acks", "?"),
+        ("rto_retransmission_acked", "?"),
+        ("waits_for_rto", "?"),
+        ("timed_end", "i8"),
+        ("timed_at", "i8"),
+        ("rtt", "i8"),
+        ("sacked_unknown_below", "i8"),
     ]
 )
-"""What is known of a sender.
+"""Knowledge about a sender at Gi.
 
-sack, acked          whether it uses SACK; the highest ACK
-recover, reach       the highest number sent when its last recovery began (RFC 6582); up to where it
-                     has retransmitted in order
-retransmitted, retransmitted_ts,   its last retransmission's end, time (µs) and timestamp, and whether no new data
-retransmitted_ts_val,       followed it
-retransmitted_last
-timed_out            whether a timeout was seen in this recovery, and no new data since
-flight               how much was in flight when its last recovery began (B)
-advanced, answers    whether the last ACK was of more and below `recover`; whether in this recovery,
-                     and since its last timeout, it has answered such a one by a retransmission at once
-invited, waits       whether the last ACK was of a timeout's retransmission and more; whether such a one was
-                     not answered before the next timeout
-duplicates,          duplicate ACKs, and the SACK block that the last of them led with
-block_low, block_high
-heard, called        when the last ACK passed; since when a retransmission is called for (µs)
-timed, timed_ts,     the end and time (µs) of the segment whose round trip is being measured, never
-round_trip           one sent twice (Karn), and the last such RTT on the access side (µs)
-blind                below which number ranges reported by SACK were forgotten
+sack: it uses SACK
+acked: highest ACK
+recover: highest number sent when its last recovery began (RFC 6582)
+retransmitted_to: end of the data that it has retransmitted in order
+retransmission_end: end of its last retransmission
+retransmission_time: time of its last retransmission (µs)
+retransmission_ts_val: timestamp of its last retransmission
+no_new_data_since: no new data followed its last retransmission
+dup_acks: number of duplicate ACKs
+block_low, block_high: first SACK block of the last duplicate ACK
+last_ack_at: when the last ACK passed (µs)
+due_since: since when a retransmission is due (µs); or NONE
+rto_expired: an RTO expiry was seen in this recovery, and no new data since
+recovery_flight: bytes in flight when its last recovery began
+ack_is_partial: the last ACK acknowledged new data, but less than `recover`
+answers_partial_acks: it answered a partial ACK by a retransmission at once, in this recovery and
+  since its last RTO expiry
+rto_retransmission_acked: the last ACK acknowledged the retransmission of an RTO expiry, and more
+waits_for_rto: it answered such an ACK only at the next RTO expiry
+timed_end: end of the segment whose RTT is being measured, never one sent twice (Karn); or NONE
+timed_at: when this segment passed (µs)
+rtt: last such RTT on the access side (µs)
+sacked_unknown_below: number below which SACK ranges were dropped
 """
 
 
-REPORTED = np.dtype(
-    [("n", "i8"), ("low", "i8", (MOST_REPORTED,)), ("high", "i8", (MOST_REPORTED,))]
-)
-"""What the mobile reported by SACK: so many ranges, in order, apart."""
+SACKED = np.dtype([("count", "i8"), ("low", "i8", (MAX_SACKED,)), ("high", "i8", (MAX_SACKED,))])
+"""Ranges that the mobile reported by SACK.
+
+count: number of ranges
+low, high: bounds of each; the ranges are in order and do not touch
+"""
 
 
 class Ack(NamedTuple):
-    """An ACK."""
+    """ACK that passed Gi."""
 
     number: np.int64
-    at: np.int64
-    """When Gi saw it (µs)."""
-    echoed: np.int64
-    """Its timestamp's echo, or NONE."""
+    time: np.int64
+    """When it passed Gi (µs)."""
+    ts_ecr: np.int64
+    """The timestamp that it echoes, or NONE."""
     window: np.int64
-    """As on the wire."""
+    """Window, as on the wire."""
     is_pure: bool
-    """Without data."""
+    """Whether it carries no data, SYN or FIN."""
 
 
 @inner
-def begin(sender, sack, base_us):
-    """A sender of which nothing was seen; base_us: the least RTT on the access side (µs)."""
-    sender.sack, sender.round_trip = sack, base_us
-    sender.acked = sender.recover = sender.reach = sender.blind = NONE
-    sender.retransmitted = sender.retransmitted_ts = sender.retransmitted_ts_val = NONE
-    sender.heard = sender.called = sender.timed = NONE
-    sender.duplicates = sender.flight = 0
-    sender.retransmitted_last = sender.timed_out = sender.advanced = sender.answers = False
-    sender.invited = sender.waits = False
+def initialize(sender, sack, base_us):
+    """Initialize a SENDER before its first packet.
+
+    base_us: the user's base RTT on the access side (µs).
+    """
+    sender.sack, sender.rtt = sack, base_us
+    sender.acked = sender.recover = sender.retransmitted_to = sender.sacked_unknown_below = NONE
+    sender.retransmission_end = sender.retransmission_time = sender.retransmission_ts_val = NONE
+    sender.last_ack_at = sender.due_since = sender.timed_end = NONE
+    sender.dup_acks = sender.recovery_flight = 0
+    sender.no_new_data_since = sender.rto_expired = False
+    sender.ack_is_partial = sender.answers_partial_acks = False
+    sender.rto_retransmission_acked = sender.waits_for_rto = False
 
 
 @inner
-def acknowledge(sender, ack, base_us, highest):
-    """An Ack of more; highest: what was sent before it."""
-    number, at, echoed = ack.number, ack.at, ack.echoed
-    sender.acked, sender.heard = number, at
-    sender.duplicates = 0
-    sender.advanced = sender.recover != NONE and number < sender.recover
-    sender.called = NONE
-    if sender.timed != NONE and number >= sender.timed:
-        sender.round_trip = at - sender.timed_ts
-        sender.timed = NONE
-    more = sender.timed_out and sender.retransmitted_last and number > sender.retransmitted
-    if sender.timed_out:
-        due = sender.retransmitted_last and number == sender.retransmitted and not sender.waits
+def on_cumulative_ack(sender, ack, base_us, highest_sent):
+    """Process an Ack of new data; highest_sent: the highest number sent before it."""
+    number, now, ts_ecr = ack.number, ack.time, ack.ts_ecr
+    sender.acked, sender.last_ack_at = number, now
+    sender.dup_acks = 0
+    sender.ack_is_partial = sender.recover != NONE and number < sender.recover
+    sender.due_since = NONE
+    if sender.timed_end != NONE and number >= sender.timed_end:
+        sender.rtt = now - sender.timed_at
+        sender.timed_end = NONE
+    acks_more = (
+        sender.rto_expired and sender.no_new_data_since and number > sender.retransmission_end
+    )
+    if sender.rto_expired:
+        is_due = (
+            sender.no_new_data_since
+            and number == sender.retransmission_end
+            and not sender.waits_for_rto
+        )
     else:
-        due = sender.answers and number >= sender.reach
-        due &= 2 * (highest - number) <= sender.flight
-    sender.invited = False
-    if (due or more) and sender.advanced:
-        ours = at - sender.retransmitted_ts >= base_us
-        if echoed != NONE and sender.retransmitted_ts_val != NONE:
-            ours = np.int32(np.uint32(echoed) - np.uint32(sender.retransmitted_ts_val)) >= 0
-        if ours and due:
-            sender.called = at
-        sender.invited = ours and more and echoed != NONE
+        is_due = sender.answers_partial_acks and number >= sender.retransmitted_to
+        is_due &= 2 * (highest_sent - number) <= sender.recovery_flight
+    sender.rto_retransmission_acked = False
+    if (is_due or acks_more) and sender.ack_is_partial:
+        answers_retransmission = now - sender.retransmission_time >= base_us
+        if ts_ecr != NONE and sender.retransmission_ts_val != NONE:
+            answers_retransmission = (
+                np.int32(np.uint32(ts_ecr) - np.uint32(sender.retransmission_ts_val)) >= 0
+            )
+        if answers_retransmission and is_due:
+            sender.due_since = now
+        sender.rto_retransmission_acked = answers_retransmission and acks_more and ts_ecr != NONE
 
 
 @inner
-def acknowledge_again(sender, ack, same_window, blocks, in_flight):
-    """An Ack of what was acknowledged before, when more had been sent: in_flight segments at least;
-    same_window: as the one before it; blocks: its SACK edges."""
-    sender.heard = ack.at
-    sender.advanced = False
+def on_duplicate_ack(sender, ack, same_window, blocks, in_flight):
+    """Process an Ack that repeats the last number while data is in flight.
+
+    same_window: its window is that of the ACK before; blocks: its SACK edges; in_flight: minimum
+    number of segments in flight.
+    """
+    sender.last_ack_at = ack.time
+    sender.ack_is_partial = False
     if sender.recover != NONE or not ack.is_pure:
         return
     if len(blocks) >= 2:
         low, high = unwrap(blocks[0], sender.acked), unwrap(blocks[1], sender.acked)
         if low < sender.acked or is_d_sack(blocks, sender.acked):
             return
-        if sender.duplicates and low == sender.block_low and high == sender.block_high:
+        if sender.dup_acks and low == sender.block_low and high == sender.block_high:
             return
         sender.block_low, sender.block_high = low, high
     elif sender.sack or not same_window:
         return
-    sender.duplicates += 1
-    if sender.duplicates >= max(CALLS, in_flight - 1):
-        sender.called = ack.at
+    sender.dup_acks += 1
+    if sender.dup_acks >= max(MIN_DUP_ACKS, in_flight - 1):
+        sender.due_since = ack.time
 
 
 @inner
-def send(sender, end, at):
-    """New data up to `end`."""
-    sender.called = NONE
-    sender.retransmitted_last = sender.timed_out = False
-    if sender.timed == NONE:
-        sender.timed, sender.timed_ts = end, at
+def on_new_data(sender, end, now):
+    """Process new data up to `end`."""
+    sender.due_since = NONE
+    sender.no_new_data_since = sender.rto_expired = False
+    if sender.timed_end == NONE:
+        sender.timed_end, sender.timed_at = end, now
 
 
 @inner
-def is_by_timer(sender, at, internet_us, slack_us):
-    """Whether a retransmission answers no ACK: none was heard for longer than a timeout. Heard by the
-    server, an ACK's answer is `internet_us` later; a timeout is no shorter than the whole round
-    trip and slack_us (RFC 6298: the smoothed round trip and more)."""
-    timeout = sender.round_trip + 2 * internet_us + slack_us
-    return sender.heard != NONE and at - sender.heard > timeout
+def is_by_timer(sender, now, internet_rtt, slack_us):
+    """Return whether a retransmission answers no ACK: none came for longer than an RTO.
+
+    The answer to an ACK passes Gi internet_rtt after the ACK. An RTO is not less than the RTT of
+    both sides and slack_us (RFC 6298: the smoothed RTT and more).
+    """
+    min_rto = sender.rtt + 2 * internet_rtt + slack_us
+    return sender.last_ack_at != NONE and now - sender.last_ack_at > min_rto
 
 
 @inner
-def retransmission(sender, sent, highest, by_timer, anew):
-    """A retransmission of what lies below the highest number; by_timer: it answers no ACK; anew: those in
-    order begin with it."""
-    start, end = sent.start, sent.end
+def on_retransmission(sender, transmission, highest_sent, by_timer, restarts_order):
+    """Process a retransmission of data below the highest number sent.
+
+    by_timer: it answers no ACK; restarts_order: the retransmissions in order begin with it.
+    """
+    start, end = transmission.start, transmission.end
     if sender.recover == NONE or sender.acked >= sender.recover:
-        sender.recover, sender.timed_out = highest, False
-        sender.flight, sender.answers = highest - sender.acked, False
-    sender.timed_out |= by_timer
-    if sender.invited and start == sender.acked:
-        sender.waits = by_timer
-    sender.invited = False
+        sender.recover, sender.rto_expired = highest_sent, False
+        sender.recovery_flight, sender.answers_partial_acks = highest_sent - sender.acked, False
+    sender.rto_expired |= by_timer
+    if sender.rto_retransmission_acked and start == sender.acked:
+        sender.waits_for_rto = by_timer
+    sender.rto_retransmission_acked = False
     if by_timer:
-        sender.answers = False
-    elif sender.advanced and start == sender.acked:
-        sender.answers = not sender.sack and not sender.timed_out
-    if anew:
-        sender.reach = end
-    elif not is_probe(sender, start, end, highest):
-        sender.reach = max(sender.reach, end)
-    sender.retransmitted, sender.retransmitted_ts, sender.retransmitted_ts_val = (
-        end,
-        sent.at,
-        sent.stamp,
+        sender.answers_partial_acks = False
+    elif sender.ack_is_partial and start == sender.acked:
+        sender.answers_partial_acks = not sender.sack and not sender.rto_expired
+    if restarts_order:
+        sender.retransmitted_to = end
+    elif not is_probe(sender, start, end, highest_sent):
+        sender.retransmitted_to = max(sender.retransmitted_to, end)
+    sender.retransmission_end = end
+    sender.retransmission_time = transmission.time
+    sender.retransmission_ts_val = transmission.ts_val
+    sender.no_new_data_since = True
+    sender.due_since = sender.timed_end = NONE
+
+
+@inner
+def is_probe(sender, start, end, highest_sent):
+    """Return whether a retransmission may be a probe of the tail.
+
+    With SACK, a retransmission that passes over other data and ends at the highest number sent may
+    be one (RFC 8985, 7.3; RFC 6675, NextSeg (4)).
+    """
+    return (
+        sender.sack and start > max(sender.acked, sender.retransmitted_to) and end >= highest_sent
     )
-    sender.retransmitted_last = True
-    sender.called = sender.timed = NONE
 
 
 @inner
-def is_probe(sender, start, end, highest):
-    """Whether a retransmission goes past others and ends with the highest number: with SACK it may probe
-    for the tail (RFC 8985, 7.3; RFC 6675, NextSeg (4)), out of turn."""
-    return sender.sack and start > max(sender.acked, sender.reach) and end >= highest
-
-
-@inner
-def report(reported, low, high, sender):
-    """Add a SACK block to a REPORTED."""
-    n = reported.n
-    k = first_reaching(reported, low)
-    if k < n and reported.low[k] <= low and high <= reported.high[k]:
+def add_sacked(sacked, low, high, sender):
+    """Add a SACK block to SACKED."""
+    n = sacked.count
+    k = first_reaching(sacked, low)
+    if k < n and sacked.low[k] <= low and high <= sacked.high[k]:
         return
-    to = k
-    while to < n and reported.low[to] <= high:
-        low, high = min(low, reported.low[to]), max(high, reported.high[to])
-        to += 1
-    if to == k and n == MOST_REPORTED:
-        gone = max(first_reaching(reported, sender.acked + 1), 1)
-        sender.blind = reported.high[gone - 1]
-        for x in range(gone, n):
-            _copy(reported, x - gone, x)
-        n, k, to = n - gone, max(k - gone, 0), max(k - gone, 0)
-    if to == k:
-        for x in range(n, k, -1):
-            _copy(reported, x, x - 1)
+    end = k
+    while end < n and sacked.low[end] <= high:
+        low, high = min(low, sacked.low[end]), max(high, sacked.high[end])
+        end += 1
+    if end == k and n == MAX_SACKED:
+        dropped = max(first_reaching(sacked, sender.acked + 1), 1)
+        sender.sacked_unknown_below = sacked.high[dropped - 1]
+        for j in range(dropped, n):
+            _copy(sacked, j - dropped, j)
+        n, k, end = n - dropped, max(k - dropped, 0), max(k - dropped, 0)
+    if end == k:
+        for j in range(n, k, -1):
+            _copy(sacked, j, j - 1)
     else:
-        for x in range(to, n):
-            _copy(reported, x - to + k + 1, x)
-    reported.low[k], reported.high[k] = low, high
-    reported.n = n + k + 1 - to
+        for j in range(end, n):
+            _copy(sacked, j - end + k + 1, j)
+    sacked.low[k], sacked.high[k] = low, high
+    sacked.count = n + k + 1 - end
 
 
 @inner
-def _copy(reported, to, of):
-    reported.low[to], reported.high[to] = reported.low[of], reported.high[of]
+def _copy(sacked, target, source):
+    sacked.low[target], sacked.high[target] = sacked.low[source], sacked.high[source]
 
 
 @inner
-def first_reaching(reported, low):
-    """The first range of a REPORTED that ends at `low` or above, or how many there are."""
-    k, to = 0, reported.n
-    while k < to:
-        middle = (k + to) >> 1
-        if reported.high[middle] < low:
+def first_reaching(sacked, low):
+    """Return the index of the first range of SACKED that ends at `low` or above, or count."""
+    k, end = 0, sacked.count
+    while k < end:
+        middle = (k + end) >> 1
+        if sacked.high[middle] < low:
             k = middle + 1
         else:
-            to = middle
+            end = middle
     return k

@@ -1,8 +1,8 @@
-"""Data that the mobile had reported by SACK and thrown away again, as it may as long as it has not
-acknowledged it (RFC 2018, 8).
+"""Data that the mobile reported by SACK and dropped again (reneging, RFC 2018, 8).
 
-Where a block covers data, and a later ACK goes on to it and no further, the mobile has it no more:
-else that ACK would have acknowledged the block, too.
+A mobile may do so as long as it has not acknowledged the data. If a SACK block covers data, and a
+later ACK advances to this data and no further, the mobile has dropped it. Otherwise that ACK would
+have acknowledged the block, too.
 """
 
 import numpy as np
@@ -12,38 +12,41 @@ from spark_jobs.estimators.sequence import NONE, unwrap
 
 
 @compiled
-def reneged(segments, connections, at, original):
-    """bool[K]: whether the mobile had thrown away the originals of retransmissions at these Segments,
-    int64[K] each (-1: none); of their Connections."""
-    out = np.zeros(len(at), np.bool_)
-    for k in range(len(at)):
-        c = np.searchsorted(connections.first, at[k], "right") - 1
-        if original[k] >= 0 and connections.sack[c]:
-            out[k] = _is_thrown_away(original[k], connections.first[c + 1], segments)
+def reneged(segments, connections, retransmissions, originals):
+    """Return bool[K]: whether the mobile reneged on the original of each retransmission.
+
+    segments, connections: Segments and their Connections; retransmissions, originals: int64[K],
+    indexes of Segments (-1: no original).
+    """
+    out = np.zeros(len(retransmissions), np.bool_)
+    for k in range(len(retransmissions)):
+        c = np.searchsorted(connections.first, retransmissions[k], "right") - 1
+        if originals[k] >= 0 and connections.sack[c]:
+            out[k] = _is_reneged(originals[k], connections.first[c + 1], segments)
     return out
 
 
 @inner
-def _is_thrown_away(original, end, segments):
+def _is_reneged(original, end, segments):
     number = segments.number
     low = number[original]
     high = low + np.int64(segments.payload_len[original])
-    reported_by = NONE
+    sacked_by = NONE
     for i in range(original + 1, end):
         if segments.downlink[i] or number[i] == NONE:
             continue
         if number[i] >= high:
             return False
-        if reported_by != NONE and number[i] > reported_by and number[i] >= low:
+        if sacked_by != NONE and number[i] > sacked_by and number[i] >= low:
             return True
-        if reported_by == NONE and _covers(i, low, high, segments):
-            reported_by = number[i]
+        if sacked_by == NONE and _covers(i, low, high, segments):
+            sacked_by = number[i]
     return False
 
 
 @inner
 def _covers(i, low, high, segments):
-    """Whether a SACK block of segment i has [low, high)."""
+    """Return whether a SACK block of segment i covers [low, high)."""
     at, number = segments.sack_at[i], segments.number[i]
     for k in range(at, at + np.int64(segments.sack_count[i]) - 1, 2):
         left = unwrap(segments.sack_edges[k], number)

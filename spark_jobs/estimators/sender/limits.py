@@ -1,112 +1,130 @@
-"""What limited a transfer, and for how long.
+"""Limits of a transfer: what held it back, and for how long.
 
-The time from a connection's handshake to the ACK of its last data is shared out, from one ACK to
-the next, by what kept the server from sending faster or the link from carrying more:
+The time from a connection's set-up to the ACK of its last data is divided among six limits. Each
+period between two ACKs goes to the limit that kept the server from sending faster, or the link from
+carrying more:
 
-channel     the access link was busy all along: what the later ACK answers had come to Gi an idle
-            round trip before the earlier ACK, and waited
-mobile      its window was closed; or all was acknowledged and it had not asked for more
-receiver    its window was full, while the congestion window had room
-recovery    a loss was being repaired, or had cut the congestion window
-slow_start  the congestion window had not yet grown to what the link carries
-server      it had room, or all was acknowledged, and sent nothing more
+channel     The access link was busy all the time. The data that the later ACK answers came to Gi
+            at least one base RTT before the earlier ACK, so this data waited.
+mobile      The mobile's window was closed. Or all was acknowledged, and the mobile had sent no
+            request.
+receiver    The mobile's window was full, while the congestion window had room.
+recovery    The server repaired a loss, or a loss had reduced the congestion window.
+slow_start  The congestion window had not yet grown to what the link carries.
+server      The server had room, or all was acknowledged, and it sent nothing more.
 
-The idea is T-RAT's (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002), the conditions are those of
-Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005); that the link is busy, an ACK tells
-only where it is seen between the two.
+The idea is that of T-RAT (Zhang, Breslau, Paxson and Shenker, SIGCOMM 2002). The conditions are
+those of Siekkinen, Urvoy-Keller, Biersack and En-Najjary (CoNEXT 2005). ACKs show whether the link
+is busy only because Gi lies between the link and the server.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LIMITS, LONG_AGO, OPEN
+from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, LIMITS, NEVER, OPEN
 from spark_jobs.estimators.sequence import NONE
 
 CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER, MOBILE = range(len(LIMITS))
 
 INTERVAL = np.dtype([("start", "i8"), ("end", "i8"), ("limit", "i1")])
-"""From when to when (µs, the server's clock) a limit, into LIMITS, held the transfer up."""
+"""Interval in which one limit held the transfer back.
+
+start, end: its bounds (µs, the server's clock)
+limit: into LIMITS
+"""
 
 
 @inner
-def begin(s):
-    """The transfer of SENDER s has not begun."""
-    s.limited[:] = 0.0
-    s.shared_until = LONG_AGO
-    s.asked_at = LONG_AGO
-    s.was_busy = False
+def initialize(sender):
+    """Initialize the limits of a SENDER before its transfer begins."""
+    sender.limited[:] = 0.0
+    sender.attributed_until = NEVER
+    sender.requested_at = NEVER
+    sender.link_was_busy = False
 
 
 @inner
-def start(s, now):
-    """The handshake is done."""
-    s.shared_until = now
+def start(sender, now):
+    """Begin to attribute time when the set-up is complete."""
+    sender.attributed_until = now
 
 
 @inner
-def ask(s, now):
-    """The mobile sends data: it asks for something."""
-    if s.asked_at == LONG_AGO:
-        s.asked_at = now
+def note_request(sender, now):
+    """Record that the mobile sent data: a request."""
+    if sender.requested_at == NEVER:
+        sender.requested_at = now
 
 
 @inner
-def share(s, limit, now):
-    """The time until now goes to a limit."""
-    if now > s.shared_until and s.shared_until != LONG_AGO:
-        s.limited[limit] += now - s.shared_until
-        s.shared_until = now
+def attribute_time(sender, limit, now):
+    """Attribute the time until now to a limit."""
+    if now > sender.attributed_until and sender.attributed_until != NEVER:
+        sender.limited[limit] += now - sender.attributed_until
+        sender.attributed_until = now
 
 
 @inner
-def wake(s, now):
-    """Data is sent after all was acknowledged: until now the server had nothing to send, or had not
-    been asked."""
-    if s.shared_until != LONG_AGO:
-        if s.asked_at != LONG_AGO:
-            share(s, MOBILE, min(s.asked_at, now))
-        share(s, SERVER, now)
-    s.shared_until = now
-    s.asked_at = LONG_AGO
-    s.was_busy = False
+def end_idle(sender, now):
+    """Attribute an idle period that ends with new data.
+
+    All was acknowledged. Until now the server had nothing to send, or the mobile had sent no
+    request.
+    """
+    if sender.attributed_until != NEVER:
+        if sender.requested_at != NEVER:
+            attribute_time(sender, MOBILE, min(sender.requested_at, now))
+        attribute_time(sender, SERVER, now)
+    sender.attributed_until = now
+    sender.requested_at = NEVER
+    sender.link_was_busy = False
 
 
 @inner
-def is_busy(answered, heard, place):
-    """Whether the link was busy from one ACK to the next: what the later one answers, sent at
-    `answered`, had come an idle round trip before the earlier one was heard."""
-    return answered != NONE and answered + place.clock.round_trip + place.base <= heard
+def is_link_busy(answered_sent_at, last_ack_at, context):
+    """Return whether the access link was busy from one ACK to the next.
+
+    It was if the data that the later ACK answers had come to Gi at least one base RTT before the
+    server received the earlier ACK, at last_ack_at. The server sent this data at answered_sent_at.
+    """
+    return (
+        answered_sent_at != NONE
+        and answered_sent_at + context.clock.internet_rtt + context.access_rtt <= last_ack_at
+    )
 
 
 @inner
-def limit_of(s):
-    """What holds the server back, as far as the link does not."""
-    if s.offered == 0:
+def current_limit(sender):
+    """Return the current limit, if it is not the access link."""
+    if sender.rwnd == 0:
         return MOBILE
-    if s.state != OPEN:
+    if sender.state != OPEN:
         return RECOVERY
-    if s.acked + s.offered - s.highest < s.largest and s.has_room:
+    if sender.snd_una + sender.rwnd - sender.snd_nxt < sender.max_segment and sender.cwnd_has_room:
         return RECEIVER
-    if not s.full:
+    if not sender.cwnd_full:
         return SERVER
-    return SLOW_START if s.ssthresh == BEFORE_ANY_LOSS else RECOVERY
+    return SLOW_START if sender.ssthresh == INFINITE_SSTHRESH else RECOVERY
 
 
 def intervals(moments):
-    """INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order, as long as they go.
+    """Return INTERVAL[K] of a connection's MOMENT[P] (see `replay`), in order of time.
 
-    Of what one moment shares out, the mobile's part comes first (see `wake`).
+    Consecutive intervals with the same limit are joined. Within the time that one moment
+    attributes, the mobile's part comes first (see `end_idle`).
     """
     order = np.array([MOBILE, CHANNEL, RECEIVER, RECOVERY, SLOW_START, SERVER])
-    shares = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)
-    left = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] - shares
-    ends = moments["shared_until"][1:, None] - left
-    moment, place = np.nonzero(shares)
-    out = np.empty(len(moment), INTERVAL)
-    out["end"], out["limit"] = ends[moment, place], order[place]
-    out["start"] = out["end"] - shares[moment, place]
-    goes_on = (out["limit"][1:] == out["limit"][:-1]) & (out["start"][1:] == out["end"][:-1])
-    begins = np.concatenate([[True], ~goes_on])[: len(out)]
-    joined = out[begins]
-    joined["end"] = out["end"][np.concatenate([~goes_on, [True]])[: len(out)]]
+    durations = np.diff(moments["limited"], axis=0)[:, order].astype(np.int64)
+    still_to_come = np.cumsum(durations[:, ::-1], axis=1)[:, ::-1] - durations
+    ends = moments["attributed_until"][1:, None] - still_to_come
+    moment, column = np.nonzero(durations)
+    pieces = np.empty(len(moment), INTERVAL)
+    pieces["end"], pieces["limit"] = ends[moment, column], order[column]
+    pieces["start"] = pieces["end"] - durations[moment, column]
+    continues = (pieces["limit"][1:] == pieces["limit"][:-1]) & (
+        pieces["start"][1:] == pieces["end"][:-1]
+    )
+    starts_new = np.concatenate([[True], ~continues])[: len(pieces)]
+    joined = pieces[starts_new]
+    joined["end"] = pieces["end"][np.concatenate([~continues, [True]])[: len(pieces)]]
     return joined

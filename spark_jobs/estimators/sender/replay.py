@@ -1,4 +1,4 @@
-"""A connection's server, packet by packet."""
+"""Replay of a connection's server, packet by packet."""
 
 from typing import NamedTuple
 
@@ -6,26 +6,26 @@ import numpy as np
 
 from spark_jobs.compiled import compiled, inner
 from spark_jobs.estimators import ip_ids
-from spark_jobs.estimators.options import LARGEST_SHIFT
+from spark_jobs.estimators.options import MAX_WINDOW_SHIFT
 from spark_jobs.estimators.records import NO_SCALE
 from spark_jobs.estimators.sender import (
-    flight,
+    acks,
     handshake,
-    hearing,
     limits,
-    samples,
-    sending,
+    rtt_sampling,
+    scoreboard,
     server,
-    stalls,
+    stall_classes,
     state,
     timer,
+    transmissions,
     window,
 )
 from spark_jobs.estimators.sequence import NONE, sequence_length
 from spark_jobs.estimators.tcp import ACK, FIN, RST, SYN
 
-STEP = 1 / 32
-"""A timeout is written down when it has changed by this share."""
+MIN_RTO_CHANGE = 1 / 32
+"""Relative change from which on an RTO is recorded."""
 
 TRANSFER = np.dtype(
     [
@@ -35,374 +35,415 @@ TRANSFER = np.dtype(
         ("busy", "f8"),
         ("rwnd_limited", "f8"),
         ("limited", "f8", (len(limits.LIMITS),)),
-        ("rtt_samples", samples.QUANTILES, (2,)),
+        ("rtt_quantiles", rtt_sampling.QUANTILES, (2,)),
     ]
 )
-"""What a server did: known: that much is known of it; packets retransmitted, SYN ACKs and FINs among
-them, whether Gi saw them or not; how often the timer went off; how long it had data to send or not
-acknowledged, and for how long of that the mobile's window held it back (s); what limited the
-transfer for how long (s, see `limits`); round trips by side (see `samples`)."""
+"""Behaviour of a connection's server.
+
+known: whether the other fields are known
+retransmissions: packets retransmitted, with SYN ACKs, FINs and those that Gi has not seen
+rto_expiries: RTO expiries
+busy: how long the server had data to send or in flight (s)
+rwnd_limited: how long of this the mobile's window held it back (s)
+limited: how long each limit held the transfer back (s; see `limits`)
+rtt_quantiles: QUANTILES of the RTT by side (see `rtt_sampling`)
+"""
 
 RTO = np.dtype(
-    [("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("kind", "i1"), ("backed_off", "?")]
+    [("connection", "i8"), ("ts", "i8"), ("rto", "f8"), ("rule", "i1"), ("backed_off", "?")]
 )
-"""A connection's timeout (s) from a time on (µs, the server's clock), whose timer it is (into
-timer.TIMER_RULES), and whether it is longer because the timer went off."""
+"""RTO of a connection.
+
+connection: index of the connection
+ts: since when it is in force (µs, the server's clock)
+rto: RTO (s)
+rule: into timer.TIMER_RULES
+backed_off: it is longer because of an RTO expiry
+"""
 
 MOMENT = np.dtype(
     [
-        ("at", "i8"),
-        ("shared_until", "i8"),
+        ("time", "i8"),
+        ("attributed_until", "i8"),
         ("limited", "f8", (len(limits.LIMITS),)),
         ("cwnd", "f8"),
     ]
 )
-"""A server as a packet left it: when that was (µs, the server's clock; LONG_AGO before the first);
-until when the time is shared out, and what each limit has of it (µs, see `limits`); the congestion
-window (B, see `window`)."""
+"""State of a server after a packet.
+
+time: when the server received or sent it (µs, the server's clock); NEVER: before the first packet
+attributed_until: end of the time that is attributed to limits (µs)
+limited: time attributed to each limit (µs; see `limits`)
+cwnd: congestion window (B; see `window`)
+"""
 
 
-class Sending(NamedTuple):
-    """Of N segments and C connections."""
+class ReplayResults(NamedTuple):
+    """Results of a replay of N segments and C connections."""
 
     cause: np.ndarray
-    """uint8[N]: why each was retransmitted, into sending.CAUSES."""
+    """uint8[N]: the cause of each retransmission, into transmissions.CAUSES."""
     spurious: np.ndarray
-    """uint8[N]: of the first that a timeout retransmitted, what tells that it came too soon: bits of
-    hearing.BY_FRTO, BY_EIFEL, BY_DSACK."""
+    """uint8[N]: evidence that an RTO expiry was spurious, at its first retransmission.
+
+    The evidence consists of the bits acks.BY_FRTO, BY_EIFEL and BY_DSACK.
+    """
     transfers: np.ndarray
-    """TRANSFER[C]"""
+    """TRANSFER[C]."""
     rto_values: np.ndarray
     """RTO[T], by connection and time."""
-    samples: np.ndarray
+    rtt_samples: np.ndarray
     """SAMPLE[R], by connection and time."""
     stalls: np.ndarray
     """STALL[S], by connection and time."""
     moments: np.ndarray
-    """MOMENT[P], by connection and packet, where asked for."""
+    """MOMENT[P], by connection and packet; empty without with_moments."""
 
 
-class Desk(NamedTuple):
-    """Where a connection is worked on."""
+class Workspace(NamedTuple):
+    """Arrays that the replay of a connection works in."""
 
     sender: np.ndarray
-    """SENDER[1]"""
-    opening: np.ndarray
-    """OPENING[1]"""
+    """SENDER[1]."""
+    setup: np.ndarray
+    """SETUP[1]."""
     sent: np.ndarray
-    """SENT[..]"""
+    """SENT[..]: the scoreboard."""
     edges: np.ndarray
-    """EDGE[..]"""
+    """EDGE[..]."""
     histograms: np.ndarray
-    """int64[2, samples.BINS]"""
+    """int64[2, rtt_sampling.BINS]."""
     written: np.ndarray
-    """int64[4]: how many of Sending.rto_values, samples, stalls and moments are written."""
+    """int64[4]: number of rto_values, rtt_samples, stalls and moments written so far."""
 
 
 @compiled
-def replay(segments, connections, servers, base_us, rules, watched):
-    """Sending of Segments and their Connections.
+def replay(segments, connections, servers, base_us, rto_settings, with_moments):
+    """Return ReplayResults of Segments and their Connections.
 
-    servers: SERVER[C]; base_us float64[C]: the user's least RTT on the access side (µs); rules: see
-    state.Rules; watched: whether each moment is told, too. A connection whose round trip on the Internet side is not known is left out.
+    servers: SERVER[C]; base_us: float64[C], base RTT of each connection's user on the access side
+    (µs); rto_settings: state.RtoSettings; with_moments: record MOMENTs, too. A connection is left
+    out if its RTT on the Internet side is unknown.
     """
     first = connections.first
     count = len(first) - 1
     n = len(segments.ts)
-    most = np.int64(0)
+    max_segments = np.int64(0)
     for c in range(count):
-        most = max(most, first[c + 1] - first[c])
-    out = Sending(
+        max_segments = max(max_segments, first[c + 1] - first[c])
+    out = ReplayResults(
         np.zeros(n, np.uint8),
         np.zeros(n, np.uint8),
         np.zeros(count, TRANSFER),
         np.empty(n + count, RTO),
-        np.empty(n + count, samples.SAMPLE),
-        np.empty(n, stalls.STALL),
-        np.empty((n + 2 * count) * watched, MOMENT),
+        np.empty(n + count, rtt_sampling.SAMPLE),
+        np.empty(n, stall_classes.STALL),
+        np.empty((n + 2 * count) * with_moments, MOMENT),
     )
-    desk = Desk(
+    workspace = Workspace(
         np.empty(1, state.SENDER),
-        np.empty(1, handshake.OPENING),
-        np.empty(3 * most + 3, flight.SENT),
-        np.empty(most + 1, window.EDGE),
-        np.zeros((2, samples.BINS), np.int64),
+        np.empty(1, handshake.SETUP),
+        np.empty(3 * max_segments + 3, scoreboard.SENT),
+        np.empty(max_segments + 1, window.EDGE),
+        np.zeros((2, rtt_sampling.BINS), np.int64),
         np.zeros(4, np.int64),
     )
-    desk.sender[0].lowest_bin[:], desk.sender[0].highest_bin[:] = 0, -1
+    workspace.sender[0].lowest_bin[:], workspace.sender[0].highest_bin[:] = 0, -1
     for c in range(count):
-        if np.isnan(servers[c].round_trip):
+        if np.isnan(servers[c].internet_rtt):
             continue
-        begun = desk.written.copy()
-        place = state.Place(
-            server.clock_of(servers[c].round_trip),
-            rules,
+        written_before = workspace.written.copy()
+        context = state.ServerContext(
+            server.clock_of(servers[c].internet_rtt),
+            rto_settings,
             np.int64(base_us[c]),
             connections.sack[c],
-            servers[c].counts,
-            servers[c].alone,
+            servers[c].ids_in_order,
+            servers[c].ids_exclusive,
         )
-        _replay_as_it_fits((first[c], first[c + 1]), segments, desk, place, out)
-        out.rto_values["connection"][begun[0] : desk.written[0]] = c
-        out.samples["connection"][begun[1] : desk.written[1]] = c
-        out.stalls["connection"][begun[2] : desk.written[2]] = c
-        _sum_up(desk, out.transfers[c])
-    return Sending(
+        _replay_with_best_rule((first[c], first[c + 1]), segments, workspace, context, out)
+        out.rto_values["connection"][written_before[0] : workspace.written[0]] = c
+        out.rtt_samples["connection"][written_before[1] : workspace.written[1]] = c
+        out.stalls["connection"][written_before[2] : workspace.written[2]] = c
+        _write_transfer(workspace, out.transfers[c])
+    return ReplayResults(
         out.cause,
         out.spurious,
         out.transfers,
-        out.rto_values[: desk.written[0]].copy(),
-        out.samples[: desk.written[1]].copy(),
-        out.stalls[: desk.written[2]].copy(),
-        out.moments[: desk.written[3]].copy(),
+        out.rto_values[: workspace.written[0]].copy(),
+        out.rtt_samples[: workspace.written[1]].copy(),
+        out.stalls[: workspace.written[2]].copy(),
+        out.moments[: workspace.written[3]].copy(),
     )
 
 
 @inner
-def _replay_as_it_fits(span, segments, desk, place, out):
-    """Replays a connection, segments [begin, end), into Sending: with Linux's timer, as most
-    servers have it, and again with another if it strays and that fits better."""
-    s = desk.sender[0]
-    rto_values, rows, silences = desk.written[0], desk.written[1], desk.written[2]
-    moments = desk.written[3]
-    _replay(span, segments, desk, place, out, timer.LINUX)
-    strayed = timer.strays(s)
-    if strayed > timer.STRAYS:
-        for kind in (timer.RFC6298, timer.LINUX):
-            desk.written[0], desk.written[1], desk.written[2] = rto_values, rows, silences
-            desk.written[3] = moments
-            _replay(span, segments, desk, place, out, kind)
-            if timer.strays(s) < strayed and s.went_off > 0:
+def _replay_with_best_rule(span, segments, workspace, context, out):
+    """Replay a connection, segments [begin, end), into ReplayResults.
+
+    The replay first assumes Linux's timer, which most servers have. If RTO expiries differ too much
+    from this rule, and another rule fits better, it is repeated with that rule.
+    """
+    sender = workspace.sender[0]
+    written = workspace.written
+    rto_values, rtt_samples, stalls, moments = written[0], written[1], written[2], written[3]
+    _replay_with_rule(span, segments, workspace, context, out, timer.LINUX)
+    linux_error = timer.mean_rto_error(sender)
+    if linux_error > timer.MAX_RTO_ERROR:
+        for timer_rule in (timer.RFC6298, timer.LINUX):
+            written[0], written[1] = rto_values, rtt_samples
+            written[2], written[3] = stalls, moments
+            _replay_with_rule(span, segments, workspace, context, out, timer_rule)
+            if timer.mean_rto_error(sender) < linux_error and sender.rto_error_count > 0:
                 break
 
 
 @inner
-def _replay(span, segments, desk, place, out, kind):
-    """Replays a connection, segments [begin, end), on its Desk and into Sending; kind: whose timer
-    it has.
+def _replay_with_rule(span, segments, workspace, context, out, timer_rule):
+    """Replay a connection, segments [begin, end), into ReplayResults by one timer rule.
 
-    The arrays are taken out of their tuples here, once: for each packet anew, that would cost more
+    The arrays are taken out of their tuples here, once. To do so for each packet would cost more
     than all the rest.
     """
-    (begin, end), clock, s, o = span, place.clock, desk.sender[0], desk.opening[0]
-    sent, edges, sack_edges = desk.sent, desk.edges, segments.sack_edges
+    (begin, end), clock = span, context.clock
+    sender, setup = workspace.sender[0], workspace.setup[0]
+    sent, edges, sack_edges = workspace.sent, workspace.edges, segments.sack_edges
     ts, number, downlink = segments.ts, segments.number, segments.downlink
     flags, payload_len = segments.tcp_flags, segments.payload_len
-    cause, spurious, rto_values, rows = out.cause, out.spurious, out.rto_values, out.samples
-    histograms, written, silences = desk.histograms, desk.written, out.stalls
-    moments, now = out.moments, state.LONG_AGO
-    unrepaired = written[2]
-    state.begin(s, place, kind)
-    window.begin(s)
-    samples.begin(s, histograms)
-    limits.begin(s)
-    handshake.begin(o, NO_SCALE)
+    cause, spurious = out.cause, out.spurious
+    rto_values, rtt_samples = out.rto_values, out.rtt_samples
+    histograms, written, stalls = workspace.histograms, workspace.written, out.stalls
+    moments, now = out.moments, state.NEVER
+    first_unrecovered = written[2]
+    state.initialize(sender, context, timer_rule)
+    window.initialize(sender)
+    rtt_sampling.initialize(sender, histograms)
+    limits.initialize(sender)
+    handshake.initialize(setup, NO_SCALE)
     cause[begin:end], spurious[begin:end] = 0, 0
     down = up = passed = begin
-    acked = NONE
+    acked_at_gi = NONE
     while True:
         if len(moments) > 0:
-            _tell_moment(s, moments, written, now)
+            _write_moment(sender, moments, written, now)
         while down < end and not downlink[down]:
             down += 1
         while up < end and downlink[up]:
             up += 1
         if down == end and up == end:
             break
-        hears = down == end
-        if up < down < end:  # what Gi sees later, the server hears later than it sent
-            hears = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
-            if hears and number[up] > s.acked and not _is_calm(s, ts[up] + clock.half):
-                hears = not _retransmissions_first(down, up, end, segments, s, clock)
-        i = up if hears else down
-        timeouts = s.rto_expiries
-        now = ts[i] + clock.half if hears else ts[i] - clock.half
-        up, down = up + hears, down + (not hears)
+        is_ack = down == end
+        if up < down < end:  # the ACK may reach the server after it sent the segment
+            is_ack = ts[up] + clock.half - clock.slack <= ts[down] - clock.half
+            if (
+                is_ack
+                and number[up] > sender.snd_una
+                and not _has_nothing_to_retransmit(sender, ts[up] + clock.half)
+            ):
+                is_ack = not _retransmissions_first(down, up, end, segments, sender, clock)
+        i = up if is_ack else down
+        expiries_before = sender.rto_expiries
+        now = ts[i] + clock.half if is_ack else ts[i] - clock.half
+        up, down = up + is_ack, down + (not is_ack)
         if flags[i] & (SYN | RST):
-            cause[i] = _open_or_close(i, now, segments, s, o, place)
+            cause[i] = _replay_syn_or_rst(i, now, segments, sender, setup, context)
             if flags[i] & RST or downlink[i] or not flags[i] & ACK:
                 continue
         if number[i] == NONE:
             continue
-        stamped = segments.has_timestamps[i]
-        stalled = stalls.is_stall(s, now)
-        silent = stalled or stalls.is_brief(s, now)
-        if silent:
-            stalls.note(s, silences[written[2]], i, now)
-            silences[written[2]].brief = not stalled
-        if hears:
-            if silent:
-                silences[written[2]].kind = stalls.class_of_heard(s)
-            if s.highest == NONE or (o.sent > 0 and not o.done):
-                _be_open(i, begin, segments, s, o, place)
-            if number[i] < s.acked:
-                s.last_at = now
+        has_timestamps = segments.has_timestamps[i]
+        is_stall = stall_classes.is_stall(sender, now)
+        is_silence = is_stall or stall_classes.is_brief(sender, now)
+        if is_silence:
+            stall_classes.write_stall(sender, stalls[written[2]], i, now)
+            stalls[written[2]].brief = not is_stall
+        if is_ack:
+            if is_silence:
+                stalls[written[2]].stall_class = stall_classes.class_if_mobile_ends(sender)
+            if sender.snd_nxt == NONE or (setup.sent > 0 and not setup.acked):
+                _complete_setup(i, begin, segments, sender, setup, context)
+            if number[i] < sender.snd_una:
+                sender.last_event_at = now
                 continue
-            ack = hearing.Ack(
+            ack = acks.Ack(
                 now,
                 number[i],
-                np.int64(segments.window[i]) << s.scale,
-                np.int64(segments.ts_ecr[i]) if s.stamps and stamped else NONE,
+                np.int64(segments.window[i]) << sender.window_scale,
+                np.int64(segments.ts_ecr[i]) if sender.has_timestamps and has_timestamps else NONE,
                 payload_len[i] > 0 or flags[i] & (SYN | FIN) != 0,
                 segments.sack_at[i],
                 np.int64(segments.sack_count[i]),
             )
-            verdict = hearing.hear(s, sent, edges, ack, sack_edges, place)
-            if verdict and s.first_retransmission != NONE:
-                spurious[s.first_retransmission] |= verdict
+            spurious_bits = acks.on_ack(sender, sent, edges, ack, sack_edges, context)
+            if spurious_bits and sender.rto_retransmission != NONE:
+                spurious[sender.rto_retransmission] |= spurious_bits
         else:
-            if s.highest == NONE or (o.sent == 0 and number[i] > s.highest):
-                s.highest = s.acked = number[i]
-            passed = max(passed, up)  # what lies before has been heard
+            if sender.snd_nxt == NONE or (setup.sent == 0 and number[i] > sender.snd_nxt):
+                sender.snd_nxt = sender.snd_una = number[i]
+            passed = max(passed, up)  # the server has received all ACKs before `up`
             while passed < i:
-                acked = acked if downlink[passed] else max(acked, number[passed])
+                acked_at_gi = acked_at_gi if downlink[passed] else max(acked_at_gi, number[passed])
                 passed += 1
-            segment = flight.Segment(
+            segment = scoreboard.Segment(
                 now,
                 number[i],
                 number[i] + sequence_length(flags[i], payload_len[i]),
-                np.int64(segments.ts_val[i]) if stamped else NONE,
+                np.int64(segments.ts_val[i]) if has_timestamps else NONE,
                 np.int64(payload_len[i]),
                 np.int64(segments.ip_id[i]),
                 np.int64(i),
-                max(acked, s.acked),
+                max(acked_at_gi, sender.snd_una),
             )
-            if silent:
-                silences[written[2]].kind = stalls.class_of_sent(s, sent, segment.low)
-            cause[i] = sending.send(s, sent, edges, segment, place)
-            if silent:
-                silences[written[2]].by_timeout = cause[i] == sending.BY_TIMEOUT
-        written[2] += silent
-        if unrepaired < written[2]:
-            unrepaired = stalls.recover(s, silences, unrepaired, written[2], now)
-        s.last_at = now
-        if s.sample != NONE:
-            samples.count(s, histograms)
-            if samples.is_kept(s, ts[i]):
-                seen = rows[written[1]]
-                seen.ts, seen.rtt, seen.flight = ts[i], s.sample, s.sample_flight
-                seen.side, seen.delayed = s.sample_side, s.sample_delayed
+            if is_silence:
+                stalls[written[2]].stall_class = stall_classes.class_if_server_ends(
+                    sender, sent, segment.low
+                )
+            cause[i] = transmissions.send(sender, sent, edges, segment, context)
+            if is_silence:
+                stalls[written[2]].ended_by_rto = cause[i] == transmissions.RTO_EXPIRY
+        written[2] += is_silence
+        if first_unrecovered < written[2]:
+            first_unrecovered = stall_classes.mark_recovered(
+                sender, stalls, first_unrecovered, written[2], now
+            )
+        sender.last_event_at = now
+        if sender.sample_rtt != NONE:
+            rtt_sampling.count_sample(sender, histograms)
+            if rtt_sampling.should_record(sender, ts[i]):
+                sample = rtt_samples[written[1]]
+                sample.ts = ts[i]
+                sample.rtt, sample.flight = sender.sample_rtt, sender.sample_flight
+                sample.side, sample.delayed = sender.sample_side, sender.sample_delayed
                 written[1] += 1
-            s.sample = NONE
-        if abs(s.rto - s.told_rto) > STEP * s.told_rto:
+            sender.sample_rtt = NONE
+        if abs(sender.rto - sender.recorded_rto) > MIN_RTO_CHANGE * sender.recorded_rto:
             row = rto_values[written[0]]
-            row.ts, row.rto, row.kind = now, s.rto / 1e6, kind
-            row.backed_off = s.rto_expiries > timeouts
-            s.told_rto = s.rto
+            row.ts, row.rto, row.rule = now, sender.rto / 1e6, timer_rule
+            row.backed_off = sender.rto_expiries > expiries_before
+            sender.recorded_rto = sender.rto
             written[0] += 1
-    _end(s, ts[end - 1])
+    _end_connection(sender, ts[end - 1])
     if len(moments) > 0:
-        _tell_moment(s, moments, written, ts[end - 1])
+        _write_moment(sender, moments, written, ts[end - 1])
 
 
 @inner
-def _tell_moment(s, moments, written, now):
-    """What the sender is like now, as a MOMENT."""
+def _write_moment(sender, moments, written, now):
+    """Write the current state as a MOMENT."""
     moment = moments[written[3]]
-    moment.at, moment.shared_until, moment.cwnd = now, s.shared_until, s.cwnd * s.largest
+    moment.time, moment.attributed_until = now, sender.attributed_until
+    moment.cwnd = sender.cwnd * sender.max_segment
     for k in range(len(limits.LIMITS)):
-        moment.limited[k] = s.limited[k]
+        moment.limited[k] = sender.limited[k]
     written[3] += 1
 
 
 @inner
-def _end(s, now):
-    """The connection ends, with data in flight or not."""
-    if s.busy_since != NONE:
-        limits.share(s, limits.limit_of(s), now)
-    state.close(s, now)
+def _end_connection(sender, now):
+    """End the connection, with data in flight or without."""
+    if sender.busy_since != NONE:
+        limits.attribute_time(sender, limits.current_limit(sender), now)
+    state.close(sender, now)
 
 
 @inner
-def _sum_up(desk, transfer):
-    """What a connection's server did, as a TRANSFER."""
-    s, o = desk.sender[0], desk.opening[0]
+def _write_transfer(workspace, transfer):
+    """Write the server's TRANSFER."""
+    sender, setup = workspace.sender[0], workspace.setup[0]
     transfer.known = True
-    transfer.rto_expiries = s.rto_expiries + o.rto_expiries
-    transfer.retransmissions = s.retransmissions + max(o.sent - 1, 0)
-    transfer.busy, transfer.rwnd_limited = s.busy / 1e6, s.rwnd_limited / 1e6
+    transfer.rto_expiries = sender.rto_expiries + setup.rto_expiries
+    transfer.retransmissions = sender.retransmissions + max(setup.sent - 1, 0)
+    transfer.busy, transfer.rwnd_limited = sender.busy_time / 1e6, sender.rwnd_limited / 1e6
     for k in range(len(limits.LIMITS)):
-        transfer.limited[k] = s.limited[k] / 1e6
+        transfer.limited[k] = sender.limited[k] / 1e6
     for side in range(2):
-        samples.quantiles(s, desk.histograms, side, transfer.rtt_samples[side])
+        rtt_sampling.write_quantiles(
+            sender, workspace.histograms, side, transfer.rtt_quantiles[side]
+        )
 
 
 @inner
-def _is_calm(s, heard):
-    """Whether the sender has no reason to send anything again when it hears an ACK."""
-    if s.head == s.tail:
+def _has_nothing_to_retransmit(sender, now):
+    """Return whether the sender has no reason to retransmit when it receives an ACK now."""
+    if sender.head == sender.tail:
         return True
-    if s.state != state.OPEN or s.duplicates > 0 or s.sacked > 0:
+    if sender.state != state.OPEN or sender.dup_acks > 0 or sender.sacked_count > 0:
         return False
-    return s.timer == timer.NO_TIMER or heard <= s.due - s.rto / 4
+    return sender.timer == timer.NO_TIMER or now <= sender.timer_due - sender.rto / 4
 
 
 @inner
-def _retransmissions_first(down, up, end, segments, s, clock):
-    """Whether the server retransmits what uplink segment `up` acknowledges, before it hears so: a
-    segment from `down` on that comes no later than an answer to what it heard before."""
-    latest = segments.ts[up] + clock.round_trip + clock.half + clock.jitter
-    acknowledged = min(segments.number[up], s.highest)
+def _retransmissions_first(down, up, end, segments, sender, clock):
+    """Return whether the server retransmits data before it receives the ACK in segment `up`.
+
+    It does if a segment from `down` on carries data that this ACK acknowledges. The segment must
+    come no later than an answer to earlier ACKs.
+    """
+    latest = segments.ts[up] + clock.internet_rtt + clock.half + clock.jitter
+    acknowledged = min(segments.number[up], sender.snd_nxt)
     i = down
     while i < end and segments.ts[i] <= latest:
         if segments.downlink[i] and segments.number[i] != NONE:
             low = segments.number[i]
             high = low + sequence_length(segments.tcp_flags[i], segments.payload_len[i])
-            if low < high and s.acked < high and high <= acknowledged:
-                if not s.counts or ip_ids.ahead(segments.ip_id[i], s.latest_id) >= 0:
+            if low < high and sender.snd_una < high and high <= acknowledged:
+                if (
+                    not sender.ids_in_order
+                    or ip_ids.ahead(segments.ip_id[i], sender.latest_ip_id) >= 0
+                ):
                     return True
         i += 1
     return False
 
 
 @inner
-def _open_or_close(i, now, segments, s, o, place):
-    """Segment i is a SYN, a SYN ACK or a reset. Returns why it was sent, into CAUSES."""
+def _replay_syn_or_rst(i, now, segments, sender, setup, context):
+    """Process segment i, a SYN, a SYN ACK or a reset, and return its cause, into CAUSES."""
     flags = segments.tcp_flags[i]
     if flags & RST:
-        _end(s, now)
-        return sending.NOT_AGAIN
+        _end_connection(sender, now)
+        return transmissions.ORIGINAL
     if not segments.downlink[i]:
-        o.up_scale = segments.window_scale[i]
+        setup.mobile_scale = segments.window_scale[i]
         if not flags & ACK:
-            s.offered = np.int64(segments.window[i])
-            handshake.ask(o, now, place.clock)
-        return sending.NOT_AGAIN
-    o.down_scale = segments.window_scale[i]
-    s.stamps = segments.has_timestamps[i]
-    s.highest = s.acked = segments.number[i] + 1
+            sender.rwnd = np.int64(segments.window[i])
+            handshake.receive_syn(setup, now, context.clock)
+        return transmissions.ORIGINAL
+    setup.server_scale = segments.window_scale[i]
+    sender.has_timestamps = segments.has_timestamps[i]
+    sender.snd_nxt = sender.snd_una = segments.number[i] + 1
     if flags & ACK:
-        again = handshake.answer(o, now, place.clock, place.rules)
-        return sending.SYNACK if again else sending.NOT_AGAIN
-    return sending.BY_TIMEOUT if handshake.call(o, now) else sending.NOT_AGAIN
+        repeated = handshake.send_synack(setup, now, context.clock, context.rto_settings)
+        return transmissions.SYNACK if repeated else transmissions.ORIGINAL
+    return transmissions.RTO_EXPIRY if handshake.send_syn(setup, now) else transmissions.ORIGINAL
 
 
 @inner
-def _be_open(i, begin, segments, s, o, place):
-    """Uplink segment i is the first that acknowledges anything."""
-    if s.highest == NONE:
-        s.highest = s.acked = segments.number[i]
-    if o.sent == 0:
+def _complete_setup(i, begin, segments, sender, setup, context):
+    """Process the first ACK of the set-up, in uplink segment i."""
+    if sender.snd_nxt == NONE:
+        sender.snd_nxt = sender.snd_una = segments.number[i]
+    if setup.sent == 0:
         return
-    o.done = True
-    limits.start(s, segments.ts[i] + place.clock.half)
-    if o.up_scale > NO_SCALE and o.down_scale > NO_SCALE:
-        s.scale = min(np.int64(o.up_scale), LARGEST_SHIFT)
-    sent_at = o.first + place.clock.half
-    if o.sent > 1:
-        sent_at = _stamped_at(i, begin, segments)
-    if sent_at != NONE:
-        round_trip = segments.ts[i] - sent_at + place.clock.round_trip
-        timer.measure(s, float(round_trip), place.rules)
+    setup.acked = True
+    limits.start(sender, segments.ts[i] + context.clock.half)
+    if setup.mobile_scale > NO_SCALE and setup.server_scale > NO_SCALE:
+        sender.window_scale = min(np.int64(setup.mobile_scale), MAX_WINDOW_SHIFT)
+    passed_at = setup.first_sent_at + context.clock.half
+    if setup.sent > 1:
+        passed_at = _echoed_passed_at(i, begin, segments)
+    if passed_at != NONE:
+        rtt = segments.ts[i] - passed_at + context.clock.internet_rtt
+        timer.add_rtt_sample(sender, float(rtt), context.rto_settings)
         return
-    timer.no_sample(s)
-    if o.sent > 2 and o.rto_expiries > 0:
-        s.cwnd = 1.0  # RFC 5681, 3.1
+    timer.use_fallback_rto(sender)
+    if setup.sent > 2 and setup.rto_expiries > 0:
+        sender.cwnd = 1.0  # RFC 5681, 3.1
 
 
 @inner
-def _stamped_at(i, begin, segments):
-    """When Gi saw the first segment with the timestamp that uplink segment i echoes, or NONE."""
+def _echoed_passed_at(i, begin, segments):
+    """Return when Gi saw the first segment whose timestamp uplink segment i echoes, or NONE."""
     if segments.has_timestamps[i]:
         for k in range(begin, i):
             if segments.downlink[k] and segments.has_timestamps[k]:

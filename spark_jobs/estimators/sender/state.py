@@ -1,4 +1,4 @@
-"""A sender, as far as it is known."""
+"""The state of a server's TCP, as far as Gi can infer it."""
 
 from typing import NamedTuple
 
@@ -9,222 +9,290 @@ from spark_jobs.estimators.sender.server import Clock
 from spark_jobs.estimators.sequence import NONE
 
 OPEN, RECOVERY, LOSS = range(3)
-"""Nothing is amiss; a loss told by ACKs is being repaired (RFC 6582, 6675); a timeout's."""
+"""Congestion states of a sender.
 
-NO_TIMER, TIMEOUT, PROBE, REORDERING = range(4)
-"""What the timer waits for: a timeout (RFC 6298), a loss probe (RFC 8985, 7.2), or what may only
-have been overtaken (RFC 8985, 6.2, step 5)."""
+OPEN: no loss is known.
+RECOVERY: the sender repairs a loss that ACKs showed (RFC 6582, 6675).
+LOSS: the sender retransmits after an RTO expiry (RFC 6298).
+"""
+
+NO_TIMER, RTO_TIMER, PROBE_TIMER, REORDERING_TIMER = range(4)
+"""Events that the timer waits for.
+
+NO_TIMER: none, the timer is stopped.
+RTO_TIMER: the RTO expiry (RFC 6298).
+PROBE_TIMER: the time for a loss probe (RFC 8985, 7.2).
+REORDERING_TIMER: segments that may only be reordered (RFC 8985, 6.2, step 5).
+"""
 
 LIMITS = ("channel", "receiver", "recovery", "slow_start", "server", "mobile")
-"""What may hold a transfer up (see `limits`)."""
+"""Limits of a transfer: what can hold it back (see `limits`)."""
 
-BEFORE_ANY_LOSS = 1e9
-"""The slow start threshold may begin arbitrarily high (RFC 5681, 3.1)."""
+INFINITE_SSTHRESH = 1e9
+"""Slow start threshold before any loss: arbitrarily high (RFC 5681, 3.1)."""
 
-LONG_AGO = np.int64(-(2**62))
+NEVER = np.int64(-(2**62))
+"""Time of an event that has not happened (µs)."""
 
 SENDER = np.dtype(
     [
         ("sack", "?"),
-        ("stamps", "?"),
-        ("counts", "?"),
-        ("own_ids", "?"),
-        ("scale", "i8"),
-        ("largest", "i8"),
-        ("acked", "i8"),
-        ("highest", "i8"),
-        ("offered", "i8"),
+        ("has_timestamps", "?"),
+        ("ids_in_order", "?"),
+        ("ids_exclusive", "?"),
+        ("window_scale", "i8"),
+        ("max_segment", "i8"),
+        ("snd_una", "i8"),
+        ("snd_nxt", "i8"),
+        ("rwnd", "i8"),
         ("head", "i8"),
         ("tail", "i8"),
-        ("pieces", "i8"),
-        ("sacked", "i8"),
-        ("lost", "i8"),
+        ("inserted", "i8"),
+        ("sacked_count", "i8"),
+        ("lost_count", "i8"),
         ("highest_sacked", "i8"),
-        ("latest_id", "i8"),
-        ("passed", "i8"),
+        ("latest_ip_id", "i8"),
+        ("unseen_retransmissions", "i8"),
         ("state", "i8"),
         ("recover", "i8"),
-        ("duplicates", "i8"),
-        ("heard", "i8"),
-        ("told", "i8"),
-        ("retransmitted_since", "?"),
-        ("may_be_spurious", "?"),
-        ("first_retransmission", "i8"),
-        ("first_low", "i8"),
-        ("first_high", "i8"),
-        ("first_stamp", "i8"),
+        ("dup_acks", "i8"),
+        ("last_ack_at", "i8"),
+        ("last_news_at", "i8"),
+        ("retransmitted_since_ack", "?"),
+        ("rto_may_be_spurious", "?"),
+        ("rto_retransmission", "i8"),
+        ("rto_low", "i8"),
+        ("rto_high", "i8"),
+        ("rto_ts_val", "i8"),
         ("srtt", "f8"),
-        ("deviation", "f8"),
-        ("most", "f8"),
+        ("mdev", "f8"),
+        ("mdev_max", "f8"),
         ("rttvar", "f8"),
-        ("measured_to", "i8"),
-        ("least_rtt", "f8"),
+        ("rtt_seq", "i8"),
+        ("min_rtt", "f8"),
         ("rto", "f8"),
-        ("told_rto", "f8"),
-        ("kind", "i8"),
-        ("strayed", "f8"),
-        ("went_off", "i8"),
+        ("recorded_rto", "f8"),
+        ("timer_rule", "i8"),
+        ("rto_error_sum", "f8"),
+        ("rto_error_count", "i8"),
         ("timer", "i8"),
-        ("due", "i8"),
-        ("probed", "i8"),
+        ("timer_due", "i8"),
+        ("tlp_end_seq", "i8"),
         ("cwnd", "f8"),
         ("ssthresh", "f8"),
-        ("cwnd_before", "f8"),
-        ("ssthresh_before", "f8"),
-        ("after_loss", "f8"),
-        ("delivered", "i8"),
-        ("sent_in_recovery", "i8"),
-        ("most_under_way", "i8"),
-        ("full", "?"),
-        ("flight_before", "i8"),
-        ("gained", "i8"),
-        ("alone", "?"),
-        ("judged", "?"),
-        ("room", "f8"),
-        ("room_until", "i8"),
-        ("has_room", "?"),
-        ("ready", "f8"),
-        ("edge", "i8"),
-        ("edges", "i8"),
-        ("sent_last", "i8"),
+        ("prior_cwnd", "f8"),
+        ("prior_ssthresh", "f8"),
+        ("decrease_factor", "f8"),
+        ("prr_delivered", "i8"),
+        ("prr_out", "i8"),
+        ("max_in_flight", "i8"),
+        ("cwnd_full", "?"),
+        ("in_flight_before_ack", "i8"),
+        ("newly_acked", "i8"),
+        ("ack_after_silence", "?"),
+        ("decrease_unmeasured", "?"),
+        ("room_time", "f8"),
+        ("room_time_until", "i8"),
+        ("cwnd_has_room", "?"),
+        ("room_time_when_ready", "f8"),
+        ("next_edge", "i8"),
+        ("edge_count", "i8"),
+        ("new_data_sent_at", "i8"),
         ("busy_since", "i8"),
-        ("rested_at", "i8"),
-        ("busy", "f8"),
+        ("idle_since", "i8"),
+        ("busy_time", "f8"),
         ("rwnd_limited", "f8"),
         ("retransmissions", "i8"),
         ("rto_expiries", "i8"),
         ("limited", "f8", (len(LIMITS),)),
-        ("shared_until", "i8"),
-        ("asked_at", "i8"),
-        ("was_busy", "?"),
-        ("last_at", "i8"),
-        ("awaits", "?"),
-        ("sample", "i8"),
+        ("attributed_until", "i8"),
+        ("requested_at", "i8"),
+        ("link_was_busy", "?"),
+        ("last_event_at", "i8"),
+        ("awaits_answer", "?"),
+        ("sample_rtt", "i8"),
         ("sample_side", "i8"),
         ("sample_flight", "i8"),
         ("sample_delayed", "?"),
-        ("kept_at", "i8", (2,)),
-        ("kept", "i8", (2,)),
-        ("least", "i8", (2,)),
-        ("longest", "i8", (2,)),
+        ("recorded_at", "i8", (2,)),
+        ("recorded_rtt", "i8", (2,)),
+        ("sample_min", "i8", (2,)),
+        ("sample_max", "i8", (2,)),
         ("lowest_bin", "i8", (2,)),
         ("highest_bin", "i8", (2,)),
     ]
 )
-"""Numbers are of the downlink stream, times µs of the server's clock, windows segments if not
-said otherwise.
+"""State of one server.
 
-sack, stamps           whether it uses SACK; timestamps;
-counts, own_ids        IP IDs that tell the order of sending; that count this connection alone
-scale                  of the mobile's window (RFC 7323)
-largest                its largest segment (B)
-acked, highest         the highest ACK it has heard; the highest number it has sent
-offered                the mobile's window (B)
-head, tail             its SENT[head:tail] are in flight,
-pieces                 so many were put in between, for what Gi has not seen (see `sending`)
-sacked, lost           of which so many are reported, and taken for lost and not retransmitted
-highest_sacked         the highest number that the mobile reported
-latest_id, passed      the latest IP ID, -1: none yet; so many that are missing count as retransmissions
-state, recover         OPEN, RECOVERY or LOSS, and the number that ends it
-duplicates             duplicate ACKs (RFC 5681, 2), in LOSS since the last ACK of more
-heard, told            when it last heard an ACK; one that told something: more, blocks, a window
-retransmitted_since           it has retransmitted since the last ACK of more
-may_be_spurious        the last timeout may turn out to have come too soon (RFC 5682)
-first_retransmission           the segment retransmitted by that timeout first; NONE: none,
-first_low, first_high  its range,
-first_stamp            and its timestamp
-srtt ... least_rtt     round trips measured (see `timer`)
-rto, told_rto          the timeout (µs); the last one written down
-kind                   whose timer it is taken to be
-strayed, went_off      by how much in all it went off otherwise than expected, and how often
-timer, due             what the timer waits for, and until when
-probed                 the highest number when a loss probe was sent that is not answered; or NONE
-cwnd ... judged        the congestion window (see `window`)
-room ... edges         when it had room, and what the mobile offered when (see `window`)
-sent_last              when it last sent new data
-busy_since, rested_at, since when it has data to send or unacknowledged, or NONE; since when it had
-busy                   none before; for how long it had before (µs)
-rwnd_limited           how long the mobile's window alone held it back (µs)
-retransmissions, rto_expiries   how often it sent a segment again; its timer went off
-limited ... was_busy   what held it back, and for how long (see `limits`)
-last_at                when it last heard or sent anything
-awaits                 the last ACK came alone, and nothing has been sent since
-sample ... highest_bin round trips seen (see `samples`)
+Sequence numbers are those of the downlink stream. Times are µs of the server's clock. Windows are
+in segments, if not said otherwise.
+
+The connection:
+  sack                     it uses SACK
+  has_timestamps           it uses TCP timestamps
+  ids_in_order             IP IDs show the order of sending
+  ids_exclusive            IP IDs count packets of this connection alone
+  window_scale             shift of the mobile's window (RFC 7323)
+  max_segment              largest segment (B)
+
+The scoreboard (see `scoreboard`):
+  snd_una                  highest ACK that the server received
+  snd_nxt                  highest sequence number sent, plus one
+  rwnd                     window that the mobile advertised last (B)
+  head, tail               SENT[head:tail] are the segments in flight
+  inserted                 segments added for data that Gi has not seen (see `transmissions`)
+  sacked_count             segments in flight that SACK blocks reported
+  lost_count               segments in flight that count as lost and were not retransmitted
+  highest_sacked           highest sequence number that SACK blocks reported
+  latest_ip_id             latest IP ID; -1: none yet
+  unseen_retransmissions   missing IP IDs that count as retransmissions for now
+
+Loss detection and recovery:
+  state                    OPEN, RECOVERY or LOSS
+  recover                  sequence number whose ACK ends RECOVERY or LOSS (RFC 6582)
+  dup_acks                 duplicate ACKs (RFC 5681, 2); in LOSS: since the last cumulative ACK
+  last_ack_at              when the server received its last ACK
+  last_news_at             when it last received an ACK of new data, new SACK blocks or a new window
+  retransmitted_since_ack  it has retransmitted since the last cumulative ACK
+  rto_may_be_spurious      the last RTO expiry may turn out to be spurious (RFC 5682)
+  rto_retransmission       segment that the last RTO expiry retransmitted first; NONE: none
+  rto_low, rto_high        sequence range of this segment
+  rto_ts_val               timestamp of this retransmission
+
+The timer (see `timer`):
+  srtt, mdev, mdev_max, rttvar, rtt_seq   RTT estimator, as in Linux (µs; rtt_seq: a number)
+  min_rtt                  smallest RTT sample (µs)
+  rto                      RTO (µs)
+  recorded_rto             RTO that was recorded last (µs)
+  timer_rule               rule that the timer follows, into timer.TIMER_RULES
+  rto_error_sum            sum of |log(observed / expected RTO)| over RTO expiries
+  rto_error_count          RTO expiries in this sum
+  timer                    event that the timer waits for: NO_TIMER to REORDERING_TIMER
+  timer_due                when the timer expires
+  tlp_end_seq              snd_nxt when an unanswered loss probe was sent (RFC 8985, 7); or NONE
+
+The congestion window (see `window`):
+  cwnd, ssthresh           congestion window and slow start threshold
+  prior_cwnd, prior_ssthresh   both before the last reduction
+  decrease_factor          share of the congestion window that a loss leaves
+  prr_delivered, prr_out   segments delivered and sent in this recovery (RFC 6937)
+  max_in_flight            maximum of segments in flight since the last cumulative ACK
+  cwnd_full                the congestion window was full when the server last sent
+  in_flight_before_ack     segments in flight before the last ACK
+  newly_acked              segments that the last ACK acknowledged
+  ack_after_silence        the last ACK came an Internet-side RTT or more after other packets
+  decrease_unmeasured      no window was observed since the last loss
+  room_time                how long the congestion window had room, until room_time_until (µs)
+  room_time_until          end of the time that room_time covers
+  cwnd_has_room            the congestion window has room now
+  room_time_when_ready     room_time when the last new data could be sent (µs)
+  next_edge, edge_count    index of the EDGE that new data needs; number of EDGE records
+  new_data_sent_at         when the server last sent new data
+
+Times that are summed up:
+  busy_since               since when it has data to send or in flight; or NONE
+  idle_since               since when it had neither before
+  busy_time                how long it was busy before busy_since (µs)
+  rwnd_limited             how long the mobile's window alone limited it (µs)
+  retransmissions          segments retransmitted
+  rto_expiries             RTO expiries
+  limited                  how long each limit held the transfer back (µs; see `limits`)
+  attributed_until         end of the time that is attributed to limits
+  requested_at             when the mobile sent its first data since the last idle period
+  link_was_busy            the access link was busy before the last ACK
+  last_event_at            when the server last received or sent a packet
+  awaits_answer            the last ACK came after a silence, and nothing was sent since
+
+RTT samples (see `rtt_sampling`; pairs: access side, Internet side):
+  sample_rtt, sample_side, sample_flight, sample_delayed   the last sample; sample_rtt NONE: none
+  recorded_at, recorded_rtt   end and RTT of the last sample that was recorded
+  sample_min, sample_max   smallest and largest sample (µs)
+  lowest_bin, highest_bin  range of histogram bins in use
 """
 
 
-class Rules(NamedTuple):
-    """What a network's servers are taken to do (µs)."""
+class RtoSettings(NamedTuple):
+    """Retransmission timer settings of a network's servers (µs)."""
 
-    initial: float
-    """The timeout before the first sample (RFC 6298, 2.1),"""
-    least: float
-    """and the least deviation in one (RFC 6298 asks for a timeout of 1 s at least, Linux for a
-    deviation of 200 ms)."""
+    initial_rto: float
+    """RTO before the first RTT sample (RFC 6298, 2.1)."""
+    min_rto: float
+    """Minimum RTO by RFC 6298, or minimum of the RTT deviation by Linux.
+
+    RFC 6298 asks for an RTO of at least 1 s. Linux adds at least 200 ms to the smoothed RTT.
+    """
 
     @classmethod
-    def in_seconds(cls, initial, least):
-        return cls(initial * 1e6, least * 1e6)
+    def from_seconds(cls, initial_rto_s, min_rto_s):
+        """Return the RtoSettings for times in seconds."""
+        return cls(initial_rto_s * 1e6, min_rto_s * 1e6)
 
 
-class Place(NamedTuple):
-    """What is given of a connection."""
+class ServerContext(NamedTuple):
+    """Properties of a connection that the replay takes as known."""
 
     clock: Clock
-    rules: Rules
-    base: np.int64
-    """The user's least RTT on the access side (µs)."""
+    rto_settings: RtoSettings
+    access_rtt: np.int64
+    """Base RTT of the user on the access side (µs)."""
     sack: bool
-    counts: bool
-    """Its IP IDs tell the order of sending,"""
-    own_ids: bool
-    """and count its packets alone."""
+    """Whether the connection uses SACK."""
+    ids_in_order: bool
+    """Whether IP IDs show the order of sending."""
+    ids_exclusive: bool
+    """Whether IP IDs count packets of this connection alone."""
 
 
 @inner
-def begin(s, place, kind):
-    """A sender of which nothing was seen, in its Place; kind: whose timer it has."""
-    s.kind = kind
-    s.strayed, s.went_off = 0.0, 0
-    s.sack, s.counts, s.own_ids, s.stamps = place.sack, place.counts, place.own_ids, False
-    s.scale = s.offered = 0
-    s.largest = 1
-    s.acked = s.highest = s.highest_sacked = s.recover = s.probed = NONE
-    s.head = s.tail = s.pieces = s.sacked = s.lost = s.duplicates = 0
-    s.latest_id, s.passed = -1, 0
-    s.state = OPEN
-    s.heard = s.told = s.sent_last = LONG_AGO
-    s.retransmitted_since = s.may_be_spurious = False
-    s.first_retransmission = s.first_stamp = s.first_low = s.first_high = NONE
-    s.srtt = s.least_rtt = s.told_rto = 0.0
-    s.rto = place.rules.initial
-    s.timer, s.due = NO_TIMER, 0
-    s.busy_since = s.rested_at = NONE
-    s.busy = s.rwnd_limited = 0.0
-    s.retransmissions = s.rto_expiries = 0
-    s.awaits = False
-    s.last_at = LONG_AGO
+def initialize(sender, context, timer_rule):
+    """Initialize a SENDER before its first packet.
+
+    context: ServerContext; timer_rule: into timer.TIMER_RULES.
+    """
+    sender.timer_rule = timer_rule
+    sender.rto_error_sum, sender.rto_error_count = 0.0, 0
+    sender.sack, sender.has_timestamps = context.sack, False
+    sender.ids_in_order, sender.ids_exclusive = context.ids_in_order, context.ids_exclusive
+    sender.window_scale = sender.rwnd = 0
+    sender.max_segment = 1
+    sender.snd_una = sender.snd_nxt = sender.highest_sacked = NONE
+    sender.recover = sender.tlp_end_seq = NONE
+    sender.head = sender.tail = sender.inserted = 0
+    sender.sacked_count = sender.lost_count = sender.dup_acks = 0
+    sender.latest_ip_id, sender.unseen_retransmissions = -1, 0
+    sender.state = OPEN
+    sender.last_ack_at = sender.last_news_at = sender.new_data_sent_at = NEVER
+    sender.retransmitted_since_ack = sender.rto_may_be_spurious = False
+    sender.rto_retransmission = sender.rto_ts_val = sender.rto_low = sender.rto_high = NONE
+    sender.srtt = sender.min_rtt = sender.recorded_rto = 0.0
+    sender.rto = context.rto_settings.initial_rto
+    sender.timer, sender.timer_due = NO_TIMER, 0
+    sender.busy_since = sender.idle_since = NONE
+    sender.busy_time = sender.rwnd_limited = 0.0
+    sender.retransmissions = sender.rto_expiries = 0
+    sender.awaits_answer = False
+    sender.last_event_at = NEVER
 
 
 @inner
-def work(s, now):
-    """There is data to send."""
-    if s.busy_since == NONE:
-        s.busy_since = now
+def mark_busy(sender, now):
+    """Record that the server has data to send."""
+    if sender.busy_since == NONE:
+        sender.busy_since = now
 
 
 @inner
-def rest(s, now):
-    """There is none, and all is acknowledged."""
-    if s.busy_since != NONE:
-        s.busy += max(now - s.busy_since, 0)
-        s.busy_since = NONE
-        s.rested_at = now
+def mark_idle(sender, now):
+    """Record that the server has nothing to send and nothing in flight."""
+    if sender.busy_since != NONE:
+        sender.busy_time += max(now - sender.busy_since, 0)
+        sender.busy_since = NONE
+        sender.idle_since = now
 
 
 @inner
-def close(s, now):
-    """The connection is reset."""
-    rest(s, now)
-    s.head = s.tail
-    s.timer = NO_TIMER
+def close(sender, now):
+    """Stop the server at a reset or at the end of the connection."""
+    mark_idle(sender, now)
+    sender.head = sender.tail
+    sender.timer = NO_TIMER

@@ -1,67 +1,76 @@
-"""How long each timeout that a replay found (replay.RTO) lasted, and the round trip before it."""
+"""Duration of each RTO that a replay found (replay.RTO), and the RTT sample before it."""
 
 import numpy as np
 
 from spark_jobs.compiled import compiled, inner, making
 
-FEW_MOVES = 16
-"""Moves for each record, beyond which they are sorted otherwise."""
+MAX_MOVES_PER_RECORD = 16
+"""Maximum moves per record of the insertion sort; beyond it the records are sorted anew."""
 
 
 @compiled
-def in_order(found):
-    """replay.RTO or samples.SAMPLE by connection and time, as the functions below take them; those
-    of a time stay as the replay has them: what it says last holds. They are nearly in order, as the
-    replay finds them."""
-    out = found.copy()
+def in_order(records):
+    """Return replay.RTO or rtt_sampling.SAMPLE sorted by connection and time.
+
+    Records with equal time keep the order of the replay, so that the last one is the valid one. The
+    replay finds them nearly in order. The functions below need sorted records.
+    """
+    out = records.copy()
     moves = 0
     for i in range(1, len(out)):
-        if not _before(found[i], out[i - 1]):
-            out[i] = found[i]
+        if not _is_before(records[i], out[i - 1]):
+            out[i] = records[i]
             continue
-        place = i
-        while place > 0 and _before(found[i], out[place - 1]):
-            out[place] = out[place - 1]
-            place -= 1
-        out[place] = found[i]
-        moves += i - place
-        if moves > FEW_MOVES * len(out):
-            return found[_order(found)]
+        position = i
+        while position > 0 and _is_before(records[i], out[position - 1]):
+            out[position] = out[position - 1]
+            position -= 1
+        out[position] = records[i]
+        moves += i - position
+        if moves > MAX_MOVES_PER_RECORD * len(out):
+            return records[_order(records)]
     return out
 
 
 @inner
-def _before(one, other):
+def _is_before(one, other):
     if one.connection != other.connection:
         return one.connection < other.connection
     return one.ts < other.ts
 
 
 @making
-def _order(found):
-    """int64[n]: the order of any records."""
-    by_time = np.argsort(found["ts"], kind="mergesort")
-    return by_time[np.argsort(found["connection"][by_time], kind="mergesort")]
+def _order(records):
+    """Return int64[n], the sorted order of any records."""
+    by_time = np.argsort(records["ts"], kind="mergesort")
+    return by_time[np.argsort(records["connection"][by_time], kind="mergesort")]
 
 
-def lasted_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
-    """int64[rto_values]: how long each was the timeout, up to the connection's next or its end; end_us:
-    when each connection ended (µs)."""
+def durations_us(rto_values: np.ndarray, end_us: np.ndarray) -> np.ndarray:
+    """Return int64[rto_values]: how long each RTO was in force (µs).
+
+    It is in force until the connection's next RTO, or until the connection ends. end_us: int64[C],
+    when each connection ended (µs).
+    """
     until = end_us[rto_values["connection"]]
-    goes_on = rto_values["connection"][1:] == rto_values["connection"][:-1]
-    until[:-1][goes_on] = rto_values["ts"][1:][goes_on]
+    has_successor = rto_values["connection"][1:] == rto_values["connection"][:-1]
+    until[:-1][has_successor] = rto_values["ts"][1:][has_successor]
     return np.maximum(until - rto_values["ts"], 0)
 
 
 @compiled
-def latest_us(rto_values, trips):
-    """float64[rto_values]: the round trip that was measured last in the connection by then (µs); NaN:
-    none was. trips: samples.SAMPLE of one side."""
+def latest_rtt_us(rto_values, rtt_samples):
+    """Return float64[rto_values]: the connection's last RTT sample by the time of each RTO (µs).
+
+    NaN: there was none. rtt_samples: rtt_sampling.SAMPLE of one side.
+    """
     out = np.full(len(rto_values), np.nan)
-    after = 0
+    next_sample = 0
     for i in range(len(rto_values)):
-        while after < len(trips) and not _before(rto_values[i], trips[after]):
-            after += 1
-        if after > 0 and trips[after - 1].connection == rto_values[i].connection:
-            out[i] = trips[after - 1].rtt
+        while next_sample < len(rtt_samples) and not _is_before(
+            rto_values[i], rtt_samples[next_sample]
+        ):
+            next_sample += 1
+        if next_sample > 0 and rtt_samples[next_sample - 1].connection == rto_values[i].connection:
+            out[i] = rtt_samples[next_sample - 1].rtt
     return out

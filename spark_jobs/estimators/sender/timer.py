@@ -1,133 +1,158 @@
-"""The retransmission timer (RFC 6298), and the loss probe's (RFC 8985, 7).
+"""Retransmission timer (RFC 6298) and loss probe timer (RFC 8985, 7).
 
-Linux departs from RFC 6298: every ACK of data sent once is a sample, not one a round trip; the
-deviation counts with its maximum over a round trip, and is not less than the least timeout; samples
-below the mean move it but little, so that a falling round trip does not take the timeout's margin
-away. Which of the two a server follows is told by when its timer goes off.
+Linux differs from RFC 6298 in three points. Each ACK of data sent once gives an RTT sample, not
+only one per RTT. The deviation counts with its maximum over one RTT, and not below the minimum RTO.
+A sample below the mean changes the deviation little, so that a falling RTT does not take away the
+RTO's margin. The times of RTO expiries show which of the two rules a server follows.
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender.state import NO_TIMER, OPEN, PROBE, REORDERING, TIMEOUT
+from spark_jobs.estimators.sender.state import (
+    NO_TIMER,
+    OPEN,
+    PROBE_TIMER,
+    REORDERING_TIMER,
+    RTO_TIMER,
+)
 from spark_jobs.estimators.sequence import NONE
 
 LINUX, RFC6298 = 0, 1
 TIMER_RULES = ("linux", "rfc6298")
-"""Whose timer it is."""
-STRAYS = 0.2
-"""A timer that strays so much from when it was expected, as a logarithm, may be another's."""
+"""Names of the rules that a timer can follow."""
+MAX_RTO_ERROR = 0.2
+"""Mean error of RTO expiries, as a logarithm, above which another rule is tried."""
 
-FALLBACK_US = 3_000_000.0
-"""The timeout after a handshake that gave no sample (RFC 6298, 5.7)."""
-LONGEST_US = 120_000_000.0
-"""The longest timeout (RFC 6298, 2.5 asks for 60 s at least)."""
-GRAIN = 1 / 16
-"""Timers are kept in wheels whose steps widen with the time: by so much of it they may be late."""
+FALLBACK_RTO_US = 3_000_000.0
+"""RTO after a set-up that gave no RTT sample (RFC 6298, 5.7)."""
+MAX_RTO_US = 120_000_000.0
+"""Maximum RTO (RFC 6298, 2.5 asks for at least 60 s)."""
+TIMER_GRANULARITY = 1 / 16
+"""Share of a timer's duration by which it can expire late.
+
+Systems keep timers in wheels whose steps grow with the duration.
+"""
 REORDERING_SHARE = 1 / 4
-"""Of the least round trip: how long a packet may be overtaken (RFC 8985, 6.2)."""
+"""Reordering window, as a share of the minimum RTT (RFC 8985, 6.2)."""
 
 
 @inner
-def measure(s, sample, rules):
-    """A round trip was measured (µs), by the Rules of the network."""
+def add_rtt_sample(sender, sample, rto_settings):
+    """Update the RTO by an RTT sample (µs); rto_settings: RtoSettings."""
     sample = max(sample, 1.0)
-    s.least_rtt = min(s.least_rtt, sample) if s.least_rtt > 0 else sample
-    if s.kind == RFC6298:
-        _measure_by_rfc(s, sample, rules)
-    elif s.srtt == 0:  # RFC 6298, (2.2)
-        s.srtt, s.deviation = sample, 2 * sample
-        s.rttvar = s.most = max(s.deviation, rules.least)
-        s.measured_to = s.highest
+    sender.min_rtt = min(sender.min_rtt, sample) if sender.min_rtt > 0 else sample
+    if sender.timer_rule == RFC6298:
+        _update_rto_by_rfc(sender, sample, rto_settings)
+    elif sender.srtt == 0:  # RFC 6298, (2.2)
+        sender.srtt, sender.mdev = sample, 2 * sample
+        sender.rttvar = sender.mdev_max = max(sender.mdev, rto_settings.min_rto)
+        sender.rtt_seq = sender.snd_nxt
     else:
-        error = sample - s.srtt
-        s.srtt += error / 8  # RFC 6298, (2.3)
-        change = abs(error) - s.deviation / 4
+        error = sample - sender.srtt
+        sender.srtt += error / 8  # RFC 6298, (2.3)
+        change = abs(error) - sender.mdev / 4
         if error < 0 and change > 0:
             change /= 8
-        s.deviation += change
-        if s.deviation > s.most:
-            s.most = s.deviation
-            s.rttvar = max(s.rttvar, s.most)
-        if s.acked > s.measured_to:
-            if s.most < s.rttvar:
-                s.rttvar -= (s.rttvar - s.most) / 4
-            s.measured_to = s.highest
-            s.most = rules.least
-    if s.kind == LINUX:
-        s.rto = min(s.srtt + s.rttvar, LONGEST_US)
+        sender.mdev += change
+        if sender.mdev > sender.mdev_max:
+            sender.mdev_max = sender.mdev
+            sender.rttvar = max(sender.rttvar, sender.mdev_max)
+        if sender.snd_una > sender.rtt_seq:
+            if sender.mdev_max < sender.rttvar:
+                sender.rttvar -= (sender.rttvar - sender.mdev_max) / 4
+            sender.rtt_seq = sender.snd_nxt
+            sender.mdev_max = rto_settings.min_rto
+    if sender.timer_rule == LINUX:
+        sender.rto = min(sender.srtt + sender.rttvar, MAX_RTO_US)
 
 
 @inner
-def _measure_by_rfc(s, sample, rules):
-    """RFC 6298, 2; one sample a round trip, or with timestamps each (RFC 7323, 4)."""
-    if s.srtt == 0:
-        s.srtt, s.rttvar = sample, sample / 2
-    elif s.stamps or s.acked > s.measured_to:
-        s.rttvar += (abs(sample - s.srtt) - s.rttvar) / 4
-        s.srtt += (sample - s.srtt) / 8
+def _update_rto_by_rfc(sender, sample, rto_settings):
+    """Update the RTO as RFC 6298, 2 asks.
+
+    Only one sample per RTT counts. With timestamps each counts (RFC 7323, 4).
+    """
+    if sender.srtt == 0:
+        sender.srtt, sender.rttvar = sample, sample / 2
+    elif sender.has_timestamps or sender.snd_una > sender.rtt_seq:
+        sender.rttvar += (abs(sample - sender.srtt) - sender.rttvar) / 4
+        sender.srtt += (sample - sender.srtt) / 8
     else:
         return
-    s.measured_to = s.highest
-    s.rto = min(max(s.srtt + 4 * s.rttvar, rules.least), LONGEST_US)
+    sender.rtt_seq = sender.snd_nxt
+    sender.rto = min(max(sender.srtt + 4 * sender.rttvar, rto_settings.min_rto), MAX_RTO_US)
 
 
 @inner
-def no_sample(s):
-    """The handshake gave none."""
-    s.rto = s.deviation = s.most = s.rttvar = FALLBACK_US
+def use_fallback_rto(sender):
+    """Set the RTO after a set-up that gave no RTT sample."""
+    sender.rto = sender.mdev = sender.mdev_max = sender.rttvar = FALLBACK_RTO_US
 
 
 @inner
-def go_off(s, now):
-    """The timer went off: the next timeout is twice as long (RFC 6298, 5.5)."""
-    waited = now - s.due + s.rto
-    if s.timer == TIMEOUT and waited > 0:
-        s.strayed += abs(np.log(waited / s.rto))
-        s.went_off += 1
-    s.rto = min(2 * s.rto, LONGEST_US)
+def expire(sender, now):
+    """Record an RTO expiry: the next RTO is twice as long (RFC 6298, 5.5)."""
+    waited = now - sender.timer_due + sender.rto
+    if sender.timer == RTO_TIMER and waited > 0:
+        sender.rto_error_sum += abs(np.log(waited / sender.rto))
+        sender.rto_error_count += 1
+    sender.rto = min(2 * sender.rto, MAX_RTO_US)
 
 
 @inner
-def restart(s, now):
-    """The timeout counts from now."""
-    s.timer, s.due = TIMEOUT, np.int64(now + s.rto)
+def restart(sender, now):
+    """Restart the retransmission timer now."""
+    sender.timer, sender.timer_due = RTO_TIMER, np.int64(now + sender.rto)
 
 
 @inner
-def arm(s, sent, now, anew, rules):
-    """The timer after an ACK of more, or after new data; anew: it counts from now, not from when
-    the oldest segment was last sent."""
-    if s.head == s.tail:
-        s.timer = NO_TIMER
+def arm(sender, sent, now, from_now, rto_settings):
+    """Set the timer after an ACK of new data, or after new data.
+
+    from_now: the RTO counts from now, not from when the oldest segment was last sent.
+    """
+    if sender.head == sender.tail:
+        sender.timer = NO_TIMER
         return
-    restart(s, now)
-    if not may_probe(s):
+    restart(sender, now)
+    if not may_probe(sender):
         return
-    wait = rules.initial
-    if s.srtt > 0:  # RFC 8985, 7.2
-        wait = 2 * s.srtt + (rules.least if s.tail - s.head == 1 else 0.0)
-    left = s.rto if anew else sent[s.head].last + s.rto - now
-    if left > 0:
-        wait = min(wait, left)
-    s.timer, s.due = PROBE, np.int64(now + wait)
+    wait = rto_settings.initial_rto
+    if sender.srtt > 0:  # RFC 8985, 7.2
+        wait = 2 * sender.srtt + (rto_settings.min_rto if sender.tail - sender.head == 1 else 0.0)
+    until_rto = sender.rto if from_now else sent[sender.head].last_sent_at + sender.rto - now
+    if until_rto > 0:
+        wait = min(wait, until_rto)
+    sender.timer, sender.timer_due = PROBE_TIMER, np.int64(now + wait)
 
 
 @inner
-def may_probe(s):
-    """Whether the timer is a loss probe's: with SACK, nothing amiss, none in flight."""
-    return s.sack and s.state == OPEN and s.probed == NONE and s.sacked == 0
+def may_probe(sender):
+    """Return whether the timer is that of a loss probe.
+
+    It is with SACK, if no loss is known and no other probe is in flight.
+    """
+    return (
+        sender.sack
+        and sender.state == OPEN
+        and sender.tlp_end_seq == NONE
+        and sender.sacked_count == 0
+    )
 
 
 @inner
-def is_due(s, now, jitter):
-    """Whether the retransmission timer may have gone off."""
-    if s.timer == NO_TIMER or s.timer == REORDERING:
+def is_due(sender, now, jitter):
+    """Return whether the retransmission timer may have expired."""
+    if sender.timer == NO_TIMER or sender.timer == REORDERING_TIMER:
         return False
-    return now >= s.due - jitter - s.rto * GRAIN
+    return now >= sender.timer_due - jitter - sender.rto * TIMER_GRANULARITY
 
 
 @inner
-def strays(s):
-    """By how much the timer went off otherwise than expected, as a logarithm; 0: it never did."""
-    return s.strayed / s.went_off if s.went_off else 0.0
+def mean_rto_error(sender):
+    """Return the mean difference between expected and observed RTO expiries, as a logarithm.
+
+    It is 0 without an RTO expiry.
+    """
+    return sender.rto_error_sum / sender.rto_error_count if sender.rto_error_count else 0.0

@@ -1,197 +1,219 @@
-"""Which window held the sender back: its own, or the mobile's.
+"""Congestion window and receive window, and which of them limited the server.
 
-The mobile's is seen. Of the congestion window Gi sees what it lets through: no less than was ever
-in flight at once, no more than was in flight when the sender waited for an ACK though the mobile
-offered room. Between the two it is taken to follow RFC 5681 (slow start, congestion avoidance),
-RFC 7661 (no growth while it is not used) and RFC 6937 (proportional rate reduction).
+Gi sees the receive window. The congestion window shows in what it lets through. It is no less than
+the maximum in flight. It is no more than what was in flight when the server waited for an ACK
+though the mobile's window had room. Between these bounds the window is assumed to follow RFC 5681
+(slow start, congestion avoidance), RFC 7661 (no growth while it is not used) and RFC 6937
+(proportional rate reduction).
 
-The mobile's window held back a segment from when the one before it was sent until the ACK that
-offered room for it was heard, or, if it went at once, from when room was offered for the one before
-it; as far as the congestion window would have let it go. Where both were full, the congestion
-window was; and which it was, is looked at when the sender hears or is given data, not when its
-timer sends (Linux, tcp_write_xmit).
+The mobile's window holds back a segment until the server receives the ACK that makes room for it.
+The time counts from when the server sent the segment before. If the server sent that segment as
+soon as the window had room for it, the time counts from then. Only time in which the congestion
+window had room counts: when both windows were full, the congestion window was the limit. The server
+looks at the congestion window when it receives an ACK or new data, not when its timer sends (Linux,
+tcp_write_xmit).
 """
 
 import numpy as np
 
 from spark_jobs.compiled import inner
-from spark_jobs.estimators.sender import samples
-from spark_jobs.estimators.sender.flight import in_flight
-from spark_jobs.estimators.sender.state import BEFORE_ANY_LOSS, LONG_AGO, OPEN, RECOVERY
+from spark_jobs.estimators.sender import rtt_sampling
+from spark_jobs.estimators.sender.scoreboard import in_flight
+from spark_jobs.estimators.sender.state import INFINITE_SSTHRESH, NEVER, OPEN, RECOVERY
 from spark_jobs.estimators.sequence import NONE
 
-EDGE = np.dtype([("number", "i8"), ("at", "i8"), ("room", "f8")])
-"""Up to where the mobile offered room, since when (µs, the server's clock), and SENDER.room of
-then."""
+EDGE = np.dtype([("number", "i8"), ("time", "i8"), ("room_time", "f8")])
+"""Right edge of the mobile's window.
 
-INITIAL = 10.0
-"""The initial window (RFC 6928)."""
-AFTER_LOSS = 0.5
-"""What a loss leaves of the congestion window (RFC 5681, (4)),"""
-AFTER_LOSS_CUBIC = 0.7
-"""and with CUBIC (RFC 9438, 4.6), as most servers have it: so it is taken to be until a window was
-seen after a loss. What lies nearer to the one than to the other is its."""
+number: first sequence number beyond the window
+time: since when the window reaches so far (µs, the server's clock)
+room_time: SENDER.room_time at that time
+"""
 
+INITIAL_CWND = 10.0
+"""Initial congestion window (RFC 6928)."""
+RENO_DECREASE = 0.5
+"""Share of the congestion window that a loss leaves (RFC 5681, (4))."""
+CUBIC_DECREASE = 0.7
+"""Share of the congestion window that a loss leaves with CUBIC (RFC 9438, 4.6).
 
-@inner
-def begin(s):
-    """The windows of a sender of which nothing was seen."""
-    s.cwnd = INITIAL
-    s.ssthresh = BEFORE_ANY_LOSS
-    s.cwnd_before = s.ssthresh_before = 0.0
-    s.after_loss = AFTER_LOSS_CUBIC
-    s.delivered = s.sent_in_recovery = s.most_under_way = s.flight_before = s.gained = 0
-    s.full = s.alone = s.judged = False
-    s.room = s.ready = 0.0
-    s.room_until = LONG_AGO
-    s.has_room = False
-    s.edge = s.edges = 0
+Most servers use CUBIC. So this share is assumed until a window after a loss was observed. Then the
+nearer of the two shares is taken.
+"""
 
 
 @inner
-def room_at(s, now):
-    """For how long the congestion window had room, until now (µs)."""
-    if s.has_room and now > s.room_until:
-        return s.room + (now - s.room_until)
-    return s.room
+def initialize(sender):
+    """Initialize the windows of a SENDER before its first packet."""
+    sender.cwnd = INITIAL_CWND
+    sender.ssthresh = INFINITE_SSTHRESH
+    sender.prior_cwnd = sender.prior_ssthresh = 0.0
+    sender.decrease_factor = CUBIC_DECREASE
+    sender.prr_delivered = sender.prr_out = 0
+    sender.max_in_flight = sender.in_flight_before_ack = sender.newly_acked = 0
+    sender.cwnd_full = sender.ack_after_silence = sender.decrease_unmeasured = False
+    sender.room_time = sender.room_time_when_ready = 0.0
+    sender.room_time_until = NEVER
+    sender.cwnd_has_room = False
+    sender.next_edge = sender.edge_count = 0
 
 
 @inner
-def look(s, now):
-    """From now on: whether the congestion window has room."""
-    s.room = room_at(s, now)
-    s.room_until = max(now, s.room_until)
-    s.has_room = np.int64(s.cwnd + 1e-6) > in_flight(s)
+def room_time_at(sender, now):
+    """Return how long the congestion window had room, until now (µs)."""
+    if sender.cwnd_has_room and now > sender.room_time_until:
+        return sender.room_time + (now - sender.room_time_until)
+    return sender.room_time
 
 
 @inner
-def offer(s, edges, now):
-    """The mobile offers a window."""
-    number = s.acked + s.offered
-    if s.edges == 0 or number > edges[s.edges - 1].number:
-        edge = edges[s.edges]
-        edge.number, edge.at, edge.room = number, now, s.room
-        s.edges += 1
+def update_room(sender, now):
+    """Update whether the congestion window has room from now on."""
+    sender.room_time = room_time_at(sender, now)
+    sender.room_time_until = max(now, sender.room_time_until)
+    sender.cwnd_has_room = np.int64(sender.cwnd + 1e-6) > in_flight(sender)
 
 
 @inner
-def use(s, edges, end, now, clock):
-    """New data up to `end` is sent; what held it back until now counts."""
-    while s.edge < s.edges and edges[s.edge].number < end:
-        s.edge += 1
-    ready = room_at(s, now)
-    if s.edge < s.edges:
-        edge = edges[s.edge]
-        prompt = now - edge.at <= clock.round_trip
-        _notice_limit(s, edge.at, now, clock)
-        if s.busy_since != NONE or (prompt and s.busy > 0):
-            s.rwnd_limited += max(edge.room - s.ready, 0.0)
-            if s.busy_since == NONE:
-                s.busy_since = s.rested_at
-        if prompt:
-            ready = edge.room
-        _see_round_trip(s, edge.at, now, clock)
-    s.awaits = False
-    s.ready = ready
+def add_edge(sender, edges, now):
+    """Add the right edge of the mobile's window to the EDGE records, if it has advanced."""
+    right_edge = sender.snd_una + sender.rwnd
+    if sender.edge_count == 0 or right_edge > edges[sender.edge_count - 1].number:
+        edge = edges[sender.edge_count]
+        edge.number, edge.time, edge.room_time = right_edge, now, sender.room_time
+        sender.edge_count += 1
 
 
 @inner
-def _see_round_trip(s, offered_at, now, clock):
-    """The round trip between Gi and the server, of the ACK that this data answers."""
-    if s.state != OPEN:
+def on_new_data(sender, edges, end, now, clock):
+    """Account for new data up to `end`, and for the time that the mobile's window held it back.
+
+    edges: EDGE[..]; clock: server.Clock.
+    """
+    while sender.next_edge < sender.edge_count and edges[sender.next_edge].number < end:
+        sender.next_edge += 1
+    room_time = room_time_at(sender, now)
+    if sender.next_edge < sender.edge_count:
+        edge = edges[sender.next_edge]
+        is_prompt = now - edge.time <= clock.internet_rtt
+        _observe_cwnd(sender, edge.time, now, clock)
+        if sender.busy_since != NONE or (is_prompt and sender.busy_time > 0):
+            sender.rwnd_limited += max(edge.room_time - sender.room_time_when_ready, 0.0)
+            if sender.busy_since == NONE:
+                sender.busy_since = sender.idle_since
+        if is_prompt:
+            room_time = edge.room_time
+        _sample_internet_rtt(sender, edge.time, now, clock)
+    sender.awaits_answer = False
+    sender.room_time_when_ready = room_time
+
+
+@inner
+def _sample_internet_rtt(sender, room_offered_at, now, clock):
+    """Take the RTT between Gi and the server, from the ACK that this data answers."""
+    if sender.state != OPEN:
         return
-    released = offered_at > s.sent_last and s.busy_since != NONE
-    if released or (s.awaits and now - s.heard <= clock.round_trip):
-        answered = offered_at if released else s.heard
-        rtt = now - answered + clock.round_trip
-        samples.take(s, samples.INTERNET, rtt, np.int64(0), False)
+    released = room_offered_at > sender.new_data_sent_at and sender.busy_since != NONE
+    if released or (sender.awaits_answer and now - sender.last_ack_at <= clock.internet_rtt):
+        answered_ack_at = room_offered_at if released else sender.last_ack_at
+        rtt = now - answered_ack_at + clock.internet_rtt
+        rtt_sampling.set_sample(sender, rtt_sampling.INTERNET, rtt, np.int64(0), False)
 
 
 @inner
-def _notice_limit(s, offered_at, now, clock):
-    """The mobile had offered room before the last ACK, yet the sender waited for that: so much and
-    no more was its window."""
-    if s.state != OPEN or not s.alone or s.flight_before < 1:
+def _observe_cwnd(sender, room_offered_at, now, clock):
+    """Reduce the congestion window to what was in flight, if it limited the server.
+
+    It did if the mobile's window had room before the last ACK, and the server waited for this ACK.
+    """
+    if sender.state != OPEN or not sender.ack_after_silence or sender.in_flight_before_ack < 1:
         return
-    if offered_at >= s.heard or now - s.heard > clock.round_trip:
+    if room_offered_at >= sender.last_ack_at or now - sender.last_ack_at > clock.internet_rtt:
         return
-    if s.judged:
-        s.judged = False
-        left = (s.flight_before + 1) / max(s.cwnd_before, 1.0)
-        reno = 2 * left < AFTER_LOSS + AFTER_LOSS_CUBIC
-        s.after_loss = AFTER_LOSS if reno else AFTER_LOSS_CUBIC
-    s.cwnd = min(s.cwnd, float(s.flight_before + max(s.gained, 1)))
-    s.alone = False
+    if sender.decrease_unmeasured:
+        sender.decrease_unmeasured = False
+        ratio = (sender.in_flight_before_ack + 1) / max(sender.prior_cwnd, 1.0)
+        is_reno = 2 * ratio < RENO_DECREASE + CUBIC_DECREASE
+        sender.decrease_factor = RENO_DECREASE if is_reno else CUBIC_DECREASE
+    sender.cwnd = min(sender.cwnd, float(sender.in_flight_before_ack + max(sender.newly_acked, 1)))
+    sender.ack_after_silence = False
 
 
 @inner
-def fill(s):
-    """New data was sent: the window holds it, and is full or not."""
-    flight = in_flight(s)
-    if s.state == OPEN:
-        s.cwnd = max(s.cwnd, float(flight))
-    s.most_under_way = max(s.most_under_way, s.tail - s.head)
-    s.full = flight >= np.int64(s.cwnd + 1e-6)
+def update_full(sender):
+    """Update whether the congestion window is full, after new data."""
+    in_flight_now = in_flight(sender)
+    if sender.state == OPEN:
+        sender.cwnd = max(sender.cwnd, float(in_flight_now))
+    sender.max_in_flight = max(sender.max_in_flight, sender.tail - sender.head)
+    sender.cwnd_full = in_flight_now >= np.int64(sender.cwnd + 1e-6)
 
 
 @inner
-def grow(s, delivered, advanced):
-    """An ACK was heard, by which so many segments are known to have been delivered."""
-    if s.state == RECOVERY:
-        _reduce(s, delivered, advanced)
-    elif advanced and s.cwnd < s.ssthresh:
-        if s.full or s.cwnd < 2 * s.most_under_way:
-            s.cwnd += delivered
-    elif advanced and s.full:
-        s.cwnd += delivered / max(s.cwnd, 1.0)
+def grow(sender, delivered, advanced):
+    """Update the congestion window after an ACK.
+
+    delivered: segments that the ACK shows to have arrived; advanced: whether it acknowledges new
+    data.
+    """
+    if sender.state == RECOVERY:
+        _reduce_rate(sender, delivered, advanced)
+    elif advanced and sender.cwnd < sender.ssthresh:
+        if sender.cwnd_full or sender.cwnd < 2 * sender.max_in_flight:
+            sender.cwnd += delivered
+    elif advanced and sender.cwnd_full:
+        sender.cwnd += delivered / max(sender.cwnd, 1.0)
     if advanced:
-        s.most_under_way = s.tail - s.head
+        sender.max_in_flight = sender.tail - sender.head
 
 
 @inner
-def _reduce(s, delivered, advanced):
-    """Proportional rate reduction (RFC 6937, 3)."""
-    s.delivered += delivered
-    flight = in_flight(s)
-    if flight > s.ssthresh:
-        share = s.ssthresh * s.delivered / max(s.cwnd_before, 1.0)
-        more = np.ceil(share) - s.sent_in_recovery
+def _reduce_rate(sender, delivered, advanced):
+    """Set the congestion window by proportional rate reduction (RFC 6937, 3)."""
+    sender.prr_delivered += delivered
+    in_flight_now = in_flight(sender)
+    if in_flight_now > sender.ssthresh:
+        target = sender.ssthresh * sender.prr_delivered / max(sender.prior_cwnd, 1.0)
+        allowed = np.ceil(target) - sender.prr_out
     else:
-        more = float(max(s.delivered - s.sent_in_recovery, delivered) + advanced)
-        more = min(s.ssthresh - flight, more)
-    s.cwnd = flight + max(more, 0.0 if s.sent_in_recovery else 1.0)
+        allowed = float(max(sender.prr_delivered - sender.prr_out, delivered) + advanced)
+        allowed = min(sender.ssthresh - in_flight_now, allowed)
+    sender.cwnd = in_flight_now + max(allowed, 0.0 if sender.prr_out else 1.0)
 
 
 @inner
-def begin_recovery(s):
-    """ACKs tell of a loss."""
-    _remember(s)
-    s.delivered = s.sent_in_recovery = 0
-    s.judged = True
-    _reduce(s, 1, False)
+def begin_recovery(sender):
+    """Reduce the windows after a loss that ACKs showed."""
+    _reduce_ssthresh(sender)
+    sender.prr_delivered = sender.prr_out = 0
+    sender.decrease_unmeasured = True
+    _reduce_rate(sender, 1, False)
 
 
 @inner
-def time_out(s, again):
-    """A timeout; again: one more before what is lost is repaired."""
-    if not again:
-        _remember(s)
-    s.cwnd = 1.0
+def reduce_to_one(sender, repeated):
+    """Reduce the congestion window to one segment after an RTO expiry.
+
+    repeated: the timer expired again before the lost data was repaired.
+    """
+    if not repeated:
+        _reduce_ssthresh(sender)
+    sender.cwnd = 1.0
 
 
 @inner
-def _remember(s):
-    s.cwnd_before, s.ssthresh_before = s.cwnd, s.ssthresh
-    s.ssthresh = max(s.cwnd * s.after_loss, 2.0)
+def _reduce_ssthresh(sender):
+    sender.prior_cwnd, sender.prior_ssthresh = sender.cwnd, sender.ssthresh
+    sender.ssthresh = max(sender.cwnd * sender.decrease_factor, 2.0)
 
 
 @inner
-def undo(s):
-    """There was no loss (RFC 4015)."""
-    s.cwnd, s.ssthresh = max(s.cwnd, s.cwnd_before), s.ssthresh_before
+def undo(sender):
+    """Restore both windows: there was no loss (RFC 4015)."""
+    sender.cwnd, sender.ssthresh = max(sender.cwnd, sender.prior_cwnd), sender.prior_ssthresh
 
 
 @inner
-def end_recovery(s):
-    """All is repaired that was lost."""
-    s.cwnd = max(s.ssthresh, 1.0)
+def end_recovery(sender):
+    """Set the congestion window after recovery."""
+    sender.cwnd = max(sender.ssthresh, 1.0)

@@ -1,0 +1,33 @@
+-- Not a mart: the connections with their local hour and user, and the columns that marts read.
+-- One row: a connection. `local_hour` is that in which it starts (see local_hours.sql);
+-- `local_period` is the first local hour of the same date and period. For later events of the
+-- connection, `first_local_hour` and `quarter_offset` give the local hour (see local_clock.sql).
+-- Another table's row is joined by flow_id alone: it is unique in all networks and dates.
+with starting as (
+    select *, quarter_hour(start_ts) as quarter
+    from flows
+)
+select
+    flow_id, utc_hour(start_ts) as utc_hour,
+    first_local_hour, user_days.quarter_offset,
+    first_local_hour + hour as local_hour,
+    first_local_hour + first_hour_of_period as local_period,
+    first_user_hour, user_group, user_bit,
+    initiator = 'mobile' as by_mobile,
+    server like '%:%' as ipv6,
+    sack, timestamps, mss_class, max_ip_len, window_class, max_window,
+    setup_class, setup_retransmission, setup_reset, reset_by, setup_delay, setup_background,
+    syn_count, synack_count, rtt_access, rtt_internet, rtt_internet_min,
+    ip_bytes_up, ip_bytes_down, payload_bytes_down, data_packets_down,
+    lost_access, lost_access_expected, lost_internet_expected, bottleneck,
+    retransmissions, rto_expiries, delay_spikes, parallel,
+    single, request_response, b_tcp, b_other,
+    throughput, throughput_received, goodput, user_throughput, user_throughput_received,
+    limited_by, limited_channel, limited_receiver, limited_recovery,
+    limited_slow_start, limited_server, limited_mobile
+from starting
+join user_days
+    on user_days.network = starting.network
+    and user_days.date = starting.date
+    and user_days.user = starting.user
+join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter

@@ -1,0 +1,19 @@
+-- Not a mart: the links with their local hour and user, and the columns that marts read.
+-- One row: a user's link in one hour of UTC. `local_hour` and `local_period` are those in which
+-- this hour begins (see located_connections.sql).
+with starting as (
+    select *, quarter_hour(links.hour) as quarter
+    from links
+)
+select
+    first_local_hour + local_clock.hour as local_hour,
+    first_local_hour + first_hour_of_period as local_period,
+    user_group, user_bit,
+    first_user_hour + utc_hour(starting.hour) as user_hour,
+    rtt_min, rtt_max, queue_s
+from starting
+join user_days
+    on user_days.network = starting.network
+    and user_days.date = starting.date
+    and user_days.user = starting.user
+join local_clock on local_clock.local_quarter = user_days.quarter_offset + quarter
