@@ -64,8 +64,8 @@ TRANSFERS = Dashboard(
     filters=FILTERS,
     rows=[
         [
-            histogram("Fig. 9. Throughput of single, large TCP connections", THROUGHPUT, "rate_kbps",
-                      "flows_by_series", "Throughput [kbit/s]", "Share of connections",
+            histogram("Fig. 9. Throughput of single, large TCP connections", THROUGHPUT,
+                      "rate_kbps", "flows_by_series", "Throughput [kbit/s]", "Share of connections",
                       where=PASSED_GI),
             cumulative("Fig. 9. Throughput, peak and off-peak", THROUGHPUT,
                        "rate_kbps_below", "Throughput [kbit/s]", "Cumulative share of connections",
