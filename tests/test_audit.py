@@ -1,4 +1,4 @@
-"""`make lint` tells of locked packages that are known to be vulnerable: by a stand-in for OSV."""
+"""`make lint` reports locked packages with known vulnerabilities; a stand-in answers for OSV."""
 
 import json
 import os
@@ -81,9 +81,9 @@ def test_a_vulnerable_package_fails():
     with serving("duckdb") as osv:
         done = audit(osv.server_port)
     assert done.returncode == 1
-    told = re.findall(r"^audit: (\S+):$", done.stderr, re.MULTILINE)
-    assert told == ["uv.lock", "infra/superset/requirements.txt"]
-    assert len(re.findall(rf"^duckdb .* {ID}", done.stderr, re.MULTILINE)) == len(told)
+    reported = re.findall(r"^audit: (\S+):$", done.stderr, re.MULTILINE)
+    assert reported == ["uv.lock", "infra/superset/requirements.txt"]
+    assert len(re.findall(rf"^duckdb .* {ID}", done.stderr, re.MULTILINE)) == len(reported)
     assert {"pyspark", "moto", "apache-airflow", "apache-superset"} <= osv.asked
     assert "giscope" not in osv.asked
 

@@ -137,8 +137,8 @@ def test_what_env_has_is_never_overwritten(tmp_path):
     """And the secrets of an .env that had them all go on."""
     (tmp_path / ".env").write_text("MINE=1\nGISCOPE_KEY=0123\nAIRFLOW_DB_PASSWORD=old\n")
     told = made_env(tmp_path)
-    assert "left as it is" in told
-    assert "remove them from it" in told
+    assert "exists, not changed" in told
+    assert "remove the passwords and keys from it" in told
     made = {path: path.read_text() for path in (tmp_path / "secrets").iterdir()}
     assert made[tmp_path / "secrets/giscope_key"] == "0123"
     assert made[tmp_path / "secrets/airflow_db_password"] == "old"

@@ -30,8 +30,8 @@ PROBE = """
 event arp_request(mac_src: string, mac_dst: string, spa: addr, sha: string, tpa: addr, tha: string)
     { close(open(fmt("%s/seen-%%s", tpa))); }
 """
-"""Tells that all has been seen that was sent before a probe. It must not be an IP packet: the one
-before would be written for it."""
+"""Script by which a probe shows that Zeek has seen all that was sent before it. The probe must not
+be an IP packet: the one before would be written for it."""
 PROBER, PROBES = "02:00:00:00:00:01", count(1)
 PATIENCE = 60
 """s"""
@@ -57,7 +57,7 @@ class Link:
         return subprocess.run(within, check=True, capture_output=True, text=True, **options)
 
     def sending(self, frames: list[Frame], *speed: str) -> subprocess.Popen:
-        """Begin to send frames, at the times that they have if no speed is told."""
+        """Begin to send frames, at their recorded times if no speed is given."""
         path = self.folder / f"{len(list(self.folder.iterdir()))}.pcap"
         path.write_bytes(pcap(frames, ETHERNET))
         command = ["tcpreplay", "--quiet", "--timer=nano", "--intf1=sender", *speed, path]

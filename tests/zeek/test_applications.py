@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture
 def network(plain_network):
-    """What the applications did is told by address."""
+    """What the applications did is known by address."""
     return plain_network
 
 
@@ -94,15 +94,15 @@ WRONG = {
         "client_unnamed_alert": "both",
     },
 }
-"""The exchanges that are told wrong: in sequence space only, or with Zeek's logs too. Each one is
+"""Exchanges with a wrong verdict: in sequence space only, or with Zeek's logs too. Each one is
 explained in docs/zeek.md."""
 
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("with_logs", [False, True], ids=["sequence", "logs"])
 def test_verdicts_are_what_the_applications_did(warehouse, network, name, with_logs):
-    told = wrong(warehouse, network, name, with_logs)
-    assert set(told) == {
+    exchanges = wrong(warehouse, network, name, with_logs)
+    assert set(exchanges) == {
         exchange for exchange, where in WRONG[name].items() if where == "both" or not with_logs
     }
 
@@ -121,12 +121,12 @@ def test_http_log_counts_the_requests_that_were_made(warehouse, network):
     verdicts(warehouse, network, "web", with_logs=True)
     counts = 'select "user", user_port, requests from sessions join flows using (flow_id)'
     found = warehouse.connect().sql(counts).fetchall()
-    told = {(user, port): requests for user, port, requests in found if requests is not None}
-    assert len(told) > 50
+    counted = {(user, port): requests for user, port, requests in found if requests is not None}
+    assert len(counted) > 50
     for row in truth("web"):
         end, exchange = (row["client"], int(row["client_port"])), row["exchange"]
-        if end in told and exchange != "connect":
-            assert told[end] == int(row["requests"]) + (exchange in UNFINISHED), exchange
+        if end in counted and exchange != "connect":
+            assert counted[end] == int(row["requests"]) + (exchange in UNFINISHED), exchange
 
 
 def test_accounting_log_says_what_the_access_servers_sent(warehouse, network):

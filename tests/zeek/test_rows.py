@@ -318,7 +318,7 @@ def test_packets_cut_within_the_transport_header_are_no_row_of_the_script(tmp_pa
 
 @pytest.mark.parametrize("header", ["IP", "TCP"])
 def test_wrong_checksums_that_are_not_ignored(tmp_path, reader, header):
-    """Of the IP header: no packet. Of TCP: the options are not told to the script."""
+    """Of the IP header: no packet. Of TCP: the script does not get the options."""
     syn = TCP(flags="S", options=[("MSS", 1360)], chksum=1 if header == "TCP" else None)
     packet = IP(src=USER, dst=SERVER, chksum=1 if header == "IP" else None) / syn
     captured(tmp_path, bytes(packet))
