@@ -27,7 +27,8 @@ giscope's figures with those of four papers, and with the truth as the lab recor
 `make studies` prints this page. giscope reads captures at Gi alone. The captures are recordings of
 real Linux TCP stacks over an emulated access network (`tests/lab`); `make record-studies` records
 them again. In the tables, *truth* is what the mobiles' programs measured and what the network did;
-*kernel* is what the sending Linux reports about its connections.
+*kernel* is what the sending Linux reports about its connections. The [glossary](glossary.md)
+defines the terms.
 """
 
 if __name__ == "__main__":

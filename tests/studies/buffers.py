@@ -70,8 +70,9 @@ TEXT = """\
 ## GPRS buffering
 
 Paper: A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 15 minutes runs over one, two or
-three PDCHs. The BSSGP buffer drops data that has waited for 63 s, or for 5 s. The sender is Linux
-with its window of 64 KB, Reno, SACK and timestamps.
+three PDCHs. The buffer of BSSGP (the protocol between SGSN and base station) drops data that has
+waited for 63 s, or for 5 s. The sender is Linux with its window of 64 KB, Reno, SACK and
+timestamps.
 
 {cells}
 

@@ -131,9 +131,9 @@ def _pair(transfers: pd.DataFrame, sack: bool, timestamps: bool) -> pd.DataFrame
 TEXT = """\
 ## TCP options in GPRS
 
-Paper: J. Rendón, F. Casadevall, J. Ll. Faner. Files of 512 KB are sent over four PDCHs with CS-4.
-Other users' traffic changes the rate all the time. The radio loses 2.3 % of the packets. The MSS is
-431 B.
+Paper: J. Rendón, F. Casadevall, J. Ll. Faner. Files of 512 KB are sent over four PDCHs with coding
+scheme 4. Other users' traffic changes the rate all the time. The radio loses 2.3 % of the packets.
+The MSS is 431 B.
 
 - Percentages are of the packets that the server sent.
 - *Data-driven*: retransmissions after duplicate ACKs or SACK blocks (cause `fast`).

@@ -112,10 +112,10 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
 TEXT = """\
 ## GPRS preempted by circuit-switched calls
 
-Paper: A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 40 minutes runs over three PDCHs.
-Each minute, calls preempt the link for 3, 6 or 15 s. Then the base station controller loses the
-segments that it holds, about ten. The sender is Linux with its window of 64 KB, Reno, SACK and
-timestamps.
+Paper: A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 40 minutes runs over three packet
+data channels (PDCHs). Each minute, calls preempt the link for 3, 6 or 15 s. Then the base station
+controller loses the segments that it holds, about ten. The sender is Linux with its window of 64
+KB, Reno, SACK and timestamps.
 
 {overview}
 
@@ -129,8 +129,8 @@ costs far more than its own time. Differences:
   repairs ten losses in one recovery of one or two RTTs, by SACK and RACK, and halves its congestion
   window once.
 - *RTT*: more data is therefore in flight (27 KB at most; Linux 2.4 had 16 KB), and waits longer.
-- *After 15 s*: with longer RTTs, RTOs are longer, too. The first one follows a queue of 64 KB and
-  is much longer. This cancels the gain.
+- *After 15 s*: with longer RTTs, RTOs are longer, too. The first RTO follows from a queue of 64 KB
+  and is much longer. This cancels the gain.
 - *Mean RTT*: the truth is the kernel's smoothed RTT, read once a second. It counts long RTTs more
   often than giscope, which takes one RTT sample per RTT.
 """

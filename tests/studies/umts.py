@@ -165,8 +165,8 @@ def _moving(row: dict) -> str:
 TEXT = """\
 ## UMTS in near-ideal conditions
 
-Paper: M. Kohlwes, J. Riihijärvi, P. Mähönen. The downlink has {ceiling:.0f} kbit/s, the uplink
-64 kbit/s. RLC retransmits lost blocks. The user is alone in the radio cell.
+Paper: M. Kohlwes, J. Riihijärvi, P. Mähönen. The downlink has {ceiling:.0f} kbit/s, the uplink 64
+kbit/s. RLC, the radio's link layer, retransmits lost blocks. The user is alone in the radio cell.
 
 Throughput by window (Figs. 5 to 7), payload in kbit/s: giscope's value, and the truth in
 parentheses:
