@@ -148,8 +148,8 @@ class Warehouse:
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
-                    f"{root}: its part {part} would be taken for a partition of the tables: "
-                    "rename it"
+                    f"{root}: rename the folder {part}: readers would take it for a partition of "
+                    "the tables"
                 )
         self.root, self.grace_time, self._storage = root, grace_time, storage_of(root)
         uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
@@ -321,8 +321,8 @@ class Warehouse:
         if ns < until_ns:
             until = to_datetime(until_ns // 1000)
             raise UserError(
-                f"{self.root}: its state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
-                f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
+                f"{self.root}: the state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: files "
+                f"superseded before {until:%Y-%m-%d %H:%M:%S} UTC are removed"
             )
         return ns
 
