@@ -1,5 +1,5 @@
-"""What Zeek's logs of real applications say, and the verdicts that come of them, beside what the
-applications did (tests/data/applications: recorded by tests/recordings)."""
+"""Zeek's logs of real applications, and giscope's verdicts from them, beside what the applications
+did (tests/data/applications: recorded by tests/recordings)."""
 
 import csv
 import subprocess
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture
 def network(plain_network):
-    """What the applications did is told by address."""
+    """What the applications did is known by address."""
     return plain_network
 
 
@@ -60,10 +60,12 @@ def verdicts(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[
 
 def wrong(warehouse: Warehouse, network, name: str, with_logs: bool) -> dict[str, bool]:
     """The verdicts that are not what the applications did."""
-    said = verdicts(warehouse, network, name, with_logs)
+    given = verdicts(warehouse, network, name, with_logs)
     did = {row["exchange"]: row["one_request_one_response"] == "true" for row in truth(name)}
     assert len(did) == len(truth(name)) > 20
-    return {exchange: verdict for exchange, verdict in said.items() if verdict is not did[exchange]}
+    return {
+        exchange: verdict for exchange, verdict in given.items() if verdict is not did[exchange]
+    }
 
 
 WRONG = {
@@ -94,15 +96,15 @@ WRONG = {
         "client_unnamed_alert": "both",
     },
 }
-"""The exchanges that are told wrong: in sequence space only, or with Zeek's logs too. Each one is
+"""Exchanges with a wrong verdict: in sequence space only, or with Zeek's logs too. Each one is
 explained in docs/zeek.md."""
 
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("with_logs", [False, True], ids=["sequence", "logs"])
 def test_verdicts_are_what_the_applications_did(warehouse, network, name, with_logs):
-    told = wrong(warehouse, network, name, with_logs)
-    assert set(told) == {
+    exchanges = wrong(warehouse, network, name, with_logs)
+    assert set(exchanges) == {
         exchange for exchange, where in WRONG[name].items() if where == "both" or not with_logs
     }
 
@@ -121,12 +123,12 @@ def test_http_log_counts_the_requests_that_were_made(warehouse, network):
     verdicts(warehouse, network, "web", with_logs=True)
     counts = 'select "user", user_port, requests from sessions join flows using (flow_id)'
     found = warehouse.connect().sql(counts).fetchall()
-    told = {(user, port): requests for user, port, requests in found if requests is not None}
-    assert len(told) > 50
+    counted = {(user, port): requests for user, port, requests in found if requests is not None}
+    assert len(counted) > 50
     for row in truth("web"):
         end, exchange = (row["client"], int(row["client_port"])), row["exchange"]
-        if end in told and exchange != "connect":
-            assert told[end] == int(row["requests"]) + (exchange in UNFINISHED), exchange
+        if end in counted and exchange != "connect":
+            assert counted[end] == int(row["requests"]) + (exchange in UNFINISHED), exchange
 
 
 def test_accounting_log_says_what_the_access_servers_sent(warehouse, network):
@@ -151,7 +153,7 @@ def test_accounting_log_says_what_the_access_servers_sent(warehouse, network):
 
 
 def test_radius_log_of_zeek_grants_no_address(warehouse, network):
-    """It takes Framed-IP-Address from challenges only: why the package logs authentications."""
+    """It takes Framed-IP-Address from challenges only; the package logs authentications itself."""
     addresses = rows_of(LOGGED / "radius/radius.log", ["framed_addr", "result"])
     assert ("success",) in {row[1:] for row in addresses}
     assert {row[0] for row in addresses} == {None}

@@ -68,7 +68,7 @@ def _unpacked(archive: Path) -> Path:
 
 
 def _relocate(tree: Path, to: Path) -> None:
-    """What cmake and zeek-config read tells where the tree will be."""
+    """Write the place of the tree into the files that cmake and zeek-config read."""
     for path in [tree / "bin/zeek-config", *(tree / "share/zeek/cmake").glob("Zeek*.cmake")]:
         path.write_text(path.read_text().replace(BUILT_FOR, str(to)))
 
