@@ -1,6 +1,6 @@
 """Estimates of what the servers' TCP did, against the sending kernel's own record: `python -m
-tests.accuracy --why`. tests/data/sender has some users of two captures of the lab; of a host's counters, which no
-extract has, a connection's own are the part."""
+tests.accuracy --why`. tests/data/sender has some users of two captures of the lab; of a host's
+counters, which no extract has, a connection's own are the part."""
 
 import duckdb
 import pandas as pd
@@ -115,7 +115,7 @@ def test_a_reused_port_belongs_to_the_flow_nearest_in_time():
 def test_causes_are_compared_with_the_hosts_counters():
     """A counter that the kernel does not list is 0."""
     with duckdb.connect() as db:
-        db.execute("create table flows as from (values (2), (null), (3)) as t(timeouts)")
+        db.execute("create table flows as from (values (2), (null), (3)) as t(rto_expiries)")
         db.execute("""
             create table retransmissions as from (
                 values ('fast', null), ('fast', null), ('rto', true), ('rto', false), (null, null)

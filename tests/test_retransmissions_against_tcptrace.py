@@ -19,8 +19,8 @@ that its figures are suspect."""
 
 PROBE_AND_FIN = (
     "frame 26 brings 418 bytes for the first time, and the FIN that frame 25 had brought: to "
-    "tcptrace one byte retransmitted, and no hole filled. The data that fills the hole was lost on the "
-    "Internet side"
+    "tcptrace one byte retransmitted, and no hole filled. The data that fills the hole was lost "
+    "on the Internet side"
 )
 NO_TIME = (
     "packet and ACK have one time, by a clock of 10 ms or 1 ms: a round trip of 0. tcptrace takes "
