@@ -1,4 +1,4 @@
-# Targets: make help
+# `make help` lists the targets.
 .DEFAULT_GOAL := help
 UV := $(shell command -v uv || echo .tools/bin/uv)
 RUN := $(UV) run --locked --no-sync
@@ -10,50 +10,50 @@ NETWORKS := infra/networks.toml
 PORT := 8088
 SIZES := 10 40 160 400
 
-help: ## This list
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
-demo: .venv/ready ## Run the main job on the captures in tests/data; tables on screen, figures in build/demo/report.html
+demo: .venv/ready ## Run the main job on the captures in tests/data: tables on screen, figures in build/demo/report.html
 	@$(RUN) giscope run --warehouse $(DEMO) --networks infra/networks.toml tests/data/captures
 
-airflow: .venv/ready ## Run the main job daily: Airflow on loopback, with the captures in tests/data
+airflow: .venv/ready ## Start Airflow on loopback, with the main job as a daily DAG on the captures in tests/data
 	@sh infra/airflow/setup.sh
 	@sh infra/airflow/demo.sh "$${AIRFLOW_HOME:-build/airflow}/landing"
 	@GISCOPE_LAST_DAY=2004-03-02 AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION=False sh infra/airflow/start.sh
 
-dashboards: .venv/ready ## Superset on loopback; of your own: WAREHOUSE=W NETWORKS=networks.toml PORT=8088
+dashboards: .venv/ready ## Start Superset on loopback; for your own data: WAREHOUSE=W NETWORKS=networks.toml PORT=8088
 	@[ $(WAREHOUSE) != $(DEMO) ] || [ -e $(DEMO)/warehouse.duckdb ] || $(MAKE) -s demo
 	@sh infra/superset/start.sh $(WAREHOUSE) $(NETWORKS) $(PORT)
 
 test: .venv/ready ## Run the tests
 	@$(RUN) pytest
 
-slow: .venv/ready ## Run the long tests and studies too
+slow: .venv/ready ## Run all tests, also the long ones and the studies
 	@$(RUN) pytest -m 'slow or not slow'
 
-lint: .venv/ready ## Check style, types, which room imports which, and for known vulnerabilities
+lint: .venv/ready ## Check style, types, imports between packages, and known vulnerabilities
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check -q .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
 	@-$(RUN) python infra/audit.py
 
-audit: .venv/ready ## Fail where a locked package is known to be vulnerable; make lint only tells
+audit: .venv/ready ## Fail if a locked package has a known vulnerability; make lint only reports it
 	@$(RUN) python infra/audit.py
 
 accuracy: .venv/ready ## Compare inferred losses with the lab's ground truth
 	@$(RUN) python -m tests.accuracy
 
-studies: .venv/ready ## The four studies from the lab's captures, beside their papers: docs/studies.md
+studies: .venv/ready ## Repeat the four studies on the lab's captures, beside their papers: docs/studies.md
 	@$(RUN) giscope run --warehouse $(STUDIES) --networks tests/studies/networks.toml tests/data/studies/captures
 	@$(RUN) python -m tests.studies $(STUDIES) > $(STUDIES)/studies.md
 	@cp $(STUDIES)/studies.md docs/studies.md
 	@cat docs/studies.md
 
-record-studies: .venv/ready ## Record the studies' captures and truth anew (root, Linux; 45 minutes)
+record-studies: .venv/ready ## Record the studies' captures and ground truth again (root, Linux; 45 minutes)
 	@$(RUN) python -m tests.lab tests/data/studies
 
-entries: .venv/ready ## List anew the functions that a first run compiles
+entries: .venv/ready ## List again the functions that a first run compiles
 	@: > $(ENTRIES)
 	@caches=$$(mktemp -d) && XDG_CACHE_HOME=$$caches && export XDG_CACHE_HOME && \
 	$(RUN) giscope run --warehouse $$caches/warehouse --networks infra/networks.toml tests/data/captures && \
@@ -66,13 +66,13 @@ bench: .venv/ready ## Measure ingest and flows on 50 million packets, beside Tst
 	@$(RUN) python -m tests.bench.zeek_log
 	@$(RUN) python -m tests.bench.zeek_scripts
 
-bench-scale: .venv/ready ## Measure every stage from 10 to 400 million packets, and skew: docs/scale.md; SIZES="10 40": only these
+bench-scale: .venv/ready ## Measure every stage from 10 to 400 million packets, and skew: docs/scale.md; SIZES="10 40" limits the sizes
 	@SIZES="$(SIZES)" $(RUN) python -m tests.bench.scale
 
-profile: .venv/ready ## Where the time goes, from capture to flows, by function
+profile: .venv/ready ## Measure the time by function, from capture to flows
 	@$(RUN) python -m tests.bench.profile
 
-clean: ## Remove what the other targets made
+clean: ## Remove everything that the other targets made
 	rm -rf build .venv .venv-airflow .venv-superset .tools
 
 .venv/ready: uv.lock pyproject.toml infra/setup.sh

@@ -1,8 +1,8 @@
-"""Is a locked package known to be vulnerable? OSV is asked, by pip-audit, of each lock file:
-giscope's and those of the environments of Airflow and Superset. Says so in a line where OSV is out
-of reach.
+"""Check whether locked packages have known vulnerabilities, by pip-audit and OSV.
 
-Status 1: it knows of some that pyproject.toml does not accept.
+It checks giscope's lock file and those of the environments of Airflow and Superset. If OSV cannot
+be reached, it prints a line that says so, with exit status 0. Exit status 1: packages have
+vulnerabilities that pyproject.toml does not accept.
 """
 
 import os
@@ -16,24 +16,28 @@ from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[1]
 OSV = os.environ.get("GISCOPE_OSV", "https://api.osv.dev/v1/query")
-LOCKED = ("infra/airflow/requirements.txt", "infra/superset/requirements.txt")
+REQUIREMENTS = ("infra/airflow/requirements.txt", "infra/superset/requirements.txt")
 ACCEPTED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["giscope"]["accepted"]
-"""ID = "why it does not matter here"."""
-UNREACHED = ("ConnectionError", "Could not connect", "timed out", "ServiceError")
-WAIT_S = 10
+"""Accepted vulnerabilities: `ID = "why it does not matter here"`."""
+NETWORK_ERRORS = ("ConnectionError", "Could not connect", "timed out", "ServiceError")
+TIMEOUT_S = 10
 
 
 def main() -> int:
-    if why := _out_of_reach():
-        return _not_asked(why)
+    """Check all lock files; return the exit status."""
+    if reason := _unreachable_reason():
+        return _print_skipped(reason)
     ignored = [word for name in ACCEPTED for word in ("--ignore-vuln", name)]
-    with NamedTemporaryFile("w", suffix=".txt") as ours:
-        uv = os.environ.get("UV", "uv")  # uv run says which one
+    with NamedTemporaryFile("w", suffix=".txt") as exported:
+        uv = os.environ.get("UV", "uv")  # `uv run` sets UV to its own path
         command = [uv, "export", "--quiet", "--locked", "--no-emit-project", "--no-hashes"]
-        ours.write(subprocess.run(command, cwd=ROOT, stdout=-1, text=True, check=True).stdout)
-        ours.flush()
+        exported.write(subprocess.run(command, cwd=ROOT, stdout=-1, text=True, check=True).stdout)
+        exported.flush()
         found = 0
-        for name, file in {"uv.lock": ours.name, **{name: name for name in LOCKED}}.items():
+        for name, file in {
+            "uv.lock": exported.name,
+            **{name: name for name in REQUIREMENTS},
+        }.items():
             done = subprocess.run(
                 ["pip-audit", "--requirement", file, "--no-deps", "--disable-pip",
                  "--vulnerability-service", "osv", "--osv-url", OSV,
@@ -45,17 +49,17 @@ def main() -> int:
                 found = 1
             elif done.returncode:
                 last = done.stderr.strip().splitlines()[-1]
-                if any(sign in done.stderr for sign in UNREACHED):
-                    return found or _not_asked(last)
+                if any(text in done.stderr for text in NETWORK_ERRORS):
+                    return found or _print_skipped(last)
                 print(f"audit: {name}: {last}", file=sys.stderr)
                 found = 1
     return found
 
 
-def _out_of_reach() -> str | None:
-    """Why no answer comes from OSV, if none does; that it wants another question is one."""
+def _unreachable_reason() -> str | None:
+    """Return the reason why OSV does not answer; None: it answers, if only with a client error."""
     try:
-        urlopen(OSV, timeout=WAIT_S).close()
+        urlopen(OSV, timeout=TIMEOUT_S).close()
     except HTTPError as error:
         return f"status {error.code}" if error.code >= 500 else None
     except (URLError, OSError) as error:
@@ -63,8 +67,8 @@ def _out_of_reach() -> str | None:
     return None
 
 
-def _not_asked(why: str) -> int:
-    print(f"audit: locked packages were not looked up at {OSV}: {why}", file=sys.stderr)
+def _print_skipped(reason: str) -> int:
+    print(f"audit: locked packages were not looked up at {OSV}: {reason}", file=sys.stderr)
     return 0
 
 

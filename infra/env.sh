@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes what docker-compose.yml needs: .env, with settings, and the folder secrets, with random
-# secrets, a file each. What is there already is never overwritten. Elsewhere: sh infra/env.sh FOLDER
+# Make the files that docker-compose.yml needs: .env with settings, and the folder secrets with a random
+# secret in each file. Existing files are not overwritten. To use another folder: sh infra/env.sh FOLDER
 #
-# Compose mounts a secret's file into a container as it is on the host, and each container has a user
-# of its own. So all may read the files, but only their owner may enter the folder.
+# Compose mounts a secret's file with the permissions that it has on the host, and each container runs as
+# a different user. So all users may read the files, but only the owner may enter the folder.
 set -eu
 folder=${1:-$(dirname "$0")/..}
 env=$folder/.env
@@ -14,7 +14,7 @@ chmod 700 "$secrets"
 fresh=
 trap 'rm -f "$fresh"' EXIT
 
-add() { # $1: file, $2: mode; its content is what comes in. Fails where the file is there already
+add() { # write standard input to the file $1 with mode $2; fail if the file exists
     fresh=$(mktemp "$1.XXXXXX")
     cat >"$fresh"
     chmod "$2" "$fresh"
@@ -25,12 +25,12 @@ add() { # $1: file, $2: mode; its content is what comes in. Fails where the file
 }
 hexadecimal() { head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 fernet_key() { head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '\n'; }
-in_env() { # what an .env of earlier versions, which had the secrets, has of this one
+in_env() { # print the secret $1 from .env, where earlier versions of this script wrote secrets
     sed -n "s/^$(echo "$1" | tr '[:lower:]' '[:upper:]')=//p" "$env" 2>/dev/null | tr -d '\n'
 }
-secret() { # $1: name, $2: what makes it
-    known=$(in_env "$1")
-    printf %s "${known:-$("${2:-hexadecimal}")}" | add "$secrets/$1" 444 || true
+secret() { # make the secret $1, by the function $2
+    earlier=$(in_env "$1")
+    printf %s "${earlier:-$("${2:-hexadecimal}")}" | add "$secrets/$1" 444 || true
 }
 
 for name in postgres_password airflow_db_password superset_db_password giscope_db_password \
@@ -41,15 +41,15 @@ done
 secret airflow_fernet_key fernet_key
 add "$secrets/rest_catalog_credential" 444 </dev/null || true
 add "$secrets/spark-defaults.conf" 444 <<END || true
-# Spark's master, workers and drivers take only who has the same secret, and encrypt what they say.
+# Spark's master, workers and drivers accept only connections with this secret, and encrypt them.
 spark.authenticate true
 spark.authenticate.secret $(hexadecimal)
 spark.network.crypto.enabled true
-# These two would take anybody.
+# These two would accept requests without the secret.
 spark.master.rest.enabled false
 spark.ui.killEnabled false
 END
-echo "$secrets: all secrets are there"
+echo "$secrets: has all secrets"
 if add "$env" 600 <<END
 # Settings of docker-compose.yml: docs/deploy.md. Secrets are in the folder secrets.
 
@@ -57,9 +57,9 @@ if add "$env" 600 <<END
 GISCOPE_FIRST_DAY=$(date -u +%Y-%m-%d)
 END
 then
-    echo "$env made"
+    echo "$env: written"
 else
-    echo "$env is there already: left as it is"
+    echo "$env: exists, not changed"
     [ -z "$(in_env giscope_key)" ] ||
-        echo "$env: its passwords and keys are in $secrets now: remove them from it"
+        echo "$env: remove the passwords and keys from it: they are in $secrets now"
 fi

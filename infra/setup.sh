@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes the environment that giscope runs in: uv, the locked dependencies, a Java runtime.
-# For a machine with Python 3.11 or newer. What it may not install it names in one line.
+# Make the environment of giscope: uv, the locked dependencies, a Java runtime.
+# The machine needs Python 3.11 to 3.14. If the script may not install a package, it prints which one is
+# needed.
 set -eu
 uv_version=0.13.8
 
@@ -19,7 +20,7 @@ for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
         break
     fi
 done
-[ -n "$python" ] || { say "Python 3.11 to 3.14 is needed: install python3"; exit 1; }
+[ -n "$python" ] || { say "giscope needs Python 3.11 to 3.14: install python3"; exit 1; }
 
 if command -v uv >/dev/null; then
     uv=uv
@@ -30,7 +31,7 @@ else
         rm -rf .tools
         $python -m venv .tools 2>/dev/null || {
             rm -rf .tools
-            may_apt || { say "python3-venv is needed: sudo apt-get install python3-venv"; exit 1; }
+            may_apt || { say "giscope needs python3-venv: sudo apt-get install python3-venv"; exit 1; }
             apt python3-venv
             $python -m venv .tools
         }

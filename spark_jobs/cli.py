@@ -840,7 +840,9 @@ def _one_at_a_time(store: Warehouse) -> AbstractContextManager[None]:
     """Return a lock under which only one run or removal works at a time."""
 
     def wait() -> None:
-        typer.echo(f"giscope: {store.root}: another run is at work: waiting for its end", err=True)
+        typer.echo(
+            f"giscope: {store.root}: another run is in progress: waiting for its end", err=True
+        )
 
     return store.locked("run", wait)
 

@@ -43,7 +43,7 @@ def _prefix(value: object) -> object:
     try:
         network = ip_interface(value).network
     except ValueError as error:
-        raise ValueError("no prefix of IPv4 or IPv6") from error
+        raise ValueError("not an IPv4 or IPv6 prefix") from error
     try:
         return ip_network(value)
     except ValueError as error:
@@ -53,7 +53,7 @@ def _prefix(value: object) -> object:
 def _nat64_prefix(network: IPv4Network | IPv6Network) -> IPv6Network:
     lengths = ", ".join(map(str, NAT64_LENGTHS))
     if network.version != 6 or network.prefixlen not in NAT64_LENGTHS:
-        raise ValueError(f"should be a prefix of IPv6 of {lengths} bits (RFC 6052)")
+        raise ValueError(f"should be an IPv6 prefix of {lengths} bits (RFC 6052)")
     if network.network_address.packed[8]:
         raise ValueError("bits 64 to 71 should be 0 (RFC 6052)")
     return network

@@ -137,8 +137,8 @@ def test_values_in_env_are_never_overwritten(tmp_path):
     """And secrets that an old .env holds are kept."""
     (tmp_path / ".env").write_text("MINE=1\nGISCOPE_KEY=0123\nAIRFLOW_DB_PASSWORD=old\n")
     output = made_env(tmp_path)
-    assert "left as it is" in output
-    assert "remove them from it" in output
+    assert "exists, not changed" in output
+    assert "remove the passwords and keys from it" in output
     made = {path: path.read_text() for path in (tmp_path / "secrets").iterdir()}
     assert made[tmp_path / "secrets/giscope_key"] == "0123"
     assert made[tmp_path / "secrets/airflow_db_password"] == "old"

@@ -52,7 +52,7 @@ def test_query_answers_on_the_shipped_captures(demo, query):
 
 def test_users_who_stall_together_stand_out(demo):
     """Half of a network's users, made to stall in the same minute: beyond chance, as none were."""
-    (query,) = (query for query in QUERIES if "times_by_chance" in query)
+    (query,) = (query for query in QUERIES if "variance_ratio" in query)
     with duckdb.connect(demo.warehouse.root / VIEWS, read_only=True) as connection:
         before = connection.sql(query).fetchall()
         connection.execute("""

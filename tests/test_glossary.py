@@ -30,6 +30,8 @@ KEPT = {
     "spark_jobs/report/paper.py": "quotes the papers",
 }
 """Files in which retired names may stand, and why."""
+TITLES = ("What TCP/IP Protocol Headers Can Tell Us",)
+"""Titles of sources, which stay as they are."""
 WORDS = re.compile(
     "|".join(rf"(?P<p{k}>(?<![a-zA-Z0-9])({p})(?![a-zA-Z0-9]))" for k, p in enumerate(RETIRED)),
     re.IGNORECASE,
@@ -59,9 +61,12 @@ TEXTS = files(
 def test_no_retired_name_is_left(path):
     if str(path.relative_to(ROOT)) in KEPT:
         return
+    text = path.read_text(encoding="utf-8")
+    for title in TITLES:
+        text = text.replace(title, "")
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]!r}, in the glossary: {term_of(match)}"
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for number, line in enumerate(text.splitlines(), 1)
         for match in WORDS.finditer(line)
     ]
     assert not found, "\n".join(found)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The shipped captures as a landing folder: LANDING/<network>/<day>/.
+# Copy the captures of tests/data into a landing folder, LANDING/<network>/<day>/: demo.sh LANDING.
 set -eu
 cd "$(dirname "$0")/../.."
 day=2004-03-02

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Airflow in an environment of its own, its metadata and the pool of giscope's tasks. Safe to repeat.
+# Install Airflow into its own environment; make its metadata and the pool of giscope's tasks. Safe to
+# repeat.
 set -eu
 cd "$(dirname "$0")/../.."
 uv=$(command -v uv || echo .tools/bin/uv)
@@ -12,5 +13,5 @@ umask 077
 mkdir -p "$AIRFLOW_HOME"
 log="$AIRFLOW_HOME/setup.log"
 { $airflow db migrate && $airflow pools set giscope "${GISCOPE_SLOTS:-1}" \
-    "giscope's Spark jobs at a time: 1 for one machine, more for a cluster"; } >"$log" 2>&1 ||
-    { echo "Airflow: set-up failed, see $log" >&2; exit 1; }
+    "number of giscope's Spark jobs at a time: 1 on one machine, more on a cluster"; } >"$log" 2>&1 ||
+    { echo "Airflow: set-up failed: see $log" >&2; exit 1; }

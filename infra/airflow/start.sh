@@ -1,7 +1,7 @@
 #!/bin/sh
-# Airflow's four processes on this machine, until Ctrl-C. What `airflow standalone` starts, but with
-# no log server: that one listens on every address, and here the log files are at hand. Tasks talk to
-# the API server, so nothing runs any before that one answers.
+# Run Airflow's four processes on this machine, until Ctrl-C. They are those of `airflow standalone`, but
+# without the log server: it listens on every address, and the log files are on this machine anyway. Tasks
+# need the API server, so the other processes start when it answers.
 set -eu
 cd "$(dirname "$0")/../.."
 export AIRFLOW_HOME="${AIRFLOW_HOME:-$PWD/build/airflow}"
@@ -11,7 +11,7 @@ airflow=infra/airflow/airflow
 umask 077
 mkdir -p "$AIRFLOW_HOME/output"
 
-server() { # $1: Python that asks it
+server() { # $1: Python code that sends a request
     .venv-airflow/bin/python -c "
 from http.client import HTTPConnection
 server = HTTPConnection('127.0.0.1', $AIRFLOW__API__PORT, timeout=10)
@@ -19,21 +19,21 @@ $1" 2>/dev/null
 }
 healthy() { server "server.request('GET', '/api/v2/monitor/health'); assert server.getresponse().status == 200"; }
 if server 'server.connect()'; then
-    echo "Airflow: port $AIRFLOW__API__PORT is taken: AIRFLOW__API__PORT=8090 make airflow" >&2
+    echo "Airflow: port $AIRFLOW__API__PORT is in use: choose another one: AIRFLOW__API__PORT=8090 make airflow" >&2
     exit 1
 fi
 
 pids= scheduler=
-stop() { # running tasks first: they stop their Spark job and tell the server that they are to be repeated
+stop() { # running tasks first: they stop their Spark job, and the server marks them for a retry
     trap '' INT TERM
     [ -z "$scheduler" ] || { kill -- "-$scheduler" && wait "$scheduler"; } 2>/dev/null || true
-    # shellcheck disable=SC2086 # one word a process
+    # shellcheck disable=SC2086 # one word for each process
     kill $pids 2>/dev/null || true
     wait
 }
 trap stop EXIT
 trap 'exit 0' INT TERM
-start() { # its output goes to a file of its name; Ctrl-C does not reach it
+start() { # run a process; its output goes to a file of its name, and Ctrl-C does not reach it
     setsid $airflow "$@" >"$AIRFLOW_HOME/output/$1.log" 2>&1 &
     pids="$pids $!"
 }
@@ -41,7 +41,7 @@ start() { # its output goes to a file of its name; Ctrl-C does not reach it
 start api-server
 until healthy; do
     # shellcheck disable=SC2086
-    kill -0 $pids 2>/dev/null || { echo "Airflow: see $AIRFLOW_HOME/output/api-server.log" >&2; exit 1; }
+    kill -0 $pids 2>/dev/null || { echo "Airflow: the API server ended: see $AIRFLOW_HOME/output/api-server.log" >&2; exit 1; }
     sleep 1
 done
 start scheduler --skip-serve-logs
@@ -50,8 +50,8 @@ start dag-processor
 start triggerer --skip-serve-logs
 echo "Airflow: http://127.0.0.1:$AIRFLOW__API__PORT, user admin; Ctrl-C stops it"
 if [ -n "${first:-}" ]; then
-    echo "         password $(sed 's/.*: *"\(.*\)".*/\1/' "$password") (shown only now, kept in $password)"
+    echo "         password $(sed 's/.*: *"\(.*\)".*/\1/' "$password") (not printed again; saved in $password)"
 else
-    echo "         password in $password"
+    echo "         password: see $password"
 fi
 wait

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Build step of the images that run giscope: its locked environment in .venv beside the sources, with
-# Python 3.11 in all of them, as Spark's drivers and executors must agree.
+# Build step of the images that run giscope: install its locked environment into .venv beside the sources.
+# All images have Python 3.11, because Spark's drivers and executors need the same version.
 set -eu
 cd "$(dirname "$0")/../.."
 uv_version=$(sed -n 's/^uv_version=//p' infra/setup.sh)

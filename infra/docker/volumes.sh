@@ -1,6 +1,6 @@
 #!/bin/sh
-# Build step: the folders that volumes are mounted on, for the user and group that all containers
-# which write there run as. A new volume takes them over.
+# Build step: make the folders on which volumes are mounted. Their owner is the user and group of all
+# containers that write there. A new volume inherits the owner.
 set -eu
 root=${1:-/srv/giscope}
 for folder in warehouse landing airflow; do

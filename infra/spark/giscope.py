@@ -1,4 +1,4 @@
-"""What spark-submit runs: the giscope command, in the session that spark-submit made."""
+"""The program that spark-submit runs: the giscope command, in spark-submit's session."""
 
 from spark_jobs.cli import main
 

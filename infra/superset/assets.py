@@ -1,4 +1,4 @@
-"""Writes the dashboards as YAML for Superset's import: python -m infra.superset.assets."""
+"""Write the dashboards as YAML for Superset's import: `python -m infra.superset.assets`."""
 
 import re
 import shutil
@@ -10,18 +10,18 @@ from uuid import NAMESPACE_URL, uuid5
 
 import yaml
 
-from infra.superset.colours import NETWORKS_COLOURS
+from infra.superset.colours import NETWORK_COLOURS
 from infra.superset.dashboards import DASHBOARDS
-from infra.superset.intervals import templated
+from infra.superset.intervals import to_superset_template
 from infra.superset.parts import (
     COLOUR_SCHEME,
     Chart,
-    Choice,
     Dashboard,
     Dataset,
-    Dates,
+    DateFilter,
     Metric,
     Text,
+    ValueFilter,
 )
 from schemas import TABLES
 from spark_jobs.warehouse import Warehouse
@@ -29,7 +29,7 @@ from spark_jobs.warehouse import Warehouse
 FOLDER = Path(__file__).parent / "assets"
 GRID_COLUMNS = 12
 VERSION = "1.0.0"
-ONLY_ASKED = {
+READ_ONLY_DATABASE = {
     "allow_run_async": False,
     "allow_ctas": False,
     "allow_cvas": False,
@@ -37,22 +37,24 @@ ONLY_ASKED = {
     "allow_file_upload": False,
     "extra": {"allows_virtual_table_explore": False},
 }
-# What they are superset_config.py says.
 DATABASES = {
     "giscope": {"sqlalchemy_uri": "duckdb:///warehouse.duckdb", "expose_in_sqllab": False},
     "analysis": {"sqlalchemy_uri": "duckdb:///analysis.duckdb", "expose_in_sqllab": True},
 }
-"""The pages', and the one of SQL Lab."""
+"""The database of the pages, and that of SQL Lab.
+
+superset_config.py connects both to the published warehouse, whatever the path in the address.
+"""
 HEADINGS = {
     "title": "metric",
-    "amiss": "what is amiss",
-    "shown": "what the pages show",
-    "users": "of how many users",
+    "shown": "shown on the pages",
+    "users": "number of users",
 }
+"""Heading of a column, if it is not the column's name."""
 
 
 def assets() -> dict[str, dict[str, Any]]:
-    """Each file's path in FOLDER, and what it holds."""
+    """Return the content of each file by its path in FOLDER."""
     charts = [chart for page in DASHBOARDS for chart in page.charts]
     datasets = {chart.dataset.name: chart.dataset for chart in charts}
     with tempfile.TemporaryDirectory() as empty:
@@ -65,8 +67,8 @@ def assets() -> dict[str, dict[str, Any]]:
     return {
         "metadata.yaml": {"version": VERSION, "type": "assets"},
         **{
-            f"databases/{name}.yaml": _identified(
-                "database", name, {"database_name": name, **content, **ONLY_ASKED}
+            f"databases/{name}.yaml": _with_identity(
+                "database", name, {"database_name": name, **content, **READ_ONLY_DATABASE}
             )
             for name, content in DATABASES.items()
         },
@@ -79,8 +81,8 @@ def assets() -> dict[str, dict[str, Any]]:
     }
 
 
-def _meanings(sql: str) -> dict[str, str]:
-    """Of the columns of the tables that a dataset reads."""
+def _column_meanings(sql: str) -> dict[str, str]:
+    """Return the meanings of the columns of the tables that a dataset reads."""
     return {
         column.name: column.comment
         for name, table in TABLES.items()
@@ -90,14 +92,14 @@ def _meanings(sql: str) -> dict[str, str]:
 
 
 def _dataset(dataset: Dataset, columns: dict[str, str]) -> dict[str, Any]:
-    meanings = _meanings(dataset.sql)
-    return _identified(
+    meanings = _column_meanings(dataset.sql)
+    return _with_identity(
         "dataset",
         dataset.name,
         {
             "table_name": dataset.name,
             "database_uuid": _uuid("database", "giscope"),
-            "sql": templated(re.sub(r"[ \n]+\n", "\n", dataset.sql.strip())),
+            "sql": to_superset_template(re.sub(r"[ \n]+\n", "\n", dataset.sql.strip())),
             "main_dttm_col": "date",
             "filter_select_enabled": True,
             "always_filter_main_dttm": False,
@@ -132,20 +134,20 @@ def _metric(metric: Metric) -> dict[str, Any]:
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    return _identified(
+    return _with_identity(
         "chart",
         chart.title,
         {
             "slice_name": chart.title,
             "viz_type": chart.kind,
-            "params": {"viz_type": chart.kind, **chart.form},
+            "params": {"viz_type": chart.kind, **chart.form_data},
             "dataset_uuid": _uuid("dataset", chart.dataset.name),
         },
     )
 
 
 def _dashboard(page: Dashboard) -> dict[str, Any]:
-    return _identified(
+    return _with_identity(
         "dashboard",
         page.slug,
         {
@@ -155,7 +157,7 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
             "position": _position(page),
             "metadata": {
                 "color_scheme": COLOUR_SCHEME,
-                "label_colors": {**NETWORKS_COLOURS, **page.colours},
+                "label_colors": {**NETWORK_COLOURS, **page.colours},
                 "cross_filters_enabled": False,
                 "native_filter_configuration": list(_filters(page)),
             },
@@ -164,9 +166,9 @@ def _dashboard(page: Dashboard) -> dict[str, Any]:
 
 
 def _position(page: Dashboard) -> dict[str, Any]:
-    """The layout: a row of charts shares the width."""
+    """Return the layout of a page: the charts of a row share the width."""
     rows = {f"ROW-{n}": row for n, row in enumerate(page.rows, 1)}
-    placed: dict[str, Any] = {
+    components: dict[str, Any] = {
         "DASHBOARD_VERSION_KEY": "v2",
         "ROOT_ID": {"id": "ROOT_ID", "type": "ROOT", "children": ["GRID_ID"]},
         "GRID_ID": {
@@ -177,60 +179,64 @@ def _position(page: Dashboard) -> dict[str, Any]:
         },
         "HEADER_ID": {"id": "HEADER_ID", "type": "HEADER", "meta": {"text": page.title}},
     }
-    number = 0
-    texts = 0
+    chart_count = 0
+    text_count = 0
     for row_id, row in rows.items():
         parents = ["ROOT_ID", "GRID_ID"]
         names = []
-        left = GRID_COLUMNS - sum(part.width for part in row)
-        shared = left // max(sum(not part.width for part in row), 1)
+        free_columns = GRID_COLUMNS - sum(part.width for part in row)
+        shared_width = free_columns // max(sum(not part.width for part in row), 1)
         for part in row:
             meta: dict[str, Any] = {
-                "width": part.width or shared,
+                "width": part.width or shared_width,
                 "height": max(other.height for other in row),
             }
             if isinstance(part, Text):
-                texts += 1
-                name, kind = f"MARKDOWN-{texts}", "MARKDOWN"
+                text_count += 1
+                name, kind = f"MARKDOWN-{text_count}", "MARKDOWN"
                 meta["code"] = part.text.strip()
             else:
-                number += 1
-                name, kind = f"CHART-{number}", "CHART"
+                chart_count += 1
+                name, kind = f"CHART-{chart_count}", "CHART"
                 meta |= {
-                    "chartId": number,
+                    "chartId": chart_count,
                     "uuid": _uuid("chart", part.title),
                     "sliceName": part.title,
                 }
             names.append(name)
-            placed[name] = {
+            components[name] = {
                 "id": name,
                 "type": kind,
                 "children": [],
                 "parents": [*parents, row_id],
                 "meta": meta,
             }
-        placed[row_id] = {
+        components[row_id] = {
             "id": row_id,
             "type": "ROW",
             "children": names,
             "parents": parents,
             "meta": {"background": "BACKGROUND_TRANSPARENT"},
         }
-    return placed
+    return components
 
 
 def _filters(page: Dashboard) -> Iterator[dict[str, Any]]:
-    """The page's filters; charts are known by their place on the page, as in its layout."""
+    """Yield the page's filters; they name charts by their numbers in the layout."""
     titles = [chart.title for chart in page.charts]
-    for chosen in page.filters:
-        if isinstance(chosen, Dates):
-            made = {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
-            apart = list(chosen.apart)
+    for page_filter in page.filters:
+        if isinstance(page_filter, DateFilter):
+            configuration = {**_filter("date", "Dates (UTC)", "filter_time"), "targets": [{}]}
+            excluded = list(page_filter.excluded_charts)
         else:
-            made = _choice(chosen)
-            apart = [t for t in titles if t not in chosen.charts] if chosen.charts else []
-        made["scope"]["excluded"] = [titles.index(title) + 1 for title in apart]
-        yield made
+            configuration = _value_filter(page_filter)
+            excluded = (
+                [title for title in titles if title not in page_filter.charts]
+                if page_filter.charts
+                else []
+            )
+        configuration["scope"]["excluded"] = [titles.index(title) + 1 for title in excluded]
+        yield configuration
 
 
 def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
@@ -247,37 +253,39 @@ def _filter(column: str, name: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
-    column, chosen = choice.column, list(choice.chosen)
-    made = _filter(choice.key or column, choice.name, "filter_select")
-    made["targets"] = [
-        {"datasetUuid": _uuid("dataset", choice.dataset.name), "column": {"name": column}}
+def _value_filter(value_filter: ValueFilter) -> dict[str, Any]:
+    column, selected = value_filter.column, list(value_filter.selected)
+    configuration = _filter(value_filter.key or column, value_filter.name, "filter_select")
+    configuration["targets"] = [
+        {"datasetUuid": _uuid("dataset", value_filter.dataset.name), "column": {"name": column}}
     ]
-    made["controlValues"] |= {
-        "multiSelect": not choice.single,
-        "enableEmptyFilter": choice.single,
+    configuration["controlValues"] |= {
+        "multiSelect": not value_filter.single,
+        "enableEmptyFilter": value_filter.single,
         "searchAllOptions": False,
         "sortAscending": True,
-        "defaultToFirstItem": choice.first,
+        "defaultToFirstItem": value_filter.select_first,
     }
-    if choice.first:
-        made["requiredFirst"] = {"defaultToFirstItem": True}
-    made["cascadeParentIds"] = [f"NATIVE_FILTER-{parent}" for parent in choice.narrowed_by]
-    if chosen:
-        made["defaultDataMask"] = {
-            "extraFormData": {"filters": [{"col": column, "op": "IN", "val": chosen}]},
-            "filterState": {"value": chosen, "label": ", ".join(chosen)},
+    if value_filter.select_first:
+        configuration["requiredFirst"] = {"defaultToFirstItem": True}
+    configuration["cascadeParentIds"] = [
+        f"NATIVE_FILTER-{parent}" for parent in value_filter.narrowed_by
+    ]
+    if selected:
+        configuration["defaultDataMask"] = {
+            "extraFormData": {"filters": [{"col": column, "op": "IN", "val": selected}]},
+            "filterState": {"value": selected, "label": ", ".join(selected)},
             "ownState": {},
         }
-    return made
+    return configuration
 
 
 def _uuid(kind: str, name: str) -> str:
-    """The same at every writing, so that an import replaces what an earlier one made."""
+    """Return an identifier that is always the same: an import replaces what has the same one."""
     return str(uuid5(NAMESPACE_URL, f"giscope/{kind}/{name}"))
 
 
-def _identified(kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
+def _with_identity(kind: str, name: str, content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "uuid": _uuid(kind, name), "version": VERSION}
 
 
@@ -298,8 +306,8 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _text)
 
 
-def written() -> dict[str, str]:
-    """Each file's text."""
+def yaml_files() -> dict[str, str]:
+    """Return the text of each file by its path in FOLDER."""
     return {
         path: yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
         for path, content in assets().items()
@@ -307,8 +315,9 @@ def written() -> dict[str, str]:
 
 
 def main() -> None:
+    """Write all files anew, and remove those that are no longer made."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for path, text in written().items():
+    for path, text in yaml_files().items():
         (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / path).write_text(text, encoding="utf-8")
 

@@ -1,15 +1,21 @@
-"""The page of the channel and of losses (Figs. 7 and 8, Table II)."""
+"""The page on the channel rate and on losses (Figs. 7 and 8, Table II)."""
 
-from infra.superset.charts import bars, cumulative, histogram, shares, table
-from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share, share_of_series, told_by
-from infra.superset.intervals import Ratio, as_told, share_of, sums, tabled
-from infra.superset.parts import Dashboard, Dataset, Metric, labelled, rate_axis
+from infra.superset.charts import bars, cumulative, histogram, share_bars, table
+from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share, share_of_series, sum_by
+from infra.superset.intervals import (
+    Ratio,
+    estimate_table,
+    share_ratio,
+    text_metric,
+    user_group_sums,
+)
+from infra.superset.parts import Dashboard, Dataset, Metric, label_sql, rate_histogram
 from spark_jobs.report import fig08
 from spark_jobs.report.rates import SHOWN_BINS
 
 CHANNEL_RATE = Dataset(
     "channel_rate",
-    rate_axis(
+    rate_histogram(
         "fig07_channel_rate",
         f"{KEYS}, user_groups",
         ["seconds", "periods", "ip_bytes"],
@@ -18,69 +24,71 @@ CHANNEL_RATE = Dataset(
     [
         Metric("seconds", "sum(seconds)", "measured time [s]", ",.0f"),
         Metric("periods", "sum(periods)", "measurement periods", ",d"),
-        told_by("series", "seconds", "measured time [s]", "periods"),
+        sum_by("series", "seconds", "measured time [s]", "periods"),
         share_of_series("seconds", "share of measured time", "periods"),
     ],
 )
-CELLS = ["network", "country", "access", "hours"]
-RATES = Dataset(
+GROUP_COLUMNS = ["network", "country", "access", "hours"]
+MEAN_RATES = Dataset(
     "mean_rates",
-    tabled(
-        sums("metrics", ["measured", "numerator", "denominator"], where="metric = 'channel_rate'"),
-        CELLS,
+    estimate_table(
+        user_group_sums(
+            "metrics", ["measured", "numerator", "denominator"], where="metric = 'channel_rate'"
+        ),
+        GROUP_COLUMNS,
         [Ratio("mean_rate", "numerator", "denominator", "measured", scale=1e-3)],
         {"periods": "sum(measured)", "seconds": "sum(denominator)"},
     ),
     [
         Metric("periods", "max(periods)", "measurement periods", ",d"),
         Metric("seconds", "max(seconds)", "measured time [s]", ",.0f"),
-        as_told("mean_rate", "mean rate [kbit/s]"),
+        text_metric("mean_rate", "mean rate [kbit/s]"),
     ],
 )
-RATED = Dataset(
-    "rated",
-    tabled(
-        sums(
+RATE_COVERAGE = Dataset(
+    "rate_coverage",
+    estimate_table(
+        user_group_sums(
             "channel_rate_coverage",
             ["flows", "flows_with_rate", "ip_bytes", "ip_bytes_with_rate"],
-            {'"window"': "coalesce(window_class, 'not known')"},
+            {'"window"': "coalesce(window_class, 'unknown')"},
         ),
-        [*CELLS, '"window"'],
+        [*GROUP_COLUMNS, '"window"'],
         [
-            share_of("rated_share", "flows_with_rate", "flows"),
-            share_of("rated_bytes", "ip_bytes_with_rate", "ip_bytes"),
+            share_ratio("rated_share", "flows_with_rate", "flows"),
+            share_ratio("rated_bytes", "ip_bytes_with_rate", "ip_bytes"),
         ],
         {"flows": "sum(flows)"},
     ),
     [
         Metric("flows", "max(flows)", "connections", ",d"),
-        as_told("rated_share", "gave a rate [%]"),
-        as_told("rated_bytes", "of their bytes [%]"),
+        text_metric("rated_share", "connections with a rate [%]"),
+        text_metric("rated_bytes", "their share of bytes [%]"),
     ],
 )
 LOSSES = Dataset(
     "losses_by_side",
-    tabled(
-        sums("table2_loss", ["flows", "data_packets", "lost_access", "lost_internet"]),
-        CELLS,
+    estimate_table(
+        user_group_sums("table2_loss", ["flows", "data_packets", "lost_access", "lost_internet"]),
+        GROUP_COLUMNS,
         [
-            share_of("internet_loss", "lost_internet", "data_packets + lost_internet"),
-            share_of("access_loss", "lost_access", "data_packets"),
+            share_ratio("internet_loss", "lost_internet", "data_packets + lost_internet"),
+            share_ratio("access_loss", "lost_access", "data_packets"),
         ],
         {"data_packets": "sum(data_packets)"},
     ),
     [
-        as_told("internet_loss", "Internet side loss [%]"),
-        as_told("access_loss", "Access side loss [%]"),
+        text_metric("internet_loss", "loss on the Internet side [%]"),
+        text_metric("access_loss", "loss on the access side [%]"),
         Metric("data_packets", "max(data_packets)", "data packets seen at Gi", ",d"),
     ],
 )
 BOTTLENECK = Dataset(
     "bottleneck",
     f"""select {KEYS}, {USER_GROUPS}, flows,
-    {labelled("bottleneck", {key: label for key, (label, _) in fig08.SIDES.items()})} as side
+    {label_sql("bottleneck", {key: label for key, (label, _) in fig08.SIDES.items()})} as side
 from fig08_bottleneck""",
-    [FLOWS, told_by("series", "flows", "connections")],
+    [FLOWS, sum_by("series", "flows", "connections")],
 )
 LOSS = Dataset(
     "loss",
@@ -88,7 +96,7 @@ LOSS = Dataset(
 select {KEYS}, {USER_GROUPS}, flows, data_packets, lost_access
 from table2_loss
 """,
-    [share("access_loss", "Access side loss", "lost_access", "data_packets")],
+    [share("access_loss", "loss on the access side", "lost_access", "data_packets")],
 )
 CHANNEL = Dashboard(
     "Channel and loss",
@@ -104,7 +112,7 @@ CHANNEL = Dashboard(
                        "Cumulative share of measured time"),
         ],
         [
-            table("Fig. 7. Measured periods and mean rate, with 95 % intervals", RATES,
+            table("Fig. 7. Measured periods and mean rate, with 95 % intervals", MEAN_RATES,
                   ["network", "hours"], ["periods", "seconds", "mean_rate"],
                   order="network || hours", height=52),
             table("Table II. Packet loss, with 95 % intervals", LOSSES, ["network", "hours"],
@@ -112,16 +120,17 @@ CHANNEL = Dashboard(
                   height=52),
         ],
         [
-            table("Fig. 7. Connections above 100 KB that gave a rate, with 95 % intervals", RATED,
-                  ["network", "window", "hours"], ["flows", "rated_share", "rated_bytes"],
+            table("Fig. 7. Connections above 100 KB with a channel rate, with 95 % intervals",
+                  RATE_COVERAGE, ["network", "window", "hours"],
+                  ["flows", "rated_share", "rated_bytes"],
                   order='network || "window" || hours', height=60),
         ],
         [
-            shares("Fig. 8. Where connections lose packets", BOTTLENECK, "side", "flows_by_series",
-                   "Share of connections"),
+            share_bars("Fig. 8. Where connections lose packets", BOTTLENECK, "side",
+                       "flows_by_series", "Share of connections"),
         ],
         [
-            bars("Table II. Access side loss by local hour", LOSS, "hour", "access_loss",
+            bars("Table II. Loss on the access side by local hour", LOSS, "hour", "access_loss",
                  "network", x_title="Local hour [h]"),
         ],
     ],

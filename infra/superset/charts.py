@@ -1,21 +1,22 @@
-"""The few kinds of charts there are, as Superset keeps them."""
+"""The kinds of charts that the pages use, with their settings for Superset."""
 
 import json
 from collections.abc import Sequence
 
-from infra.superset.parts import COLOUR_SCHEME, MOST_ROWS, Chart, Dataset, Form
+from infra.superset.parts import COLOUR_SCHEME, MAX_ROWS, Chart, Dataset, FormData
 
 
 def big_number(title: str, dataset: Dataset, metric: str) -> Chart:
-    form = {
+    """Return a chart that shows one number."""
+    form_data = {
         "metric": metric,
         "y_axis_format": dataset.metric(metric).format,
         "header_font_size": 0.4,
         "subheader_font_size": 0.15,
         "force_timestamp_formatting": False,
-        "adhoc_filters": [WHEN],
+        "adhoc_filters": [DATE_RANGE_FILTER],
     }
-    return Chart(title, dataset, "big_number_total", form, height=18)
+    return Chart(title, dataset, "big_number_total", form_data, height=18)
 
 
 def table(
@@ -29,7 +30,8 @@ def table(
     where: str = "",
     height: int = 32,
 ) -> Chart:
-    form = {
+    """Return a table of metrics by the columns `rows`; order: SQL that sorts the rows."""
+    form_data = {
         "query_mode": "aggregate",
         "groupby": list(rows),
         "metrics": list(metrics),
@@ -49,10 +51,10 @@ def table(
             if dataset.metric(m).format
         },
     }
-    return Chart(title, dataset, "table", form, height)
+    return Chart(title, dataset, "table", form_data, height)
 
 
-def listed(
+def raw_table(
     title: str,
     dataset: Dataset,
     columns: Sequence[str],
@@ -61,9 +63,12 @@ def listed(
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """A dataset's rows as they are; order: columns; the newest first by a date, what is held by
-    that."""
-    form = {
+    """Return a table of a dataset's rows.
+
+    order: names of the columns that sort the rows. By `date` the newest come first, by `held` the
+    held days.
+    """
+    form_data = {
         "query_mode": "raw",
         "groupby": [],
         "metrics": [],
@@ -78,14 +83,14 @@ def listed(
         "adhoc_filters": _filters(),
         "column_config": {"date": {"d3TimeFormat": "%Y-%m-%d"}} if "date" in columns else {},
     }
-    return Chart(title, dataset, "table", form, height, width)
+    return Chart(title, dataset, "table", form_data, height, width)
 
 
 def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height: int = 50) -> Chart:
-    """A line a series, day by day."""
-    chosen = dataset.metric(metric)
-    form = {
-        **_axes("date", "series", [metric], "", chosen.label, chosen.format),
+    """Return a line chart with a point for each day, and a line for each series."""
+    shown_metric = dataset.metric(metric)
+    form_data = {
+        **_axes("date", "series", [metric], "", shown_metric.label, shown_metric.format),
         "time_grain_sqla": "P1D",
         "x_axis_time_format": "%d %b",
         "seriesType": "line",
@@ -93,14 +98,14 @@ def lines(title: str, dataset: Dataset, metric: str, *, where: str = "", height:
         "markerSize": 4,
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "echarts_timeseries_line", form, height)
+    return Chart(title, dataset, "echarts_timeseries_line", form_data, height)
 
 
 def heat_map(
     title: str, dataset: Dataset, x: str, y: str, metric: str, *, height: int = 50
 ) -> Chart:
-    """The darker the more."""
-    form = {
+    """Return a heat map: the darker a field, the larger its value."""
+    form_data = {
         "x_axis": x,
         "time_grain_sqla": "P1D",
         "groupby": y,
@@ -120,10 +125,10 @@ def heat_map(
         "value_bounds": [None, None],
         "y_axis_format": dataset.metric(metric).format,
         "x_axis_time_format": "%d %b",
-        "row_limit": MOST_ROWS,
+        "row_limit": MAX_ROWS,
         "adhoc_filters": _filters(),
     }
-    return Chart(title, dataset, "heatmap_v2", form, height)
+    return Chart(title, dataset, "heatmap_v2", form_data, height)
 
 
 def pivot(
@@ -139,8 +144,12 @@ def pivot(
     where: str = "",
     height: int = 32,
 ) -> Chart:
-    """share: of a column's total, with subtotals; text: what is told is no number."""
-    form = {
+    """Return a pivot table.
+
+    share: show shares of a column's total, with subtotals.
+    text: the metric is a text, not a number.
+    """
+    form_data = {
         "groupbyRows": list(rows),
         "groupbyColumns": list(columns),
         "metrics": list(metrics),
@@ -154,11 +163,11 @@ def pivot(
         "colOrder": "key_a_to_z",
         "valueFormat": ".1%" if share else "SMART_NUMBER",
         "date_format": "%Y-%m-%d",
-        "row_limit": MOST_ROWS,
+        "row_limit": MAX_ROWS,
         "order_desc": True,
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "pivot_table_v2", form, height)
+    return Chart(title, dataset, "pivot_table_v2", form_data, height)
 
 
 def bars(
@@ -174,16 +183,16 @@ def bars(
     horizontal: bool = False,
     long_labels: bool = False,
     descending: bool = False,
-    whole: bool = False,
+    axis_to_100_percent: bool = False,
     where: str = "",
     having: str = "",
     height: int = 50,
     width: int = 0,
 ) -> Chart:
-    """A bar a value of x and `by`; whole: the axis ends at 100 %."""
-    chosen = dataset.metric(metric)
-    form = {
-        **_axes(x, by, [metric], x_title, y_title or chosen.label, chosen.format),
+    """Return a bar chart with a bar for each value of `x` and `by`."""
+    shown_metric = dataset.metric(metric)
+    form_data = {
+        **_axes(x, by, [metric], x_title, y_title or shown_metric.label, shown_metric.format),
         "orientation": "horizontal" if horizontal else "vertical",
         "stack": "Stack" if stacked else None,
         "xAxisForceCategorical": x != "date",
@@ -192,26 +201,26 @@ def bars(
         "xAxisLabelInterval": "auto" if x in ("date", "hour") else "0",
         "adhoc_filters": _filters(where, having),
     }
-    if whole:
-        form |= WHOLE
+    if axis_to_100_percent:
+        form_data |= AXIS_TO_100_PERCENT
     if x == "date":
-        form |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
-    return Chart(title, dataset, "echarts_timeseries_bar", form, height, width)
+        form_data |= {"time_grain_sqla": "P1D", "x_axis_time_format": "%Y-%m-%d"}
+    return Chart(title, dataset, "echarts_timeseries_bar", form_data, height, width)
 
 
-def shares(
-    title: str, dataset: Dataset, of: str, metric: str, y_title: str, *, width: int = 0
+def share_bars(
+    title: str, dataset: Dataset, part: str, metric: str, y_title: str, *, width: int = 0
 ) -> Chart:
-    """A bar a series, made up of its parts."""
-    form = {
-        **_axes("series", of, [metric], "", y_title, ".0%"),
+    """Return a bar chart with one bar for each series, divided into shares by the column `part`."""
+    form_data = {
+        **_axes("series", part, [metric], "", y_title, ".0%"),
         "orientation": "horizontal",
         "stack": "Stack",
         "contributionMode": "row",
-        **WHOLE,
+        **AXIS_TO_100_PERCENT,
         "adhoc_filters": _filters(),
     }
-    return Chart(title, dataset, "echarts_timeseries_bar", form, width=width)
+    return Chart(title, dataset, "echarts_timeseries_bar", form_data, width=width)
 
 
 def histogram(
@@ -223,14 +232,17 @@ def histogram(
     y_title: str,
     where: str = "",
 ) -> Chart:
-    """Shares of each series' total, as steps through an outlined dataset."""
-    form = {
+    """Return a histogram as a line of steps: each bin's share of its series.
+
+    The dataset has rows by `histogram_outline`.
+    """
+    form_data = {
         **_axes(x, "series", [metric], x_title, y_title, ".0%"),
-        **STEPS,
+        **STEP_LINE,
         "contributionMode": "column",
         "adhoc_filters": _filters(where),
     }
-    return Chart(title, dataset, "echarts_timeseries_step", form)
+    return Chart(title, dataset, "echarts_timeseries_step", form_data)
 
 
 def cumulative(
@@ -240,39 +252,43 @@ def cumulative(
     x_title: str,
     y_title: str,
     where: str = "",
-    x_most: float | None = None,
+    x_max: float | None = None,
 ) -> Chart:
-    """The cumulative share of each series by its bins' upper edges; x_most: where the axis ends,
-    if not at the last."""
-    form = {
+    """Return a cumulative distribution: each series' share up to the upper edge of each bin.
+
+    x_max: end of the axis; None: the last edge.
+    """
+    form_data = {
         **_axes(x, "series", ["share"], x_title, y_title, ".0%"),
-        **STEPS,
-        "xAxisBounds": [0, x_most],
+        **STEP_LINE,
+        "xAxisBounds": [0, x_max],
         "rolling_type": "cumsum",
         "y_axis_bounds": [0, 1],
         "truncateYAxis": True,
         "adhoc_filters": _filters(" and ".join([*filter(None, [where]), f"{x} is not null"])),
     }
-    return Chart(title, dataset, "echarts_timeseries_step", form)
+    return Chart(title, dataset, "echarts_timeseries_step", form_data)
 
 
-# What rounding adds to a whole must not be beyond: the last part would be left out.
-WHOLE = {"y_axis_bounds": [0, 1.001], "truncateYAxis": True}
-STEPS = {
+# The limit is above 1, because Superset leaves out a part that exceeds the axis by rounding.
+AXIS_TO_100_PERCENT = {"y_axis_bounds": [0, 1.001], "truncateYAxis": True}
+STEP_LINE = {
     "seriesType": "end",
     "markerEnabled": False,
     "xAxisForceCategorical": False,
-    # From zero to the last bin's edge: nothing is beyond.
+    # The axis ends at the edge of the last bin, because no value lies beyond it.
     "truncateXAxis": True,
     "xAxisBounds": [0, None],
 }
 
 
-# Room for two lines of names at the top: at the right it would take half of a narrow chart.
+# The legend has two lines at the top. At the right it would take half of a narrow chart.
 LEGEND = {"legendType": "plain", "legendOrientation": "top", "legendMargin": 48}
 
 
-def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str) -> Form:
+def _axes(
+    x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, number: str
+) -> FormData:
     return {
         "x_axis": x,
         "x_axis_sort": x,
@@ -292,31 +308,31 @@ def _axes(x: str, by: str, metrics: Sequence[str], x_title: str, y_title: str, n
         "rich_tooltip": True,
         "sort_series_type": "name",
         "sort_series_ascending": True,
-        "row_limit": MOST_ROWS,
+        "row_limit": MAX_ROWS,
         "order_desc": True,
         "xAxisLabelInterval": "auto",
         "color_scheme": COLOUR_SCHEME,
     }
 
 
-WHEN = {
+DATE_RANGE_FILTER = {
     "expressionType": "SIMPLE",
     "clause": "WHERE",
     "subject": "date",
     "operator": "TEMPORAL_RANGE",
     "comparator": "No filter",
 }
-"""The place where a dashboard's dates go."""
+"""Filter of a chart that Superset replaces by the dates of the dashboard."""
 
 
-def _filters(where: str = "", having: str = "") -> list[Form]:
-    written = [("WHERE", where), ("HAVING", having)]
-    return [WHEN] + [
+def _filters(where: str = "", having: str = "") -> list[FormData]:
+    clauses = [("WHERE", where), ("HAVING", having)]
+    return [DATE_RANGE_FILTER] + [
         {"expressionType": "SQL", "clause": clause, "sqlExpression": sql}
-        for clause, sql in written
+        for clause, sql in clauses
         if sql
     ]
 
 
-def _sql_metric(sql: str, label: str) -> Form:
+def _sql_metric(sql: str, label: str) -> FormData:
     return {"expressionType": "SQL", "sqlExpression": sql, "label": label, "hasCustomLabel": True}

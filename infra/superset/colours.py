@@ -1,37 +1,37 @@
-"""Which colours networks have on the pages: the report's, in the order of their names.
+"""Colours of the networks on the pages: those of the report, in the order of the names.
 
-The assets cannot know a warehouse's networks: they give the colours of the first network, the
-second and so on; `load.py` puts their names there.
+The assets cannot know the networks of a warehouse. They give colours to a first network, a second
+network and so on, and `load.py` replaces these by the networks' names.
 """
 
 from collections.abc import Iterable
 
 from spark_jobs.report.selection import COLOURS
 
-NUMBERED = "network {}"
-"""A network in the assets, by its place among the names of all."""
-PALER = {"": 0.0, " peak": 0.0, " off-peak": 0.5, " other": 0.75}
-"""How far from its hue to white, by what follows a network's name in a label."""
+NUMBERED_NETWORK = "network {}"
+"""Name of a network in the assets: its place in the sorted list of all networks' names."""
+PALENESS = {"": 0.0, " peak": 0.0, " off-peak": 0.5, " other": 0.75}
+"""Share of white in a network's colour, by the part of a label that follows the name."""
 
 
 def paler(colour: str, share: float) -> str:
-    """A colour so far on its way to white."""
+    """Return a colour that is mixed with this share of white."""
     parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return "#" + "".join(f"{round(part + share * (255 - part)):02x}" for part in parts)
 
 
-ENDS = ("__yhat", "__yhat_lower", "__yhat_upper")
-"""What Superset knows a line and its band by, if added to a label."""
+BAND_SUFFIXES = ("__yhat", "__yhat_lower", "__yhat_upper")
+"""Suffixes of a label by which Superset recognizes a line and the two edges of its band."""
 
 
-def _coloured(ends: Iterable[str]) -> dict[str, str]:
+def _network_colours(suffixes: Iterable[str]) -> dict[str, str]:
     return {
-        NUMBERED.format(n) + suffix + end: paler(colour, PALER[suffix])
+        NUMBERED_NETWORK.format(n) + suffix + line_suffix: paler(colour, PALENESS[suffix])
         for n, colour in enumerate(COLOURS, 1)
-        for suffix in PALER
-        for end in ends
+        for suffix in PALENESS
+        for line_suffix in suffixes
     }
 
 
-NETWORKS_COLOURS = _coloured([""])
-BANDS_COLOURS = _coloured(ENDS)
+NETWORK_COLOURS = _network_colours([""])
+BAND_COLOURS = _network_colours(BAND_SUFFIXES)

@@ -1,4 +1,4 @@
-# Sourced by the scripts here: Superset's settings, its programs first on the path.
+# Sourced by the scripts here: sets Superset's variables, and puts its programs first on the path.
 cd "$(dirname "$0")/../.."
 export SUPERSET_HOME="${SUPERSET_HOME:-$PWD/build/superset}"
 export SUPERSET_CONFIG_PATH="$PWD/infra/superset/superset_config.py"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The dashboards and the roles of a networks file's countries into Superset: import.sh NETWORKS.
+# Import the dashboards into Superset, with roles for the countries of a networks file: import.sh NETWORKS.
 # Safe to repeat.
 set -eu
 [ -r "$1" ] || { echo "dashboards: $1: no such networks file" >&2; exit 2; }
 networks=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 . "$(dirname "$0")/env.sh"
 python infra/superset/load.py "$networks" >"$SUPERSET_HOME/load.log" 2>&1 ||
-    { echo "dashboards: import failed, see $SUPERSET_HOME/load.log" >&2; exit 1; }
+    { echo "dashboards: import failed: see $SUPERSET_HOME/load.log" >&2; exit 1; }

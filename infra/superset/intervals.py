@@ -1,8 +1,8 @@
-"""Means and shares with their intervals, as SQL: as `estimators/by_user.py` has them.
+"""Means and shares with confidence intervals, as SQL that agrees with `estimators/by_user.py`.
 
-A dataset gives a row a cell of a table, with the text of each value and its interval. What users of
-a group have is alike, so that sums by group must be known before the cell's interval is: the
-filters that a dataset's rows would be too late for are put into its SQL (`CHOSEN`).
+A dataset has a row for each group of a table, with the text of each value and its interval. The
+interval needs sums by user group, because the values of one user are alike. So a page's filters
+must apply before these sums, not to the dataset's rows: `FILTERS_MARK` puts them into its SQL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ from spark_jobs.estimators.by_user import (
 from spark_jobs.report.metrics import MINUS
 from spark_jobs.report.page_elements import NO_BREAK_SPACE
 
-CHOSEN = "/* chosen */"
-"""In a dataset's SQL: where the filters' values are asked for; `and` goes before them."""
-SINCE = "/* since */ null::date"
-"""In a dataset's SQL: a day before all, if dates are chosen; else null."""
-DATES_CHOSEN = "/* dates chosen */"
-"""In a dataset's SQL: where only the dates are asked for."""
-OF_NETWORK = ("country", "access")
-"""What a network tells of its rows: grouped by it, they need no grouping by these."""
-FILTERED = ("country", "access", "network", "hours", "hour")
+FILTERS_MARK = "/* filters */"
+"""Mark in a dataset's SQL that becomes the conditions of the page's filters, each with `and`."""
+SINCE_MARK = "/* since */ null::date"
+"""Mark in a dataset's SQL that becomes a day before all others if dates are selected, else null."""
+DATES_MARK = "/* dates */"
+"""Mark in a dataset's SQL that becomes the condition of the page's filter of dates."""
+NETWORK_PROPERTIES = ("country", "access")
+"""Columns with one value for each network: rows grouped by network need no grouping by these."""
+FILTER_COLUMNS = ("country", "access", "network", "hours", "hour")
 
 _DATES = (
     "{% set dates = get_time_filter('date', strftime='%Y-%m-%d %H:%M:%S', remove_filter=True) %}"
@@ -39,33 +39,35 @@ DATES_SQL = (
     _DATES + "{% if dates.from_expr %} and date >= timestamp '{{ dates.from_expr }}'{% endif %}"
     "{% if dates.to_expr %} and date < timestamp '{{ dates.to_expr }}'{% endif %}"
 )
-IN_SUPERSET = {
-    CHOSEN: DATES_SQL
+TEMPLATES = {
+    FILTERS_MARK: DATES_SQL
     + "".join(
         f"{{% for f in get_filters('{column}', remove_filter=True) %}}"
         f" and {column} {{{{ 'not in' if f.op == 'NOT IN' else 'in' }}}}"
         " {{ f.val|where_in }}{% endfor %}"
-        for column in FILTERED
+        for column in FILTER_COLUMNS
     ),
-    DATES_CHOSEN: DATES_SQL,
-    SINCE: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
+    DATES_MARK: DATES_SQL,
+    SINCE_MARK: _DATES + "{% if dates.from_expr or dates.to_expr %}'0001-01-01'::date"
     "{% else %}null::date{% endif %}",
 }
-"""What Superset's templates make of these; elsewhere they are comments, so that all is chosen."""
+"""Superset's template for each mark. Outside Superset the marks are comments and filter nothing."""
 
 
-def templated(sql: str) -> str:
-    """A dataset's SQL for Superset."""
-    for mark, template in IN_SUPERSET.items():
+def to_superset_template(sql: str) -> str:
+    """Return a dataset's SQL with Superset's templates in the place of the marks."""
+    for mark, template in TEMPLATES.items():
         sql = sql.replace(mark, template)
     return sql
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A column of a table: sums of a numerator by sums of a denominator, as SQL.
+    """Column of a table: the sum of a numerator divided by the sum of a denominator, both as SQL.
 
-    measured: of how many samples; share: between 0 and 1; scale: of what is shown.
+    measured: number of samples, as SQL.
+    share: the ratio is between 0 and 1.
+    scale: factor of the value that is shown.
     """
 
     name: str
@@ -76,64 +78,74 @@ class Ratio:
     scale: float = 1.0
 
 
-def share_of(name: str, part: str, whole: str, measured: str = "flows") -> Ratio:
-    """Shown in %."""
+def share_ratio(name: str, part: str, whole: str, measured: str = "flows") -> Ratio:
+    """Return a ratio between 0 and 1 that is shown in percent."""
     return Ratio(name, part, whole, measured, share=True, scale=100)
 
 
-def polynomial(x: np.ndarray, y: np.ndarray, degree: int, of: str) -> str:
-    """The polynomial nearest to points, as SQL of an expression."""
+def polynomial_sql(x: np.ndarray, y: np.ndarray, degree: int, argument: str) -> str:
+    """Return SQL of the polynomial that fits points best; argument: its variable, as SQL."""
     terms = [f"{float(term):.8f}" for term in np.polyfit(x, y, degree)]
     text = terms[0]
     for term in terms[1:]:
-        text = f"({text}) * {of} + {term}"
+        text = f"({text}) * {argument} + {term}"
     return text
 
 
-def students_t() -> str:
-    """The quantile of Student's t for CONFIDENCE. Its logarithm is nearly a polynomial of
-    1 / freedom (error below 0.0001 %, so that rounded ends are the report's)."""
+def t_quantile_sql() -> str:
+    """Return SQL of the quantile of Student's t for CONFIDENCE, of the column `freedom`.
+
+    The quantile's logarithm is nearly a polynomial of 1 / freedom. The error is below 0.0001 %, so
+    the rounded ends of intervals are the report's.
+    """
     u = np.linspace(0.0005, 1, 2000)
     logarithm = np.log(stats.t.ppf((1 + CONFIDENCE) / 2, 1 / u))
-    return f"exp({polynomial(u, logarithm, 8, '(1 / freedom)')})"
+    return f"exp({polynomial_sql(u, logarithm, 8, '(1 / freedom)')})"
 
 
-def places(value: str, digits: int) -> str:
-    """Decimal places in which a value has so many significant digits; four at most."""
+def decimal_places(value: str, digits: int) -> str:
+    """Return SQL of the decimal places that show `digits` significant digits; at most four."""
     return (
         f"case when {value} = 0 then 0 else least(greatest("
         f"{digits - 1} - floor(log10(abs({value}))), 0), 4) end::int"
     )
 
 
-def text(value: str, decimals: str) -> str:
-    """A number with so many decimal places."""
+def format_number(value: str, decimals: str) -> str:
+    """Return SQL of a number's text with so many decimal places."""
     shown = f"format('{{:,.{{}}f}}', abs({value}), {decimals})"
     return f"if({value} < 0 and regexp_matches({shown}, '[1-9]'), '{MINUS}', '') || {shown}"
 
 
-def _beta(z: float, a: str, b: str, beyond: int) -> str:
-    """A quantile of the beta distribution, by its normal deviate z: what F has of it is nearly the
-    cube of a ratio of normal variables (Paulson 1942; right to a hundredth of an interval's width).
-    beyond: where there is none."""
+def _beta_quantile(z: float, a: str, b: str, fallback: int) -> str:
+    """Return SQL of the quantile of the beta distribution of a and b at the normal deviate z.
+
+    The quantile follows from that of the F distribution, which is nearly the cube of a ratio of
+    normal variables (Paulson 1942). The error is at most a hundredth of an interval's width.
+    fallback: value if the approximation has no solution.
+    """
     c1, c2 = f"(1 / (9 * ({a})))", f"(1 / (9 * ({b})))"
     p, q = f"(1 - {c1})", f"(1 - {c2})"
-    least = f"({q} ** 2 - {z * z:.6f} * {c2})"
+    divisor = f"({q} ** 2 - {z * z:.6f} * {c2})"
     root = f"sqrt(greatest({c1} * {q} ** 2 + {c2} * {p} ** 2 - {z * z:.6f} * {c1} * {c2}, 0))"
-    cube = f"(greatest({p} * {q} + ({z:.6f}) * {root}, 0) / {least}) ** 3"
+    cube = f"(greatest({p} * {q} + ({z:.6f}) * {root}, 0) / {divisor}) ** 3"
     f = f"(({a}) * {cube})"
-    return f"if(({b}) < 0.2 or {least} <= 0, {beyond}, {f} / (({b}) + {f}))"
+    return f"if(({b}) < 0.2 or {divisor} <= 0, {fallback}, {f} / (({b}) + {f}))"
 
 
-def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
-    """SQL: a row a cell and ratio, with value, low and high (null where there is too little).
+def estimates(rows: str, group_columns: Sequence[str], ratios: Sequence[Ratio]) -> str:
+    """Return SQL of estimates: a row for each group and ratio, with value, low and high.
 
-    rows: SQL of sums by user_group; cells: its columns that are told apart.
+    A group with too few samples or users has no row.
+    rows: SQL of sums by user_group.
+    group_columns: columns of these rows that define the groups.
     """
-    of_network = [name for name in OF_NETWORK if "network" in cells and name in cells]
-    keys = ", ".join(name for name in cells if name not in of_network)
-    facts = "".join(f", any_value({name}) as {name}" for name in of_network)
-    carried = "".join(f", {name}" for name in of_network)
+    properties = [
+        name for name in NETWORK_PROPERTIES if "network" in group_columns and name in group_columns
+    ]
+    keys = ", ".join(name for name in group_columns if name not in properties)
+    property_values = "".join(f", any_value({name}) as {name}" for name in properties)
+    property_columns = "".join(f", {name}" for name in properties)
     z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
     alpha = (1 - CONFIDENCE) / 2
     sums = ",\n        ".join(
@@ -147,7 +159,7 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
     )
     measures = " union all ".join(
         f"""
-    select {keys}{carried}, user_group, day,
+    select {keys}{property_columns}, user_group, day,
         {literal(r.name)} as ratio, {str(r.share).lower()} as share,
         numerator_{n} as numerator, denominator_{n} as denominator, measured_{n} as measured
     from summed"""
@@ -155,83 +167,90 @@ def estimates(rows: str, cells: Sequence[str], ratios: Sequence[Ratio]) -> str:
     )
     return f"""
 with summed as (
-    select {keys}{facts}, user_group, max(day) as day,
+    select {keys}{property_values}, user_group, max(day) as day,
         {sums}
     from ({rows}) group by {keys}, user_group
 ), measures as ({measures}
-), groups as (
+), user_groups as (
     select * from measures where denominator > 0
-), cells as (
-    -- telling: as many equal groups of users would tell as much
-    select {keys}{facts}, ratio, share, max(day) as day, sum(measured) as measured,
+), means as (
+    -- effective_groups: number of user groups with equal weights that would give the same error
+    select {keys}{property_values}, ratio, share, max(day) as day, sum(measured) as measured,
         count(*) as groups, sum(denominator) as whole, sum(numerator) / sum(denominator) as mean,
-        sum(denominator) ** 2 / sum(denominator ** 2) as telling
-    from groups group by {keys}, ratio, share
+        sum(denominator) ** 2 / sum(denominator ** 2) as effective_groups
+    from user_groups group by {keys}, ratio, share
 ), errors as (
-    -- the users' jackknife (HC3)
+    -- jackknife over the user groups (HC3)
     select {keys}, ratio,
-        sqrt(sum(((numerator - mean * denominator) / nullif(1 - denominator / whole, 0)) ** 2)) / any_value(whole)
-            as error
-    from groups join cells using ({keys}, ratio) group by all
-), told as (
+        sqrt(sum(((numerator - mean * denominator) / nullif(1 - denominator / whole, 0)) ** 2))
+            / any_value(whole) as error
+    from user_groups join means using ({keys}, ratio) group by all
+), sufficient as (
+    -- groups with enough data to show an estimate; half: half the width of the interval
     select * exclude (mean), if(share, least(greatest(mean, 0), 1), mean) as value,
-        greatest(telling - 1, 1) as freedom, error * {students_t()} as half,
+        greatest(effective_groups - 1, 1) as freedom, error * {t_quantile_sql()} as half,
         value * (1 - value) as spread
-    from cells join errors using ({keys}, ratio)
+    from means join errors using ({keys}, ratio)
     where measured >= {MIN_SAMPLES} and groups >= {MIN_USERS}
-        and (share or telling >= {MIN_EFFECTIVE_GROUPS})
-), counted as (
-    -- of a share: as many independent samples would have the same error
+        and (share or effective_groups >= {MIN_EFFECTIVE_GROUPS})
+), samples as (
+    -- n: number of independent samples for which a share would have the same error
     select *, if(spread > {ROUNDING} and half > 0, spread * ({z:.6f} / half) ** 2, groups) as n,
         if(spread > {ROUNDING}, value, round(value)) as p, p * n as x
-    from told
+    from sufficient
 )
-select {", ".join(cells)}, ratio, day, value,
+select {", ".join(group_columns)}, ratio, day, value,
     case when not share then if(value > 0, value / exp(half / value), value - half)
         when x = 0 then 0 when x = n then {alpha} ** (1 / n)
-        else {_beta(-z, "x", "n - x + 1", 0)} end as low,
+        else {_beta_quantile(-z, "x", "n - x + 1", 0)} end as low,
     case when not share then if(value > 0, value * exp(half / value), value + half)
         when x = n then 1 when x = 0 then 1 - {alpha} ** (1 / n)
-        else {_beta(z, "x + 1", "n - x", 1)} end as high
-from counted
+        else {_beta_quantile(z, "x + 1", "n - x", 1)} end as high
+from samples
 """
 
 
-def tabled(
-    rows: str, cells: Sequence[str], ratios: Sequence[Ratio], others: Mapping[str, str]
+def estimate_table(
+    rows: str,
+    group_columns: Sequence[str],
+    ratios: Sequence[Ratio],
+    other_columns: Mapping[str, str],
 ) -> str:
-    """SQL: a row a cell, with each ratio as text: its value and interval.
+    """Return SQL of a table: a row for each group, with each ratio's value and interval as text.
 
-    others: what else a cell tells, as SQL of all its rows.
+    rows, group_columns: as in `estimates`.
+    other_columns: further columns, by name, as SQL over all rows of a group.
     """
-    names = ", ".join(cells)
+    names = ", ".join(group_columns)
     scales = f"case ratio {' '.join(f'when {literal(r.name)} then {r.scale}' for r in ratios)} end"
     columns = ",\n    ".join(
-        f'max(shown || ends) filter (ratio = {literal(r.name)}) as "{r.name}"' for r in ratios
+        f'max(shown_value || shown_interval) filter (ratio = {literal(r.name)}) as "{r.name}"'
+        for r in ratios
     )
-    told = "".join(f",\n        {sql} as {name}" for name, sql in others.items())
+    others = "".join(f",\n        {sql} as {name}" for name, sql in other_columns.items())
     return f"""
 with sums as materialized (
     {rows}
-), all_cells as (
-    select {names}, max(day) as date{told}
+), all_groups as (
+    select {names}, max(day) as date{others}
     from sums group by {names}
-), estimates as ({estimates("select * from sums", cells, ratios)}
+), estimates as ({estimates("select * from sums", group_columns, ratios)}
 ), scaled as (
-    select {names}, ratio, {scales} as scale, value * scale as told, low * scale as least,
-        high * scale as most
+    select {names}, ratio, {scales} as scale, value * scale as scaled_value,
+        low * scale as scaled_low, high * scale as scaled_high
     from estimates
 ), rounded as (
-    select *, coalesce({places("nullif((most - least) / 2, 0)", 2)}, {places("told", 3)})
-        as decimals
+    select *, coalesce({decimal_places("nullif((scaled_high - scaled_low) / 2, 0)", 2)},
+        {decimal_places("scaled_value", 3)}) as decimals
     from scaled
 ), shown as (
-    select {names}, ratio, {text("told", "decimals")} as shown,
-        coalesce(' (' || {text("least", "decimals")} || '{NO_BREAK_SPACE}…{NO_BREAK_SPACE}'
-            || {text("most", "decimals")} || ')', '') as ends
+    select {names}, ratio, {format_number("scaled_value", "decimals")} as shown_value,
+        coalesce(' (' || {format_number("scaled_low", "decimals")}
+            || '{NO_BREAK_SPACE}…{NO_BREAK_SPACE}'
+            || {format_number("scaled_high", "decimals")} || ')', '') as shown_interval
     from rounded
 )
-select * from all_cells left join (
+select * from all_groups left join (
     select {names},
     {columns}
     from shown group by {names}
@@ -239,19 +258,26 @@ select * from all_cells left join (
 """
 
 
-def sums(
-    mart: str, columns: Sequence[str], cells: Mapping[str, str] | None = None, where: str = "true"
+def user_group_sums(
+    mart: str,
+    columns: Sequence[str],
+    group_columns: Mapping[str, str] | None = None,
+    where: str = "true",
 ) -> str:
-    """SQL: sums of a mart's columns by network, peak or off-peak, user_group and cells (by name,
-    as SQL), of what a page's filters choose. columns: names, or `SQL as name`."""
-    of = "".join(f"{sql} as {name}, " for name, sql in (cells or {}).items())
+    """Return SQL of a mart's sums by user_group, of the rows that the page's filters select.
+
+    The sums are by network, peak or off-peak, user_group and group_columns.
+    columns: columns to sum: names, or `SQL as name`.
+    group_columns: further columns to group by: name and SQL.
+    """
+    groups = "".join(f"{sql} as {name}, " for name, sql in (group_columns or {}).items())
     parts = [column.rpartition(" as ") for column in columns]
-    added = ", ".join(f"sum({sql or name}) as {name}" for sql, _, name in parts)
-    return f"""select network, country, access, replace(period, '_', '-') as hours, {of}user_group,
-        max(date) as day, {added}
-    from {mart} where {where} {CHOSEN} group by all"""
+    column_sums = ", ".join(f"sum({sql or name}) as {name}" for sql, _, name in parts)
+    return f"""select network, country, access, replace(period, '_', '-') as hours,
+        {groups}user_group, max(date) as day, {column_sums}
+    from {mart} where {where} {FILTERS_MARK} group by all"""
 
 
-def as_told(name: str, label: str) -> Metric:
-    """A column of `tabled`, where a chart groups by its cells."""
+def text_metric(name: str, label: str) -> Metric:
+    """Return a metric that shows a text column of `estimate_table`."""
     return Metric(name, f'max("{name}")', label, "")

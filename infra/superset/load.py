@@ -1,6 +1,6 @@
-"""Brings Superset up to date: imports assets/, makes a role for each country of a networks file.
+"""Import assets/ into Superset, and make the roles for the countries of a networks file.
 
-Run by start.sh in Superset's environment: load.py NETWORKS
+import.sh runs it in Superset's environment: `load.py NETWORKS`.
 """
 
 import json
@@ -10,20 +10,24 @@ import tomllib
 from pathlib import Path
 
 import duckdb
-from connections import VIEWS
+from duckdb_connections import VIEWS
 from flask import g
-from roles import ALL_COUNTRIES, ANALYST, ANALYST_OF_ALL, READER
+from roles import ALL_COUNTRIES, ALL_COUNTRIES_ANALYST, ANALYST_PREFIX, READER_PREFIX
 from superset.app import create_app
 
 ASSETS = Path(__file__).parent / "assets"
-NUMBERED = r"network (\d+)( .*)?"
-COMMONEST_ACCESS = "access of most networks"
-NOT_FOR_READERS = ("can export on Dashboard", "can get drill info on Dataset")
-"""An export has every network's name; the other is asked for with each page, and for nothing."""
+NUMBERED_NETWORK = r"network (\d+)( .*)?"
+MOST_COMMON_ACCESS = "access of most networks"
+DENIED_TO_READERS = ("can export on Dashboard", "can get drill info on Dataset")
+"""Permissions that readers do not get.
+
+An export contains the names of all networks. Each page would ask for the other one's data, which
+nothing on it uses.
+"""
 
 
 def import_assets() -> None:
-    """What an earlier import made is replaced."""
+    """Import assets/; it replaces what an earlier import made."""
     from superset.commands.importers.v1.assets import ImportAssetsCommand
 
     files = {
@@ -33,9 +37,12 @@ def import_assets() -> None:
 
 
 def name_networks(warehouse: Path) -> None:
-    """The assets cannot know the networks. They give colours to the first by name, the second and
-    so on, and let pages start with the access of most: here these get their names."""
-    from hooks import write_countries
+    """Replace the placeholders of the pages by names of the warehouse.
+
+    The assets cannot know the networks. They give colours to a first network, a second network and
+    so on, in the order of the names, and select the most common access technology.
+    """
+    from app_hooks import write_countries
     from superset import db
     from superset.models.dashboard import Dashboard
 
@@ -52,10 +59,12 @@ def name_networks(warehouse: Path) -> None:
         return
     write_countries(countries)
     for page in db.session.query(Dashboard).filter(Dashboard.slug.like("giscope-%")):
-        commonest = json.dumps(accesses[0][0])
-        metadata = json.loads(page.json_metadata.replace(json.dumps(COMMONEST_ACCESS), commonest))
+        most_common = json.dumps(accesses[0][0])
+        metadata = json.loads(
+            page.json_metadata.replace(json.dumps(MOST_COMMON_ACCESS), most_common)
+        )
         colours = metadata["label_colors"]
-        numbered = {label: re.fullmatch(NUMBERED, label) for label in colours}
+        numbered = {label: re.fullmatch(NUMBERED_NETWORK, label) for label in colours}
         places = len({match[1] for match in numbered.values() if match})
         metadata["label_colors"] = {
             label: colour for label, colour in colours.items() if not numbered[label]
@@ -70,8 +79,11 @@ def name_networks(warehouse: Path) -> None:
 
 
 def make_roles(countries: set[str]) -> None:
-    """Roles that read the dashboards: one a country, which sees its rows only, and one for all; of
-    each another one that writes SQL, too."""
+    """Make the roles of readers and analysts, and the row-level security of their countries.
+
+    There is a role of readers for each country, which sees rows of that country only, and one for
+    all countries. For each of them there is a role of analysts, which may also write SQL.
+    """
     from superset import db, security_manager
     from superset.connectors.sqla.models import RowLevelSecurityFilter, SqlaTable
     from superset.models.core import Database
@@ -79,39 +91,48 @@ def make_roles(countries: set[str]) -> None:
 
     datasets = db.session.query(SqlaTable).join(Database).filter_by(database_name="giscope").all()
     analysis = db.session.query(Database).filter_by(database_name="analysis").one()
-    reading = [
+    read_permissions = [
         *(
             permission
             for permission in security_manager.find_role("Gamma").permissions
-            if str(permission) not in NOT_FOR_READERS
+            if str(permission) not in DENIED_TO_READERS
         ),
         *(
             security_manager.add_permission_view_menu("datasource_access", dataset.perm)
             for dataset in datasets
         ),
     ]
-    writing_sql = [
+    sql_permissions = [
         *security_manager.find_role("sql_lab").permissions,
         security_manager.add_permission_view_menu("database_access", analysis.perm),
     ]
-    for name in [ALL_COUNTRIES, *(READER + country for country in sorted(countries))]:
-        security_manager.add_role(name).permissions = reading
-    for name in [ANALYST_OF_ALL, *(ANALYST + country for country in sorted(countries))]:
-        security_manager.add_role(name).permissions = [*{*reading, *writing_sql}]
+    for name in [ALL_COUNTRIES, *(READER_PREFIX + country for country in sorted(countries))]:
+        security_manager.add_role(name).permissions = read_permissions
+    for name in [
+        ALL_COUNTRIES_ANALYST,
+        *(ANALYST_PREFIX + country for country in sorted(countries)),
+    ]:
+        security_manager.add_role(name).permissions = [*{*read_permissions, *sql_permissions}]
     for country in sorted(countries):
-        name = READER + country
+        name = READER_PREFIX + country
         rule = db.session.query(RowLevelSecurityFilter).filter_by(name=name).one_or_none()
         rule = rule or RowLevelSecurityFilter(name=name)
         rule.filter_type = RowLevelSecurityFilterType.REGULAR
-        rule.group_key = "country"  # rules of one group add up: two roles see two countries
+        rule.group_key = (
+            "country"  # rules of one group add up, so a user with two roles sees two countries
+        )
         rule.clause = f"country = '{country}'"
-        rule.roles = [security_manager.find_role(kind + country) for kind in (READER, ANALYST)]
+        rule.roles = [
+            security_manager.find_role(prefix + country)
+            for prefix in (READER_PREFIX, ANALYST_PREFIX)
+        ]
         rule.tables = datasets
         db.session.add(rule)
     db.session.commit()
 
 
 def main(networks: Path) -> None:
+    """Bring Superset up to date with assets/, the warehouse and a networks file."""
     countries = {network["country"] for network in tomllib.loads(networks.read_text())["network"]}
     app = create_app()
     with app.app_context():

@@ -1,10 +1,18 @@
-"""The page of the options of TCP (Table III, Figs. 14 to 17)."""
+"""The page on TCP options (Table III, Figs. 14 to 17)."""
 
 from infra.superset.charts import bars, table
 from infra.superset.colours import paler
 from infra.superset.common import FILTERS, FLOWS, KEYS, SERIES, USER_GROUPS, mean_rate
-from infra.superset.intervals import Ratio, as_told, sums, tabled
-from infra.superset.parts import Chart, Dashboard, Dataset, Metric, enough, labelled, told_if_enough
+from infra.superset.intervals import Ratio, estimate_table, text_metric, user_group_sums
+from infra.superset.parts import (
+    Chart,
+    Dashboard,
+    Dataset,
+    Metric,
+    enough_data,
+    if_enough_data,
+    label_sql,
+)
 from spark_jobs.report import table3
 
 OPTIONS = {
@@ -13,12 +21,12 @@ OPTIONS = {
     "sack": "if(sack, 'yes', 'no')",
     "timestamps": "if(timestamps, 'yes', 'no')",
 }
-"""The options by their names in table3.LABELS, and where the mart has them."""
-CLUSTERS = {f'"{name}"': labelled(sql, table3.LABELS[name]) for name, sql in OPTIONS.items()}
-NAMED = ",\n    ".join(f"{sql} as {name}" for name, sql in CLUSTERS.items())
+"""SQL of each option's value in the mart, by the option's name in table3.LABELS."""
+OPTION_COLUMNS = {f'"{name}"': label_sql(sql, table3.LABELS[name]) for name, sql in OPTIONS.items()}
+OPTION_COLUMNS_SQL = ",\n    ".join(f"{sql} as {name}" for name, sql in OPTION_COLUMNS.items())
 
 
-OPTIONS_COLOURS = {
+OPTION_COLOURS = {
     f"{label}, {hours}": paler(colour, 0.5 if hours == "off-peak" else 0.75 * (hours == "other"))
     for name in OPTIONS
     for label, colour in zip(
@@ -30,7 +38,7 @@ VALUES = [*(label for name in OPTIONS for label in table3.LABELS[name].values())
 
 
 def _clusters(option: str) -> str:
-    """Each value of an option in every cluster of the others, then in all of them."""
+    """Return SQL of goodput by an option's value, in each cluster of other options and in all."""
     others = " || ', ' || ".join(f'"{name}"' for name in OPTIONS if name != option)
     return f"""
 select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, '{option}' as option,
@@ -38,12 +46,12 @@ select {SERIES}, user_groups, flows, goodput_sum, goodput_squares, '{option}' as
 from named where "{option}" is not null"""
 
 
-OPTIONS_DATA = Dataset(
+GOODPUT_BY_CLUSTER = Dataset(
     "tcp_options",
     f"""
 with named as (
     select {KEYS}, {USER_GROUPS}, flows, goodput_sum, goodput_squares,
-    {NAMED}
+    {OPTION_COLUMNS_SQL}
     from table3_clusters
 )
 select *, list_position({VALUES}, value) as place, value || ', ' || hours as value_hours
@@ -66,13 +74,16 @@ DEVIATION = (
     "sqrt(greatest(sum(goodput_squares) - sum(goodput_sum) ^ 2 / sum(flows), 0)"
     " / nullif(sum(flows) - 1, 0)) / 1000"
 )
-VALUES_OF = ", ".join([*(f'"{name}"' for name in OPTIONS), "'overall'"])
-GOODPUTS = Dataset(
+VALUE_COLUMNS = ", ".join([*(f'"{name}"' for name in OPTIONS), "'overall'"])
+GOODPUT_SUMS = user_group_sums(
+    "table3_clusters", ["flows", "goodput_sum", "goodput_squares"], OPTION_COLUMNS
+)
+GOODPUT_TABLE = Dataset(
     "goodputs",
-    tabled(
+    estimate_table(
         f"""select *, list_position({VALUES}, "option") as place
-    from (select *, unnest([{VALUES_OF}]) as "option"
-        from ({sums("table3_clusters", ["flows", "goodput_sum", "goodput_squares"], CLUSTERS)}))
+    from (select *, unnest([{VALUE_COLUMNS}]) as "option"
+        from ({GOODPUT_SUMS}))
     where "option" is not null""",
         ["network", "country", "access", "hours", '"option"', "place"],
         [Ratio("goodput", "goodput_sum", "flows", "flows", scale=1e-3)],
@@ -83,10 +94,10 @@ GOODPUTS = Dataset(
         },
     ),
     [
-        as_told("goodput", "mean goodput [kbit/s]"),
+        text_metric("goodput", "mean goodput [kbit/s]"),
         Metric(
             "deviation",
-            told_if_enough("max(deviation)", "flows"),
+            if_enough_data("max(deviation)", "flows"),
             "standard deviation [kbit/s]",
             ",.1f",
         ),
@@ -97,29 +108,29 @@ GOODPUTS = Dataset(
 
 def _figure(figure: table3.Figure) -> Chart:
     return bars(
-        figure.title, OPTIONS_DATA, "cluster", "goodput", "value_hours",
+        figure.title, GOODPUT_BY_CLUSTER, "cluster", "goodput", "value_hours",
         where=f"option = '{figure.option}' and cluster is not null",
-        having=enough("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
+        having=enough_data("flows"), horizontal=True, y_title="Goodput [kbit/s]", height=90,
     )  # fmt: skip
 
 
 OPTION_CHARTS = [_figure(figure) for figure in table3.FIGURES]
-EFFECTS = Dashboard(
+OPTIONS_PAGE = Dashboard(
     "Options",
     "giscope-options",
     filters=FILTERS,
     rows=[
         [
-            table("Table III. Goodput by TCP options, with 95 % intervals", GOODPUTS,
+            table("Table III. Goodput by TCP options, with 95 % intervals", GOODPUT_TABLE,
                   ["network", "option", "hours"], ["goodput", "deviation", "flows"],
                   order="format('{:02d}', place) || network || hours", height=64),
         ],
         [
-            bars("Table III. Goodput by TCP options, by network", OPTIONS_DATA, "value",
+            bars("Table III. Goodput by TCP options, by network", GOODPUT_BY_CLUSTER, "value",
                  "goodput", "series", where="cluster = 'overall'", y_title="Goodput [kbit/s]",
                  horizontal=True, height=80),
         ],
         *([chart] for chart in OPTION_CHARTS),
     ],
-    colours=OPTIONS_COLOURS,
+    colours=OPTION_COLOURS,
 )  # fmt: skip

@@ -1,27 +1,27 @@
-"""The page of how much was measured, where and when."""
+"""The page that shows how much was measured, where and when."""
 
-from infra.superset.charts import bars, big_number, listed, table
+from infra.superset.charts import bars, big_number, raw_table, table
 from infra.superset.common import CONNECTIONS, COUNTRY, FRAMES, HOUR, HOURS, NETWORKS
-from infra.superset.intervals import as_told, share_of, sums, tabled
-from infra.superset.parts import Choice, Dashboard, Dataset, Dates, Metric, labelled
+from infra.superset.intervals import estimate_table, share_ratio, text_metric, user_group_sums
+from infra.superset.parts import Dashboard, Dataset, DateFilter, Metric, ValueFilter, label_sql
 from schemas import SKIP_REASONS
 from spark_jobs.report import table1
 
-CELLS = ["network", "country", "access", "hours"]
+GROUP_COLUMNS = ["network", "country", "access", "hours"]
 SUMMARY = Dataset(
     "summary",
-    tabled(
-        sums("table1_summary", ["flows", *table1.ROWS]),
-        CELLS,
-        [share_of(f"{name}_share", name, "flows") for name in table1.ROWS],
+    estimate_table(
+        user_group_sums("table1_summary", ["flows", *table1.ROWS]),
+        GROUP_COLUMNS,
+        [share_ratio(f"{name}_share", name, "flows") for name in table1.ROWS],
         {"flows": "sum(flows)"},
     ),
     [
         Metric("flows", "max(flows)", "TCP connections", ",d"),
-        *(as_told(f"{name}_share", f"{label} [%]") for name, label in table1.ROWS.items()),
+        *(text_metric(f"{name}_share", f"{label} [%]") for name, label in table1.ROWS.items()),
     ],
 )
-QUALITY = Dataset(
+FRAMES_BY_FATE = Dataset(
     "capture_quality",
     f"""
 with counted as (
@@ -31,7 +31,7 @@ with counted as (
     from (select network, date, unnest(map_entries(skipped)) as entry from ingest_log)
 )
 select counted.*, country, access,
-    {labelled("fate", SKIP_REASONS, "'rows of packets'")} as meaning
+    {label_sql("fate", SKIP_REASONS, "'rows of packets'")} as meaning
 from counted join networks using (network)
 """,
     [FRAMES],
@@ -51,65 +51,66 @@ from ingest_log join networks using (network)
         Metric("kept", "sum(packets) / nullif(sum(frames), 0)", "frames kept", ".2%"),
     ],
 )
-HELD = Dataset(
+HELD_DAYS_DATASET = Dataset(
     "held",
     """
 with days as (
     select network, date, bool_and(passed or released is not null) as published,
-        string_agg(finding, '; ' order by measure) filter (not passed) as amiss
+        string_agg(finding, '; ' order by measure) filter (not passed) as findings
     from quality group by all
 ), held as (
-    select network, date, 'HELD BACK' as state, amiss from days where not published
+    select network, date, 'HELD' as state, findings from days where not published
 ), shown as (
     select distinct network, date, true as earlier from metrics
-), told as (
-    select network, date, state, amiss,
-        if(coalesce(earlier, false), 'what was last published of it', 'nothing of it') as shown
+), states as (
+    select network, date, state, findings,
+        if(coalesce(earlier, false), 'its last published version', 'nothing') as shown
     from held left join shown using (network, date)
     union all
     select network, max(date) as date, if(max(date) is null, 'not checked yet',
-            'no day is held back; the last one checked') as state,
-        '' as amiss, '' as shown
+            'no held days; last checked day') as state,
+        '' as findings, '' as shown
     from networks left join days using (network)
     where network not in (select network from held) group by network
 )
-select told.*, country, access from told join networks using (network)
+select states.*, country, access from states join networks using (network)
 """,
-    [Metric("held", "count_if(state = 'HELD BACK')", "days held back", ",d")],
+    [Metric("held", "count_if(state = 'HELD')", "held days", ",d")],
 )
-SMALL = Dataset(
-    "small_groups",
+SUPPRESSED_GROUPS = Dataset(
+    "suppressed_groups",
     """
 select network, date, country, access, mart, 'fewer than ' || min_users as users, groups, suppressed
 from suppressed_groups
 union all
-select distinct network, date, country, access, 'every mart', 'no min_users is set', 0, 0
+select distinct network, date, country, access, 'every mart', 'min_users is not set', 0, 0
 from table1_summary where (network, date) not in (select network, date from suppressed_groups)
 """,
     [
         Metric("groups", "sum(groups)", "groups", ",d"),
-        Metric("suppressed", "sum(suppressed)", "groups left out", ",d"),
+        Metric("suppressed", "sum(suppressed)", "suppressed groups", ",d"),
         Metric(
             "suppressed_share",
             "coalesce(sum(suppressed) / nullif(sum(groups), 0), 0)",
-            "left out of groups",
+            "share of groups",
             ".1%",
         ),
     ],
 )
-HELD_DAYS = "Days held back"
+HELD_DAYS_TITLE = "Held days"
 OVERVIEW = Dashboard(
     "Overview",
     "giscope-overview",
     rows=[
         [
-            listed(HELD_DAYS, HELD, ["date", "network", "state", "amiss", "shown"],
-                   order="state, date, network", height=32),
+            raw_table(HELD_DAYS_TITLE, HELD_DAYS_DATASET,
+                      ["date", "network", "state", "findings", "shown"],
+                      order="state, date, network", height=32),
         ],
         [
             big_number("TCP connections", CONNECTIONS, "flows"),
-            big_number("IP bytes to the mobiles", CONNECTIONS, "bytes_down"),
-            big_number("IP bytes from the mobiles", CONNECTIONS, "bytes_up"),
+            big_number("IP bytes, downlink", CONNECTIONS, "bytes_down"),
+            big_number("IP bytes, uplink", CONNECTIONS, "bytes_up"),
             big_number("Networks", CONNECTIONS, "networks"),
         ],
         [
@@ -120,13 +121,13 @@ OVERVIEW = Dashboard(
         ],
         [
             bars("TCP connections by day", CONNECTIONS, "date", "flows", "network", stacked=True),
-            bars("IP bytes to the mobiles by day", CONNECTIONS, "date", "bytes_down", "network",
+            bars("IP bytes by day, downlink", CONNECTIONS, "date", "bytes_down", "network",
                  stacked=True),
         ],
         [
             bars("TCP connections by local hour", CONNECTIONS, "hour", "flows", "network",
                  x_title="Local hour [h]"),
-            bars("IP bytes to the mobiles by local hour", CONNECTIONS, "hour", "bytes_down",
+            bars("IP bytes by local hour, downlink", CONNECTIONS, "hour", "bytes_down",
                  "network", x_title="Local hour [h]"),
         ],
         [
@@ -135,14 +136,15 @@ OVERVIEW = Dashboard(
                   newest_first=True, height=40),
         ],
         [
-            table("Data quality: what became of the frames", QUALITY,
+            table("Data quality: frames, kept or skipped", FRAMES_BY_FATE,
                   ["network", "fate", "meaning"], ["frames"], order="network", height=40),
         ],
         [
-            table("Small groups: groups left out of all pages", SMALL, ["network", "users", "mart"],
+            table("Suppressed groups: left out of all pages", SUPPRESSED_GROUPS,
+                  ["network", "users", "mart"],
                   ["groups", "suppressed", "suppressed_share"], order="network || mart", height=40),
         ],
     ],
-    filters=[COUNTRY, Choice("access", "Access", CONNECTIONS), NETWORKS,
-             Dates(apart=[HELD_DAYS]), HOURS, HOUR],
+    filters=[COUNTRY, ValueFilter("access", "Access", CONNECTIONS), NETWORKS,
+             DateFilter(excluded_charts=[HELD_DAYS_TITLE]), HOURS, HOUR],
 )  # fmt: skip

@@ -1,26 +1,30 @@
-"""The roles by their names, and whose rows the present user's let him see."""
+"""Names of the roles, and the countries whose rows the present user's roles let him see."""
 
 from flask import g
 
 ALL_COUNTRIES = "All countries"
-ANALYST_OF_ALL = "Analyst all countries"
-READER, ANALYST = "Country ", "Analyst "
-"""Before a country. Readers see the pages; analysts write SQL, too."""
+ALL_COUNTRIES_ANALYST = "Analyst all countries"
+READER_PREFIX, ANALYST_PREFIX = "Country ", "Analyst "
+"""Prefixes of a country in a role's name. Readers see the pages; analysts also write SQL."""
 ADMINISTRATOR = "Admin"
 
 
 def countries_on_pages() -> set[str] | None:
-    """None: of all."""
+    """Return the countries whose rows the user may see on the pages; None: all."""
     roles = _roles()
-    if roles & {ADMINISTRATOR, ALL_COUNTRIES, ANALYST_OF_ALL}:
+    if roles & {ADMINISTRATOR, ALL_COUNTRIES, ALL_COUNTRIES_ANALYST}:
         return None
-    return _named(READER, roles) | _named(ANALYST, roles)
+    return _countries_of(READER_PREFIX, roles) | _countries_of(ANALYST_PREFIX, roles)
 
 
 def countries_in_sql() -> set[str] | None:
-    """None: of all."""
+    """Return the countries whose rows the user may query with SQL; None: all."""
     roles = _roles()
-    return None if roles & {ADMINISTRATOR, ANALYST_OF_ALL} else _named(ANALYST, roles)
+    return (
+        None
+        if roles & {ADMINISTRATOR, ALL_COUNTRIES_ANALYST}
+        else _countries_of(ANALYST_PREFIX, roles)
+    )
 
 
 def _roles() -> set[str]:
@@ -30,5 +34,5 @@ def _roles() -> set[str]:
     return {role.name for role in security_manager.get_user_roles(user)} if user else set()
 
 
-def _named(kind: str, roles: set[str]) -> set[str]:
-    return {role.removeprefix(kind) for role in roles if role.startswith(kind)}
+def _countries_of(prefix: str, roles: set[str]) -> set[str]:
+    return {role.removeprefix(prefix) for role in roles if role.startswith(prefix)}

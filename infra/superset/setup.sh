@@ -1,5 +1,5 @@
 #!/bin/sh
-# Superset in an environment of its own, its metadata, and an administrator. Safe to repeat.
+# Install Superset into its own environment; make its metadata and an administrator. Safe to repeat.
 set -eu
 . "$(dirname "$0")/env.sh"
 uv=$(command -v uv || echo .tools/bin/uv)
@@ -9,16 +9,16 @@ uv=$(command -v uv || echo .tools/bin/uv)
 mkdir -p "$SUPERSET_HOME"
 chmod 700 "$SUPERSET_HOME"
 umask 077
-secret() { # a random secret, written once, readable by its owner only
+secret() { # write a random secret to a file that only the owner can read, unless it is there
     [ -s "$SUPERSET_HOME/$1" ] ||
         .venv-superset/bin/python -c 'import secrets; print(secrets.token_urlsafe(32))' \
             >"$SUPERSET_HOME/$1"
 }
 secret secret_key
 superset db upgrade >"$SUPERSET_HOME/setup.log" 2>&1 ||
-    { echo "Superset: db upgrade failed, see $SUPERSET_HOME/setup.log" >&2; exit 1; }
+    { echo "Superset: db upgrade failed: see $SUPERSET_HOME/setup.log" >&2; exit 1; }
 superset init >>"$SUPERSET_HOME/setup.log" 2>&1 ||
-    { echo "Superset: init failed, see $SUPERSET_HOME/setup.log" >&2; exit 1; }
+    { echo "Superset: init failed: see $SUPERSET_HOME/setup.log" >&2; exit 1; }
 if [ ! -s "$SUPERSET_HOME/admin_password" ]; then
     secret admin_password.new
     superset fab create-admin --username admin --firstname Admin \
@@ -27,5 +27,5 @@ if [ ! -s "$SUPERSET_HOME/admin_password" ]; then
         >>"$SUPERSET_HOME/setup.log" 2>&1
     mv "$SUPERSET_HOME/admin_password.new" "$SUPERSET_HOME/admin_password"
     echo "Superset: user admin, password $(cat "$SUPERSET_HOME/admin_password")"
-    echo "          (kept in $SUPERSET_HOME/admin_password; shown only now)"
+    echo "          (saved in $SUPERSET_HOME/admin_password; not printed again)"
 fi

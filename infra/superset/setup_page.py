@@ -1,20 +1,27 @@
-"""The page of set-up and round trips (Figs. 3 to 5)."""
+"""The page on connection set-up and RTT (Figs. 3 to 5)."""
 
-from infra.superset.charts import bars, cumulative, histogram, pivot, shares
-from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share_of_series, told_by
-from infra.superset.intervals import Ratio, as_told, sums, tabled
-from infra.superset.parts import Dashboard, Dataset, Metric, labelled, outlined, told_if_enough
+from infra.superset.charts import bars, cumulative, histogram, pivot, share_bars
+from infra.superset.common import FILTERS, FLOWS, KEYS, USER_GROUPS, share_of_series, sum_by
+from infra.superset.intervals import Ratio, estimate_table, text_metric, user_group_sums
+from infra.superset.parts import (
+    Dashboard,
+    Dataset,
+    Metric,
+    histogram_outline,
+    if_enough_data,
+    label_sql,
+)
 from spark_jobs.report import fig03, fig04, fig05
 
-SETUP_CATEGORIES = " ".join(
+CATEGORY_WHENS = " ".join(
     f"when single = {single} and background = {background} then '{label}'"
     for label, (single, background) in fig03.CATEGORIES.items()
     if single is not None
 )
 SETUP_DELAY = Dataset(
     "setup_delay",
-    outlined(
-        f"{KEYS}, user_groups, case {SETUP_CATEGORIES} end as category",
+    histogram_outline(
+        f"{KEYS}, user_groups, case {CATEGORY_WHENS} end as category",
         ["flows", "delay_sum"],
         "fig03_setup_delay",
         f"least(bin, {fig03.SHOWN_S})",
@@ -23,19 +30,19 @@ SETUP_DELAY = Dataset(
     ),
     [
         FLOWS,
-        told_by("series", "flows", "set-ups"),
+        sum_by("series", "flows", "set-ups"),
         share_of_series("flows", "share of set-ups"),
         Metric(
             "mean_delay",
-            told_if_enough("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
+            if_enough_data("sum(delay_sum) / nullif(sum(flows), 0)", "flows"),
             "mean set-up delay [s]",
             ",.2f",
         ),
     ],
 )
 RTT_SAMPLES = Dataset(
-    "round_trip_time",
-    outlined(
+    "rtt",
+    histogram_outline(
         f"{KEYS}, side, user_groups",
         ["flows"],
         "fig04_round_trip_time",
@@ -52,12 +59,12 @@ SETUP_CLASSES = {
     "refused": "refused",
     "serious_problem": "serious problem",
 }
-AREA = f"""{labelled("setup_class", SETUP_CLASSES)}
+TREE_AREA = f"""{label_sql("setup_class", SETUP_CLASSES)}
         || case when setup_retransmission = 'premature' then ': timer too short'
             when setup_retransmission = 'lost' then ': lost'
             when setup_class <> 'serious_problem' then ''
             when setup_reset then ': RST' || case reset_by when 'mobile' then ' by the mobile'
-                when 'server' then ' by the server' when 'between' then ' by something between'
+                when 'server' then ' by the server' when 'between' then ' by a device between'
                 else '' end
             else ': silent' end"""
 BACKGROUND = "if(background, 'background', 'no background')"
@@ -66,25 +73,25 @@ SETUP_TREE = Dataset(
     f"""
 select {KEYS},
     if(setup_class in {fig05.CONNECTED}, 'connected', 'not connected') as outcome,
-    {AREA} as area, {BACKGROUND} as background, flows, {USER_GROUPS}
+    {TREE_AREA} as area, {BACKGROUND} as background, flows, {USER_GROUPS}
 from fig05_setup_tree
 """,
     [FLOWS, Metric("setups", "sum(flows)", "share of set-ups", "")],
 )
 SETUP_DELAYS = Dataset(
     "setup_delays",
-    tabled(
-        sums(
+    estimate_table(
+        user_group_sums(
             "fig05_setup_tree",
             ["delay_flows", "delay_sum"],
-            {"area": AREA, "background": BACKGROUND},
+            {"area": TREE_AREA, "background": BACKGROUND},
             "delay_flows > 0",
         ),
         ["network", "country", "access", "hours", "area", "background"],
         [Ratio("mean_delay", "delay_sum", "delay_flows", "delay_flows")],
         {},
     ),
-    [as_told("mean_delay", "mean set-up delay [s]")],
+    [text_metric("mean_delay", "mean set-up delay [s]")],
 )
 SETUP_COLOURS = {
     "optimal": "#7fb77e",
@@ -96,7 +103,7 @@ SETUP_COLOURS = {
     "serious problem: RST": "#d9735b",
     "serious problem: RST by the mobile": "#d9735b",
     "serious problem: RST by the server": "#c4573e",
-    "serious problem: RST by something between": "#e39a87",
+    "serious problem: RST by a device between": "#e39a87",
     "serious problem: silent": "#a8452f",
 }
 SETUP = Dashboard(
@@ -105,10 +112,10 @@ SETUP = Dashboard(
     filters=FILTERS,
     rows=[
         [
-            histogram("Fig. 3. Connection set-up time", SETUP_DELAY, "delay", "flows_by_series",
-                      f"Set-up delay [s], last bar: {fig03.SHOWN_S:.0f} s and more",
+            histogram("Fig. 3. Connection set-up delay", SETUP_DELAY, "delay", "flows_by_series",
+                      f"Set-up delay [s], last step: {fig03.SHOWN_S:.0f} s and more",
                       f"Share of set-ups per {fig03.BIN_S} s"),
-            cumulative("Fig. 3. Set-up time, peak and off-peak", SETUP_DELAY, "delay_below",
+            cumulative("Fig. 3. Set-up delay, peak and off-peak", SETUP_DELAY, "delay_below",
                        "Set-up delay [s]", "Cumulative share of set-ups"),
         ],
         [
@@ -121,16 +128,16 @@ SETUP = Dashboard(
                  "series", horizontal=True, where="flows > 0", height=40),
         ],
         [
-            cumulative("Fig. 4. CDF of the round-trip time, access side", RTT_SAMPLES,
-                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+            cumulative("Fig. 4. CDF of the RTT on the access side", RTT_SAMPLES,
+                       "rtt_ms_below", "RTT [ms]", "Cumulative share of connections",
                        where="side = 'access'"),
-            cumulative("Fig. 4. CDF of the round-trip time, Internet side", RTT_SAMPLES,
-                       "rtt_ms_below", "Round-trip time [ms]", "Cumulative share of connections",
+            cumulative("Fig. 4. CDF of the RTT on the Internet side", RTT_SAMPLES,
+                       "rtt_ms_below", "RTT [ms]", "Cumulative share of connections",
                        where="side = 'internet'"),
         ],
         [
-            shares("Fig. 5. Connection set-up classes", SETUP_TREE, "area", "flows",
-                   "Share of set-ups"),
+            share_bars("Fig. 5. Connection set-up categories", SETUP_TREE, "area", "flows",
+                       "Share of set-ups"),
         ],
         [
             pivot("Fig. 5. Mean set-up delay [s], with 95 % intervals", SETUP_DELAYS,

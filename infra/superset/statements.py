@@ -1,7 +1,8 @@
-"""What reaches DuckDB from Superset: one query at a time, over tables and views by their names.
+"""Check of statements for DuckDB: only one query at a time, over tables and views by their names.
 
-Told by DuckDB itself: its parser's types of statements, and the query as the tree that it makes of
-it. What is not known here is refused, so that a new DuckDB cannot bring a way to write.
+DuckDB itself parses the statement: the check looks at the statement's type and at the nodes of the
+query's tree. It refuses all nodes that it does not know, so a new version of DuckDB cannot bring a
+way to write.
 """
 
 import json
@@ -16,34 +17,37 @@ SOURCES = {
     "BASE_TABLE", "SUBQUERY", "JOIN", "TABLE_FUNCTION", "EXPRESSION_LIST", "EMPTY", "PIVOT",
     "SHOW_REF",
 }  # fmt: skip
-DETAILS = ("_MODIFIER", "_TYPE_INFO", "ORDER_DEFAULT", "ASCENDING", "DESCENDING")
+DETAIL_SUFFIXES = ("_MODIFIER", "_TYPE_INFO", "ORDER_DEFAULT", "ASCENDING", "DESCENDING")
 FUNCTIONS = {
     "unnest", "range", "generate_series", "duckdb_columns", "duckdb_constraints",
     "duckdb_databases", "duckdb_functions", "duckdb_indexes", "duckdb_keywords", "duckdb_schemas",
     "duckdb_tables", "duckdb_types", "duckdb_views",
 }  # fmt: skip
-"""That give rows: of a list, and of the catalog. Others read files, or run SQL of their own."""
-PLACES = {"warehouse", "system", "main", "information_schema", "pg_catalog"}
-"""Databases and schemas. DuckDB takes other names for files: FOLDER.parquet."""
+"""Allowed table functions: of lists and of the catalog. Others read files or run SQL."""
+SCHEMAS = {"warehouse", "system", "main", "information_schema", "pg_catalog"}
+"""Allowed databases and schemas. DuckDB takes other names for files: FOLDER.parquet."""
 
 
-class Refused(duckdb.Error):
-    """A statement that is no query, or a query of something other than the warehouse's tables."""
+class QueryRefused(duckdb.Error):
+    """A statement that is not a query of the warehouse's tables, or that exceeds a limit."""
 
 
 @lru_cache(500)
-def must_be_a_query(sql: str) -> None:
-    """Raises Refused, and duckdb.ParserException where DuckDB cannot parse it."""
+def require_query(sql: str) -> None:
+    """Check that a statement is one query of the warehouse's tables.
+
+    Raises QueryRefused, or duckdb.ParserException if DuckDB cannot parse it.
+    """
     statements = duckdb.extract_statements(sql)
     if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
         kinds = ", ".join(statement.type.name for statement in statements) or "nothing"
-        raise Refused(f"only queries are run here, one at a time, not {kinds}")
+        raise QueryRefused(f"Superset runs only queries, one at a time, not {kinds}")
     [[tree]] = _parser().cursor().execute("select json_serialize_sql($1::text)", [sql]).fetchall()
-    told = json.loads(tree)
-    if told["error"]:
-        raise Refused(f"not understood: {told['error_message']}")
-    for node in _nodes(told["statements"]):
-        _must_be_of_a_query(node)
+    parsed = json.loads(tree)
+    if parsed["error"]:
+        raise QueryRefused(f"DuckDB cannot show the query's structure: {parsed['error_message']}")
+    for node in _nodes(parsed["statements"]):
+        _require_allowed_node(node)
 
 
 @cache
@@ -52,30 +56,30 @@ def _parser() -> duckdb.DuckDBPyConnection:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """But expressions, which have a class; what is within them, too."""
-    left = [tree]
-    while left:
-        part = left.pop()
+    """Yield all nodes of a tree but expressions, which have a class; also nodes within them."""
+    remaining = [tree]
+    while remaining:
+        part = remaining.pop()
         if isinstance(part, list):
-            left += part
+            remaining += part
         elif isinstance(part, dict):
-            left += part.values()
+            remaining += part.values()
             if "class" not in part and isinstance(part.get("type"), str):
                 yield part
 
 
-def _must_be_of_a_query(node: dict[str, Any]) -> None:
+def _require_allowed_node(node: dict[str, Any]) -> None:
     kind = node["type"]
-    if kind not in QUERIES | SOURCES and not kind.endswith(DETAILS):
-        raise Refused(f"no part of a query: {kind}")
+    if kind not in QUERIES | SOURCES and not kind.endswith(DETAIL_SUFFIXES):
+        raise QueryRefused(f"{kind} is not allowed in a query")
     if kind == "TABLE_FUNCTION":
         name = node["function"].get("function_name", "")
         if name.lower() not in FUNCTIONS:
-            raise Refused(f"no rows from {name}(): ask tables and views by their names")
+            raise QueryRefused(f"{name}() is not allowed: query tables and views by their names")
     if kind == "BASE_TABLE":
         *places, table = node["qualified_name"]["path"]
         if (
-            not {place.lower() for place in places} <= PLACES
+            not {place.lower() for place in places} <= SCHEMAS
             or not table.replace(" ", "_").isidentifier()
         ):
-            raise Refused(f"no such table: {'.'.join([*places, table])}")
+            raise QueryRefused(f"not a table of the warehouse: {'.'.join([*places, table])}")

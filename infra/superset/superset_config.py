@@ -1,5 +1,7 @@
-"""Superset's settings. Nothing secret here: setup.sh makes the key, or a file has it that
-SUPERSET_SECRET_KEY_FILE names."""
+"""Superset's settings.
+
+They contain no secrets: the key is in a file that setup.sh makes or SUPERSET_SECRET_KEY_FILE names.
+"""
 
 import os
 import sys
@@ -14,14 +16,14 @@ from superset.config import TALISMAN_CONFIG, THEME_DARK, THEME_DEFAULT
 
 sys.path.append(str(Path(__file__).parent))
 
-from connections import HOME, connect
-from hooks import Actions, prepare
+from app_hooks import ActionLog, prepare_app
+from duckdb_connections import HOME, connect
 from roles import countries_in_sql, countries_on_pages
 
 from spark_jobs.secret_files import secret_of
 
 SECRET_KEY = secret_of("SUPERSET_SECRET_KEY") or (HOME / "secret_key").read_text().strip()
-# Metadata: SQLite locally; a PostgreSQL address in the environment elsewhere.
+# The metadata is in SQLite, or in the PostgreSQL database whose address the environment has.
 METADATA = make_url(os.environ.get("SUPERSET_METADATA", f"sqlite:///{HOME / 'superset.db'}"))
 if password := secret_of("SUPERSET_METADATA_PASSWORD"):
     METADATA = METADATA.set(password=password)
@@ -29,61 +31,64 @@ SQLALCHEMY_DATABASE_URI = METADATA.render_as_string(hide_password=False)
 SUPERSET_WEBSERVER_ADDRESS = "127.0.0.1"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
-# Superset's pages would tell its makers of every visit by a picture of theirs.
-ALLOWED = TALISMAN_CONFIG["content_security_policy"]
-ALLOWED["img-src"] = [source for source in ALLOWED["img-src"] if "scarf.sh" not in source]
-# Buttons beside a legend take the place of its names.
-LEGENDS = {"echartsOptionsOverrides": {"legend": {"selector": False}}}
-THEME_DEFAULT, THEME_DARK = THEME_DEFAULT | LEGENDS, THEME_DARK | LEGENDS
+# Superset's pages contain a picture by which its makers count visits; browsers must not load it.
+CONTENT_SOURCES = TALISMAN_CONFIG["content_security_policy"]
+CONTENT_SOURCES["img-src"] = [
+    source for source in CONTENT_SOURCES["img-src"] if "scarf.sh" not in source
+]
+# The legend has no buttons, because they take the space of its labels.
+LEGEND_THEME = {"echartsOptionsOverrides": {"legend": {"selector": False}}}
+THEME_DEFAULT, THEME_DARK = THEME_DEFAULT | LEGEND_THEME, THEME_DARK | LEGEND_THEME
 FEATURE_FLAGS = {
-    # Pages are read here, and each of these asks the server once more for every dataset of a page.
+    # Readers do not drill; each of these makes one more request for every dataset of a page.
     "DRILL_BY": False,
     "DRILL_TO_DETAIL": False,
-    # The dates that are chosen reach the SQL of what is compared.
+    # The templates in datasets' SQL get the values of the page's filters.
     "ENABLE_TEMPLATE_PROCESSING": True,
 }
 
 
-def _kept(folder: str, kind: str = "FileSystemCache", seconds: int = 24 * 3600) -> dict:
-    """In files, which all workers read."""
+def _file_cache(
+    folder: str, cache_type: str = "FileSystemCache", timeout_s: int = 24 * 3600
+) -> dict:
+    """Return the settings of a cache in files, which all workers share."""
     return {
-        "CACHE_TYPE": kind,
+        "CACHE_TYPE": cache_type,
         "CACHE_DIR": str(HOME / folder),
-        "CACHE_DEFAULT_TIMEOUT": seconds,
+        "CACHE_DEFAULT_TIMEOUT": timeout_s,
         "CACHE_THRESHOLD": 2000,
     }
 
 
-# Answers, by role and filters, until a job publishes.
-DATA_CACHE_CONFIG = _kept("answers", "answers.UntilPublished")
-# What every page begins with (kept for a minute), and what is chosen on open pages.
-CACHE_CONFIG = _kept("pages", seconds=60)
-FILTER_STATE_CACHE_CONFIG = _kept("chosen", seconds=90 * 24 * 3600)
-EXPLORE_FORM_DATA_CACHE_CONFIG = _kept("explored", seconds=7 * 24 * 3600)
+# Results of queries are valid until a job publishes.
+DATA_CACHE_CONFIG = _file_cache("answers", "answer_cache.UntilPublished")
+# Data that every page begins with (valid for a minute), and the state of open pages.
+CACHE_CONFIG = _file_cache("pages", timeout_s=60)
+FILTER_STATE_CACHE_CONFIG = _file_cache("chosen", timeout_s=90 * 24 * 3600)
+EXPLORE_FORM_DATA_CACHE_CONFIG = _file_cache("explored", timeout_s=7 * 24 * 3600)
 
-# Who did what: a line in a log. In the metadata it would take a third of each request's time.
-EVENT_LOGGER = Actions(HOME / "actions.log")
-FLASK_APP_MUTATOR = prepare
+# Users' actions go to a log. In the metadata they would take a third of each request's time.
+EVENT_LOGGER = ActionLog(HOME / "actions.log")
+FLASK_APP_MUTATOR = prepare_app
 
 
-PAGES = "warehouse.duckdb"
-"""The address of the pages' database, as in assets/databases; others are for analysts' SQL."""
+PAGES_DATABASE = "warehouse.duckdb"
+"""Address of the pages' database in assets/databases; any other is for analysts' SQL."""
 
 
 def DB_CONNECTION_MUTATOR(  # noqa: N802 (Superset's name)
     uri: URL, params: dict, *_: object
 ) -> tuple[URL, dict]:
-    """Whatever file of DuckDB is asked for, it is the warehouse as it was last published, with what
-    the present user may see of it."""
+    """Connect each address of DuckDB to the published warehouse, with the user's rows only."""
     if uri.get_backend_name() != "duckdb":
         return uri, params
-    countries = countries_on_pages() if uri.database == PAGES else countries_in_sql()
+    countries = countries_on_pages() if uri.database == PAGES_DATABASE else countries_in_sql()
     return uri, params | {"creator": partial(connect, countries)}
 
 
 @event.listens_for(Pool, "connect")
-def make_nobody_wait(connection: object, _record: object) -> None:
-    """For what is written, where the metadata is in SQLite."""
+def configure_sqlite(connection: object, _record: object) -> None:
+    """Set up SQLite's connections so that writers of the metadata do not block readers."""
     if isinstance(connection, SQLite):
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = normal")

@@ -205,7 +205,8 @@ def _frames(stream: CaptureStream, path: Path, stats: ReadStats) -> Iterator[np.
     else:
         stats.skipped["given_up"] += 1
         message = (
-            f"{path}: byte {stream.position}: given up: too many bytes before it hold no packet"
+            f"{path}: byte {stream.position}: reading stopped: too many bytes before it hold "
+            "no packet"
         )
         if not stats.frames:
             raise UserError(message)

@@ -196,4 +196,4 @@ def as_user_error(label: str) -> Iterator[None]:
             raise UserError(WORKER_KILLED.format(label)) from error
         thrown = PYTHON_ERROR.findall(text)
         reason = thrown[-1] if thrown else text.strip().partition("\n")[0]
-        raise UserError(f"{label}: Spark could not do it: {reason}") from error
+        raise UserError(f"{label}: Spark failed: {reason}") from error

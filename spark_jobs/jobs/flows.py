@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas import APPLICATION_LOG, FLOWS, LEASES, PACKETS, Table
+from schemas.former_names import renamed_columns
 from spark_jobs.capture.users import has_secret, user_partition
 from spark_jobs.engine.tasks import run_tasks
 from spark_jobs.errors import UserError
@@ -310,7 +311,8 @@ def read_user(warehouse: Warehouse, network: str, day: date, user: str) -> UserP
     )
     leases_of_user = read_rows(LEASES, leases, [("subscriber", "=", user)])
     addresses = {user, *leases_of_user["address"].to_pylist()}
-    partitions = {user_partition(address, commit.facts["user_partitions"]) for address in addresses}
+    user_partitions = commit.facts.get("user_partitions") or commit.facts["buckets"]
+    partitions = {user_partition(address, user_partitions) for address in addresses}
     if names.key_period:  # then the pseudonym does not give the user partition
         filters = [("user", "in", sorted(addresses))]
         rows = read_rows(
@@ -403,7 +405,9 @@ def _row_groups_of_file(path: Path) -> Iterator[tuple[str, range, int, int, int,
         metadata = read_metadata(path)
     except FileNotFoundError as error:
         raise UserError(f"{path}: is missing") from error
-    names = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
+    stored = [metadata.schema.column(i).name for i in range(metadata.num_columns)]
+    renamed = renamed_columns(PACKETS.name, stored)
+    names = [renamed.get(name, name) for name in stored]
     partition, ts, capture = (
         names.index("user_partition"),
         names.index("ts"),

@@ -309,8 +309,7 @@ def _publish_result(warehouse: Warehouse, staging: Staging, result: IngestResult
     previous_dates = {day for c in [previous, *replaced] if c for day in c.facts["dates"]}
     outcome.dates = sorted({*map(date.fromisoformat, previous_dates), *outcome.dates})
     outcome.notes += [
-        f"{outcome.path}: takes the place of {name}, whose packets it has"
-        for name in outcome.replaces
+        f"{outcome.path}: replaces {name}, whose packets it contains" for name in outcome.replaces
     ]
 
 

@@ -34,6 +34,7 @@ from schemas import (
     TABLES,
     Table,
 )
+from schemas.former_names import table_of_folder
 from spark_jobs.capture.removal_filter import (
     FAR_END_COLUMN,
     KEY_COLUMNS,
@@ -709,7 +710,7 @@ def _is_old(target: str, first_kept: _FirstKeptDays) -> bool:
 
 
 def _table_of(target: str) -> Table:
-    return TABLES[target.partition("/")[0]]
+    return TABLES[table_of_folder(target.partition("/")[0])]
 
 
 def _writer_name(target: str) -> str:

@@ -29,6 +29,7 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from schemas import CATALOG_NAME
+from schemas.former_names import folders_of_table, table_of_folder
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.database import Database, PostgreSQL, Session, SQLite
@@ -176,8 +177,8 @@ def _by_table_and_day(items: Iterable[tuple[str, str]]) -> dict[str, dict[str, l
     """Group (file's path, value) by the path's table and day; return the values."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for target, value in items:
-        table, _, *rest = target.split("/")
-        found[table][rest[0].removeprefix("date=")].append(value)
+        folder, _, *rest = target.split("/")
+        found[table_of_folder(folder)][rest[0].removeprefix("date=")].append(value)
     return found
 
 
@@ -336,10 +337,11 @@ class UnitCatalog:
         if not tables:
             return []
         condition, times = (IS_CURRENT, ()) if ns is None else (WAS_CURRENT, (ns, ns))
-        in_tables = " or ".join("path like ?" for _ in tables)
+        folders = [folder for table in tables for folder in folders_of_table(table)]
+        in_tables = " or ".join("path like ?" for _ in folders)
         rows = self._query(
             f"select path from giscope_files where {condition} and ({in_tables}) order by path",
-            (*times, *(f"{table}/%" for table in tables)),
+            (*times, *(f"{folder}/%" for folder in folders)),
         )
         return [path for (path,) in rows]
 
@@ -394,9 +396,11 @@ class UnitCatalog:
                     f"delete from iceberg_tables where {OWN_ICEBERG_TABLES} and table_name = ?",
                     (table,),
                 )
-                database.execute(
-                    "update giscope_files set listed = false where path like ?", (f"{table}/%",)
-                )
+                for folder in folders_of_table(table):
+                    database.execute(
+                        "update giscope_files set listed = false where path like ?",
+                        (f"{folder}/%",),
+                    )
 
     def removable_files(self, before_ns: int) -> dict[str, int]:
         """Return the files that were superseded, or registered and never published, before a time.
@@ -540,7 +544,7 @@ def _mark_units_changed(database: Session, path: str) -> None:
 
 
 def _table_of(path: str) -> str:
-    return path.partition("/")[0]
+    return table_of_folder(path.partition("/")[0])
 
 
 def _read_units(database: Session, key: tuple[str, str]) -> list[PublishedUnit]:

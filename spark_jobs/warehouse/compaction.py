@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas import INGEST_LOG, PACKETS, TABLES, Table
+from schemas.former_names import table_of_folder
 from spark_jobs.warehouse.catalog import File
 from spark_jobs.warehouse.files import Written, key_value_metadata, open_parquet, read_metadata
 from spark_jobs.warehouse.staging import NO_DATE, Staging
@@ -79,7 +80,7 @@ class TablePartition(NamedTuple):
         table, network, *day, _ = target.split("/")
         text = day[0].removeprefix("date=") if day else NO_DATE
         date = None if text == NO_DATE else datetime.date.fromisoformat(text)
-        return cls(TABLES[table], network.removeprefix("network="), date)
+        return cls(TABLES[table_of_folder(table)], network.removeprefix("network="), date)
 
 
 def small_files(units: Iterable[PublishedUnit]) -> list[list[CaptureFile]]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from schemas import Table
+from schemas.former_names import renamed_columns
 from spark_jobs.places import in_object_store
 from spark_jobs.warehouse.units import Content, content_of
 
@@ -135,18 +136,40 @@ def read_rows(
     """
     names = table.arrow.names if columns is None else columns
     schema = pa.schema([table.arrow.field(name) for name in names])
-    rows = [
-        pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
-        for path in paths
-    ]
+    rows = [_read_file(table, path, filters, names) for path in paths]
     return pa.concat_tables([schema.empty_table(), *(r.cast(schema) for r in rows)])
+
+
+def has_columns_of(table: Table, path: Path) -> bool:
+    """Return whether a file has all present columns of a table, by its name (see Staging.path).
+
+    The names of files of earlier versions do not show that.
+    """
+    return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
+
+
+def _read_file(
+    table: Table, path: Path, filters: list[Any] | None, names: Sequence[str]
+) -> pa.Table:
+    if has_columns_of(table, path) or not renamed_columns(
+        table.name, read_metadata(path).schema.names
+    ):
+        columns = None if len(names) == len(table.arrow) else names
+        return pq.read_table(_source(path), columns=columns, filters=filters, partitioning=None)
+    rows = pq.read_table(_source(path), partitioning=None)
+    rows = with_columns(rows, table, table.arrow.names)
+    return (rows.filter(pq.filters_to_expression(filters)) if filters else rows).select(names)
 
 
 def with_columns(rows: pa.Table, table: Table, names: Sequence[str]) -> pa.Table:
     """Return some columns of a file's rows.
 
-    A column that a file of an earlier version lacks is null, or 0 if the column may not be null.
+    Columns with former names get today's. A column that a file of an earlier version lacks is null,
+    or 0 if the column may not be null.
     """
+    renamed = renamed_columns(table.name, rows.column_names)
+    if renamed:
+        rows = rows.rename_columns([renamed.get(name, name) for name in rows.column_names])
     for column in table.columns:
         if column.name in names and column.name not in rows.column_names:
             filler = pa.scalar(0 if column.required else None).cast(column.type)

@@ -7,6 +7,7 @@ in the manifests and not in the files, as Iceberg allows for identity partitions
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -53,6 +54,7 @@ from pyiceberg.types import (
 )
 
 from schemas import TABLES, Table
+from schemas.former_names import renamed_columns, stored_names
 from spark_jobs.warehouse.catalog import NAMESPACE, File, TableUpdate
 from spark_jobs.warehouse.path_io import PathIO
 from spark_jobs.warehouse.staging import NO_DATE
@@ -102,8 +104,13 @@ def write_metadata(update: TableUpdate) -> WrittenMetadata:
         transaction = _CachedTransaction(current)
         if _columns(schema_of(table)) - _columns(current.schema()):
             with transaction.update_schema() as evolving:
+                for former, name in renamed_columns(
+                    table.name, current.schema().column_names
+                ).items():
+                    evolving.rename_column(former, name)
+            with transaction.update_schema() as evolving:
                 evolving.union_by_name(schema_of(table))
-            transaction.set_properties(_name_mapping(transaction.table_metadata.schema()))
+            transaction.set_properties(_name_mapping(table, transaction.table_metadata.schema()))
     else:
         transaction = _CreateTransaction(catalog.new(table, folder))
     _add_snapshot(transaction, table, update)
@@ -143,8 +150,12 @@ def _columns(schema: Schema) -> set[tuple[str, str, str | None]]:
     return {(field.name, str(field.field_type), field.doc) for field in schema.fields}
 
 
-def _name_mapping(schema: Schema) -> dict[str, str]:
-    return {TableProperties.DEFAULT_NAME_MAPPING: schema.name_mapping.model_dump_json()}
+def _name_mapping(table: Table, schema: Schema) -> dict[str, str]:
+    """Return the property by which readers find columns in files, by today's and former names."""
+    mapping = schema.name_mapping.model_dump()
+    for field in mapping:
+        field["names"] = stored_names(table.name, field["names"])
+    return {TableProperties.DEFAULT_NAME_MAPPING: json.dumps(mapping)}
 
 
 def _iceberg_type(type_: pa.DataType, ids: Iterator[int]) -> IcebergType:
@@ -368,7 +379,11 @@ class _MetadataWriter(MetastoreCatalog, NoopCatalog):
             )
             for n, column in enumerate(table.partitions)
         ]
-        properties = {**PROPERTIES, **_name_mapping(schema), "comment": f"one row is {table.row}"}
+        properties = {
+            **PROPERTIES,
+            **_name_mapping(table, schema),
+            "comment": f"one row is {table.row}",
+        }
         metadata = new_table_metadata(
             schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, folder, properties
         )

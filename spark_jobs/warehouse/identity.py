@@ -49,7 +49,7 @@ def read_mark(root: Path) -> Mark | None:
         return Mark(str(found["identity"]), str(found["catalog"]))
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
-            f"{path}: is not the mark of a warehouse: restore it, or remove it and its "
+            f"{path}: is damaged: restore it, or remove it and the warehouse's "
             f"catalog and run {_rebuild_command(root)}"
         ) from error
 
@@ -96,7 +96,7 @@ class IdentityCheck:
         if self._database.version() is not None:
             with self._database.reading() as session:
                 if identity_of(session) or _has_units(session):
-                    self._refuse("is not empty: there is nothing to rebuild, or it is another's")
+                    self._refuse("is not empty: only an empty catalog can be rebuilt")
         self._has_tables = lambda: False
 
     def __call__(self, session: Session) -> None:

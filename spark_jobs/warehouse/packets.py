@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas import PACKETS
+from schemas.former_names import stored_names
 from spark_jobs.compiled.arrays import (
     gather,
     group_offsets,
@@ -181,13 +182,14 @@ def _in_partitions(groups: Sequence[RowGroups]) -> Iterator[np.ndarray]:
 
 def _row_groups(groups: Sequence[RowGroups], columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield some columns of each row group."""
+    stored = stored_names(PACKETS.name, columns)
     for path, groups_of_file in groupby(groups, attrgetter("path")):
         with open_parquet(
             path, metadata=_metadata(path), read_dictionary=["user", "server"]
         ) as file:
             for group in groups_of_file:
                 for number in group.numbers:
-                    rows = file.read_row_group(number, columns=list(columns), use_threads=False)
+                    rows = file.read_row_group(number, columns=stored, use_threads=False)
                     yield with_columns(rows, PACKETS, columns)
 
 

@@ -99,8 +99,8 @@ def updates_between(name: str, server: TableMetadata, local: TableMetadata) -> l
         or any(sequence_number(snapshot) <= latest for snapshot in new)
     ):
         raise UserError(
-            f"{NAMESPACE}.{name} there is another warehouse's, or others have changed it: drop it "
-            "there, without purging its files"
+            f"{NAMESPACE}.{name} there belongs to another warehouse, or another program has "
+            "changed it: drop it there without purging its files"
         )
     schemas = {schema.schema_id for schema in server.schemas}
     updates: list[Json] = [
@@ -192,9 +192,7 @@ def _catalog(uri: str) -> Iterator[Any]:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"REST catalog at {host}: {reason}") from error
     except ValueError as error:
-        raise UserError(
-            f"REST catalog at {host}: it does not answer as a REST catalog does"
-        ) from error
+        raise UserError(f"REST catalog at {host}: its answer is not a REST catalog's") from error
 
 
 def _reason(answer: Any) -> str:

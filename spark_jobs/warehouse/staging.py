@@ -93,14 +93,6 @@ class Staging:
             writer.write_table(rows if rows.schema == table.arrow else rows.cast(table.arrow))
 
 
-def has_columns_of(table: Table, path: Path) -> bool:
-    """Return whether a file has all present columns of a table, by its name (see Staging.path).
-
-    The names of files of earlier versions do not show that.
-    """
-    return path.name.rsplit("-", 2)[-2:-1] == [table.layout]
-
-
 def claim_folder(folder: Path) -> IO[str]:
     """Create a folder that is this process's as long as the returned file is open.
 

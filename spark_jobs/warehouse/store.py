@@ -45,6 +45,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import xxhash
 
 from schemas import NETWORKS, TABLES, Table
+from schemas.former_names import FORMER_TABLES, folders_of_table, table_of_folder
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store, path_of, remove_all
 from spark_jobs.sources import version
@@ -147,8 +148,8 @@ class Warehouse:
         for part in root.resolve().parts:
             if part.startswith(("network=", "date=")):
                 raise UserError(
-                    f"{root}: its part {part} would be taken for a partition of the tables: "
-                    "rename it"
+                    f"{root}: rename the folder {part}: readers would take it for a partition of "
+                    "the tables"
                 )
         self.root, self.grace_time, self._storage = root, grace_time, storage_of(root)
         uri = os.environ.get(CATALOG_VARIABLE) if catalog is None else catalog
@@ -286,7 +287,8 @@ class Warehouse:
 
         A merged file also holds rows of other units of the same kind.
         """
-        return [self.root / file for file in published.files if file.startswith(f"{table.name}/")]
+        folders = folders_of_table(table.name)
+        return [self.root / f for f in published.files if f.partition("/")[0] in folders]
 
     def connect(
         self, query: str | None = None, as_of: datetime.datetime | None = None
@@ -319,8 +321,8 @@ class Warehouse:
         if ns < until_ns:
             until = to_datetime(until_ns // 1000)
             raise UserError(
-                f"{self.root}: its state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: what was "
-                f"replaced before {until:%Y-%m-%d %H:%M:%S} UTC is removed"
+                f"{self.root}: the state of {as_of:%Y-%m-%d %H:%M:%S} UTC is not kept: files "
+                f"superseded before {until:%Y-%m-%d %H:%M:%S} UTC are removed"
             )
         return ns
 
@@ -516,6 +518,8 @@ class Warehouse:
         if any(not location.startswith(f"{root}/") for location in locations.values()):
             self._catalog.drop_all_iceberg_tables()  # the warehouse was moved
             locations = {}
+        self._catalog.drop_iceberg_tables(former := FORMER_TABLES.keys() & locations)
+        locations = {name: at for name, at in locations.items() if name not in former}
         new = [name for name in TABLES if name not in locations]
         facts = self._facts_to_back_up()
         inputs = fingerprint(facts)
@@ -671,7 +675,7 @@ class Warehouse:
     def _by_table(self, targets: list[str], root: Path) -> dict[Table, list[Path]]:
         found: dict[str, list[Path]] = defaultdict(list)
         for target in targets:
-            found[target.partition("/")[0]].append(root / target)
+            found[table_of_folder(target.partition("/")[0])].append(root / target)
         return {table: found[name] for name, table in TABLES.items()}
 
     def purged_before(self, network: str, *tables: Table) -> datetime.date:

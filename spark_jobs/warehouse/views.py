@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from schemas import Table
+from schemas.former_names import renamed_columns
 from spark_jobs.errors import UserError
 from spark_jobs.places import in_object_store
-from spark_jobs.warehouse.staging import has_columns_of
+from spark_jobs.warehouse.files import has_columns_of, read_metadata
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,28 +97,35 @@ def files_query(table: Table, files: list[Path]) -> str:
     nulls = ", ".join(f'cast(null as {type_}) as "{name}"' for name, type_ in types.items())
     present = [path for path in files if has_columns_of(table, path)]
     earlier = [path for path in files if not has_columns_of(table, path)]
+    by_names: dict[tuple[tuple[str, str], ...], list[Path]] = defaultdict(list)
+    for path in earlier:
+        renamed = renamed_columns(table.name, read_metadata(path).schema.names)
+        by_names[(*renamed.items(),)].append(path)
     parts = [
         f"select {nulls} where false",
-        *(
-            _read(table, group, same_columns)
-            for group, same_columns in ((present, True), (earlier, False))
-            if group
-        ),
+        *([_read(table, present, True)] if present else []),
+        *(_read(table, group, False, renamed) for renamed, group in by_names.items()),
     ]
     return " union all by name ".join(parts)
 
 
-def _read(table: Table, files: list[Path], same_columns: bool) -> str:
+def _read(
+    table: Table,
+    files: list[Path],
+    same_columns: bool,
+    renamed: Iterable[tuple[str, str]] = (),
+) -> str:
     """Return the query that reads files with their partition columns.
 
-    same_columns: all files have the same columns.
+    same_columns: all files have the same columns. renamed: columns with former names, and today's.
     """
+    columns = ", ".join(f'"{former}" as "{name}"' for former, name in renamed)
     paths = ", ".join(map(_sql_string, duckdb_paths(files)))
     hive = ", ".join(
         f"{_sql_string(c.name)}: {_sql_string(sql_type(c.stored_type))}" for c in table.partitions
     )
     return (
-        f"select * from read_parquet([{paths}], union_by_name = {not same_columns}, "
+        f"select *{f' rename ({columns})' if columns else ''} from read_parquet([{paths}], union_by_name = {not same_columns}, "
         f"hive_partitioning = true, hive_types = {{{hive}}})"
     )
 

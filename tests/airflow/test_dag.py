@@ -62,11 +62,11 @@ def test_dag_loads_with_all_its_steps(airflow):
 
 @pytest.fixture
 def webhook() -> Iterator[HTTPServer]:
-    """A server on this machine that keeps what is posted to it in `told`."""
+    """A server on this machine that keeps what is posted to it in `posted`."""
 
     class Keep(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.server.told.append(
+            self.server.posted.append(
                 json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             )
             self.send_response(200)
@@ -76,7 +76,7 @@ def webhook() -> Iterator[HTTPServer]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Keep) as server:
-        server.told = []
+        server.posted = []
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -101,7 +101,7 @@ def land(landing: Path, network: str, names: list[str], marker: str = "") -> Pat
 
 
 @pytest.mark.slow
-def test_bad_day_is_held_and_told_the_rest_published_then_mended_and_repeated(
+def test_bad_day_is_held_and_reported_the_rest_published_then_mended_and_repeated(
     airflow, demo: Demo, webhook
 ):
     """One network with a corrupt file, one with a missing file, one good; all mended; once more. Of
@@ -125,9 +125,9 @@ def test_bad_day_is_held_and_told_the_rest_published_then_mended_and_repeated(
     [held] = query(warehouse, "select distinct network, finding from quality where not passed")
     assert held[0] == "aa-gprs"
     assert "off-peak.pcap" in held[1]
-    [told] = webhook.told
-    assert told["title"] == "giscope: aa-gprs is held back"
-    assert f"aa-gprs {DAY} is held back: {held[1]}" in told["message"]
+    [alert] = webhook.posted
+    assert alert["title"] == "giscope: aa-gprs is held back"
+    assert f"aa-gprs {DAY} is held back: {held[1]}" in alert["message"]
     assert query(warehouse, "select distinct network from flows order by all") == [
         ("aa-gprs",), ("bb-gprs",),
     ]  # fmt: skip
@@ -145,7 +145,7 @@ def test_bad_day_is_held_and_told_the_rest_published_then_mended_and_repeated(
     third = run()
     assert third.returncode == 0, third.stdout[-3000:]
     assert sorted(home.glob("warehouse/*/network=*/**/*.parquet")) == files
-    assert webhook.told == [told]
+    assert webhook.posted == [alert]
 
 
 def land_later(landing: Path, network: str, hours: int) -> None:
@@ -218,9 +218,9 @@ def test_days_of_two_time_zones_and_a_file_that_comes_late(airflow, demo: Demo, 
 
 
 @pytest.mark.slow
-def test_held_day_is_told_once_and_holds_no_other(airflow, tmp_path, webhook):
+def test_held_day_is_reported_once_and_holds_no_other(airflow, tmp_path, webhook):
     """The next day's packets end no connection of the day that is held: its flows are made anew and
-    come out the same, so it is not judged and told again."""
+    come out the same, so it is not judged and reported again."""
     file, landing = tmp_path / "networks.toml", tmp_path / "landing"
     file.write_text(
         '[[network]]\nname = "aa-gprs"\ncountry = "AA"\naccess = "gprs"\n'
@@ -241,8 +241,8 @@ def test_held_day_is_told_once_and_holds_no_other(airflow, tmp_path, webhook):
     assert second.returncode == 0, second.stdout[-3000:]
     published = query(Warehouse(tmp_path / "warehouse"), "select distinct date from table1_summary")
     assert published == [(next_day,)]
-    (told,) = webhook.told
-    assert f"aa-gprs {DAY} is held back: captures not read to their end" in told["message"]
+    (alert,) = webhook.posted
+    assert f"aa-gprs {DAY} is held back: captures not read to their end" in alert["message"]
 
 
 @pytest.mark.slow

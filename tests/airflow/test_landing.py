@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from landing import MARKER, complete_folders, missing
+from landing import MARKER, complete_folders, incomplete_reason
 
 QUIET_S = 1800.0
 
@@ -25,66 +25,66 @@ def changed(folder: Path, name: str, text: str = "") -> float:
 
 
 def test_no_folder_is_not_complete(tmp_path):
-    reason = missing(tmp_path / "2004-03-02", time.time(), QUIET_S)
+    reason = incomplete_reason(tmp_path / "2004-03-02", time.time(), QUIET_S)
     assert reason
     assert "no such folder" in reason
 
 
 def test_empty_folder_is_not_complete_however_quiet(day):
-    reason = missing(day, time.time() + 10 * QUIET_S, QUIET_S)
+    reason = incomplete_reason(day, time.time() + 10 * QUIET_S, QUIET_S)
     assert reason
     assert "empty" in reason
 
 
 def test_without_marker_complete_once_quiet(day):
     then = changed(day, "peak.pcap")
-    assert missing(day, then + QUIET_S - 1, QUIET_S)
-    assert missing(day, then + QUIET_S, QUIET_S) is None
+    assert incomplete_reason(day, then + QUIET_S - 1, QUIET_S)
+    assert incomplete_reason(day, then + QUIET_S, QUIET_S) is None
 
 
 def test_a_growing_file_keeps_the_day_open(day):
     changed(day, "peak.pcap")
     then = changed(day, "peak.pcap", "more")
-    assert missing(day, then + QUIET_S - 1, QUIET_S)
+    assert incomplete_reason(day, then + QUIET_S - 1, QUIET_S)
 
 
 def test_old_file_time_does_not_make_a_fresh_copy_quiet(day):
     then = changed(day, "peak.pcap")
     os.utime(day / "peak.pcap", (0, 0))
-    assert missing(day, then + 1, QUIET_S)
+    assert incomplete_reason(day, then + 1, QUIET_S)
 
 
 def test_marker_makes_it_complete_at_once(day):
     then = changed(day, "peak.pcap")
     (day / MARKER).touch()
-    assert missing(day, then, QUIET_S) is None
+    assert incomplete_reason(day, then, QUIET_S) is None
 
 
 def test_marker_that_names_a_missing_file(day):
     (day / MARKER).write_text("off-peak.pcap\npeak.pcap\n")
     then = changed(day, "peak.pcap")
-    reason = missing(day, then + 10 * QUIET_S, QUIET_S)
+    reason = incomplete_reason(day, then + 10 * QUIET_S, QUIET_S)
     assert reason
     assert "off-peak.pcap" in reason
     changed(day, "off-peak.pcap")
-    assert missing(day, then, QUIET_S) is None
+    assert incomplete_reason(day, then, QUIET_S) is None
 
 
 @pytest.mark.parametrize("linked", ["network", "day", MARKER])
-def test_links_are_not_followed_unless_told(day, tmp_path, linked):
+def test_links_are_not_followed_by_default(day, tmp_path, linked):
     """Neither as folders, nor as the marker, whose lines are shown."""
     changed(day, "peak.pcap")
     (day / MARKER).touch()
     path = {"network": day.parent, "day": day, MARKER: day / MARKER}[linked]
     path.symlink_to(path.rename(tmp_path / "elsewhere"))
-    reason = missing(day, time.time(), QUIET_S)
-    assert reason == f"{path}: a symbolic link, not followed without GISCOPE_FOLLOW_LINKS=1"
-    assert missing(day, time.time(), QUIET_S, follow_links=True) is None
+    reason = incomplete_reason(day, time.time(), QUIET_S)
+    assert reason == f"{path}: symbolic link; to follow it, set GISCOPE_FOLLOW_LINKS=1"
+    assert incomplete_reason(day, time.time(), QUIET_S, follow_links=True) is None
 
 
 def test_a_marker_that_is_a_pipe_is_not_waited_for(day):
     os.mkfifo(day / MARKER)
-    assert missing(day, time.time(), QUIET_S) == f"{day / MARKER}: is not a regular file"
+    assert incomplete_reason(day, time.time(), QUIET_S) == f"{day / MARKER}: not a regular file"
 
 
 def test_late_days_are_looked_at_as_far_back_as_asked(tmp_path):

@@ -247,7 +247,7 @@ def test_taken_port_is_said(server: Server):
     )
     port = server.environment["AIRFLOW__API__PORT"]
     assert second.returncode == 1
-    assert f"port {port} is taken" in second.stderr
+    assert f"port {port} is in use" in second.stderr
 
 
 @pytest.mark.usefixtures("killed")

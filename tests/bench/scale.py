@@ -1,10 +1,10 @@
 """What giscope costs from ten million packets to four hundred: `make bench-scale`.
 
-Days of seven networks are made of the captures shipped here (see tests.bench.traffic), of
-PACKETS_A_DAY each, A_CONNECTION a connection, and taken through every stage; making them counts for
-nothing. Captures are ingested as they are made and then emptied. SIZES are in millions of packets
-(`make bench-scale SIZES="10 40"`). The tables are written to docs/scale.md, between its marks.
-400 million packets take 13 GB of disk meanwhile.
+Captures of seven networks are generated from those in this repository (see tests.bench.traffic),
+with PACKETS_A_DAY packets a day and A_CONNECTION packets a connection. All stages are measured; the
+generation is not. Each capture is emptied after it is ingested. SIZES are in millions of packets
+(`make bench-scale SIZES="10 40"`). The tables are written to docs/scale.md, between its marks. 400
+million packets temporarily take 13 GB of disk.
 """
 
 import os
@@ -204,7 +204,7 @@ def measure(folder: Path, packets: int, say: Callable[[str], None]) -> Measured:
         stages,
         {
             "packets": bytes_of(warehouse, [PACKETS]),
-            "flows and beside them": bytes_of(warehouse, ROWS),
+            "flows and the tables beside them": bytes_of(warehouse, ROWS),
             "marts": bytes_of(warehouse, MARTS),
         },
         slowest,
@@ -254,26 +254,26 @@ def tables(sizes: Sequence[Measured]) -> str:
                 for name in staged
             ),
             row(
-                "packets to marts (`flows`, `marts`)",
+                "packets to marts (`flows` and `marts`)",
                 lambda size: f"{size.stages['flows'].seconds + size.stages['marts'].seconds:.0f}",
             ),
-            *head("µs of a core for a packet (and times the first)"),
+            *head("µs of a core per packet (ratio to the first size)"),
             *map(a_packet, staged),
-            *head("a process at most, MiB"),
+            *head("largest process, MiB"),
             *(
                 row(f"`{name}`", lambda size, name=name: f"{size.stages[name].peak / 2**20:.0f}")
                 for name in staged
             ),
-            *head("bytes a packet"),
+            *head("bytes per packet"),
             *(
                 row(name, lambda size, name=name: f"{size.disk[name] / size.packets:.2f}")
                 for name in sizes[0].disk
             ),
-            *head("at once, seconds"),
+            *head("single commands, seconds"),
             row("`giscope run`, nothing to do", lambda size: f"{size.stages['run'].seconds:.2f}"),
             row('`giscope sql "select 1"`', lambda size: f"{size.stages['sql'].seconds:.2f}"),
             row(
-                "the slowest dashboard query, and of what",
+                "slowest dashboard query, and its dataset",
                 lambda size: f"{size.stages['query'].seconds:.2f}, {size.slowest_query}",
             ),
             "",
@@ -305,8 +305,8 @@ def main() -> None:
             out.print(text)
             between_marks("scale", text)
         used = nothing_to_do(Path(name) / "days")
-        after = f"`giscope run` after 1,000 network-days: {used.seconds:.2f} s"
-        between_marks("days", f"{after}, {used.cpu_s:.2f} s of a core\n")
+        after = f"`giscope run` with nothing to do after 1,000 network-days: {used.seconds:.2f} s"
+        between_marks("days", f"{after}; CPU time {used.cpu_s:.2f} s\n")
     skew = [
         "",
         *(f"| {' | '.join(row)} |" for row in (uneven.HEADINGS, RULE, *uneven.measured())),

@@ -1,11 +1,11 @@
-"""Traffic that is not spread evenly, beside the usual: `python -m tests.bench.uneven`, and part of
-`make bench-scale`.
+"""Traffic that is spread unevenly, beside the usual mix: `python -m tests.bench.uneven`, and part
+of `make bench-scale`.
 
-One user with a third of all packets, one bucket with ten times the packets of the others, and a
-day of a million users with ten packets each (GISCOPE_BENCH_USERS sets another number), each in a
-process of its own on one core: packets/s from capture to flows, as a share of what
-tests.bench.mix's file gives, the largest resident size, and whether one task is long while the
-others are done: its share of the packets and of the tasks' time.
+The kinds of traffic: one user with a third of all packets; one user partition with ten times the
+packets of the others; a day of a million users with ten packets each (GISCOPE_BENCH_USERS sets
+another number). Each runs in a process of its own on one core. The results are packets/s from
+capture to flows, their ratio to those of tests.bench.mix's file, the largest resident size, and the
+longest task's share of the packets and of the tasks' time.
 """
 
 import os
@@ -37,10 +37,10 @@ from tests.bench.peers import ROOT, ingest_all, make_all_flows, packets_of
 HEADINGS = (
     "traffic",
     "million packets/s",
-    "of the usual",
+    "relative to the usual mix",
     "peak memory, MiB",
-    "longest task: packets",
-    "time",
+    "longest task: share of packets",
+    "share of time",
 )
 ANY_USER = 0x0A00_0000
 """10.0.0.0: the benchmark's subscribers are 10.0.0.0/8."""
@@ -55,7 +55,7 @@ def one_user(target: Path, exchanges: int) -> None:
 
 
 def one_partition(target: Path, exchanges: int, partitions: int) -> None:
-    """A bucket with ten times the packets of each other one."""
+    """A user partition with ten times the packets of each other one."""
     users = ANY_USER + np.arange(exchanges)
     of_partition = np.array(
         [user_partition(str(ip_address(int(user))), partitions) for user in users]
@@ -68,7 +68,9 @@ def captures(folder: Path, network: Network) -> dict[str, Path]:
     users = int(float(os.environ.get("GISCOPE_BENCH_USERS", "1e6")))
     paths = {
         kind: folder / f"{k}.pcap"
-        for k, kind in enumerate(("the usual", "one user", "one bucket", f"{users:,} users"))
+        for k, kind in enumerate(
+            ("the usual mix", "one user", "one user partition", f"{users:,} users")
+        )
     }
     usual, user, partition, many = paths.values()
     mix(usual, 2_000_000, 40_000)

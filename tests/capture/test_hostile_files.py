@@ -153,13 +153,15 @@ def test_gigabytes_of_nothing_are_given_up_and_what_came_before_is_kept(
     assert found.skipped["given_up"] == 1
     assert found.skipped["corrupt_bytes"] < 500 * MEBIBYTE
     (note,) = found.notes
-    assert re.fullmatch(rf"{re.escape(str(path))}: byte \d+: given up.*", note)
+    assert re.fullmatch(rf"{re.escape(str(path))}: byte \d+: reading stopped.*", note)
 
 
 def test_a_bomb_without_a_packet_is_refused_in_a_line(tmp_path):
     path = tmp_path / "bomb.pcap"
     path.write_bytes(zstd_of_zeros(PCAP, 5))
-    with pytest.raises(UserError, match=rf"^{re.escape(str(path))}: byte \d+: given up[^\n]*$"):
+    with pytest.raises(
+        UserError, match=rf"^{re.escape(str(path))}: byte \d+: reading stopped[^\n]*$"
+    ):
         rows_of(path)
 
 

@@ -3,9 +3,9 @@
 import duckdb
 import pytest
 
-from infra.superset.assets import FOLDER, assets, written
+from infra.superset.assets import FOLDER, assets, yaml_files
 from infra.superset.dashboards import DASHBOARDS
-from infra.superset.overview import HELD
+from infra.superset.overview import HELD_DAYS_DATASET
 from schemas import MARTS
 
 DATASETS = {chart.dataset.name: chart.dataset for page in DASHBOARDS for chart in page.charts}
@@ -16,11 +16,11 @@ def test_yaml_is_what_the_description_says():
         str(path.relative_to(FOLDER)): path.read_text(encoding="utf-8")
         for path in FOLDER.rglob("*.yaml")
     }
-    assert there == written(), "run: python -m infra.superset.assets"
+    assert there == yaml_files(), "run: python -m infra.superset.assets"
 
 
 def test_every_mart_is_on_a_dashboard():
-    """But the one that holds what the report's intervals are told from."""
+    """All but the one from which the report makes its intervals."""
     text = " ".join(dataset.sql for dataset in DATASETS.values())
     assert [mart.name for mart in MARTS if mart.name not in text] == ["distributions"]
 
@@ -36,7 +36,7 @@ def test_every_dataset_has_the_columns_of_the_filters_and_of_the_rows_security()
     ("name", "sums"),
     [
         ("setup_delay", {"flows": "fig03_setup_delay", "delay_sum": "fig03_setup_delay"}),
-        ("round_trip_time", {"flows": "fig04_round_trip_time"}),
+        ("rtt", {"flows": "fig04_round_trip_time"}),
         ("channel_rate", dict.fromkeys(("periods", "seconds", "ip_bytes"), "fig07_channel_rate")),
         ("throughput", dict.fromkeys(("flows", "throughput_sum"), "fig09_throughput")),
         ("tcp_share", {"flows": "fig11_tcp_share"}),
@@ -69,7 +69,7 @@ def test_every_metric_can_be_asked_for(demo, name):
 
 
 def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
-    """Fig. 10, told from the flows; users who share a group by chance count once."""
+    """Fig. 10, computed from the flows; users who share a group by chance count once."""
     dataset = DATASETS["throughput_by_loss"]
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
@@ -83,14 +83,14 @@ def test_nothing_is_shown_of_fewer_than_five_connections_or_three_users(demo):
             count(*), count(distinct "user"), avg(throughput) / 1000
         from flows where throughput is not null and initiator = 'mobile' group by all
     """).fetchall()
-    told = {row[:2]: row[2] for row in shown}
+    values = {row[:2]: row[2] for row in shown}
     groups = {row[:2]: row[3] for row in shown}
-    assert None in told.values()
+    assert None in values.values()
     for network, loss_class, flows, users, mean in counted:
         key = network, loss_class
         assert groups[key] <= users
         expected = pytest.approx(mean) if flows >= 5 and groups[key] >= 3 else None
-        assert told[key] == expected, key
+        assert values[key] == expected, key
 
 
 HELD_DAYS = """
@@ -112,24 +112,24 @@ HELD_DAYS = """
 """
 
 
-def test_held_days_are_told_with_reasons_and_so_is_that_there_are_none():
+def test_held_days_are_shown_with_reasons_and_so_is_that_there_are_none():
     connection = duckdb.connect()
     connection.execute(HELD_DAYS)
     rows = connection.execute(f"""
-        select network, country, access, date::text, state, amiss, shown from ({HELD.sql})
-        order by state, date desc
+        select network, country, access, date::text, state, findings, shown
+        from ({HELD_DAYS_DATASET.sql}) order by state, date desc
     """).fetchall()
     assert rows == [
-        ("aa", "AA", "lte", "2004-03-02", "HELD BACK", "0 connections", "nothing of it"),
-        ("aa", "AA", "lte", "2004-03-01", "HELD BACK", "0 connections; volume 0.1",
-         "what was last published of it"),
-        ("bb", "BB", "lte", "2004-03-04", "no day is held back; the last one checked", "", ""),
+        ("aa", "AA", "lte", "2004-03-02", "HELD", "0 connections", "nothing"),
+        ("aa", "AA", "lte", "2004-03-01", "HELD", "0 connections; volume 0.1",
+         "its last published version"),
+        ("bb", "BB", "lte", "2004-03-04", "no held days; last checked day", "", ""),
         ("cc", "CC", "nr", None, "not checked yet", "", ""),
     ]  # fmt: skip
 
 
 def test_held_days_come_first_whatever_dates_are_chosen():
-    [held] = [content for path, content in assets().items() if path == "charts/days_held_back.yaml"]
+    [held] = [content for path, content in assets().items() if path == "charts/held_days.yaml"]
     assert held["params"]["order_by_cols"][:2] == ['["state", true]', '["date", false]']
     overview = assets()["dashboards/giscope-overview.yaml"]
     first = overview["position"]["ROW-1"]["children"][0]

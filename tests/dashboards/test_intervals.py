@@ -7,12 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from infra.superset.intervals import CHOSEN, Ratio, estimates, share_of, tabled, templated
+from infra.superset.intervals import (
+    FILTERS_MARK,
+    Ratio,
+    estimate_table,
+    estimates,
+    share_ratio,
+    to_superset_template,
+)
 from spark_jobs.estimators.by_user import Estimate, mean, share
 
 DAY = datetime.date(2004, 3, 1)
 ROWS = "select network, user_group, date as day, flows, part, total, weight from sums"
-RATIOS = [share_of("share", "part", "flows"), Ratio("mean", "total", "weight", "flows")]
+RATIOS = [share_ratio("share", "part", "flows"), Ratio("mean", "total", "weight", "flows")]
 
 
 def asked(sums: pd.DataFrame, sql: str) -> list[dict]:
@@ -53,11 +60,11 @@ def agree(shown: dict | None, expected: Estimate) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_intervals_are_those_of_the_estimators(seed):
     sums = made_up(seed)
-    told = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
+    shown = {row["ratio"]: row for row in asked(sums, estimates(ROWS, ["network"], RATIOS))}
     by_group = sums.groupby("user_group")[["flows", "part", "total", "weight"]].sum()
     columns = {name: by_group[name].to_numpy(float) for name in by_group}
-    agree(told.get("share"), share(columns["part"], columns["flows"]))
-    agree(told.get("mean"), mean(columns["total"], columns["weight"]))
+    agree(shown.get("share"), share(columns["part"], columns["flows"]))
+    agree(shown.get("mean"), mean(columns["total"], columns["weight"]))
 
 
 def test_nothing_is_said_of_two_users_or_of_four_samples():
@@ -73,12 +80,16 @@ def test_a_cell_says_value_and_interval():
     rows = [("a", n, DAY, 10 + n, (10 + n) / 2, 3000.0, 100.0) for n in range(10)]
     columns = ["network", "user_group", "date", "flows", "part", "total", "weight"]
     frame = pd.DataFrame(rows, columns=columns)
-    (shown,) = asked(frame, tabled(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}))
+    (shown,) = asked(frame, estimate_table(ROWS, ["network"], RATIOS, {"counted": "sum(flows)"}))
     assert shown["counted"] == 145
     assert shown["share"].replace("\N{NO-BREAK SPACE}", " ") == "50 (19 … 81)"
     assert shown["mean"].startswith("30")
 
 
 def test_elsewhere_than_in_superset_everything_is_chosen():
-    assert "get_filters('hour', remove_filter=True)" in templated(f"where true {CHOSEN}")
-    assert asked(made_up(1), f"select count(*) as n from sums where true {CHOSEN}")[0]["n"] > 0
+    assert "get_filters('hour', remove_filter=True)" in to_superset_template(
+        f"where true {FILTERS_MARK}"
+    )
+    assert (
+        asked(made_up(1), f"select count(*) as n from sums where true {FILTERS_MARK}")[0]["n"] > 0
+    )

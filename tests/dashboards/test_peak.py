@@ -20,7 +20,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def told(selection: Selection, days: str = "all days") -> dict[tuple[str, str], dict]:
+def page_rows(selection: Selection, days: str = "all days") -> dict[tuple[str, str], dict]:
     """The page's rows of some days, by network and metric."""
     rows = selection.rows(f"select * from ({COMPARED.sql}) where days = '{days}'")
     return {(row["network"], row["metric"]): row for row in rows}
@@ -28,15 +28,15 @@ def told(selection: Selection, days: str = "all days") -> dict[tuple[str, str], 
 
 def agree(selection: Selection) -> int:
     """Of how many differences the page says the report's, and both the regression's; all."""
-    shown = told(selection)
+    shown = page_rows(selection)
     found = comparisons(selection, PEAK, OFF_PEAK)
     plain = compared(selection.connection.sql("select * from metrics").df())
     assert {(c.network.name, c.metric) for c in found} == set(plain.index)
     for comparison in found:
         row = shown.pop((comparison.network.name, comparison.metric))
-        told_plainly(comparison, plain.loc[(comparison.network.name, comparison.metric)])
+        agree_with_regression(comparison, plain.loc[(comparison.network.name, comparison.metric)])
         assert row["sentence"] == comparison.sentence
-        assert row["claimed"] == comparison.significant
+        assert row["significant"] == comparison.significant
         scale = SHOWN_METRICS[comparison.metric].unit.scale
         theirs = comparison.difference
         assert row["peak"] == (theirs.first and pytest.approx(scale * theirs.first))
@@ -50,7 +50,7 @@ def agree(selection: Selection) -> int:
     return len(found)
 
 
-def told_plainly(comparison: Comparison, plain: pd.Series) -> None:
+def agree_with_regression(comparison: Comparison, plain: pd.Series) -> None:
     """A comparison of the report is the regression's."""
     theirs = comparison.difference
     for value, name in ((theirs.first, "first"), (theirs.second, "second")):
@@ -68,7 +68,9 @@ def test_of_the_demo(how, request):
     a group together hangs on that."""
     selection = select(request.getfixturevalue(how).warehouse, None, None, None)
     assert agree(selection) == len(SHOWN_METRICS)
-    alone = {row["sentence"] for (name, _), row in told(selection).items() if name != "aa-gprs"}
+    alone = {
+        row["sentence"] for (name, _), row in page_rows(selection).items() if name != "aa-gprs"
+    }
     assert alone == {"nothing to compare: no off-peak data"}
 
 
@@ -98,7 +100,7 @@ def test_of_made_up_days(seed):
 
 def test_intervals_hold_a_difference_as_often_as_promised():
     """Of halves with different users; the report's do, too (tests/report/test_compare.py)."""
-    rows = told(selection_of(of_other_users(0.3, draws=400))).values()
+    rows = page_rows(selection_of(of_other_users(0.3, draws=400))).values()
     held = np.mean([row["low"] <= 1000 * 0.3 <= row["high"] for row in rows])
     assert len(rows) == 400
     assert 0.92 <= held <= 0.98
@@ -108,7 +110,7 @@ def test_of_the_last_days(demo):
     """Of one day, every span is the same; days are counted back from the warehouse's last."""
     selection = select(demo.warehouse, None, None, None)
     sentences = [
-        {key: row["sentence"] for key, row in told(selection, days).items()} for days in SPANS
+        {key: row["sentence"] for key, row in page_rows(selection, days).items()} for days in SPANS
     ]
     assert all(sentences[0] == others for others in sentences[1:])
 

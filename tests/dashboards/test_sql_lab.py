@@ -47,17 +47,17 @@ def analyst(server, browser, admin) -> Iterator[APIRequestContext]:
 
 
 def asked(request: APIRequestContext, sql: str, database: int) -> tuple[int, Any]:
-    """The status, and the rows or what is told instead."""
+    """The status, and the rows or the answer instead."""
     data = {"database_id": database, "sql": sql, "client_id": f"q{next(NUMBERS)}"}
     answer = request.post("/api/v1/sqllab/execute/", data=data | {"schema": "main"})
-    told = answer.json()
-    return answer.status, told.get("data", told.get("errors", told))
+    content = answer.json()
+    return answer.status, content.get("data", content.get("errors", content))
 
 
 def refused(request: APIRequestContext, sql: str, database: int) -> str:
-    status, told = asked(request, sql, database)
-    assert status >= 400, (sql, told)
-    return str(told)
+    status, answer = asked(request, sql, database)
+    assert status >= 400, (sql, answer)
+    return str(answer)
 
 
 def bytes_of(folder: Path) -> dict[Path, str]:
@@ -134,8 +134,8 @@ def filled(sql: str, files: dict[str, Path], root: Path) -> str:
 
 @pytest.mark.parametrize("sql", WAYS_TO_WRITE + WAYS_TO_READ_FILES)
 def test_only_queries_of_tables_are_run_for_administrators(server, admin, databases, files, sql):
-    told = refused(admin, filled(sql, files, server.warehouse.root), databases["analysis"])
-    assert "root:x:0" not in told
+    answer = refused(admin, filled(sql, files, server.warehouse.root), databases["analysis"])
+    assert "root:x:0" not in answer
 
 
 def test_an_administrator_asks_every_table(server, admin, databases):
@@ -213,7 +213,7 @@ def test_an_analyst_runs_queries_only(server, analyst, databases, files, sql):
         "select distinct network from ({{ dataset(1) }})",
     ],
 )
-def test_no_query_tells_an_analyst_of_another_country(analyst, databases, sql):
+def test_no_query_shows_an_analyst_another_country(analyst, databases, sql):
     status, rows = asked(analyst, sql, databases["analysis"])
     assert status == 200, rows
     assert rows
@@ -227,8 +227,8 @@ def test_no_query_tells_an_analyst_of_another_country(analyst, databases, sql):
 @pytest.mark.parametrize("sql", ["select * from flows", "summarize flows", "show tables"])
 def test_the_pages_database_is_not_asked_in_sql_lab(analyst, admin, databases, sql):
     for request in (analyst, admin):
-        status, told = asked(request, sql, databases["giscope"])
-        assert (status, told) == (403, {"message": "giscope is not asked in SQL Lab"})
+        status, answer = asked(request, sql, databases["giscope"])
+        assert (status, answer) == (403, {"message": "SQL Lab cannot query the database giscope"})
 
 
 def test_other_databases_are_none(analyst, databases):
@@ -322,10 +322,10 @@ from flask import g
 from superset.app import create_app
 app = create_app()
 with app.app_context():
-    import connections
+    import duckdb_connections
     from superset import db
     from superset.models.core import Database
-    connections.must_be_a_query = lambda sql: None
+    duckdb_connections.require_query = lambda sql: None
     g.user = app.appbuilder.sm.find_user("admin")
     database = db.session.query(Database).filter_by(database_name="analysis").one()
     with database.get_raw_connection() as connection:
@@ -340,7 +340,7 @@ def test_the_last_line_alone_stops_a_write(server, files, through_another_file):
     """With the check of statements off, at the least."""
     script, new = server.home / "last_line.py", files["aa-gprs"].with_name("new.parquet")
     script.write_text(LAST_LINE)
-    confined = ["infra/superset/confined.py", str(server.home), PYTHON]
+    confined = ["infra/superset/run_confined.py", str(server.home), PYTHON]
     with pytest.raises(AssertionError, match="Permission denied"):
         run(server, *confined, str(script), str(files["aa-gprs"]), through_another_file)
     # Nothing else is in the way.
@@ -395,10 +395,10 @@ import sys
 import threading
 import time
 sys.path[:0] = ["infra/superset", "."]
-import connections
+import duckdb_connections
 
 def ask(sql, rows=0):
-    cursor = connections.connect(None).cursor()
+    cursor = duckdb_connections.connect(None).cursor()
     cursor.execute(sql)
     return cursor.fetchmany(rows) if rows else cursor.fetchall()
 
@@ -407,7 +407,7 @@ LONG_QUERY = LIMITED + f"ask({FOR_EVER!r})"
 LONG_FETCH = (
     LIMITED
     + f"""
-cursor = connections.connect(None).cursor()
+cursor = duckdb_connections.connect(None).cursor()
 cursor.execute("select i, j from {CROSS_JOIN}")
 while cursor.fetchmany(1000):
     pass
@@ -416,12 +416,12 @@ while cursor.fetchmany(1000):
 TWO_ANALYSTS = (
     LIMITED
     + f"""
-told = []
+stopped = []
 def keep_busy():
     try:
         ask({FOR_EVER!r})
-    except connections.Refused as stopped:
-        told.append(str(stopped))
+    except duckdb_connections.QueryRefused as error:
+        stopped.append(str(error))
 busy = threading.Thread(target=keep_busy)
 busy.start()
 answers = 0
@@ -429,7 +429,7 @@ while busy.is_alive():
     assert ask("select count(*) from flows")[0][0] > 1000
     answers += 1
 assert answers >= 2, answers
-assert "stopped after 3 s" in told[0], told
+assert "stopped after 3 s" in stopped[0], stopped
 assert ask("select 1") == [(1,)]
 """
 )

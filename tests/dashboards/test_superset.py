@@ -142,8 +142,8 @@ def test_table_1_is_that_of_giscope_sql(server, opened):
     expected = server.sql(TABLE_1)
     assert shown == [{key: row[key] for key in shown[0]} for row in expected]
     for name in ("sack_share", "window_low_share"):
-        told = [row[name].split(" (")[0] for row in rows]
-        for text, row in zip(told, expected, strict=True):
+        shares = [row[name].split(" (")[0] for row in rows]
+        for text, row in zip(shares, expected, strict=True):
             decimals = len(text.partition(".")[2])
             assert text == f"{100 * row[name]:.{decimals}f}"
 
@@ -245,7 +245,7 @@ def test_a_role_of_a_country_has_no_way_around_it(server, opened, reader):
     assert reader.get("/api/v1/rowlevelsecurity/").status == 403
 
 
-def test_a_role_of_a_country_is_told_no_other_networks_names(reader):
+def test_a_role_of_a_country_sees_no_other_networks_names(reader):
     paths = ["/api/v1/dashboard/?q=(page_size:100)", "/api/v1/chart/?q=(page_size:100)"]
     for page in DASHBOARDS:
         paths += [f"/api/v1/dashboard/{page.slug}", f"/api/v1/dashboard/{page.slug}/charts"]
@@ -333,7 +333,10 @@ def test_a_warehouse_that_is_not_there_is_refused_in_one_line(tmp_path):
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"dashboards: {tmp_path}: no warehouse.duckdb in it\n"
+    assert done.stderr == (
+        f"dashboards: {tmp_path}: no warehouse.duckdb in this folder: "
+        "name a warehouse, or run giscope run first\n"
+    )
 
 
 def publish_marts_again(warehouse: Warehouse) -> None:
@@ -385,5 +388,7 @@ def test_a_warehouse_that_superset_could_write_to_is_refused_in_one_line(tmp_pat
         text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    told = f"dashboards: {tmp_path}/w: lies in SUPERSET_HOME, which Superset writes to\n"
-    assert done.stderr == told
+    assert done.stderr == (
+        f"dashboards: {tmp_path}/w: the warehouse is inside SUPERSET_HOME, "
+        "where Superset may write: move one of them\n"
+    )

@@ -4,21 +4,22 @@ import pytest
 
 from infra.superset.why import (
     EXAMPLES,
-    LONGEST,
+    LARGEST_RTTS,
     OPTIONS_RETRANSMISSIONS,
     RETRANSMISSIONS,
+    RTOS,
     THRESHOLDS,
-    TIMEOUTS,
     WINDOWS,
 )
 from schemas.flows import LIMITS
 
 
 def test_retransmissions_are_the_tables_of_packets_sent(demo):
-    """By cause, needed and needless, of the data packets of the connections that are known."""
+    """By cause, needed and spurious, of the data packets of the connections that are known."""
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
-        select network, cause, {RETRANSMISSIONS.metric("share").sql} from ({RETRANSMISSIONS.sql}) group by all
+        select network, cause, {RETRANSMISSIONS.metric("share").sql}
+        from ({RETRANSMISSIONS.sql}) group by all
     """).fetchall()
     expected = connection.sql("""
         with known as (
@@ -26,7 +27,7 @@ def test_retransmissions_are_the_tables_of_packets_sent(demo):
             from flows where retransmissions is not null and initiator = 'mobile'
         )
         select network,
-            replace(cause, '_', ' ') || if(needed is false, ', needless', '') as why,
+            replace(cause, '_', ' ') || if(needed is false, ', spurious', '') as why,
             count(*) / any_value(packets)
         from retransmissions
         join known using (network, date, flow_id)
@@ -36,14 +37,14 @@ def test_retransmissions_are_the_tables_of_packets_sent(demo):
         group by network, why
     """).fetchall()
     assert len(expected) > 20
-    told = {(network, cause): share for network, cause, share in shown if share}
-    assert told == {row[:2]: pytest.approx(row[2]) for row in expected}
+    shares = {(network, cause): share for network, cause, share in shown if share}
+    assert shares == {row[:2]: pytest.approx(row[2]) for row in expected}
 
 
 def test_retransmissions_by_options_have_intervals_about_their_shares(demo):
     connection = demo.warehouse.connect()
     rows = connection.sql(
-        f"select options, needless from ({OPTIONS_RETRANSMISSIONS.sql})"
+        f"select options, spurious from ({OPTIONS_RETRANSMISSIONS.sql})"
     ).fetchall()
     assert {options for options, _ in rows} == {
         "neither", "SACK", "timestamps", "SACK and timestamps",
@@ -57,7 +58,8 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
     """To the bin's edge, which is within 1 % of the threshold."""
     connection = demo.warehouse.connect()
     shown = connection.sql(f"""
-        select network, above, {LONGEST.metric("share").sql} from ({LONGEST.sql}) group by all
+        select network, above, {LARGEST_RTTS.metric("share").sql}
+        from ({LARGEST_RTTS.sql}) group by all
     """).fetchall()
     assert {above for _, above, _ in shown} == set(THRESHOLDS)
     for network, above, share in shown:
@@ -69,7 +71,7 @@ def test_users_longest_round_trips_are_held_against_the_thresholds(demo):
     assert {share for *_, share in shown} > {0.0, 1.0}
 
 
-def test_windows_tell_the_throughput_of_the_connections(demo):
+def test_windows_show_the_throughput_of_the_connections(demo):
     connection = demo.warehouse.connect()
     (shown,) = connection.sql(f"""
         select {WINDOWS.metric("throughput").sql}, sum(flows) from ({WINDOWS.sql})
@@ -91,7 +93,7 @@ def test_windows_tell_the_throughput_of_the_connections(demo):
 def test_timeouts_are_drawn_up_to_a_minute_with_all_their_time(demo):
     connection = demo.warehouse.connect()
     ((drawn, last),) = connection.sql(f"""
-        select sum(seconds), max(rto_below) from ({TIMEOUTS.sql})
+        select sum(seconds), max(rto_below) from ({RTOS.sql})
     """).fetchall()
     ((all_time,),) = connection.sql("""
         select sum(seconds) from rto_by_options
@@ -106,7 +108,7 @@ def test_examples_are_those_held_up_the_longest_and_name_nobody(demo):
     examples = connection.sql(EXAMPLES.sql)
     assert not {"user", "server", "user_port"} & set(examples.columns)
     rows = connection.sql(f"""
-        select network, hour, hours, cause, "for [s]", "see it by" from ({EXAMPLES.sql})
+        select network, hour, hours, cause, "time [s]", "command" from ({EXAMPLES.sql})
     """).fetchall()
     hours = connection.sql("select distinct network, hour, period from table1_summary").fetchall()
     assert {row[:3] for row in rows} == {
@@ -119,13 +121,13 @@ def test_examples_are_those_held_up_the_longest_and_name_nobody(demo):
     for network, _, _, cause, seconds, _ in rows:
         longest[network, cause] = max(longest.get((network, cause), 0), seconds)
     limits = " union all ".join(
-        f"select network, 'held up: {limit}' as cause, max(limited_{limit}) as seconds"
+        f"select network, 'limit: {limit}' as cause, max(limited_{limit}) as seconds"
         f" from flows where limited_by = '{limit}' and initiator = 'mobile' group by network"
         for limit in LIMITS
     )
     expected = connection.sql(f"""
         with stalled as (
-            select network, 'stalled: ' || class as cause, sum(epoch(end_ts - start_ts)) as seconds
+            select network, 'stall: ' || class as cause, sum(epoch(end_ts - start_ts)) as seconds
             from (select * from stalls where flow_id in (
                 select flow_id from flows where initiator = 'mobile'))
             group by network, class, date, flow_id

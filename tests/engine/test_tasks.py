@@ -102,7 +102,7 @@ def test_what_fails_by_spark_is_told_in_a_line(tmp_path):
     mistake, refused, bug = done.stdout.splitlines()
     assert mistake == "-3: below nought"
     assert refused == "[Errno 2] No such file or directory: '/nowhere/at/all'"
-    assert bug == "work: Spark could not do it: KeyError: -3"
+    assert bug == "work: Spark failed: KeyError: -3"
     assert done.stderr == f"giscope: {WORKER_KILLED.format('work')}\n"
     assert done.returncode == 2
 

@@ -98,7 +98,7 @@ def test_capture_takes_the_place_of_a_part_of_it(warehouse, network, tmp_path, w
     found = ingested(warehouse, network, part=REWRITTEN[way](frames), whole=pcapng(frames))
     assert found["whole"].error is None
     [note] = found["whole"].notes
-    assert note.endswith("whole.pcap: takes the place of part.pcap, whose packets it has")
+    assert note.endswith("whole.pcap: replaces part.pcap, whose packets it contains")
     assert count(warehouse) == len(frames)
     assert logged(warehouse) == {"part.pcap": (0, "whole.pcap"), "whole.pcap": (len(frames), None)}
 

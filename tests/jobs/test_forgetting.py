@@ -160,7 +160,7 @@ def test_what_was_replaced_after_now_goes(warehouse, network, monkeypatch):
 
     assert parquet_files(warehouse.root) == published(warehouse)
     assert remove_data.search_for_users(warehouse, network, [called(network)]).problems == []
-    with pytest.raises(UserError, match="is not kept: what was replaced before"):
+    with pytest.raises(UserError, match="is not kept: files superseded before"):
         warehouse.connect(as_of=datetime.now(UTC))
 
 

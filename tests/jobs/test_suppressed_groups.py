@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from conftest import DAY, Demo
 
-from infra.superset.overview import SMALL
+from infra.superset.overview import SUPPRESSED_GROUPS
 from schemas import MARTS, TABLES, Table
 from spark_jobs.jobs.ingest import publish_network
 from spark_jobs.jobs.marts import update_marts
@@ -260,7 +260,8 @@ def test_the_report_says_which_days_are_from_before(small, networks, tmp_path):
 def test_a_dashboard_says_what_is_left_out(small):
     shown = ask(
         small,
-        f"select network, users, sum(suppressed), sum(groups) from ({SMALL.sql}) group by all",
+        "select network, users, sum(suppressed), sum(groups)"
+        f" from ({SUPPRESSED_GROUPS.sql}) group by all",
     )
     counted = ask(
         small, "select network, sum(suppressed), sum(groups) from suppressed_groups group by all"

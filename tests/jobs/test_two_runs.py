@@ -44,7 +44,7 @@ def test_a_second_run_says_that_it_waits(few_captures, tmp_path):
         shutil.copytree(few_captures / network, tmp_path / network / network)
     same = [begin("run", root, few_captures) for _ in range(2)]
     others = [begin("run", root, tmp_path / network) for network in ("aa-gprs", "bb-gprs")]
-    waits = f"giscope: {root}: another run is at work: waiting for its end"
+    waits = f"giscope: {root}: another run is in progress: waiting for its end"
     told = lines_of([*same, *others])
     assert set(told) == {waits}
     assert len(told) <= 3

@@ -21,11 +21,14 @@ def main() -> None:
 HEAD = """\
 # Four studies
 
-`make studies` prints this page: giscope's figures from captures at Gi alone, beside those of the
-papers, and beside what the lab knows (*truth*: what the mobiles' programs saw and what the network
-did; *kernel*: what the sending Linux said of its connections). The captures are recordings of real
-Linux TCP stacks over an emulated access network; `make record-studies` makes them anew
-(`tests/lab`).
+For those who want to know whether giscope finds what published studies found. This page compares
+giscope's figures with those of four papers, and with the truth as the lab recorded it.
+
+`make studies` prints this page. giscope reads captures at Gi alone. The captures are recordings of
+real Linux TCP stacks over an emulated access network (`tests/lab`); `make record-studies` records
+them again. In the tables, *truth* is what the mobiles' programs measured and what the network did;
+*kernel* is what the sending Linux reports about its connections. The [glossary](glossary.md)
+defines the terms.
 """
 
 if __name__ == "__main__":

@@ -58,9 +58,9 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
     return TEXT.format(
         cells=table(
             ["buffer", "throughput, kbit/s: giscope", "truth", "paper",
-             "largest round trip, s: giscope, on the access side", "kernel, smoothed, whole", "paper",
-             "median, s",
-             "the buffer's limit, s: giscope", "lost", "its page"],
+             "largest RTT, s: giscope, access side", "kernel, smoothed, whole path", "paper",
+             "median RTT, s",
+             "buffer's limit, s: giscope", "packets lost", "plot"],
             cells,
         )
     )  # fmt: skip
@@ -69,14 +69,15 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
 TEXT = """\
 ## GPRS buffering
 
-A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 15 minutes over one, two or three
-PDCHs; what has waited in the BSSGP buffer for 63 s, or for 5 s, is dropped. Linux with its
-window of 64 KB, Reno, SACK and timestamps.
+Paper: A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 15 minutes runs over one, two or
+three PDCHs. The buffer of BSSGP (the protocol between SGSN and base station) drops data that has
+waited for 63 s, or for 5 s. The sender is Linux with its window of 64 KB, Reno, SACK and
+timestamps.
 
 {cells}
 
-The throughput hangs on the channels alone, the round trips on the buffer: nearly the same
-figures as the paper's. giscope's largest round trip is one sample, the kernel's a smoothed one.
-A window of 64 KB does not fill a buffer of 63 s: nothing tells its limit. That of 5 s is told
-with the time to send the packet itself, 1.1 s over one channel.
+The throughput depends on the channels alone, the RTTs depend on the buffer. The figures are nearly
+those of the paper. giscope's largest RTT is one RTT sample, the kernel's is a smoothed one. A
+window of 64 KB does not fill a buffer of 63 s, so nothing shows the limit of this buffer. giscope's
+value for the limit of 5 s includes the time to send the packet itself, 1.1 s over one channel.
 """

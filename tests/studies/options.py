@@ -22,22 +22,22 @@ TRANSFERS = """
             count(*) filter (where cause = 'fast') as fast,
             count(*) filter (where cause in ('rto', 'slow_start')) as timer,
             count(*) filter (where cause = 'tlp' and not new_data) as probe,
-            count(*) filter (where cause in ('rto', 'slow_start') and needed = false) as needless,
+            count(*) filter (where cause in ('rto', 'slow_start') and not needed) as spurious_timer,
             count(*) filter (where spurious_rto) as spurious
         from retransmissions group by all
     ),
     told as (
         select network, "user", sport as user_port, server,
             max(total_retrans) as true_retransmissions, max(data_segs_out) as true_sent,
-            max(total_rto) as true_timeouts
+            max(total_rto) as true_rto_expiries
         from true_sender group by all
     )
-    select network, sack, timestamps, cells."user", start_ts, goodput, timeouts, retransmissions,
-        data_packets_down + lost_internet as sent,
+    select network, sack, timestamps, cells."user", start_ts, goodput, rto_expiries,
+        retransmissions, data_packets_down + lost_internet as sent,
         lost_access / data_packets_down as lost,
         coalesce(fast, 0) as fast, coalesce(timer, 0) as timer, coalesce(probe, 0) as probe,
-        coalesce(needless, 0) as needless, coalesce(spurious, 0) as spurious,
-        true_retransmissions, true_sent, true_timeouts,
+        coalesce(spurious_timer, 0) as spurious_timer, coalesce(spurious, 0) as spurious,
+        true_retransmissions, true_sent, true_rto_expiries,
         8 * bytes / ("end" - connected) as true_goodput
     from cells
     left join again using (network, flow_id)
@@ -85,7 +85,7 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
                 percent(pair.timer.sum() / sent),
                 percent(timer),
                 percent(pair.probe.sum() / sent),
-                percent(pair.needless.sum() / sent),
+                percent(pair.spurious_timer.sum() / sent),
                 percent(pair.retransmissions.sum() / sent),
                 percent(pair.true_retransmissions.sum() / true_sent),
             )
@@ -99,8 +99,8 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
                 mean(list(pair.true_goodput / 1000)),
                 percent(pair.goodput.mean() / (sack_alone if sack and timestamps else reno) - 1, 1),
                 percent(PAPER_GAINS.get(name), 1),
-                number(pair.timeouts.mean(), 1),
-                number(pair.true_timeouts.mean(), 1),
+                number(pair.rto_expiries.mean(), 1),
+                number(pair.true_rto_expiries.mean(), 1),
                 int(pair.spurious.sum()),
                 ", ".join(number(each, 1) for each in quantiles),
                 number(spread.ratio.iloc[0] if len(spread) else None, 2),
@@ -110,14 +110,14 @@ def _setting(transfers: pd.DataFrame, rto: pd.DataFrame, network: str, words: st
         words=words,
         shares=table(
             ["", "transfers", "lost on the access side", "data-driven: giscope", "paper",
-             "timer-driven: giscope", "paper", "probes", "of the timer's, needless",
+             "timer-driven: giscope", "paper", "loss probes", "timer-driven and spurious",
              "retransmitted: giscope", "kernel"],
             shares,
         ),
         speeds=table(
             ["", "throughput, kbit/s: giscope", "truth", "gain: giscope", "paper",
-             "timeouts a transfer: giscope", "kernel", "spurious (F-RTO)",
-             "RTO, s: 5 %, median, 95 %, most", "median RTO over round trip"],
+             "RTO expiries a transfer: giscope", "kernel", "spurious RTO expiries (F-RTO)",
+             "RTO, s: 5th percentile, median, 95th percentile, maximum", "median RTO / RTT"],
             speeds,
         ),
     )  # fmt: skip
@@ -131,22 +131,27 @@ def _pair(transfers: pd.DataFrame, sack: bool, timestamps: bool) -> pd.DataFrame
 TEXT = """\
 ## TCP options in GPRS
 
-J. Rendón, F. Casadevall, J. Ll. Faner. Files of 512 KB over four PDCHs with CS-4 whose rate
-others' traffic changes all the time; 2.3 % of the packets are lost on the air; MSS 431. Shares
-are of the packets that the server sent. The intervals are of 95 %; the gain is against Reno, that
-of both options against SACK alone.
+Paper: J. Rendón, F. Casadevall, J. Ll. Faner. Files of 512 KB are sent over four PDCHs with coding
+scheme 4. Other users' traffic changes the rate all the time. The radio loses 2.3 % of the packets.
+The MSS is 431 B.
 
-As in the paper, Reno sends most again because its timer goes off, and nearly all of that
-without need; SACK helps, timestamps alone do not, and the RTO reaches a minute and more. Where
-the figures differ:
+- Percentages are of the packets that the server sent.
+- *Data-driven*: retransmissions after duplicate ACKs or SACK blocks (cause `fast`).
+- *Timer-driven*: retransmissions after an RTO expiry (causes `rto` and `slow_start`).
+- Intervals are 95 % confidence intervals.
+- The gain is relative to Reno; with both options, it is relative to SACK alone.
 
-- *Timer-driven*: a quarter of the paper's for Reno. Its simulator has a timer for each segment,
-  and sends on from the first lost one (go back N); Linux has one, restarts it with each ACK,
-  and stops when the ACKs of the originals come (Eifel, D-SACK; F-RTO in a stack of today).
-- *Data-driven*: 2.0 to 2.3 %, as many as the radio loses: a segment that is lost is retransmitted
-  once.
-- *With timestamps* the RTO is longer, not shorter: Linux takes a sample from every ACK either
-  way.
+As in the paper, Reno retransmits most because its RTO expires, and nearly all of these
+retransmissions are spurious. SACK helps; timestamps alone do not. The RTO reaches a minute and
+more. Differences:
+
+- *Timer-driven*: a quarter of the paper's share for Reno. The paper's simulator has a timer for
+  each segment. After an expiry it retransmits everything from the first lost segment (go back N).
+  Linux has one timer and restarts it with each ACK. It stops when the ACKs of the originals come
+  (Eifel, D-SACK; in today's stack also F-RTO).
+- *Data-driven*: 1.9 to 2.3 %, as many as the radio loses. A lost segment is retransmitted once.
+- *With timestamps* the RTO is longer, not shorter, because Linux takes an RTT sample from every ACK
+  with and without timestamps.
 """
 SETTING = """\
 ### With {words}

@@ -27,7 +27,8 @@ OURS = f"""
         from stalls where network = '{NETWORK}' and interruption is not null
         group by all
     )
-    select cell, cells.flow_id, goodput, retransmissions / (data_packets_down + lost_internet) as retransmitted,
+    select cell, cells.flow_id, goodput,
+        retransmissions / (data_packets_down + lost_internet) as retransmitted,
         access.rtt + internet.rtt as rtt, access.flight_first, access.flight_later,
         interruptions.* exclude flow_id
     from cells
@@ -96,13 +97,13 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
         overview=table(
             ["preempted for", "throughput, kbit/s: giscope", "truth", "paper",
              "retransmitted: giscope", "truth", "paper",
-             "mean round trip, ms: giscope", "truth", "paper"],
+             "mean RTT, ms: giscope", "truth", "paper"],
             overview,
         ),
         events=table(
             ["preempted for", "interruptions found", "restarted by mobile, server", "truth",
-             "paper: typically", "slow starts", "lost in each", "recovery, s",
-             "most outstanding, KB: first 5 minutes, after 10", "its page"],
+             "paper, typically", "slow starts", "median lost segments", "median recovery, s",
+             "maximum in flight, KB: first 5 minutes, after 10 minutes", "plot"],
             events,
         ),
     )  # fmt: skip
@@ -111,25 +112,25 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
 TEXT = """\
 ## GPRS preempted by circuit-switched calls
 
-A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 40 minutes over three PDCHs, each
-minute preempted for 3, 6 or 15 s; what the base station controller holds, about ten segments,
-is lost. Linux with its window of 64 KB, Reno, SACK and timestamps.
+Paper: A. Wennström, A. Brunstrom, J. Rendón. One bulk transfer of 40 minutes runs over three packet
+data channels (PDCHs). Each minute, calls preempt the link for 3, 6 or 15 s. Then the base station
+controller loses the segments that it holds, about ten. The sender is Linux with its window of 64
+KB, Reno, SACK and timestamps.
 
 {overview}
 
 {events}
 
-As in the paper, the mobile sets a transfer going again after 3 and 6 s, with an ACK that it had
-held, and the server after 15 s, when its timer goes off; as there, a short preemption costs far
-more than its own time. Where the figures differ:
+As in the paper, the mobile restarts the transfer after 3 and 6 s, with an ACK that it had held.
+After 15 s the server restarts it, when its RTO expires. Also as in the paper, a short preemption
+costs far more than its own time. Differences:
 
-- *Throughput and recovery after 3 and 6 s*: 10 and 13 s are needed, not 20. Today's Linux
-  repairs ten losses in one recovery of a round trip or two, by SACK and RACK, and halves its
+- *Throughput and recovery after 3 and 6 s*: recovery takes 10 and 13 s, not 20 s. Today's Linux
+  repairs ten losses in one recovery of one or two RTTs, by SACK and RACK, and halves its congestion
   window once.
-- *Round trips*: so more is outstanding, 27 KB at most where Linux 2.4 had 16 KB, and waits
-  longer.
-- *After 15 s*: with longer round trips the timeout is longer, too, and the first of them, of a
-  queue of 64 KB, much longer: what had been won is lost again.
-- The truth of round trips is the kernel's smoothed value once a second, which counts long ones
-  more often than giscope, which takes one sample a round trip.
+- *RTT*: more data is therefore in flight (27 KB at most; Linux 2.4 had 16 KB), and waits longer.
+- *After 15 s*: with longer RTTs, RTOs are longer, too. The first RTO follows from a queue of 64 KB
+  and is much longer. This cancels the gain.
+- *Mean RTT*: the truth is the kernel's smoothed RTT, read once a second. It counts long RTTs more
+  often than giscope, which takes one RTT sample per RTT.
 """

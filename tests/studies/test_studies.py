@@ -69,7 +69,7 @@ def test_retransmissions_of_each_pair_of_options(db, network):
             pair.true_retransmissions.sum(), rel=0.02
         )
         # Without SACK spurious retransmissions bring duplicate ACKs that look like losses.
-        assert pair.timeouts.sum() == pytest.approx(pair.true_timeouts.sum(), rel=0.2)
+        assert pair.rto_expiries.sum() == pytest.approx(pair.true_rto_expiries.sum(), rel=0.2)
         assert pair.goodput.mean() == pytest.approx(pair.true_goodput.mean(), rel=0.01)
         assert pair.lost.mean() == pytest.approx(0.023, abs=0.004)
 

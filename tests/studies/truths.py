@@ -1,10 +1,17 @@
-"""How right giscope is about each recording: losses, and what the servers' TCP did."""
+"""giscope's accuracy for each recording: losses, and the behaviour of the servers' TCP."""
 
 from tests.accuracy.lab import NETWORK, Recording, measure
 from tests.accuracy.why import Figure, Median, Share, Total
 from tests.accuracy.why import measure as measure_why
 from tests.studies.markdown import number, table
 from tests.studies.warehouse import CAPTURES, TRUTH
+
+LABELS = {
+    "timeouts: equal": "RTO expiries: equal",
+    "timeouts: sum": "RTO expiries: sum",
+    "timeouts, SYN ACKs' too": "RTO expiries, with those of SYN ACKs",
+}
+"""The page's names of figures that tests.accuracy names otherwise."""
 
 
 def section() -> str:
@@ -33,16 +40,24 @@ def section() -> str:
     of_connections = [each.of_connections for each in why.values()]
     of_host = [each.of_host for each in why.values()]
     figures = [
-        (name, group[0][name].asked, *(_shown(of[name]) for of in group))
+        (LABELS.get(name, name), group[0][name].asked, *(_shown(of[name]) for of in group))
         for group in (of_connections, of_host)
         for name in group[0]
     ]
     return TEXT.format(
         losses=table(
-            ["recording", "data packets", "lost", "inferred", "expected", "precision", "recall"],
+            [
+                "recording",
+                "data packets",
+                "lost",
+                "inferred",
+                "expected losses",
+                "precision",
+                "recall",
+            ],
             losses,
         ),
-        why=table(["", "asked", *names], figures),
+        why=table(["", "wanted", *names], figures),
     )
 
 
@@ -58,22 +73,23 @@ def _shown(figure: Figure) -> str:
 
 
 TEXT = """\
-## How right
+## Accuracy
 
 Downlink data packets lost on the access side:
 
 {losses}
 
-What the servers' TCP did, ours against the sending kernel; sums: ours, in brackets the kernel's;
-✗: not as asked.
+The behaviour of the servers' TCP, as giscope infers it and as the sending kernel reports it. Sums
+are giscope's, with the kernel's in parentheses. ✗ marks values outside the wanted bounds.
 
 {why}
 
-- *Timeouts* and *slow_start* of the options' transfers: a link that stops for ten seconds again and
-  again lets the timer go off about ten times in a transfer, and spurious retransmissions bring duplicate
-  ACKs. Of each fifth connection one more or less is told, of most without SACK too many.
-- *Probes and spurious timeouts* where the kernel says 0: TLP and F-RTO are off there, so it
-  counts none. giscope tells by the packets what a server could have noticed.
-- *rwnd_limited* of the preempted transfers: some ten seconds too many in 40 minutes, while a
-  window of 64 KB is full and losses are repaired at the same time.
+- *RTO expiries* and *slow_start* of the transfers with TCP options: a link that repeatedly stops
+  for ten seconds causes about ten RTO expiries in a transfer, and spurious retransmissions cause
+  duplicate ACKs. In about one connection in five, giscope reports one expiry more or fewer; in most
+  of those without SACK it reports too many.
+- *tlp* and *spurious_rto* where the kernel has 0: TLP and F-RTO are off there, so the kernel counts
+  none. giscope infers from the packets what a server could have detected.
+- *rwnd_limited* of the preempted transfers: giscope reports about 20 s too many in 40 minutes,
+  while a window of 64 KB is full and losses are repaired at the same time.
 """

@@ -40,7 +40,7 @@ MOVING = f"""
         from rtt_samples join cells using (network, flow_id)
         where network = '{NETWORK}' and cell = 'moving' and side = 'access'
     ),
-    timeouts as (
+    rtos as (
         select epoch(ts) as ts, max(rto) as rto from rto_values join cells using (network, flow_id)
         where network = '{NETWORK}' and cell = 'moving' group by all
     ),
@@ -52,18 +52,19 @@ MOVING = f"""
         select round(true_events.ts - epoch(start_ts)) as seconds,
             (select max(rtt) from trips
              where ts between true_events.ts and true_events.ts + {NEAR}) as rtt,
-            (select max(rto) from timeouts
+            (select max(rto) from rtos
              where ts between true_events.ts and true_events.ts + {NEAR}) as rto,
             (select max(rto) from kernel
              where ts between true_events.ts and true_events.ts + {NEAR}) as true_rto
         from true_events join cells using (network, "user")
         where network = '{NETWORK}' and event = 'handover'
     )
-    select flow_id, goodput / 1000 as goodput, delay_spikes, retransmissions, timeouts, lost_access,
+    select flow_id, goodput / 1000 as goodput, delay_spikes, retransmissions, rto_expiries,
+        lost_access,
         (select median(rtt) from trips) as rtt,
         (select list(handover order by seconds) from handover) as handovers,
-        (select median(timeouts.rto) from kernel asof join timeouts
-            on kernel.ts >= timeouts.ts) as rto,
+        (select median(rtos.rto) from kernel asof join rtos
+            on kernel.ts >= rtos.ts) as rto,
         (select median(rto) from kernel) as true_rto
     from cells where network = '{NETWORK}' and cell = 'moving'
 """
@@ -123,7 +124,7 @@ def section(db: duckdb.DuckDBPyConnection) -> str:
         ceiling=RATE,
         moving=_moving(moving),
         albums=table(
-            ["connections", "albums found", "loaded", "median time, s: giscope", "truth"],
+            ["connections", "albums found", "albums loaded", "median time, s: giscope", "truth"],
             [
                 (
                     row["cell"].split(", ")[1],
@@ -145,7 +146,7 @@ def _range(quantiles: list[float]) -> str:
 
 def _moving(row: dict) -> str:
     spikes = table(
-        ["handover, s after the start", "longest RTT on the access side after it, s",
+        ["handover, s after the start", "largest RTT on the access side after it, s",
          "largest RTO, s: giscope", "kernel, once a second"],
         [
             (f"{each['seconds']:.0f}", *(number(each[name]) for name in ("rtt", "rto", "true_rto")))
@@ -153,10 +154,10 @@ def _moving(row: dict) -> str:
         ],
     )  # fmt: skip
     return (
-        f"{number(row['goodput'], 0)} kbit/s, a median round trip of {number(row['rtt'])} s, "
+        f"{number(row['goodput'], 0)} kbit/s, a median RTT of {number(row['rtt'])} s, "
         f"{row['delay_spikes']:.0f} delay spikes; {row['lost_access']:.0f} packets lost, "
-        f"{row['retransmissions']:.0f} retransmitted, {row['rto_expiries']:.0f} timeouts; RTO "
-        f"{number(row['rto'])} s in the median, by the kernel {number(row['true_rto'])} s "
+        f"{row['retransmissions']:.0f} retransmitted, {row['rto_expiries']:.0f} RTO expiries; "
+        f"median RTO {number(row['rto'])} s, by the kernel {number(row['true_rto'])} s "
         f"(`giscope plot {row['flow_id']}`).\n\n{spikes}"
     )
 
@@ -164,30 +165,33 @@ def _moving(row: dict) -> str:
 TEXT = """\
 ## UMTS in near-ideal conditions
 
-M. Kohlwes, J. Riihijärvi, P. Mähönen. {ceiling:.0f} kbit/s down, 64 kbit/s up, lost blocks are
-retransmitted by RLC; one user in the cell.
+Paper: M. Kohlwes, J. Riihijärvi, P. Mähönen. The downlink has {ceiling:.0f} kbit/s, the uplink 64
+kbit/s. RLC, the radio's link layer, retransmits lost blocks. The user is alone in the radio cell.
 
-Throughput against window (Figs. 5 to 7), payload in kbit/s, giscope's and in brackets the truth:
+Throughput by window (Figs. 5 to 7), payload in kbit/s: giscope's value, and the truth in
+parentheses:
 
 {throughput}
 
-Round trips on the access side (Figs. 8 and 9), one connection, ms: the median, in brackets 5 to 95 %:
+RTT on the access side (Figs. 8 and 9) of one connection, in ms: the median, and the 5th to 95th
+percentile in parentheses:
 
 {trips}
 
-In all these transfers {lost} packets were lost, {retransmissions} retransmitted, {timeouts} timeouts,
-{spurious} of the retransmissions spurious. The paper: no losses when still, no spurious retransmissions.
+In all these transfers together, {lost} packets were lost and {retransmissions} retransmitted
+({spurious} of them spuriously), and {rto_expiries} RTOs expired. In the paper, a mobile at rest
+lost no packet, and no retransmission was spurious.
 
 A long transfer in a moving car with two handovers (Figs. 1 and 2): {moving}
 
-A spike is counted where a round trip is of a sudden twice the usual; in a handover that slows
-the link down it grows with every packet, which is why no timer goes off.
+A delay spike is counted if an RTT is suddenly twice the usual RTT. In a handover that slows the
+link down, the RTT grows with every packet; therefore no RTO expires.
 
-An album of eight pictures by parallel connections (Fig. 4):
+An album of eight pictures over parallel connections (Fig. 4):
 
 {albums}
 
-The paper shows these as graphs without figures; its statements hold: a larger window does no
-harm, the throughput comes near the ceiling, parallel connections and a larger MSS help where
-the window is small, and handovers lengthen the timeout without setting it off.
+The paper shows these results as graphs without figures. Its statements hold: a larger window does
+no harm; the throughput comes near the link's rate; parallel connections and a larger MSS help if
+the window is small; handovers lengthen the RTO, but it does not expire.
 """

@@ -109,7 +109,7 @@ def test_a_first_job_that_was_killed_stops_no_other(tmp_path):
 def test_a_mark_that_is_none_is_refused(full, capsys):
     (full.root / MARK).write_text("[]")
     line = refused(capsys, "sql", "--warehouse", str(full.root), "select 1")
-    assert f"{full.root / MARK}: is not the mark of a warehouse" in line
+    assert f"{full.root / MARK}: is damaged" in line
 
 
 def test_the_catalog_of_another_warehouse_is_refused(full, tmp_path):

@@ -179,7 +179,7 @@ def test_a_table_that_others_changed_is_theirs(catalog, tmp_path, capsys):
     assert countries(catalog) == ["CC"]
     publish(warehouse, "BB")
     warehouse.update_views()
-    assert "others have changed it" in capsys.readouterr().err
+    assert "another program has changed it" in capsys.readouterr().err
     assert countries(catalog) == ["CC"]
     catalog.drop_table("giscope.networks")
     warehouse.update_views()
@@ -227,7 +227,7 @@ def test_a_column_more_is_told(catalog, tmp_path, monkeypatch):
     [
         ("http://someone:secret@127.0.0.1:9/api", "127.0.0.1:9", "cannot be reached"),
         ("catalog.example", "catalog.example", "cannot be reached"),
-        ("http://[bad", "http://[bad", "it does not answer as a REST catalog does"),
+        ("http://[bad", "http://[bad", "its answer is not a REST catalog's"),
     ],
 )
 def test_one_that_cannot_be_reached_holds_up_maintain_alone(

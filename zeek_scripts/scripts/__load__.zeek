@@ -1,4 +1,4 @@
-##! With Zeek's own scripts: packets by the plugin where it is installed, else by the script.
+##! Entry point with Zeek's own scripts. The plugin writes packets if it is installed, else the script.
 
 @load ./accounting
 

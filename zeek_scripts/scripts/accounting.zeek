@@ -1,5 +1,5 @@
-##! Logs RADIUS accounting: which subscriber has which address, from when, until when; and of
-##! authentications the addresses that they granted, which Zeek's own radius.log does not tell.
+##! Logs RADIUS accounting: which subscriber has which address, from when, until when. Also logs the
+##! addresses that authentications grant, which are not in Zeek's own radius.log.
 
 @load base/frameworks/logging
 @load base/frameworks/analyzer
@@ -23,7 +23,7 @@ const access_request = 1;
 const access_accept = 2;
 const accounting_request = 4;
 
-# In the log's column status, of an Access-Accept.
+# Value of the log's column status for an Access-Accept.
 const accepted = 0;
 
 const user_name = 1;
@@ -39,8 +39,8 @@ const acct_session_time = 46;
 const vendor_3gpp = "\x00\x00\x28\xaf";
 const imsi = 1;
 
-# What requests said that have no answer yet, by who asked whom and the message's identifier.
-global asked: table[addr, port, addr, count] of RADIUS::Attributes &create_expire=1min;
+# Attributes of requests without an answer yet, by client, port, server and the message's identifier.
+global pending_requests: table[addr, port, addr, count] of RADIUS::Attributes &create_expire=1min;
 
 event zeek_init()
 	{
@@ -53,23 +53,23 @@ event zeek_init()
 	Analyzer::register_for_ports(Analyzer::ANALYZER_RADIUS, authentication_ports);
 	}
 
-# One attribute of a vendor may hold several (RFC 2865, 5.26), each with its type and its length.
+# Vendor-specific attributes may contain several values, each with its type and length (RFC 2865, 5.26).
 function imsi_of(value: string): string
 	{
 	if ( sub_bytes(value, 1, 4) != vendor_3gpp )
 		return "";
 
-	local at = 5;
-	while ( at + 1 < |value| )
+	local offset = 5;
+	while ( offset + 1 < |value| )
 		{
-		local length = bytestring_to_count(sub_bytes(value, at + 1, 1));
-		if ( length < 2 || at + length > |value| + 1 )
+		local length = bytestring_to_count(sub_bytes(value, offset + 1, 1));
+		if ( length < 2 || offset + length > |value| + 1 )
 			return "";
 
-		if ( bytestring_to_count(sub_bytes(value, at, 1)) == imsi )
-			return sub_bytes(value, at + 2, length - 2);
+		if ( bytestring_to_count(sub_bytes(value, offset, 1)) == imsi )
+			return sub_bytes(value, offset + 2, length - 2);
 
-		at += length;
+		offset += length;
 		}
 
 	return "";
@@ -80,9 +80,9 @@ function subscriber_of(attributes: RADIUS::Attributes): string
 	if ( vendor_specific in attributes )
 		for ( _, value in attributes[vendor_specific] )
 			{
-			local named = imsi_of(value);
-			if ( named != "" )
-				return named;
+			local identity = imsi_of(value);
+			if ( identity != "" )
+				return identity;
 			}
 
 	for ( _, code in vector(calling_station_id, user_name) )
@@ -97,14 +97,14 @@ function has_address(attributes: RADIUS::Attributes): bool
 	return framed_ip_address in attributes && |attributes[framed_ip_address][0]| == 4;
 	}
 
-# An answer that grants an address: with whom asked for it.
+# Logs an Access-Accept that grants an address, with the subscriber of the request.
 function log_accept(c: connection, result: RADIUS::Message)
 	{
-	if ( [c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] !in asked )
+	if ( [c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] !in pending_requests )
 		return;
 
-	local request = asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
-	delete asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
+	local request = pending_requests[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
+	delete pending_requests[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id];
 	if ( ! result?$attributes || ! has_address(result$attributes) )
 		return;
 
@@ -128,29 +128,29 @@ event radius_message(c: connection, result: RADIUS::Message)
 	if ( ! result?$attributes )
 		return;
 
-	local said = result$attributes;
+	local attributes = result$attributes;
 	if ( result$code == access_request )
-		asked[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] = said;
+		pending_requests[c$id$orig_h, c$id$orig_p, c$id$resp_h, result$trans_id] = attributes;
 
-	if ( result$code != accounting_request || acct_status_type !in said )
+	if ( result$code != accounting_request || acct_status_type !in attributes )
 		return;
 
 	local row = Accounting($ts=network_time(), $nas=c$id$orig_h,
-	    $status=bytestring_to_count(said[acct_status_type][0]));
+	    $status=bytestring_to_count(attributes[acct_status_type][0]));
 
 	if ( row$status == accepted )
-		return; # no request has that status
+		return; # no accounting request has that status
 
-	if ( acct_session_id in said )
-		row$session = said[acct_session_id][0];
-	if ( has_address(said) )
-		row$address = raw_bytes_to_v4_addr(said[framed_ip_address][0]);
-	if ( acct_session_time in said )
-		row$session_time = bytestring_to_count(said[acct_session_time][0]);
-	if ( acct_delay_time in said )
-		row$delay = bytestring_to_count(said[acct_delay_time][0]);
+	if ( acct_session_id in attributes )
+		row$session = attributes[acct_session_id][0];
+	if ( has_address(attributes) )
+		row$address = raw_bytes_to_v4_addr(attributes[framed_ip_address][0]);
+	if ( acct_session_time in attributes )
+		row$session_time = bytestring_to_count(attributes[acct_session_time][0]);
+	if ( acct_delay_time in attributes )
+		row$delay = bytestring_to_count(attributes[acct_delay_time][0]);
 
-	local subscriber = subscriber_of(said);
+	local subscriber = subscriber_of(attributes);
 	if ( subscriber != "" )
 		row$subscriber = subscriber;
 

@@ -1,4 +1,4 @@
-##! Entry for `zeek -b` with the plugin GiScope::Headers: only the packets' headers.
+##! Entry point for `zeek -b` with the plugin GiScope::Headers: writes only packet headers.
 
 @load ./headers
 

@@ -1,4 +1,4 @@
-##! Entry for `zeek -b`: only the packet log, without Zeek's protocol analysis and its other logs.
+##! Entry point for `zeek -b`: writes only the packet log, without Zeek's protocol analysis and other logs.
 
 @load ./main
 

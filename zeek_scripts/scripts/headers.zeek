@@ -1,5 +1,5 @@
-##! The packets of subscribers by the plugin GiScope::Headers: a capture of their headers instead of
-##! a log. Load this or main, not both.
+##! Writes a capture of subscribers' packet headers with the plugin GiScope::Headers, instead of a log.
+##! Load this script or main, not both.
 
 @load-plugin GiScope::Headers
 @load base/packet-protocols
@@ -33,7 +33,7 @@ event zeek_init() &priority=10
 module GiScope;
 
 export {
-	## Whether Zeek analyzes subscribers' packets too, for its own logs.
+	## T: Zeek also analyzes subscribers' packets, for its own logs.
 	const analyze_subscribers = T &redef;
 }
 

@@ -1,4 +1,4 @@
-##! Who the subscribers are, when files are finished, and where they go.
+##! Options of all scripts: the subscribers' addresses, the rotation of files, and the landing folder.
 
 @load base/frameworks/logging
 
@@ -8,44 +8,44 @@ export {
 	## The subscribers' address pools. `giscope zeek-options` writes them from the networks file.
 	const subscribers: set[subnet] = {} &redef;
 
-	## How often the files of a live interface are rotated.
+	## Time between two rotations of the files of a live interface.
 	const rotation_interval = 5min &redef;
 
-	## Folder that finished files are moved to; on the file system that Zeek writes them to.
+	## Folder for finished files, on the same file system as Zeek's folder.
 	## Empty: they stay where Zeek rotated them.
 	const landing = "" &redef;
 
-	## Raised by a live Zeek each rotation_interval, at the same times as its logs are rotated.
+	## Raised by a live Zeek each rotation_interval, when its logs are rotated.
 	global rotation: event();
 
-	## Raised where the next interval begins.
+	## Raised when the next interval begins.
 	global await_rotation: event();
 
-	## Moves a finished file to the landing folder of its day, by UTC. One that cannot be moved stays
-	## where it is, and is tried again with the next one, and by the next Zeek.
+	## Moves a finished file to the landing folder of its UTC day. If that fails, the file stays, and
+	## is moved with the next finished file, or by the next Zeek.
 	##
 	## path: The file.
 	##
-	## begun: When it was opened.
+	## begun: The time at which it was opened.
 	global land_file: function(path: string, begun: time);
 
-	## The postprocessor of this package's logs.
+	## Postprocessor of this package's logs: moves a rotated log to the landing folder.
 	global land: function(info: Log::RotationInfo): bool;
 
-	## A file's name that is not taken yet.
+	## Returns a file name that does not exist yet.
 	global free_name: function(stem: string, suffix: string): string;
 
-	## A time as 2004-03-02-12-00-00, by UTC: strftime() tells local time, of which an hour comes
-	## twice a year.
+	## Returns a time in UTC as 2004-03-02-12-00-00. strftime() gives local time, in which one hour a
+	## year occurs twice.
 	global utc: function(t: time): string;
 }
 
-# A log that a killed Zeek left is rotated by the next one.
+# If Zeek is killed, the next Zeek rotates its open logs.
 redef LogAscii::enable_leftover_log_rotation = T;
 
 event zeek_init()
 	{
-	# There is no time yet to be reckoned from: it jumps from 0 to that of the first packet.
+	# Network time is still 0, and jumps to the time of the first packet: begin the intervals later.
 	if ( reading_live_traffic() )
 		schedule 1sec { await_rotation() };
 	}
@@ -68,7 +68,7 @@ function utc(t: time): string
 	{
 	local seconds = double_to_count(floor(time_to_double(t)));
 
-	# Years of this calendar begin on 1 March, its day 0 is that of the year 0: leap days come last.
+	# Days since 1 March of the year 0. Years begin on 1 March here, so a leap day is a year's last day.
 	local day = seconds / 86400 + 719468;
 	local in_era = day % 146097;
 	local year = ( in_era - in_era / 1460 + in_era / 36524 - in_era / 146096 ) / 365;
@@ -80,7 +80,7 @@ function utc(t: time): string
 	    seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
 	}
 
-# Zeek looks for such files when it starts, and calls `land` for what they stand for.
+# Returns the name of the file by which the next Zeek finds this log when it starts, and calls `land`.
 function shadow(path: string): string
 	{
 	return sub(path, /[^\/]*$/, fmt(".shadow.%s", split_string(path, /\//)[-1]));
@@ -112,16 +112,16 @@ function land_file(path: string, begun: time)
 		return;
 
 	not_landed[path] = begun;
-	local gone: set[string];
+	local handled: set[string];
 	for ( earlier, opened in not_landed )
 		{
 		if ( file_size(earlier) >= 0.0 && ! try_to_land(earlier, opened) )
 			next;
 
-		add gone[earlier];
+		add handled[earlier];
 		}
 
-	for ( done in gone )
+	for ( done in handled )
 		{
 		delete not_landed[done];
 		if ( file_size(shadow(done)) >= 0.0 )
@@ -130,16 +130,16 @@ function land_file(path: string, begun: time)
 
 	if ( path in not_landed )
 		{
-		local left = open(shadow(path));
-		print left, match_pattern(path, /(\.[a-zA-Z]+)+$/)$str;
-		print left, "GiScope::land";
-		close(left);
+		local shadow_file = open(shadow(path));
+		print shadow_file, match_pattern(path, /(\.[a-zA-Z]+)+$/)$str;
+		print shadow_file, "GiScope::land";
+		close(shadow_file);
 		}
 	}
 
 function land(info: Log::RotationInfo): bool
 	{
 	land_file(info$fname, info$open);
-	# F would end the thread that writes the log, and Zeek with it.
+	# If it returned F, Zeek would end the log's writer, and itself.
 	return T;
 	}

@@ -1,4 +1,4 @@
-##! Logs each packet of a subscriber: sizes of all, header fields and options of TCP. No payload.
+##! Logs each packet of a subscriber: its sizes, and TCP's header fields and options. No payload.
 
 @load ./columns
 @load ./landing
@@ -10,16 +10,17 @@ export {
 	redef enum Log::ID += { LOG };
 }
 
-# tcp_options comes behind its packet's new_packet and before the next one's, so one row waits.
+# The event tcp_options comes after its packet's new_packet and before the next one's. So a row is written
+# when the next packet comes.
 global pending: Info;
-global waiting = F;
+global has_pending = F;
 
 function flush()
 	{
-	if ( ! waiting )
+	if ( ! has_pending )
 		return;
 
-	waiting = F;
+	has_pending = F;
 	Log::write(LOG, pending);
 
 	if ( ! pending$downlink && pending$server in subscribers )
@@ -41,7 +42,7 @@ event zeek_init()
 	{
 	Log::create_stream(LOG, Log::Stream($columns=Info, $path="giscope_packets"));
 	Log::remove_default_filter(LOG);
-	# All texts are addresses and numbers: to look for UTF-8 in them takes time.
+	# All texts are addresses and numbers; checking them for UTF-8 would take time.
 	Log::add_filter(LOG, Log::Filter($name="giscope", $path="giscope_packets",
 	    $interv=reading_traces() ? 0secs : rotation_interval, $postprocessor=land,
 	    $config=table(["enable_utf_8"] = "F")));
@@ -71,7 +72,7 @@ event new_packet(c: connection, p: pkt_hdr)
 		return;
 
 	local proto = p?$ip ? p$ip$p : ( p?$tcp ? 6 : ( p?$udp ? 17 : ( p?$icmp ? 58 : p$ip6$nxt ) ) );
-	# network_time() never goes back, packets' times may.
+	# network_time() never goes back, but the times of packets may.
 	local row = Info($ts=get_current_packet_ts(), $user=up ? src : dst, $server=up ? dst : src,
 	    $downlink=! up, $ip_proto=proto, $ip_len=p?$ip ? p$ip$len : 40 + p$ip6$len,
 	    $ttl=p?$ip ? p$ip$ttl : p$ip6$hlim);
@@ -97,12 +98,12 @@ event new_packet(c: connection, p: pkt_hdr)
 		}
 
 	pending = row;
-	waiting = T;
+	has_pending = T;
 	}
 
 event tcp_options(c: connection, is_orig: bool, options: TCP::OptionList)
 	{
-	if ( ! waiting )
+	if ( ! has_pending )
 		return;
 
 	local row = pending;
@@ -134,7 +135,7 @@ event tcp_options(c: connection, is_orig: bool, options: TCP::OptionList)
 			}
 	}
 
-# Before zeek_done, which comes behind the logs' last rotation.
+# This must happen before zeek_done, which comes after the last rotation of the logs.
 event net_done(t: time)
 	{
 	flush();

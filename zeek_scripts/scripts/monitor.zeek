@@ -48,17 +48,17 @@ event zeek_init()
 	if ( reading_traces() )
 		return;
 
-	# A cluster's logger reads no traffic, and writes what the workers count.
+	# Not only for live traffic: a cluster's logger reads none, but writes the workers' rows.
 	Log::create_stream(MONITOR_LOG, Log::Stream($columns=Monitor, $path="giscope_monitor"));
 	Log::remove_default_filter(MONITOR_LOG);
 	Log::add_filter(MONITOR_LOG, Log::Filter($name="giscope", $path="giscope_monitor",
 	    $interv=rotation_interval, $postprocessor=land));
 	}
 
-# Before zeek_done, which comes behind the logs' last rotation.
+# This must happen before zeek_done, which comes after the last rotation of the logs.
 event net_done(t: time)
 	{
-	# A Zeek that ends before it had a time would not rotate the log.
+	# If Zeek ended before it had a time, it would not rotate the log.
 	if ( reading_live_traffic() && network_time() > double_to_time(0.0) )
 		write_monitor();
 	}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run once by the image, when its volume is made: a database and its owner for Airflow,
-# Superset, and the warehouse's catalog. SECRETS: the folder of their passwords.
+# Make a database and its owner for each of Airflow, Superset and the warehouse's catalog. The image runs
+# this once, when its volume is new. SECRETS: folder of the owners' passwords.
 set -eu
 for name in airflow superset giscope; do
     psql -v ON_ERROR_STOP=1 -v name="$name" -v file="${SECRETS:-/run/secrets}/${name}_db_password" \

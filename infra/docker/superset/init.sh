@@ -1,5 +1,5 @@
 #!/bin/sh
-# Before Superset starts: its metadata, administrator and dashboards. Safe to repeat.
+# Make Superset's metadata, administrator and dashboards before it starts. Safe to repeat.
 set -eu
 umask 077
 superset db upgrade

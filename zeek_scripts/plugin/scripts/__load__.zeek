@@ -1,1 +1,1 @@
-# What uses the plugin is in headers.zeek of the package.
+# headers.zeek of the package uses the plugin.

@@ -11,15 +11,15 @@ namespace giscope {
 namespace {
 
 constexpr uint32_t PCAP_MAGIC = 0xa1b2c3d4;
-constexpr uint32_t LONGEST_PACKET = 262144;
+constexpr uint32_t MAX_PACKET_LENGTH = 262144;
 constexpr uint32_t LINKTYPE_RAW = 101;
 
-// draft-ietf-opsawg-pcap: the headers of a file and of a packet in it.
+// Headers of a pcap file and of a packet in it (draft-ietf-opsawg-pcap).
 struct FileHeader {
     uint32_t magic = PCAP_MAGIC;
     uint16_t major = 2, minor = 4;
     uint32_t reserved[2] = {0, 0};
-    uint32_t longest = LONGEST_PACKET;
+    uint32_t max_length = MAX_PACKET_LENGTH;
     uint32_t link_type = LINKTYPE_RAW;
 };
 
@@ -42,14 +42,14 @@ bool File::Open(const std::string& path) {
     if ( fd < 0 )
         return false;
 
-    buffer.reserve(2 * MUCH);
+    buffer.reserve(2 * FLUSH_SIZE);
     Append(FileHeader());
     if ( Flush() )
         return true;
 
-    auto why = errno;
+    auto error = errno;
     close(std::exchange(fd, -1));
-    errno = why;
+    errno = error;
     return false;
 }
 
@@ -71,32 +71,32 @@ void File::Add(int64_t seconds, int32_t microseconds, const uint8_t* data, uint3
 }
 
 bool File::Flush() {
-    auto whole = lseek(fd, 0, SEEK_CUR);
-    size_t at = 0;
-    while ( at < buffer.size() ) {
-        auto n = write(fd, buffer.data() + at, buffer.size() - at);
+    auto start = lseek(fd, 0, SEEK_CUR);
+    size_t written = 0;
+    while ( written < buffer.size() ) {
+        auto n = write(fd, buffer.data() + written, buffer.size() - written);
         if ( n < 0 && errno != EINTR )
             break;
-        at += n > 0 ? n : 0;
+        written += n > 0 ? n : 0;
     }
-    bool all = at == buffer.size();
+    bool complete = written == buffer.size();
     buffer.clear();
-    if ( ! all ) {
-        // No packet is left cut in the middle of the file.
-        auto why = errno;
-        if ( ftruncate(fd, whole) == 0 )
-            lseek(fd, whole, SEEK_SET);
-        errno = why;
+    if ( ! complete ) {
+        // Remove the packet that was written in part, so that the file has whole packets only.
+        auto error = errno;
+        if ( ftruncate(fd, start) == 0 )
+            lseek(fd, start, SEEK_SET);
+        errno = error;
     }
-    return all;
+    return complete;
 }
 
 bool File::Close() {
     if ( ! IsOpen() )
         return true;
 
-    bool all = Flush();
-    return close(std::exchange(fd, -1)) == 0 && all;
+    bool complete = Flush();
+    return close(std::exchange(fd, -1)) == 0 && complete;
 }
 
 } // namespace giscope

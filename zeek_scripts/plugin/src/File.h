@@ -1,4 +1,4 @@
-// A capture file without payload.
+// Capture file without payload.
 #pragma once
 
 #include <cstdint>
@@ -7,35 +7,36 @@
 
 namespace giscope {
 
-// A pcap file of raw IP packets, written through a buffer.
+// Pcap file of raw IP packets, written through a buffer.
 class File {
 public:
     ~File();
 
-    // Creates the file; false, with errno, where it cannot be.
+    // Creates the file. Returns false and sets errno if that fails.
     bool Open(const std::string& path);
 
-    // The time of the first packet in such a file; 0 where there is none.
+    // Returns the time of the first packet in a file; 0 if it has none.
     static double FirstTime(const std::string& path);
 
     bool IsOpen() const { return fd >= 0; }
 
-    // Adds a packet: what is kept of it, and its length on the wire.
+    // Adds a packet: its first `kept` bytes, and its length on the wire.
     void Add(int64_t seconds, int32_t microseconds, const uint8_t* data, uint32_t kept, uint32_t length);
 
-    // Writes what is buffered; false, with errno, where it cannot be. What could not be written is dropped.
+    // Writes the buffer. Returns false and sets errno if that fails; the packets that were not written are dropped.
     bool Flush();
 
-    // Flushes and closes; false, with errno, where not all could be written.
+    // Flushes and closes the file. Returns false and sets errno if not all could be written.
     bool Close();
 
-    // Seconds of the packet that was the first since the last flush; meaningless where there is none.
+    // Returns the second of the first packet in the buffer; undefined if the buffer is empty.
     int64_t WaitingSince() const { return waiting_since; }
 
-    bool HoldsMuch() const { return buffer.size() >= MUCH; }
+    // Returns whether the buffer is large enough to be written.
+    bool NeedsFlush() const { return buffer.size() >= FLUSH_SIZE; }
 
 private:
-    static constexpr size_t MUCH = 1 << 20;
+    static constexpr size_t FLUSH_SIZE = 1 << 20;
 
     template<class T>
     void Append(T value);

@@ -17,7 +17,7 @@ namespace giscope {
 
 namespace {
 
-// How much of a packet's transport header is kept: the header with its options, no payload.
+// Returns the bytes to keep of a packet above IP: the transport header with its options, no payload.
 size_t HeaderLength(int protocol, size_t len, const uint8_t* data) {
     size_t length = 0;
     if ( protocol == IPPROTO_TCP )
@@ -40,7 +40,7 @@ bool Headers::AnalyzePacket(size_t len, const uint8_t* data, zeek::Packet* packe
             return true;
         }
     }
-    // Others are always analyzed: they may be tunnels with subscribers' packets in them.
+    // Other packets are always analyzed: they may be tunnels that contain subscribers' packets.
     return ForwardPacket(len, data, packet, packet->proto);
 }
 
@@ -77,22 +77,22 @@ std::vector<Headers::Range> Headers::RangesOf(const std::vector<zeek::IPPrefix>&
     }
     std::sort(ranges.begin(), ranges.end());
 
-    // Of two prefixes that overlap one lies within the other: the wider one begins first or ends later.
-    std::vector<Range> apart;
+    // If two prefixes overlap, one contains the other. In this order the wider one comes first, or ends later.
+    std::vector<Range> merged;
     for ( const auto& range : ranges ) {
-        if ( ! apart.empty() && range.first <= apart.back().second )
-            apart.back().second = std::max(apart.back().second, range.second);
+        if ( ! merged.empty() && range.first <= merged.back().second )
+            merged.back().second = std::max(merged.back().second, range.second);
         else
-            apart.push_back(range);
+            merged.push_back(range);
     }
-    return apart;
+    return merged;
 }
 
 bool Headers::IsSubscriber(const zeek::IPAddr& address) {
     auto number = NumberOf(address);
-    auto behind = std::upper_bound(subscribers.begin(), subscribers.end(), number,
+    auto next = std::upper_bound(subscribers.begin(), subscribers.end(), number,
                                    [](const Number& n, const Range& range) { return n < range.first; });
-    return behind != subscribers.begin() && number <= std::prev(behind)->second;
+    return next != subscribers.begin() && number <= std::prev(next)->second;
 }
 
 void Headers::Write(size_t len, const uint8_t* data, const zeek::Packet& packet) {
@@ -107,20 +107,20 @@ void Headers::Write(size_t len, const uint8_t* data, const zeek::Packet& packet)
     const auto& ip = *packet.ip_hdr;
     auto header = ip.IP4_Hdr() ? reinterpret_cast<const uint8_t*>(ip.IP4_Hdr()) :
                                  reinterpret_cast<const uint8_t*>(ip.IP6_Hdr());
-    // Segmentation offload may leave the IP header's length 0; then the capture's counts.
+    // Segmentation offload may leave the length in the IP header 0; then the length of the captured packet is used.
     bool offloaded = ip.IP4_Hdr() ? ip.IP4_Hdr()->ip_len == 0 : ip.IP6_Hdr()->ip6_plen == 0;
     uint32_t length = offloaded ? packet.len - (header - packet.data) : ip.TotalLen();
     auto kept = (data - header) + HeaderLength(packet.proto, len, data);
     file.Add(packet.ts.tv_sec, packet.ts.tv_usec, header, kept, std::max<uint32_t>(length, kept));
-    if ( file.HoldsMuch() || packet.ts.tv_sec > file.WaitingSince() )
+    if ( file.NeedsFlush() || packet.ts.tv_sec > file.WaitingSince() )
         CheckWritten(file.Flush());
 }
 
 void Headers::CheckWritten(bool written) {
-    static bool told = false;
-    if ( ! written && ! told )
+    static bool reported = false;
+    if ( ! written && ! reported )
         zeek::reporter->Error("giscope: %s: %s; packets are lost", path.c_str(), strerror(errno));
-    told = ! written;
+    reported = ! written;
 }
 
 } // namespace giscope

@@ -1,4 +1,4 @@
-// A packet analyzer between IP and what is above it.
+// Packet analyzer between IP and the protocols above it.
 #pragma once
 
 #include <zeek/iosource/Packet.h>
@@ -13,7 +13,7 @@
 
 namespace giscope {
 
-// Writes the headers of subscribers' packets to a file, and hands packets on.
+// Writes the headers of subscribers' packets to a file, and passes packets on to Zeek's other analyzers.
 class Headers : public zeek::packet_analysis::Analyzer {
 public:
     Headers() : zeek::packet_analysis::Analyzer("GISCOPE_HEADERS") {}
@@ -22,18 +22,18 @@ public:
 
     static zeek::packet_analysis::AnalyzerPtr Instantiate() { return std::make_shared<Headers>(); }
 
-    // Begins a file with the next packet of these prefixes' addresses. pass_on: subscribers' packets are analyzed by
-    // Zeek as others are, else only logged.
+    // Begins a file with the next packet from or to an address in these prefixes. pass_on: Zeek also analyzes
+    // subscribers' packets; else they are only written.
     static void Start(const std::string& path, const std::vector<zeek::IPPrefix>& subscribers, bool pass_on);
 
-    // Ends the file; returns the time of its first packet, 0 where there is none.
+    // Ends the file. Returns the time of its first packet; 0 if it has none.
     static double Finish();
 
 private:
-    // An address as a number, IPv4 as IPv4-mapped IPv6.
+    // Address as a number; IPv4 addresses as IPv4-mapped IPv6 addresses.
     using Number = std::array<uint64_t, 2>;
 
-    // Addresses from the first to the second.
+    // Range of addresses: the first and the last.
     using Range = std::pair<Number, Number>;
 
     static Number NumberOf(const zeek::IPAddr& address);

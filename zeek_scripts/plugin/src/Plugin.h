@@ -1,4 +1,4 @@
-// The plugin GiScope::Headers: the headers of subscribers' packets, as a capture without payload.
+// Plugin GiScope::Headers: it writes the headers of subscribers' packets, as a capture without payload.
 #pragma once
 
 #include <zeek/plugin/Plugin.h>

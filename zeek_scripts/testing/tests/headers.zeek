@@ -1,4 +1,4 @@
-# The plugin keeps the headers of which the same rows come, and no payload.
+# The plugin writes headers that give the same rows, and no payload.
 #
 # @TEST-REQUIRES: zeek -N GiScope::Headers
 # @TEST-EXEC: zeek -b -C -r $TRACES/packets.pcap $PACKAGE/bare-headers.zeek %INPUT

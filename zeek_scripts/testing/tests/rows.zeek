@@ -1,4 +1,5 @@
-# The rows of packets of all kinds. What they shall be was written by hand, from how the packets were made.
+# The script writes the rows of packets of all kinds. The expected rows were written by hand, from the way in
+# which the packets were made.
 #
 # @TEST-EXEC: zeek -b -C -r $TRACES/packets.pcap $PACKAGE/bare.zeek %INPUT
 # @TEST-EXEC: grep -v '^#' giscope_packets.log > rows

@@ -1,0 +1,100 @@
+"""A warehouse of an earlier version, whose files have former names, reads as one of today."""
+
+import shutil
+import sqlite3
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import contents
+
+from schemas import TABLES
+from schemas.former_names import FORMER_COLUMNS, FORMER_TABLES, renamed_columns, stored_names
+from spark_jobs.jobs import flows as job
+from spark_jobs.warehouse import Warehouse
+from spark_jobs.warehouse.catalog import CATALOG
+from spark_jobs.warehouse.units import content_of
+
+FOLDERS = {now: former for former, now in FORMER_TABLES.items()}
+
+
+@pytest.fixture(scope="module")
+def earlier(demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's warehouse with former names of tables and columns in all its files."""
+    root = tmp_path_factory.mktemp("earlier") / "W"
+    shutil.copytree(demo.warehouse.root, root)
+    with sqlite3.connect(root / CATALOG) as catalog:
+        current = catalog.execute("select path from giscope_files where superseded_ns is null")
+        for (path,) in current.fetchall():
+            with_former_names(root, path, catalog)
+        catalog.execute("delete from iceberg_tables")
+        catalog.execute("update giscope_files set listed = false")
+    return root
+
+
+def with_former_names(root: Path, path: str, catalog: sqlite3.Connection) -> None:
+    """Write a file again with former names, and put it in the catalog in the file's place."""
+    table, rest = path.split("/", 1)
+    names = {now: former for former, now in FORMER_COLUMNS.get(table, {}).items()}
+    if table not in FOLDERS and not names:
+        return
+    layout = TABLES[table].layout
+    former_path = f"{FOLDERS.get(table, table)}/{rest.replace(layout, '0' * len(layout))}"
+    (root / former_path).parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetFile(root / path) as file:
+        stored = file.schema_arrow
+        former = pa.schema([f.with_name(names.get(f.name, f.name)) for f in stored])
+        with pq.ParquetWriter(root / former_path, former) as writer:
+            for k in range(file.num_row_groups):
+                rows = file.read_row_group(k).rename_columns(former.names)
+                writer.write_table(rows, row_group_size=len(rows))
+            writer.add_key_value_metadata(stored.metadata or {})
+    (root / path).unlink()
+    content = content_of(root / former_path)
+    catalog.execute(
+        "update giscope_files set path = ?, size = ?, xxh3 = ? where path = ?",
+        (former_path, content.size, content.xxh3, path),
+    )
+
+
+def test_every_table_reads_as_before(demo, earlier):
+    assert not list(earlier.glob("rto_values/*/*/*.parquet"))
+    assert contents(earlier) == contents(demo.warehouse.root)
+
+
+def test_flows_are_made_of_packets_with_former_names(demo, earlier, networks, monkeypatch):
+    monkeypatch.setattr(job, "FORMAT", job.FORMAT + 1)
+    warehouse = Warehouse(earlier)
+    days = [(network, date(2004, 3, 2)) for network in networks.values()]
+    job.publish_flows(warehouse, days)
+    assert list(earlier.glob("rto_values/*/*/*.parquet"))
+    assert contents(earlier) == contents(demo.warehouse.root)
+
+
+def test_iceberg_tables_read_files_with_former_names(earlier):
+    from pyiceberg.table import StaticTable
+
+    warehouse = Warehouse(earlier)
+    warehouse.update_views()
+    locations = warehouse.metadata_locations()
+    assert not FORMER_TABLES.keys() & locations
+    for name, column in (("packets", "user_partition"), ("suppressed_groups", "groups")):
+        table = StaticTable.from_metadata(locations[name])
+        assert table.scan().to_arrow()[column].null_count == 0, name
+
+
+@pytest.mark.parametrize("table", FORMER_COLUMNS)
+def test_former_names_lead_to_columns_of_today(table):
+    columns = TABLES[table].arrow.names
+    former = FORMER_COLUMNS[table]
+    assert set(former.values()) <= set(columns)
+    assert not former.keys() & set(columns)
+    assert renamed_columns(table, [*former, "other"]) == former
+    assert stored_names(table, former.values()) == [*former.values(), *former]
+
+
+def test_former_tables_are_tables_of_today():
+    assert set(FORMER_TABLES.values()) <= TABLES.keys()
+    assert not FORMER_TABLES.keys() & TABLES.keys()
